@@ -1,0 +1,116 @@
+"""One file of a header and arrays: versioned, written atomically, without pickle.
+
+The file is an ordinary zip archive, stored uncompressed: ``header.json`` and one ``.npy`` for each
+array, so that any language opens it and zip's checksums find a damaged one. Nothing in it depends on
+the time or the place of writing: the same content gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.errors import DataError, FileFormatError, MissingFileError
+
+FORMAT_VERSION = 1
+MAX_BYTES = 2**32
+"""No member of a file may be larger: 4 GiB is far above any model and far below a hostile claim."""
+
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+def write(
+    path: str | os.PathLike[str], kind: str, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+) -> None:
+    """Write a file whole or not at all.
+
+    Parameters
+    ----------
+    path
+        Where to write; an existing file is replaced only once the new one is complete.
+    kind
+        What the file holds, "model" or "tables"; ``read`` checks it.
+    header
+        Anything JSON can hold; keys are written sorted.
+    arrays
+        Named arrays of numbers.
+    """
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise DataError(f"cannot write {str(target)!r}: there is no folder {str(target.parent)!r}")
+    text = json.dumps(
+        {"format": "twoway", "version": FORMAT_VERSION, "kind": kind, **header},
+        sort_keys=True,
+        ensure_ascii=False,
+        allow_nan=False,
+    )
+    descriptor, scratch = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
+                archive.writestr(zipfile.ZipInfo("header.json", _EPOCH), text.encode())
+                for name in sorted(arrays):
+                    buffer = io.BytesIO()
+                    array = np.ascontiguousarray(arrays[name])
+                    little = array.astype(array.dtype.newbyteorder("<"), copy=False)
+                    np.lib.format.write_array(buffer, little, version=(1, 0), allow_pickle=False)
+                    archive.writestr(zipfile.ZipInfo(f"{name}.npy", _EPOCH), buffer.getvalue())
+            stream.flush()
+            os.fsync(stream.fileno())
+        # mkstemp makes the file private; a result should be as readable as any other new file.
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(scratch, 0o666 & ~mask)
+        os.replace(scratch, target)
+    except BaseException:
+        Path(scratch).unlink(missing_ok=True)
+        raise
+
+
+def read(path: str | os.PathLike[str], kind: str | None = None) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Return the header and the arrays of a file; nothing in it is executed.
+
+    A file that is not there, truncated, foreign, of another kind or of a newer version raises
+    `FileFormatError` (`MissingFileError` for the first).
+    """
+    source = Path(path)
+    shown = repr(str(source))
+    if source.is_dir():
+        raise FileFormatError(f"{shown} is a folder, not a twoway file")
+    try:
+        with zipfile.ZipFile(source) as archive:
+            for member in archive.infolist():
+                if member.file_size > MAX_BYTES or member.compress_type != zipfile.ZIP_STORED:
+                    raise FileFormatError(f"{shown} holds a member {member.filename!r} that no twoway file has")
+            header = json.loads(archive.read("header.json"))
+            if not isinstance(header, dict) or header.get("format") != "twoway":
+                raise FileFormatError(f"{shown} is not a twoway file")
+            version = header.get("version")
+            if not isinstance(version, int) or version > FORMAT_VERSION:
+                raise FileFormatError(
+                    f"{shown} has format version {version!r}; this twoway reads versions up to {FORMAT_VERSION}: "
+                    "install a newer one"
+                )
+            if kind is not None and header.get("kind") != kind:
+                raise FileFormatError(f"{shown} holds {header.get('kind')!r}, not {kind!r}")
+            arrays = {
+                name.removesuffix(".npy"): np.lib.format.read_array(io.BytesIO(archive.read(name)), allow_pickle=False)
+                for name in archive.namelist()
+                if name.endswith(".npy")
+            }
+    except FileFormatError:
+        raise
+    except FileNotFoundError:
+        raise MissingFileError(f"there is no file {shown}") from None
+    except (zipfile.BadZipFile, KeyError, ValueError, EOFError, NotImplementedError, RecursionError) as error:
+        raise FileFormatError(f"{shown} is not a twoway file, or is damaged: {error}") from error
+    return header, arrays

@@ -1,0 +1,81 @@
+"""The errors of the package: each says what, where, what was got and what is allowed."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class TwowayError(Exception):
+    """Every error the package raises on purpose."""
+
+
+class DataError(TwowayError, ValueError):
+    """Input that cannot be used: a bad column, table, weight or option."""
+
+
+class UnknownNameError(TwowayError, KeyError):
+    """A variable, category, solver or table that does not exist."""
+
+    def __str__(self) -> str:
+        # KeyError would print its message quoted and escaped.
+        return str(self.args[0]) if self.args else ""
+
+
+class ImpossibleEvidenceError(TwowayError, ValueError):
+    """Evidence whose probability under the model is zero."""
+
+
+class FileFormatError(TwowayError, ValueError):
+    """A model or tables file that is truncated, foreign or of a newer version."""
+
+
+class MissingFileError(TwowayError, FileNotFoundError):
+    """A file or folder that is not there."""
+
+
+def unknown(kind: str, got: object, allowed: Iterable[object], *, where: str = "") -> UnknownNameError:
+    """Return the error for a name that does not exist, with the near miss and what is known.
+
+    Parameters
+    ----------
+    kind
+        What the name should have named: "variable", "category", "solver".
+    got
+        The name as it was given.
+    allowed
+        All names that exist, in their own order.
+    where
+        A place to add to the message, such as ``" of 'age'"``.
+
+    Examples
+    --------
+    >>> print(unknown("variable", "vot", ["age", "vote", "region"]))
+    no variable 'vot'; did you mean 'vote'? known: 'age', 'vote', 'region'
+    """
+    names = list(allowed)
+    return UnknownNameError(f"no {kind} {got!r}{where}{near_miss(got, names)} known: {shortlist(names)}")
+
+
+def near_miss(got: object, names: list[object]) -> str:
+    """Return "; did you mean 'vote'?" where a name is near enough, otherwise ";"."""
+    same_text = [name for name in names if str(name).strip().casefold() == str(got).strip().casefold()]
+    if same_text:
+        return f"; did you mean {describe(same_text[0], beside=got)}?"
+    by_text = {str(name): name for name in names}
+    close = difflib.get_close_matches(str(got), by_text, n=1)
+    return f"; did you mean {by_text[close[0]]!r}?" if close else ";"
+
+
+def describe(name: object, *, beside: object) -> str:
+    """Return ``repr(name)``, with its type where that is all that differs from ``beside``."""
+    if type(name) is not type(beside) and str(name) == str(beside):
+        return f"the {'text' if isinstance(name, str) else type(name).__name__} {name!r}"
+    return repr(name)
+
+
+def shortlist(names: Iterable[object], limit: int = 12) -> str:
+    """Return the names, comma-separated, cut after ``limit`` with a count of the rest."""
+    listed = list(names)
+    shown = ", ".join(repr(name) for name in listed[:limit])
+    return shown + (f", … ({len(listed) - limit} more)" if len(listed) > limit else "")

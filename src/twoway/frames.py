@@ -1,0 +1,226 @@
+"""The user's frames on their way out: made from labels, or filled where cells are missing.
+
+A filled column keeps its dtype as long as that can hold the labels that fill it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.errors import DataError, shortlist, unknown
+from twoway.schema import Label, Variable, label_key
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+LIBRARIES = ("pandas", "polars", "pyarrow")
+Fill: TypeAlias = tuple[NDArray[np.int64], NDArray[Any]]
+"""The rows of a column to be filled, and what goes there; both of shape (n_holes,)."""
+
+
+def label_array(labels: Sequence[Label]) -> NDArray[Any]:
+    """Return labels as an array of the plainest dtype that keeps each of them as it is.
+
+    Examples
+    --------
+    >>> label_array((1, 2)).dtype, label_array((1, 2.5)).dtype, label_array((1, "a")).dtype
+    (dtype('int64'), dtype('float64'), dtype('O'))
+    """
+    kinds = {label_key(label)[0] for label in labels}
+    if kinds == {"truth"}:
+        return np.array(labels, dtype=np.bool_)
+    if kinds == {"number"}:
+        if all(isinstance(label, int) and -(2**63) <= label < 2**63 for label in labels):
+            return np.array(labels, dtype=np.int64)
+        if all(isinstance(label, float) or abs(int(label)) <= 2**53 for label in labels):
+            return np.array(labels, dtype=np.float64)
+    array = np.empty(len(labels), dtype=object)
+    array[:] = labels
+    return array
+
+
+def make_frame(
+    variables: Sequence[Variable],
+    codes: Sequence[NDArray[Any]],
+    library: str = "pandas",
+    numbers: Mapping[str, NDArray[np.float64]] | None = None,
+) -> Any:
+    """Return a frame of the library asked for: a column of labels for each variable, then the numbers.
+
+    Parameters
+    ----------
+    variables
+        Whose labels stand in the columns.
+    codes
+        The category codes of each variable, none missing; each of shape (n_rows,).
+    library
+        "pandas", "polars" or "pyarrow".
+    numbers
+        Further columns by name.
+    """
+    if library not in LIBRARIES:
+        raise unknown("frame library", library, LIBRARIES)
+    import narwhals as nw
+    from narwhals.dtypes import DType
+
+    columns: dict[str, NDArray[Any]] = {}
+    dtypes: dict[str, DType] = {}
+    for variable, code in zip(variables, codes, strict=True):
+        labels = label_array(variable.categories)
+        columns[variable.name] = labels[code]
+        if labels.dtype.kind != "O":
+            dtypes[variable.name] = {"b": nw.Boolean(), "i": nw.Int64(), "f": nw.Float64()}[labels.dtype.kind]
+        elif all(isinstance(label, str) for label in variable.categories):
+            dtypes[variable.name] = nw.String()
+        elif library == "pandas":
+            dtypes[variable.name] = nw.Object()
+        else:
+            raise DataError(
+                f"the categories of {variable.name!r} are of several types, which a column of {library} cannot hold; "
+                'library="pandas" can'
+            )
+    for name, column in (numbers or {}).items():
+        columns[name], dtypes[name] = column, nw.Float64()
+    return nw.from_dict(columns, dtypes, backend=library).to_native()  # type: ignore[arg-type]
+
+
+def fill(frame: Any, fills: Mapping[str, Fill], names: Sequence[str]) -> Any:
+    """Return a frame like the one given, of the same library, with some cells replaced.
+
+    Parameters
+    ----------
+    frame
+        A pandas or polars DataFrame, a pyarrow Table or a 2-D numpy array.
+    fills
+        For each column to be filled, the rows and the values.
+    names
+        The names of the columns of a numpy array.
+    """
+    if isinstance(frame, np.ndarray):
+        return _fill_numpy(frame, {names.index(name): one for name, one in fills.items()})
+    import narwhals as nw
+
+    native = nw.from_native(frame, eager_only=True, pass_through=True)
+    library = native.implementation.value if isinstance(native, nw.DataFrame) else None
+    if library == "pandas":
+        # Columns are replaced by position: the labels of a frame's columns need not be its names as text.
+        filled = frame.copy(deep=False)
+        for name, (rows, values) in fills.items():
+            filled[name] = _fill_pandas(frame[name], rows, values)
+        return filled
+    if library == "polars":
+        return frame.with_columns([_fill_polars(frame[name], rows, values) for name, (rows, values) in fills.items()])
+    if library == "pyarrow":
+        for name, (rows, values) in fills.items():
+            position = frame.column_names.index(name)
+            column = _fill_pyarrow(frame.column(position), name, rows, values)
+            frame = frame.set_column(position, frame.field(position).with_type(column.type), column)
+        return frame
+    raise DataError(
+        f"holes can be filled in pandas, polars and pyarrow frames and 2-D numpy arrays; got {type(frame).__name__}"
+    )
+
+
+def _cannot_hold(name: str, dtype: object, values: NDArray[Any]) -> DataError:
+    return DataError(
+        f"column {name!r} of type {dtype} cannot hold {shortlist(list(dict.fromkeys(values.tolist())), 3)}"
+    )
+
+
+def _fill_numpy(array: NDArray[Any], fills: Mapping[int, Fill]) -> NDArray[Any]:
+    values = [label for _, column in fills.values() for label in column.tolist()]
+    dtype = array.dtype
+    if dtype.kind == "U" and all(isinstance(label, str) for label in values):
+        dtype = np.dtype(f"<U{max([dtype.itemsize // 4, *map(len, values)])}")
+    elif dtype.kind == "f" and not any(isinstance(label, str) for label in values):
+        if any(dtype.type(label) != label for label in values):
+            dtype = np.dtype(np.float64)
+    elif values:
+        dtype = np.dtype(object)
+    filled = array.astype(dtype)
+    for column, (rows, labels) in fills.items():
+        filled[rows, column] = labels
+    return filled
+
+
+def _fill_pandas(series: pd.Series[Any], rows: NDArray[np.int64], values: NDArray[Any]) -> pd.Series[Any]:
+    import pandas as pd
+
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        categories = series.cat.categories
+        absent = [label for label in dict.fromkeys(values.tolist()) if label not in categories]
+        if values.dtype.kind != "f" or not absent:
+            series = series.cat.add_categories(absent)
+        else:
+            # Means are no categories: the column becomes one of numbers.
+            series = series.astype(np.float64 if pd.api.types.is_numeric_dtype(categories) else object)
+    filled = series.copy()
+    with warnings.catch_warnings():
+        # pandas 2 warns where a dtype cannot hold a value, later ones refuse.
+        warnings.simplefilter("error")
+        try:
+            filled.iloc[rows] = values
+            return filled
+        except (TypeError, ValueError, Warning):
+            pass
+    numeric = values.dtype.kind in "if" and pd.api.types.is_numeric_dtype(series)
+    filled = series.astype(np.float64 if numeric else object)
+    filled.iloc[rows] = values
+    return filled
+
+
+def _fill_polars(series: pl.Series, rows: NDArray[np.int64], values: NDArray[Any]) -> pl.Series:
+    import polars as pl
+
+    filler = pl.Series(series.name, values.tolist())
+    if series.dtype == pl.Null:
+        series = series.cast(filler.dtype)
+    for dtype in (series.dtype, pl.Float64() if series.dtype.is_numeric() else pl.String()):
+        try:
+            fitting = filler.cast(dtype)
+            # A cast may cut a fraction off, or write a number as text: neither is the label any more.
+            if fitting.cast(filler.dtype).equals(filler) and filler.dtype.is_numeric() == dtype.is_numeric():
+                return series.cast(dtype).scatter(rows, fitting)
+        except pl.exceptions.PolarsError:
+            continue
+    raise _cannot_hold(series.name, series.dtype, values)
+
+
+def _fill_pyarrow(column: pa.ChunkedArray, name: str, rows: NDArray[np.int64], values: NDArray[Any]) -> pa.ChunkedArray:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    original = column.type
+    if pa.types.is_dictionary(original):
+        plain = _fill_pyarrow(column.cast(original.value_type), name, rows, values)
+        if plain.type != original.value_type:
+            return plain
+        return pc.dictionary_encode(plain).cast(original)
+    filler = pa.array(values.tolist())
+    if pa.types.is_null(original):
+        column = column.cast(filler.type)
+    mask = np.zeros(len(column), dtype=bool)
+    mask[rows] = True
+    order = np.argsort(rows, kind="stable")
+    whole = column.combine_chunks()
+    for dtype in (column.type, pa.float64()):
+        try:
+            fitting = filler.cast(dtype)
+            if fitting.cast(filler.type).equals(filler) and _is_number(filler.type) == _is_number(dtype):
+                return pa.chunked_array([pc.replace_with_mask(whole.cast(dtype), pa.array(mask), fitting.take(order))])
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            continue
+    raise _cannot_hold(name, original, values)
+
+
+def _is_number(dtype: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_integer(dtype) or pa.types.is_floating(dtype))

@@ -1,0 +1,115 @@
+"""What belongs into the missing cells of records, given the observed ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.errors import DataError, unknown
+from twoway.frames import Fill, label_array
+from twoway.mixture import Floats, draw_codes
+from twoway.records import Block, Records
+from twoway.schema import Schema, Variable
+
+How: TypeAlias = Literal["mode", "mean", "sample"]
+
+# A block's cells by its categories are worked off in pieces of about this many numbers.
+_CHUNK = 2**20
+
+
+def posterior_of(block: Block, weights: Floats, stacked: Floats) -> tuple[Floats, Floats]:
+    """Return Pr(component | record), shape (n, rank), and log Pr(record), shape (n,), of a block."""
+    from twoway.kernels.expectation import posterior
+
+    n = len(block.pointers) - 1
+    memberships, log_prob = np.empty((n, len(weights))), np.empty(n)
+    posterior(block.pointers, block.cells, weights, stacked, memberships, log_prob)
+    return memberships, log_prob
+
+
+def fills(
+    records: Records, weights: Floats, stacked: Floats, indices: Sequence[int], how: How, seed: int
+) -> dict[str, Fill]:
+    """Return the missing rows of some variables, and a label or a mean for each.
+
+    Parameters
+    ----------
+    records
+        The records; a block of them is looked at at a time.
+    weights, stacked
+        The mixture, shapes (rank,) and (n_cells, rank).
+    indices
+        The positions of the variables to fill.
+    how
+        "mode", "mean" or "sample".
+    seed
+        Where the draws of "sample" start from.
+    """
+    if how not in get_args(How):
+        raise unknown("way to impute", how, get_args(How))
+    schema = records.schema
+    rng = np.random.default_rng(seed)
+    rows: dict[int, list[NDArray[np.int64]]] = {index: [] for index in indices}
+    values: dict[int, list[NDArray[Any]]] = {index: [] for index in indices}
+    first = 0
+    for block in records.blocks():
+        missing = Records.from_cells(schema, block.pointers, block.cells).codes() < 0
+        memberships, _ = posterior_of(block, weights, stacked)
+        components = _draw_each(memberships, rng) if how == "sample" else None
+        for index in indices:
+            holes = np.flatnonzero(missing[:, index])
+            if len(holes) == 0:
+                continue
+            factor = stacked[schema.cells(index)]
+            rows[index].append(holes + first)
+            if components is not None:
+                values[index].append(draw_codes(factor, components[holes], rng))
+            elif how == "mean":
+                values[index].append(memberships[holes] @ (factor.T @ _values(schema.variables[index])))
+            else:
+                values[index].append(_likeliest(memberships, holes, factor))
+        first += len(missing)
+    return {
+        schema.names[index]: (
+            np.concatenate(rows[index]),
+            _labels(schema, index, np.concatenate(values[index]), is_mean=how == "mean"),
+        )
+        for index in indices
+        if rows[index]
+    }
+
+
+def _labels(schema: Schema, index: int, values: NDArray[Any], *, is_mean: bool) -> NDArray[Any]:
+    return values if is_mean else label_array(schema.variables[index].categories)[values]
+
+
+def _values(variable: Variable) -> Floats:
+    if variable.values is None:
+        raise DataError(
+            f'how="mean" needs numbers, and the categories of {variable.name!r} have none; give the variable '
+            '`values` in its schema, leave its column out, or use how="mode"'
+        )
+    return np.array(variable.values)
+
+
+def _likeliest(memberships: Floats, holes: NDArray[np.int64], factor: Floats) -> NDArray[Any]:
+    codes = np.empty(len(holes), dtype=np.int64)
+    step = max(1, _CHUNK // len(factor))
+    for start in range(0, len(holes), step):
+        part = slice(start, start + step)
+        codes[part] = (memberships[holes[part]] @ factor.T).argmax(axis=1)
+    return codes
+
+
+def _draw_each(memberships: Floats, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return one component for each record, drawn by its own memberships."""
+    cumulative = np.cumsum(memberships, axis=1)
+    uniform = rng.random(len(memberships)) * cumulative[:, -1]
+    # The first component whose cumulated share exceeds the number: never one of share 0. A product that
+    # rounds up to the whole belongs to the last component that has any share.
+    drawn = (cumulative <= uniform[:, np.newaxis]).sum(axis=1)
+    last = memberships.shape[1] - 1 - (memberships[:, ::-1] > 0).argmax(axis=1)
+    return np.minimum(drawn, last)

@@ -1,0 +1,211 @@
+"""The E-step, and what it is made of: the probability of each component given a record.
+
+Records are compressed: record s owns ``cells[pointers[s]:pointers[s + 1]]``. A cell is a row of θ, so
+neither kernel needs to know which variable it belongs to, nor that others are missing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.kernels.jit import inline, jit
+from twoway.kernels.lanes import add, layout, load, multiply, spread, store, total
+
+# Products are checked, and scaled up where needed, after this many cells.
+_SEGMENT = 16
+# Below this a segment's product may have lost components on the way: logarithms take over.
+_TINY = 1e-150
+
+
+def pack(weights: NDArray[np.float64], factors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return θ for the kernels: weights (F,) above factors (I, F), padded to whole lanes."""
+    width, _ = layout(len(weights))
+    theta = np.zeros((1 + len(factors), width))
+    theta[0, : len(weights)] = weights
+    theta[1:, : len(weights)] = factors
+    return theta
+
+
+@inline
+def _joint(
+    begin: int,
+    end: int,
+    cells: NDArray[Any],
+    theta: NDArray[np.float64],
+    width: int,
+    q: NDArray[np.float64],
+    prototype: tuple[int, ...],
+) -> tuple[float, float]:
+    """Fill q with λ_f · Π θ(cell, f), up to a scale; return its sum and the logarithm of the scale.
+
+    A sum of 0 means that the record is impossible.
+    """
+    probability, log_scale = 0.0, 0.0
+    if end - begin <= _SEGMENT:
+        sums = spread(0.0, prototype)
+        for f in range(0, width, len(prototype)):
+            product = load(theta, f, prototype)
+            for t in range(begin, end):
+                product = multiply(product, load(theta, (cells[t] + 1) * width + f, prototype))
+            store(q, f, product)
+            sums = add(sums, product)
+        probability = total(sums)
+    # Rare cases stay outside: compiled into the loop, they would crowd its registers.
+    if probability < _TINY:
+        probability, log_scale = _joint_of_many(begin, end, cells, theta, width, q, prototype)
+    return probability, log_scale
+
+
+@jit
+def _joint_of_many(
+    begin: int,
+    end: int,
+    cells: NDArray[Any],
+    theta: NDArray[np.float64],
+    width: int,
+    q: NDArray[np.float64],
+    prototype: tuple[int, ...],
+) -> tuple[float, float]:
+    """Do as `_joint` does, a segment at a time and scaled up after each."""
+    log_scale, probability = 0.0, 1.0
+    for f in range(width):
+        q[f] = theta[f]
+    for start in range(begin, end, _SEGMENT):
+        scale = spread(1.0 / probability, prototype)
+        log_scale += np.log(probability)
+        sums = spread(0.0, prototype)
+        for f in range(0, width, len(prototype)):
+            product = multiply(load(q, f, prototype), scale)
+            for t in range(start, min(start + _SEGMENT, end)):
+                product = multiply(product, load(theta, (cells[t] + 1) * width + f, prototype))
+            store(q, f, product)
+            sums = add(sums, product)
+        probability = total(sums)
+        if probability < _TINY:
+            return _joint_in_logs(begin, end, cells, theta, width, q)
+    return probability, log_scale
+
+
+@jit
+def _joint_in_logs(
+    begin: int, end: int, cells: NDArray[Any], theta: NDArray[np.float64], width: int, q: NDArray[np.float64]
+) -> tuple[float, float]:
+    highest = -np.inf
+    for f in range(width):
+        value = -np.inf
+        if theta[f] > 0.0:
+            value = np.log(theta[f])
+            for u in range(begin, end):
+                entry = theta[(cells[u] + 1) * width + f]
+                if entry > 0.0:
+                    value += np.log(entry)
+                else:
+                    value = -np.inf
+                    break
+        q[f] = value
+        highest = max(highest, value)
+    if highest == -np.inf:
+        for f in range(width):
+            q[f] = 0.0
+        return 0.0, 0.0
+    probability = 0.0
+    for f in range(width):
+        q[f] = np.exp(q[f] - highest)
+        probability += q[f]
+    return probability, highest
+
+
+@jit
+def expect(
+    pointers: NDArray[np.int64],
+    cells: NDArray[Any],
+    record_weights: NDArray[np.float64],
+    theta: NDArray[np.float64],
+    counts: NDArray[np.float64],
+    prototype: tuple[int, ...],
+) -> float:
+    """Add the expected counts of some records to ``counts`` and return their log-likelihood.
+
+    Parameters
+    ----------
+    pointers, cells, record_weights
+        A block of records; no weights (size 0) means one each.
+    theta, counts
+        Shape (1 + I, width), C-contiguous. Row 0 of ``counts`` gets the expected number of records in each
+        component, row 1 + c that of the records that show cell c.
+    prototype
+        From `layout`.
+    """
+    n_lanes = len(prototype)
+    width = theta.shape[1]
+    parameters = theta.reshape(-1)
+    sums = counts.reshape(-1)
+    q = np.empty(width)
+    weighted = record_weights.size > 0
+    log_likelihood = 0.0
+    # Logarithms cost as much as the products: take one for many records.
+    likelihood = 1.0
+    for s in range(pointers.size - 1):
+        weight = 1.0
+        if weighted:
+            weight = record_weights[s]
+            if weight == 0.0:
+                continue
+        begin, end = pointers[s], pointers[s + 1]
+        probability, log_scale = _joint(begin, end, cells, parameters, width, q, prototype)
+        if probability == 0.0:
+            log_likelihood = -np.inf
+            continue
+        if weighted:
+            log_likelihood += weight * (np.log(probability) + log_scale)
+        else:
+            log_likelihood += log_scale
+            likelihood *= probability
+            if likelihood < _TINY:
+                log_likelihood += np.log(likelihood)
+                likelihood = 1.0
+        scale = spread(weight / probability, prototype)
+        for f in range(0, width, n_lanes):
+            share = multiply(load(q, f, prototype), scale)
+            store(sums, f, add(load(sums, f, prototype), share))
+            for t in range(begin, end):
+                row = (cells[t] + 1) * width + f
+                store(sums, row, add(load(sums, row, prototype), share))
+    return log_likelihood + float(np.log(likelihood))
+
+
+@jit
+def posterior_of_block(
+    pointers: NDArray[np.int64],
+    cells: NDArray[Any],
+    theta: NDArray[np.float64],
+    memberships: NDArray[np.float64],
+    log_prob: NDArray[np.float64],
+    prototype: tuple[int, ...],
+) -> None:
+    """Fill memberships (S, F) and log_prob (S,) for some records; an impossible one keeps the weights."""
+    width = theta.shape[1]
+    parameters = theta.reshape(-1)
+    q = np.empty(width)
+    for s in range(pointers.size - 1):
+        probability, log_scale = _joint(pointers[s], pointers[s + 1], cells, parameters, width, q, prototype)
+        possible = probability > 0.0
+        log_prob[s] = np.log(probability) + log_scale if possible else -np.inf
+        for f in range(memberships.shape[1]):
+            memberships[s, f] = q[f] / probability if possible else theta[0, f]
+
+
+def posterior(
+    pointers: NDArray[np.int64],
+    cells: NDArray[Any],
+    weights: NDArray[np.float64],
+    factors: NDArray[np.float64],
+    memberships: NDArray[np.float64],
+    log_prob: NDArray[np.float64],
+) -> None:
+    """Fill memberships (S, F) and log_prob (S,) from weights (F,) and factors (I, F)."""
+    _, prototype = layout(len(weights))
+    posterior_of_block(pointers, cells, pack(weights, factors), memberships, log_prob, prototype)

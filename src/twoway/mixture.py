@@ -1,0 +1,168 @@
+"""The arithmetic of Σ_f weights_f · Π_n factor_n(·, f), on arrays alone.
+
+Everywhere ``weights`` has the shape (rank,) and ``factors`` holds one array (n_categories, rank) for each
+variable asked about; variables that are not asked about sum to one and need not be there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.errors import DataError
+from twoway.schema import Schema
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.integer]
+
+MAX_CELLS = 10**7
+"""Sub-joints up to this many cells are written out; larger ones never are."""
+_CHUNK = 2**20
+
+
+def n_cells(factors: Sequence[Floats]) -> int:
+    """Return the number of cells of the joint of some variables."""
+    return math.prod(len(factor) for factor in factors)
+
+
+def is_small(factors: Sequence[Floats]) -> bool:
+    """Return whether questions about these variables are answered by going through every cell."""
+    # A pair is never sampled: its cells are worked off in chunks and are not kept.
+    return len(factors) <= 2 or n_cells(factors) <= MAX_CELLS
+
+
+def joint(weights: Floats, factors: Sequence[Floats]) -> Floats:
+    """Return the joint of some variables, one axis each."""
+    left, right = _halves(weights, factors)
+    return (left @ right.T).reshape([len(factor) for factor in factors])
+
+
+def joint_chunks(weights: Floats, factors: Sequence[Floats]) -> Iterator[Floats]:
+    """Yield the joint of some variables flattened, in order, a chunk of cells at a time."""
+    left, right = _halves(weights, factors)
+    step = max(1, _CHUNK // len(right))
+    for first in range(0, len(left), step):
+        yield (left[first : first + step] @ right.T).ravel()
+
+
+def _halves(weights: Floats, factors: Sequence[Floats]) -> tuple[Floats, Floats]:
+    """Return two matrices (cells, rank) whose product is the joint, together as small as can be."""
+    sizes = [len(factor) for factor in factors]
+    split = min(range(len(sizes) + 1), key=lambda at: math.prod(sizes[:at]) + math.prod(sizes[at:]))
+    return _khatri_rao(weights, factors[:split]), _khatri_rao(np.ones_like(weights), factors[split:])
+
+
+def _khatri_rao(weights: Floats, factors: Sequence[Floats]) -> Floats:
+    product = weights[np.newaxis, :]
+    for factor in factors:
+        product = (product[:, np.newaxis, :] * factor[np.newaxis, :, :]).reshape(-1, len(weights))
+    return product
+
+
+def component_masses(weights: Floats, rows: Iterable[Floats]) -> tuple[Floats, int]:
+    """Return weights · Π rows for each component, to be multiplied by two to the power returned.
+
+    Each component keeps an exponent of its own until the end, so one that falls far behind on the first
+    variables can still come to lead on the last.
+    """
+    mantissas, exponents = np.frexp(weights)
+    exponents = exponents.astype(np.int64)
+    for row in rows:
+        mantissas, shift = np.frexp(mantissas * row)
+        exponents += shift
+    possible = mantissas > 0
+    if not possible.any():
+        return np.zeros_like(mantissas), 0
+    highest = int(exponents[possible].max())
+    return np.ldexp(mantissas, np.maximum(exponents - highest, -2000)), highest
+
+
+def log_joint(weights: Floats, factors: Sequence[Floats], codes: Sequence[Codes]) -> Floats:
+    """Return the logarithm of the joint at some cells, shape (n,); ``codes`` holds (n,) for each variable."""
+    with np.errstate(divide="ignore"):
+        log_weights = np.log(weights)
+        log_factors = [np.log(factor) for factor in factors]
+    n = len(codes[0])
+    result = np.empty(n)
+    step = max(1, _CHUNK // len(weights))
+    for first in range(0, n, step):
+        part = slice(first, first + step)
+        logs = np.tile(log_weights, (len(result[part]), 1))
+        for factor, code in zip(log_factors, codes, strict=True):
+            logs += factor[code[part]]
+        result[part] = np.logaddexp.reduce(logs, axis=1)
+    return result
+
+
+def entropy(weights: Floats, factors: Sequence[Floats]) -> float:
+    """Return the entropy of some variables in nats, by going through every cell."""
+    if not factors:
+        return 0.0
+    parts = []
+    for chunk in joint_chunks(weights, factors):
+        positive = chunk[chunk > 0]
+        parts.append(-float(positive @ np.log(positive)))
+    return max(0.0, math.fsum(parts))
+
+
+def most_probable(weights: Floats, factors: Sequence[Floats]) -> tuple[list[int], float]:
+    """Return the codes of the most probable cell, the first of equals, by going through every cell."""
+    best, best_at, first = -1.0, 0, 0
+    for chunk in joint_chunks(weights, factors):
+        at = int(chunk.argmax())
+        if chunk[at] > best:
+            best, best_at = float(chunk[at]), first + at
+        first += len(chunk)
+    codes = np.unravel_index(best_at, [len(factor) for factor in factors])
+    return [int(code) for code in codes], best
+
+
+def draw_components(weights: Floats, n: int, rng: np.random.Generator) -> Codes:
+    """Return n components drawn by their weights."""
+    return _invert(np.cumsum(weights), rng.random(n))
+
+
+def draw_codes(factor: Floats, components: Codes, rng: np.random.Generator) -> Codes:
+    """Return a category of one variable for each record, drawn by the column of its component."""
+    uniform = rng.random(len(components))
+    codes = np.empty(len(components), dtype=np.min_scalar_type(len(factor)))
+    order = np.argsort(components, kind="stable")
+    ends = np.searchsorted(components[order], np.arange(factor.shape[1] + 1))
+    for component in np.flatnonzero(np.diff(ends)):
+        members = order[ends[component] : ends[component + 1]]
+        codes[members] = _invert(np.cumsum(factor[:, component]), uniform[members])
+    return codes
+
+
+def _invert(cumulative: Floats, uniform: Floats) -> Codes:
+    """Return the first position whose cumulated share exceeds each number: never one of probability 0."""
+    return np.searchsorted(cumulative / cumulative[-1], uniform, side="right")
+
+
+def parse_event(schema: Schema, event: object) -> dict[int, NDArray[np.int64]]:
+    """Return the category codes that an event allows, for the position of each variable it names.
+
+    Parameters
+    ----------
+    schema
+        The variables.
+    event
+        A mapping from a variable's name to a label, or to a collection of labels any of which may hold.
+    """
+    from collections.abc import Collection, Mapping
+
+    if not isinstance(event, Mapping):
+        raise DataError(f"an event is a mapping from a variable's name to a label or several; got {event!r}")
+    allowed = {}
+    for name, wanted in event.items():
+        index = schema.index(name)
+        variable = schema.variables[index]
+        several = isinstance(wanted, Collection) and not isinstance(wanted, str | bytes | Mapping)
+        labels = list(wanted) if several else [wanted]
+        if not labels:
+            raise DataError(f"the collection of categories for {name!r} is empty; name at least one")
+        allowed[index] = np.unique([variable.code(label) for label in labels]).astype(np.int64)
+    return allowed

@@ -1,0 +1,332 @@
+"""The one gate for raw data: from frames and arrays of labels to compressed records.
+
+Every frame library meets here as Arrow columns, read a slice at a time so that memory stays small:
+once to find the categories, where no schema gives them, and once to write their codes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.errors import DataError, near_miss, shortlist, unknown
+from twoway.schema import Label, Schema, Variable, label_key, plain_label, sort_labels
+
+Unseen: TypeAlias = Literal["error", "missing"]
+Parts: TypeAlias = tuple[Schema, NDArray[np.int64], NDArray[Any], NDArray[np.float64] | None]
+
+_SLICE_ROWS = 2**16
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Named columns of one length, any slice of which can be had as labels and codes."""
+
+    names: tuple[str, ...]
+    n_rows: int
+    read_slice: Callable[[str, int, int], Any]
+    """(name, first row, row after the last) -> Arrow array, or a list of Python objects."""
+    declared: Mapping[str, tuple[Label, ...]]
+    """The categories of columns whose type declares them, in order."""
+
+
+def read(
+    source: Any,
+    *,
+    schema: Schema | None,
+    columns: Sequence[str] | None,
+    missing: Iterable[object],
+    weights: Any,
+    where: Any,
+    unseen: Unseen,
+) -> Parts:
+    """Return schema, pointers, cells and weights of the records in a source."""
+    if unseen not in ("error", "missing"):
+        raise DataError(f"unseen must be 'error' or 'missing', not {unseen!r}")
+    opened = open_columns(source, columns if not isinstance(weights, str) or columns is None else [*columns, weights])
+    if isinstance(weights, str):
+        if weights not in opened.names:
+            raise unknown("column", weights, opened.names, where=" for the weights")
+        parts = [dictionary_of(opened.read_slice(weights, start, stop)) for start, stop in _slices(opened.n_rows)]
+        numbers: Any = [[*labels, None][code] for labels, codes in parts for code in codes]
+        names = tuple(name for name in opened.names if name != weights)
+        opened = Columns(names, opened.n_rows, opened.read_slice, opened.declared)
+    else:
+        numbers = weights
+    checked = None if numbers is None else check_weights(numbers, opened.n_rows)
+    rows = None if where is None else _rows_where(where, opened.n_rows)
+    markers = {_marker(label) for label in missing}
+    if schema is None:
+        found = {name: _find_categories(opened, name, markers) for name in opened.names}
+        if not found:
+            raise DataError("the data has no columns; it needs at least one")
+        schema = Schema(tuple(Variable(name, categories) for name, categories in found.items()))
+        present = list(schema.names)
+    else:
+        present = match_columns(schema, opened.names)
+    pointers, cells = _encode(opened, schema, present, markers, unseen, rows)
+    if checked is not None and rows is not None:
+        checked = checked[rows]
+    return schema, pointers, cells, checked
+
+
+def open_columns(source: Any, columns: Sequence[str] | None = None) -> Columns:
+    """Return the columns of a frame, array or mapping, some of them or all."""
+    if isinstance(source, np.ndarray):
+        return _open_array(source, columns)
+    if isinstance(source, Mapping):
+        import pandas as pd
+
+        lengths = {str(name): len(column) for name, column in source.items()}
+        if len(set(lengths.values())) > 1:
+            raise DataError(f"columns must be of one length; got {lengths}")
+        source = pd.DataFrame({name: pd.Series(column) for name, column in source.items()})
+    import narwhals as nw
+
+    try:
+        frame = nw.from_native(source)
+    except TypeError:
+        raise DataError(
+            "records come from a pandas, polars or pyarrow frame, a 2-D numpy array or a mapping of columns; "
+            f"got {type(source).__name__}"
+        ) from None
+    if isinstance(frame, nw.LazyFrame):
+        frame = frame.collect()
+    all_names = [str(name) for name in frame.columns]
+    if len(set(all_names)) < len(all_names):
+        twice = next(name for name in all_names if all_names.count(name) > 1)
+        raise DataError(f"the column name {twice!r} stands there twice; names must differ")
+    by_name = dict(zip(all_names, frame.columns, strict=True))
+    for name in columns or ():
+        if name not in by_name:
+            raise unknown("column", name, all_names)
+    names = tuple(columns) if columns is not None else tuple(all_names)
+    declared = {name: _declared_categories(frame[by_name[name]]) for name in names}
+
+    def read_slice(name: str, start: int, stop: int) -> Any:
+        column = frame[by_name[name]][start:stop]
+        try:
+            return column.to_arrow()
+        except Exception:  # Arrow has several kinds of error for objects of mixed types, which we can take
+            return column.to_list()
+
+    return Columns(names, len(frame), read_slice, {name: labels for name, labels in declared.items() if labels})
+
+
+def _open_array(array: NDArray[Any], names: Sequence[str] | None) -> Columns:
+    import pyarrow as pa
+
+    if array.ndim != 2:
+        raise DataError(f"an array of records must have 2 dimensions, records by variables; got {array.ndim}")
+    names = [f"x{column}" for column in range(array.shape[1])] if names is None else list(names)
+    if len(names) != array.shape[1]:
+        raise DataError(f"the array has {array.shape[1]} columns and got {len(names)} names")
+    if len(set(names)) < len(names):
+        raise DataError(f"the column name {next(n for n in names if names.count(n) > 1)!r} stands there twice")
+    position = {name: column for column, name in enumerate(names)}
+
+    def read_slice(name: str, start: int, stop: int) -> Any:
+        column = array[start:stop, position[name]]
+        try:
+            return pa.array(column, from_pandas=True)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+            return column.tolist()
+
+    return Columns(tuple(names), len(array), read_slice, {})
+
+
+def _declared_categories(series: Any) -> tuple[Label, ...]:
+    """Return the categories that a column's type declares in a meaningful order, or none."""
+    import narwhals as nw
+
+    native = series.to_native()
+    if isinstance(series.dtype, nw.Enum):
+        return tuple(plain_label(label) for label in series.cat.get_categories().to_list())
+    if isinstance(series.dtype, nw.Categorical) and hasattr(native, "cat") and hasattr(native.cat, "categories"):
+        # pandas: a fixed list. In polars and Arrow an unordered dictionary lists labels as they came.
+        return tuple(plain_label(label) for label in native.cat.categories)
+    kind = getattr(native, "type", None)
+    if getattr(kind, "ordered", False) and len(native) and hasattr(native, "unify_dictionaries"):
+        unified = native.unify_dictionaries().chunk(0)
+        return tuple(plain_label(label) for label in unified.dictionary.to_pylist())
+    return ()
+
+
+def dictionary_of(column: Any) -> tuple[list[Any], NDArray[np.int64]]:
+    """Return the labels of a slice of a column, and for each row the position of its label, -1 for null."""
+    if isinstance(column, list):
+        positions: dict[Any, int] = {}
+        codes = np.empty(len(column), dtype=np.int64)
+        labels: list[Any] = []
+        for row, label in enumerate(column):
+            if label is None or label != label:
+                codes[row] = -1
+                continue
+            key = (type(label), label)
+            if key not in positions:
+                positions[key] = len(labels)
+                labels.append(label)
+            codes[row] = positions[key]
+        return labels, codes
+    import pyarrow as pa
+
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+        if isinstance(column, pa.ChunkedArray):  # more than one chunk can remain, or none
+            column = pa.concat_arrays(column.unify_dictionaries().chunks) if column.num_chunks else pa.array([])
+    if pa.types.is_null(column.type):
+        return [], np.full(len(column), -1, dtype=np.int64)
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    indices = column.indices.cast(pa.int64()).fill_null(-1)  # polars counts unsigned
+    return column.dictionary.to_pylist(), indices.to_numpy(zero_copy_only=False)
+
+
+def check_weights(weights: Any, n_records: int) -> NDArray[np.float64]:
+    """Return weights as an array, or raise where they are not one finite nonnegative number a record."""
+    try:
+        checked = np.array(weights, dtype=np.float64).reshape(-1)
+    except (TypeError, ValueError):
+        raise DataError("record weights must be numbers") from None
+    if len(checked) != n_records:
+        raise DataError(f"there are {n_records} records and {len(checked)} weights; each record needs one")
+    wrong = np.flatnonzero(~(np.isfinite(checked) & (checked >= 0)))
+    if len(wrong):
+        raise DataError(
+            f"record weights must be finite and not negative; record {wrong[0]} has {float(checked[wrong[0]])!r}"
+        )
+    if n_records and not checked.any():
+        raise DataError("record weights are all zero; at least one must be positive")
+    return checked
+
+
+def match_columns(schema: Schema, names: Sequence[str]) -> list[str]:
+    """Return the variables that have a column; columns both lacking and left over are an error."""
+    absent = [name for name in schema.names if name not in names]
+    extra = [name for name in names if name not in schema]
+    if absent and extra:
+        raise DataError(
+            f"columns and variables do not match: no column for {shortlist(absent)}, and no variable for "
+            f"{shortlist(extra)}{near_miss(extra[0], list(absent))} rename or drop columns so that one side is complete"
+        )
+    if len(absent) == len(schema):
+        raise DataError(f"the data has none of the variables {shortlist(schema.names)}")
+    return [name for name in schema.names if name in names]
+
+
+def _rows_where(where: Any, n_rows: int) -> NDArray[np.bool_]:
+    rows = np.asarray(where)
+    if rows.dtype != np.bool_ or rows.shape != (n_rows,):
+        raise DataError(f"where must be {n_rows} truth values, one a record; got {rows.dtype} of shape {rows.shape}")
+    return rows
+
+
+def _slices(n_rows: int) -> list[tuple[int, int]]:
+    return [(start, min(start + _SLICE_ROWS, n_rows)) for start in range(0, n_rows, _SLICE_ROWS)]
+
+
+def _marker(label: object) -> tuple[str, object]:
+    return label_key(label.strip() if isinstance(label, str) else label)
+
+
+def _clean(label: object, markers: set[tuple[str, object]], name: str) -> Label | None:
+    """Return a raw label as a category, or None where it means "missing"."""
+    if label is None or label != label:
+        return None
+    if isinstance(label, bytes) or not isinstance(label, str | bool | int | float | np.generic):
+        if not hasattr(label, "isoformat") and not hasattr(label, "as_tuple"):
+            raise DataError(
+                f"column {name!r} holds {label!r} of type {type(label).__name__}; "
+                "categories are text, numbers, truth values or dates"
+            )
+        label = label.isoformat() if hasattr(label, "isoformat") else float(label)  # type: ignore[arg-type]
+    if _marker(label) in markers:
+        return None
+    try:
+        return plain_label(label)
+    except DataError as error:
+        raise DataError(f"column {name!r}: {error}") from None
+
+
+def _find_categories(columns: Columns, name: str, markers: set[tuple[str, object]]) -> tuple[Label, ...]:
+    """Return a column's categories in order: those it declares, or those observed."""
+    declared = columns.declared.get(name)
+    if declared:
+        kept = tuple(label for label in declared if _clean(label, markers, name) is not None)
+        if kept:
+            return kept
+    found: dict[tuple[str, object], Label] = {}
+    for start, stop in _slices(columns.n_rows):
+        labels, codes = dictionary_of(columns.read_slice(name, start, stop))
+        for code in np.unique(codes[codes >= 0]):
+            label = _clean(labels[code], markers, name)
+            if label is not None:
+                found.setdefault(label_key(label), label)
+    if not found:
+        raise DataError(
+            f"column {name!r} has no observed cell in {columns.n_rows} records; drop it, or give a schema with "
+            "its categories"
+        )
+    return tuple(sort_labels(found.values()))
+
+
+def _encode(
+    columns: Columns,
+    schema: Schema,
+    present: Sequence[str],
+    markers: set[tuple[str, object]],
+    unseen: Unseen,
+    rows: NDArray[np.bool_] | None,
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Return pointers and cells of the rows wanted."""
+    from twoway.kernels.compression import compress
+
+    cell_type = np.min_scalar_type(schema.n_cells - 1)
+    offsets = schema.offsets[[schema.index(name) for name in present]]
+    pointers: list[NDArray[np.int64]] = [np.zeros(1, dtype=np.int64)]
+    cells: list[NDArray[Any]] = []
+    done = 0
+    for start, stop in _slices(columns.n_rows):
+        codes = np.empty((stop - start, len(present)), dtype=np.int32)
+        for column, name in enumerate(present):
+            labels, positions = dictionary_of(columns.read_slice(name, start, stop))
+            lookup = np.full(len(labels) + 1, -1, dtype=np.int32)  # the last entry is for null, position -1
+            used = np.unique(positions[positions >= 0]) if len(labels) > 16 else range(len(labels))
+            for position in used:
+                lookup[position] = _code(schema[name], labels[position], markers, unseen, positions, position, start)
+            codes[:, column] = lookup[positions]
+        if rows is not None:
+            codes = codes[rows[start:stop]]
+        part_pointers = np.zeros(len(codes) + 1, dtype=np.int64)
+        part_cells = np.empty(int(np.count_nonzero(codes >= 0)), dtype=cell_type)
+        compress(codes, offsets, part_pointers, part_cells)
+        pointers.append(part_pointers[1:] + done)
+        cells.append(part_cells)
+        done += len(part_cells)
+    return np.concatenate(pointers), np.concatenate(cells) if cells else np.empty(0, dtype=cell_type)
+
+
+def _code(
+    variable: Variable,
+    raw: object,
+    markers: set[tuple[str, object]],
+    unseen: Unseen,
+    positions: NDArray[np.int64],
+    position: int,
+    start: int,
+) -> int:
+    label = _clean(raw, markers, variable.name)
+    if label is None:
+        return -1
+    code = variable.find(label)
+    if code is not None:
+        return code
+    at = np.flatnonzero(positions == position)
+    if unseen == "missing" or len(at) == 0:
+        return -1
+    error = unknown("category", label, variable.categories, where=f" of {variable.name!r} (record {start + at[0]})")
+    raise type(error)(f"{error}; unseen='missing' reads such labels as missing")

@@ -1,0 +1,295 @@
+"""Records: observed cells, compressed, with their weights; and the protocol of every source of them.
+
+Reading raw data into records is the business of `reading`, the one gate; everything behind it trusts it.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.distribution import Distribution
+from twoway.errors import DataError
+from twoway.schema import Schema
+
+if TYPE_CHECKING:
+    from twoway.reading import Unseen
+
+MISSING: tuple[str, ...] = ("", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "?")
+"""Text that means "not observed" unless other markers are given."""
+
+T = TypeVar("T")
+
+# Blocks are large enough to hide the cost of handing them out, and few enough that their sums fit.
+_BLOCK_CELLS = 2**15
+_MOST_BLOCKS = 64
+
+
+class Block(NamedTuple):
+    """Some records, as the kernels take them."""
+
+    pointers: NDArray[np.int64]
+    """(n_records + 1,): record s owns ``cells[pointers[s]:pointers[s + 1]]``."""
+    cells: NDArray[Any]
+    """Observed cells in the schema's numbering, ascending within a record; the smallest unsigned type."""
+    weights: NDArray[np.float64]
+    """(n_records,), or empty where every record weighs one."""
+
+
+class RecordSource(Protocol):
+    """What a solver knows of its records: sums over blocks."""
+
+    @property
+    def schema(self) -> Schema:
+        """The variables."""
+
+    @property
+    def n_records(self) -> int:
+        """The number of records, those that stand for several counted once."""
+
+    @property
+    def total_weight(self) -> float:
+        """The sum of the records' weights."""
+
+    @property
+    def n_observed(self) -> int:
+        """The number of observed cells."""
+
+    def map_reduce(
+        self, per_block: Callable[[Block], T], combine: Callable[[T, T], T], *, threads: int | None = None
+    ) -> T:
+        """Return the combination of what ``per_block`` gives for each block, always in the same order."""
+
+    def folds(self, n_folds: int, seed: int) -> list[tuple[RecordSource, RecordSource]]:
+        """Return pairs of training and held-out records."""
+
+
+class Records:
+    """Records with any share of missing cells, read from a frame or an array.
+
+    Parameters
+    ----------
+    source
+        A pandas, polars or pyarrow frame, a 2-D numpy array, a mapping of names to columns, or records.
+        Text, numbers, truth values and categorical columns are categories; whole floats are integers.
+    schema
+        Variables and categories to read by. Found in the data if not given: numbers by size, text by
+        alphabet, declared categories (pandas Categorical, polars Enum, an ordered pyarrow dictionary) as declared.
+    columns
+        The columns to use, all by default; for an array, their names ("x0", "x1", … by default).
+    missing
+        Labels that mean "not observed", beside null and NaN. Text is compared without surrounding space.
+    weights
+        How many records each one stands for: numbers, or the name of a column that holds them.
+    where
+        A truth value for each record: whether to read it.
+    unseen
+        What a label that the schema does not have gets: "error", or "missing".
+
+    Notes
+    -----
+    With a schema, columns beyond it are passed over and variables that have no column count as missing
+    throughout, but not both at once: that is more likely a misspelt name, and an error.
+
+    Examples
+    --------
+    >>> records = Records({"age": ["young", "old", None], "vote": [1, None, 0]})
+    >>> records
+    Records(3 records, 2 variables, 4 of 6 cells observed)
+    >>> records.schema["age"].categories
+    ('old', 'young')
+    """
+
+    schema: Schema
+    pointers: NDArray[np.int64]
+    cells: NDArray[Any]
+    weights: NDArray[np.float64] | None
+
+    def __init__(
+        self,
+        source: Any,
+        *,
+        schema: Schema | None = None,
+        columns: Sequence[str] | None = None,
+        missing: Iterable[object] = MISSING,
+        weights: Any = None,
+        where: Any = None,
+        unseen: Unseen = "error",
+    ) -> None:
+        from twoway.reading import read
+
+        read_schema, pointers, cells, read_weights = read(
+            source, schema=schema, columns=columns, missing=missing, weights=weights, where=where, unseen=unseen
+        )
+        self._set(read_schema, pointers, cells, read_weights)
+
+    def _set(
+        self, schema: Schema, pointers: NDArray[np.int64], cells: NDArray[Any], weights: NDArray[np.float64] | None
+    ) -> None:
+        self.schema, self.pointers, self.cells, self.weights = schema, pointers, cells, weights
+
+    @classmethod
+    def from_cells(
+        cls,
+        schema: Schema,
+        pointers: NDArray[np.int64],
+        cells: NDArray[Any],
+        weights: NDArray[np.float64] | None = None,
+    ) -> Records:
+        """Return records on arrays that are known to be right; nothing is copied or checked."""
+        made = cls.__new__(cls)
+        made._set(schema, pointers, cells, weights)
+        return made
+
+    def __len__(self) -> int:
+        return self.n_records
+
+    def __repr__(self) -> str:
+        possible = self.n_records * len(self.schema)
+        return (
+            f"Records({self.n_records} records, {len(self.schema)} variables, "
+            f"{self.n_observed} of {possible} cells observed)"
+        )
+
+    @property
+    def n_records(self) -> int:
+        """The number of records, those that stand for several counted once."""
+        return len(self.pointers) - 1
+
+    @property
+    def n_observed(self) -> int:
+        """The number of observed cells."""
+        return int(self.pointers[-1] - self.pointers[0])
+
+    @property
+    def total_weight(self) -> float:
+        """The sum of the records' weights."""
+        return float(self.n_records) if self.weights is None else float(self.weights.sum())
+
+    def blocks(self) -> list[Block]:
+        """Return the records in blocks of about as many cells, whatever the number of threads."""
+        n_blocks = min(_MOST_BLOCKS, self.n_records, 1 + self.n_observed // _BLOCK_CELLS) or 1
+        # A record costs as much as a few cells even where it is empty.
+        work = self.pointers[:-1] - self.pointers[0] + 4 * np.arange(self.n_records)
+        total = self.n_observed + 4 * self.n_records
+        edges = np.searchsorted(work, np.linspace(0, total, n_blocks + 1))
+        none = np.empty(0)
+        return [
+            Block(self.pointers[a : b + 1], self.cells, none if self.weights is None else self.weights[a:b])
+            for a, b in itertools.pairwise(edges)
+        ]
+
+    def map_reduce(
+        self, per_block: Callable[[Block], T], combine: Callable[[T, T], T], *, threads: int | None = None
+    ) -> T:
+        """Return the combination of what ``per_block`` gives for each block, always in the same order."""
+        blocks = self.blocks()
+        workers = min(threads or usable_cores(), len(blocks))
+        results = map(per_block, blocks) if workers == 1 else _pool(workers, os.getpid()).map(per_block, blocks)
+        return functools.reduce(combine, results)
+
+    def reweighted(self, weights: NDArray[np.float64]) -> Records:
+        """Return the same records with other weights; cells are shared, not copied."""
+        return Records.from_cells(self.schema, self.pointers, self.cells, weights)
+
+    def folds(self, n_folds: int, seed: int) -> list[tuple[RecordSource, RecordSource]]:
+        """Return pairs of training and held-out records, each record held out once.
+
+        A record that stands for several is split among the folds; one of a fractional weight is not.
+        """
+        random = np.random.default_rng(seed)
+        if self.weights is None or not np.array_equal(self.weights, np.rint(self.weights)):
+            fold_of_record = random.permutation(self.n_records) % n_folds
+            whole = np.ones(self.n_records) if self.weights is None else self.weights
+            held = [np.where(fold_of_record == fold, whole, 0.0) for fold in range(n_folds)]
+        else:
+            whole = self.weights
+            # Deal out one pack of cards, so that folds are of one size even where a record has the weight 10¹².
+            held = list(_deal(whole, n_folds, random))
+        return [(self.reweighted(whole - one), self.reweighted(one)) for one in held]
+
+    def canonical(self) -> Records:
+        """Return the records in an order of their own, equal ones merged where that makes them fewer.
+
+        The order depends on the cells alone, so that a fit does not depend on the order of rows. Records of
+        one length stand together, which spares the processor a wrong guess at the end of each.
+        """
+        from twoway.kernels.compression import canonical_keys, gather, same_as_previous
+
+        if self.n_records == 0:
+            return self
+        keys = canonical_keys(self.pointers, self.cells)
+        order = np.argsort(keys, kind="stable")
+        del keys
+        first = ~same_as_previous(self.pointers, self.cells, order)
+        weights = None if self.weights is None else self.weights[order]
+        if np.count_nonzero(first) < 0.9 * self.n_records:
+            starts = np.flatnonzero(first)
+            weights = np.add.reduceat(np.ones(self.n_records) if weights is None else weights, starts)
+            order = order[starts]
+        pointers = np.empty(len(order) + 1, dtype=np.int64)
+        return Records.from_cells(self.schema, pointers, gather(self.pointers, self.cells, order, pointers), weights)
+
+    def codes(self) -> NDArray[np.int32]:
+        """Return the records as a matrix of category positions, -1 where missing; (n_records, n_variables)."""
+        from twoway.kernels.compression import expand
+
+        codes = np.full((self.n_records, len(self.schema)), -1, dtype=np.int32)
+        variable_of_cell = np.repeat(np.arange(len(self.schema), dtype=np.int32), self.schema.sizes)
+        expand(self.pointers, self.cells, variable_of_cell, self.schema.offsets, codes)
+        return codes
+
+    def cell_totals(self) -> NDArray[np.float64]:
+        """Return how often each cell was observed; shape (n_cells,)."""
+        first, last = int(self.pointers[0]), int(self.pointers[-1])
+        weights = None if self.weights is None else np.repeat(self.weights, np.diff(self.pointers))
+        return np.bincount(self.cells[first:last], weights, minlength=self.schema.n_cells).astype(np.float64)
+
+    def marginal(self, names: str | Sequence[str]) -> Distribution:
+        """Return the shares of the categories of some variables among the records that show all of them."""
+        indices = self.schema.indices(names)
+        variables = tuple(self.schema.variables[index] for index in indices)
+        codes = self.codes()[:, indices]
+        complete = (codes >= 0).all(axis=1)
+        shape = tuple(len(variable) for variable in variables)
+        flat = np.ravel_multi_index(tuple(codes[complete].T), shape)
+        weights = None if self.weights is None else self.weights[complete]
+        counts = np.bincount(flat, weights, minlength=int(np.prod(shape))).reshape(shape)
+        total = float(counts.sum())
+        if total == 0:
+            raise DataError(f"no record shows {', '.join(v.name for v in variables)} together")
+        return Distribution(variables, counts / total, total=total)
+
+
+def as_records(source: Any, schema: Schema | None = None) -> Records:
+    """Return the source itself if it is records of that schema, otherwise the records read from it."""
+    if isinstance(source, Records) and (schema is None or source.schema == schema):
+        return source
+    return Records(source, schema=schema)
+
+
+def usable_cores() -> int:
+    """Return the number of cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@functools.lru_cache(maxsize=4)
+def _pool(workers: int, process: int) -> ThreadPoolExecutor:
+    # A forked child has none of its parent's threads: the process is part of the key.
+    return ThreadPoolExecutor(workers, thread_name_prefix="twoway")
+
+
+def _deal(weights: NDArray[np.float64], n_folds: int, random: np.random.Generator) -> Iterable[NDArray[np.float64]]:
+    """Yield a fold's share of each whole weight, ``n_folds`` times; the shares add up to the weights."""
+    left = weights.astype(np.int64)
+    for remaining in range(n_folds, 0, -1):
+        share = left if remaining == 1 else random.binomial(left, 1.0 / remaining)
+        left = left - share
+        yield share.astype(np.float64)

@@ -1,0 +1,215 @@
+"""What a long computation tells: while it runs, to a monitor; afterwards, in a report."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as RichProgress
+
+
+class StopReason(enum.StrEnum):
+    """Why a computation ended."""
+
+    DIRECT = "direct"
+    """The solver does not iterate."""
+    CONVERGED = "converged"
+    """The objective changed by less than the tolerance."""
+    MAX_ITER = "max_iter"
+    """The passes allowed were used up first: the result may still be improving."""
+    INTERRUPTED = "interrupted"
+    """Somebody pressed Ctrl-C; the result is the best so far."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """One start of a solver, from its first step to its last."""
+
+    solver: str
+    """The chain of solvers, such as "spa+em"."""
+    objectives: tuple[float, ...]
+    """The last solver's objective at each pass; it never gets worse."""
+    stop_reason: StopReason
+
+    @property
+    def objective(self) -> float:
+        """The objective reached."""
+        return self.objectives[-1]
+
+    @property
+    def n_iter(self) -> int:
+        """The number of passes recorded."""
+        return len(self.objectives)
+
+
+@dataclass(frozen=True)
+class TableMisfit:
+    """How far the model is from one of the tables it was fitted to."""
+
+    variables: tuple[str, ...]
+    total: float
+    """The count that the table rests on."""
+    total_variation: float
+    """Half the sum of absolute differences between the table and the model, from 0 to 1."""
+    kl: float
+    """Kullback-Leibler divergence of the model from the table, in nats."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """How a model came about, and how far it can be trusted.
+
+    ``seconds`` is known in memory only: files do not depend on the clock.
+    """
+
+    solver: str
+    rank: int
+    seed: int
+    smoothing: float
+    objective_name: str
+    starts: tuple[Start, ...]
+    best: int
+    """The position in ``starts`` of the start that was kept."""
+    n_records: float | None = None
+    """Total weight of the records, None where only tables were there."""
+    n_observed: int | None = None
+    """Observed cells of the records."""
+    log_likelihood: float | None = None
+    n_parameters: int | None = None
+    aic: float | None = None
+    bic: float | None = None
+    relative_entropy: float | None = None
+    """How clearly records fall into components: 1 each into one, 0 each evenly into all."""
+    misfits: tuple[TableMisfit, ...] = ()
+    """One for each table that was fitted, worst first; empty where records were fitted."""
+    candidates: tuple[Mapping[str, Any], ...] = ()
+    """What was compared to choose rank and smoothing, where they were chosen."""
+    warnings: tuple[str, ...] = ()
+    seconds: float | None = field(default=None, compare=False)
+
+    @property
+    def objective(self) -> float:
+        """The objective of the start that was kept."""
+        return self.starts[self.best].objective
+
+    @property
+    def stop_reason(self) -> StopReason:
+        """Why the start that was kept ended."""
+        return self.starts[self.best].stop_reason
+
+    @property
+    def converged(self) -> bool:
+        """Whether the start that was kept ended of its own accord."""
+        return self.stop_reason in (StopReason.CONVERGED, StopReason.DIRECT)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain lists and dictionaries, without the seconds."""
+        described = asdict(self)
+        del described["seconds"]
+        return described
+
+    @classmethod
+    def from_dict(cls, described: Mapping[str, Any]) -> Report:
+        """Return the report that ``to_dict`` described."""
+        entries = dict(described)
+        entries["starts"] = tuple(
+            Start(one["solver"], tuple(one["objectives"]), StopReason(one["stop_reason"])) for one in entries["starts"]
+        )
+        entries["misfits"] = tuple(
+            TableMisfit(tuple(one["variables"]), one["total"], one["total_variation"], one["kl"])
+            for one in entries["misfits"]
+        )
+        entries["candidates"] = tuple(entries["candidates"])
+        entries["warnings"] = tuple(entries["warnings"])
+        return cls(**entries)
+
+    def __str__(self) -> str:
+        kept = self.starts[self.best]
+        lines = [
+            f"solver      {self.solver}, rank {self.rank}, smoothing {self.smoothing:g}, seed {self.seed}",
+            f"starts      {len(self.starts)}; kept {kept.solver}, {kept.stop_reason.value} after {kept.n_iter} passes",
+            f"objective   {kept.objective:.6g} ({self.objective_name})",
+        ]
+        if self.n_records is not None:
+            lines.append(f"records     {self.n_records:g} with {self.n_observed} observed cells")
+        if self.log_likelihood is not None:
+            lines.append(f"likelihood  log {self.log_likelihood:.2f}, AIC {self.aic:.2f}, BIC {self.bic:.2f}")
+        if self.misfits:
+            worst = self.misfits[0]
+            lines.append(f"worst fit   {' × '.join(worst.variables)}: total variation {worst.total_variation:.3g}")
+        if self.seconds is not None:
+            lines.append(f"time        {self.seconds:.2f} s")
+        lines.extend(f"warning     {warning}" for warning in self.warnings)
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a computation is."""
+
+    task: str
+    """What is being done, such as "em" or "choosing the rank"."""
+    done: int
+    """Passes done of this task."""
+    at_most: int
+    """Passes allowed for this task."""
+    objective: float | None = None
+    seconds_left: float | None = None
+    """An estimate for this task; None while there is nothing to go by."""
+
+
+Monitor: TypeAlias = Callable[[Progress], None]
+
+
+class ProgressBar:
+    """A monitor that draws a progress bar with the objective and the time left; a context manager.
+
+    ``tw.fit(..., monitor=True)`` uses one.
+    """
+
+    def __init__(self) -> None:
+        self._bar: RichProgress | None = None
+        self._task: Any = None
+        self._name: str | None = None
+
+    def __enter__(self) -> Self:
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("pass {task.completed:.0f} of at most {task.total:.0f}"),
+            TextColumn("{task.fields[objective]}"),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[left]}"),
+            transient=True,
+        )
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def __call__(self, progress: Progress) -> None:
+        """Redraw the bar."""
+        if self._bar is None:
+            return
+        if progress.task != self._name:
+            if self._task is not None:
+                self._bar.remove_task(self._task)
+            self._name = progress.task
+            self._task = self._bar.add_task(progress.task, total=progress.at_most, objective="", left="")
+        self._bar.update(
+            self._task,
+            completed=progress.done,
+            total=progress.at_most,
+            objective="" if progress.objective is None else f"objective {progress.objective:.6g}",
+            left="" if progress.seconds_left is None else f"about {progress.seconds_left:.0f} s left",
+        )

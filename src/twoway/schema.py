@@ -1,0 +1,231 @@
+"""Variables, their categories, and the order in which both are kept."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.errors import DataError, unknown
+
+Label: TypeAlias = str | int | float | bool
+
+
+def label_key(label: object) -> tuple[str, object]:
+    """Return what two labels must share to be the same category.
+
+    Numbers match by value (``1``, ``1.0`` and numpy's ``1`` are one category), text matches only the
+    same text (``"1"`` is not ``1``), and ``True`` and ``False`` match only truth values.
+
+    Examples
+    --------
+    >>> label_key(1) == label_key(1.0), label_key(1) == label_key("1"), label_key(1) == label_key(True)
+    (True, False, False)
+    """
+    if isinstance(label, str):
+        return ("text", str(label))
+    if isinstance(label, bool | np.bool_):
+        return ("truth", bool(label))
+    if isinstance(label, int | np.integer):
+        return ("number", int(label))
+    if isinstance(label, float | np.floating):
+        return ("number", float(label))
+    raise DataError(f"a category must be text, a number or a truth value, not {label!r} of type {type(label).__name__}")
+
+
+def plain_label(label: object) -> Label:
+    """Return a label as plain Python: numpy scalars lose their type, whole floats become integers."""
+    value = label_key(label)[1]
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise DataError(f"a category must be a finite number, not {value!r}")
+        return int(value) if value.is_integer() else value
+    return value  # type: ignore[return-value]  # label_key admits labels only
+
+
+def sort_labels(labels: Iterable[Label]) -> list[Label]:
+    """Return labels in their natural order: truth values, then numbers by size, then text."""
+    rank = {"truth": 0, "number": 1, "text": 2}
+    return sorted(labels, key=lambda label: (rank[label_key(label)[0]], label))
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A discrete variable: its name and its categories in order.
+
+    Parameters
+    ----------
+    name
+        The column's name.
+    categories
+        The labels, in the order in which they are shown. Numbers match by value, text only as text.
+    values
+        A number for each category, for expectations. Numeric categories are their own values unless
+        others are given; text categories have none unless given.
+
+    Examples
+    --------
+    >>> Variable("rating", (1, 2, 3)).values
+    (1.0, 2.0, 3.0)
+    >>> Variable("vote", ("no", "yes")).values is None
+    True
+    """
+
+    name: str
+    categories: tuple[Label, ...]
+    values: tuple[float, ...] | None = None
+    _codes: dict[tuple[str, object], int] = field(init=False, repr=False, compare=False, hash=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise DataError(f"a variable's name must be text, not {self.name!r}")
+        categories = tuple(plain_label(label) for label in self.categories)
+        if not categories:
+            raise DataError(f"variable {self.name!r} has no categories; it needs at least one")
+        codes: dict[tuple[str, object], int] = {}
+        for code, label in enumerate(categories):
+            if codes.setdefault(label_key(label), code) != code:
+                raise DataError(f"variable {self.name!r} has the category {label!r} twice; each must be there once")
+        values = self.values
+        if values is None and all(label_key(label)[0] == "number" for label in categories):
+            values = tuple(float(label) for label in categories)
+        if values is not None:
+            values = tuple(float(value) for value in values)
+            if len(values) != len(categories) or not all(math.isfinite(value) for value in values):
+                raise DataError(
+                    f"variable {self.name!r} has {len(categories)} categories and needs as many finite values; "
+                    f"got {values!r}"
+                )
+        object.__setattr__(self, "categories", categories)
+        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "_codes", codes)
+
+    def __len__(self) -> int:
+        return len(self.categories)
+
+    def code(self, label: object) -> int:
+        """Return the position of a category; an unknown one is an error that suggests the near miss."""
+        found = self._codes.get(label_key(label))
+        if found is None:
+            raise unknown("category", label, self.categories, where=f" of {self.name!r}")
+        return found
+
+    def find(self, label: object) -> int | None:
+        """Return the position of a category, or None where there is no such category."""
+        return self._codes.get(label_key(label))
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The variables of a model or a data set, in order.
+
+    Inside the package the categories of all variables are numbered through, variable after variable;
+    such a number is called a *cell*. ``offsets[n] + code`` is the cell of a category of variable ``n``.
+
+    Examples
+    --------
+    >>> schema = Schema((Variable("age", ("young", "old")), Variable("vote", ("no", "yes"))))
+    >>> schema.names, schema.sizes, schema.offsets.tolist()
+    (('age', 'vote'), (2, 2), [0, 2, 4])
+    """
+
+    variables: tuple[Variable, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "variables", tuple(self.variables))
+        if not self.variables:
+            raise DataError("a schema needs at least one variable; got none")
+        seen: set[str] = set()
+        for variable in self.variables:
+            if variable.name in seen:
+                raise DataError(f"the column name {variable.name!r} stands there twice; names must differ")
+            seen.add(variable.name)
+
+    def __len__(self) -> int:
+        return len(self.variables)
+
+    def __iter__(self) -> Iterator[Variable]:
+        return iter(self.variables)
+
+    def __getitem__(self, name: str) -> Variable:
+        return self.variables[self.index(name)]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._positions
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The variables' names."""
+        return tuple(variable.name for variable in self.variables)
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of categories of each variable."""
+        return tuple(len(variable) for variable in self.variables)
+
+    @cached_property
+    def offsets(self) -> NDArray[np.int64]:
+        """The first cell of each variable, and the number of cells at the end; shape (n_variables + 1,)."""
+        return np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.int64)
+
+    @property
+    def n_cells(self) -> int:
+        """The number of categories of all variables together."""
+        return int(self.offsets[-1])
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {name: position for position, name in enumerate(self.names)}
+
+    def index(self, name: str) -> int:
+        """Return the position of a variable; an unknown one is an error that suggests the near miss."""
+        found = self._positions.get(name) if isinstance(name, str) else None
+        if found is None:
+            raise unknown("variable", name, self.names)
+        return found
+
+    def indices(self, names: str | Sequence[str]) -> list[int]:
+        """Return the positions of one name or several different ones."""
+        asked = [names] if isinstance(names, str) else list(names)
+        positions = [self.index(name) for name in asked]
+        if len(set(positions)) != len(positions):
+            raise DataError(f"a variable is named twice in {asked!r}; each may be there once")
+        return positions
+
+    def cells(self, index: int) -> slice:
+        """Return the cells of the variable at a position."""
+        return slice(int(self.offsets[index]), int(self.offsets[index + 1]))
+
+    def subset(self, names: Sequence[str]) -> Schema:
+        """Return the schema of some variables, in the order given."""
+        return Schema(tuple(self.variables[index] for index in self.indices(names)))
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        """Return the schema as plain lists and dictionaries, for a file's header."""
+        return [
+            {
+                "name": v.name,
+                "categories": list(v.categories),
+                "values": None if v.values is None else list(v.values),
+            }
+            for v in self.variables
+        ]
+
+    @classmethod
+    def from_dict(cls, described: Sequence[Mapping[str, Any]]) -> Schema:
+        """Return the schema that ``to_dict`` described."""
+        return cls(
+            tuple(
+                Variable(
+                    entry["name"],
+                    tuple(entry["categories"]),
+                    None if entry["values"] is None else tuple(entry["values"]),
+                )
+                for entry in described
+            )
+        )

@@ -1,0 +1,464 @@
+"""Tables: counts of pairs or triples of variables, each table with its own total."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway import container
+from twoway.distribution import Distribution
+from twoway.errors import DataError, FileFormatError, UnknownNameError, shortlist, unknown
+from twoway.frames import label_array, make_frame
+from twoway.schema import Label, Schema, Variable, label_key
+
+if TYPE_CHECKING:
+    from twoway.crosstabs import Key, Kind
+    from twoway.records import Records, RecordSource
+
+_AXES = (("row_variable", "row_category"), ("column_variable", "column_category"), ("layer_variable", "layer_category"))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Tables:
+    """Counts of some pairs (order 2) or triples (order 3) of variables.
+
+    Every table rests on its own records: those in which all its variables were observed, or those of
+    the survey that published it. A table without a single count says nothing and is left out.
+
+    Tables add (shards, days, sites), and ``sum`` adds many. Two sets of tables are equal when their
+    schemas, counts and weights are; notes do not matter.
+
+    Parameters
+    ----------
+    schema
+        The variables; some may be in no table.
+    sets
+        The positions in the schema of each table's variables, shape (n_tables, order): ascending in
+        a row, and rows in lexicographic order.
+    flat
+        The counts of all tables one after the other, each in C order.
+    weights
+        The number of effective records that a fit gives each table, shape (n_tables,). Each table's
+        own total where nothing is given.
+    notes
+        What a reader should know about how the tables came about.
+
+    Examples
+    --------
+    >>> from twoway.records import Records
+    >>> tables = Tables.count(Records({"age": ["young", "old", "old"], "vote": ["no", "yes", None]}))
+    >>> tables
+    <Tables: 1 pair of 2 variables, total 2>
+    >>> tables["vote", "age"]
+    vote \\ age  old     young
+    no          0.0000  0.5000
+    yes         0.5000  0.0000
+    >>> (tables + tables).totals
+    array([4.])
+    """
+
+    schema: Schema
+    sets: NDArray[np.int32]
+    flat: NDArray[np.float64]
+    weights: NDArray[np.float64] = field(default=None)  # type: ignore[assignment]  # filled in below
+    notes: tuple[str, ...] = ()
+    starts: NDArray[np.int64] = field(init=False)
+    """Where each table's counts start in ``flat``, and the end of the last; shape (n_tables + 1,)."""
+    totals: NDArray[np.float64] = field(init=False)
+    """The sum of each table's counts, shape (n_tables,); never zero."""
+
+    def __post_init__(self) -> None:
+        sets, flat = np.array(self.sets, dtype=np.int32), np.asarray(self.flat, dtype=np.float64)
+        if sets.ndim != 2 or sets.shape[1] not in (2, 3):
+            raise DataError(f"sets must have the shape (n_tables, 2) or (n_tables, 3); got {sets.shape}")
+        if sets.size and not (sets.min() >= 0 and sets.max() < len(self.schema)):
+            raise DataError(
+                f"sets name variables by position, from 0 to {len(self.schema) - 1}; got {sets.min()} to {sets.max()}"
+            )
+        # One number a row that sorts as the row does.
+        ranks = sets.astype(np.int64) @ (len(self.schema) ** np.arange(sets.shape[1])[::-1])
+        if (np.diff(sets, axis=1) <= 0).any() or (np.diff(ranks) <= 0).any():
+            raise DataError("sets must ascend within a row, and rows must be in lexicographic order, each there once")
+        lengths = np.array(self.schema.sizes, dtype=np.int64)[sets].prod(axis=1)
+        if flat.shape != (lengths.sum(),):
+            raise DataError(f"the tables have {lengths.sum()} cells together; got counts of the shape {flat.shape}")
+        starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        self._check_counts(sets, flat, starts)
+        totals = np.add.reduceat(flat, starts[:-1]) if len(sets) else np.zeros(0)
+        weights = totals if self.weights is None else np.array(self.weights, dtype=np.float64)
+        if weights.shape != totals.shape:
+            raise DataError(f"there are {len(totals)} tables and must be as many weights; got {weights.shape}")
+        kept = totals > 0
+        if not (np.isfinite(weights) & (weights > 0))[kept].all():
+            worst = weights[kept][~(np.isfinite(weights) & (weights > 0))[kept]][0]
+            raise DataError(f"a table's weight must be a positive number; got {worst}")
+        if not kept.all():
+            flat, sets, totals, weights = flat[np.repeat(kept, lengths)], sets[kept], totals[kept], weights[kept]
+            starts = np.concatenate([[0], np.cumsum(lengths[kept])]).astype(np.int64)
+        elif flat.flags.writeable:
+            flat = flat.copy()
+        arrays = {"sets": sets, "flat": flat, "starts": starts, "totals": totals, "weights": weights}
+        for name, array in arrays.items():
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
+        object.__setattr__(self, "notes", tuple(dict.fromkeys(self.notes)))
+
+    def _check_counts(self, sets: NDArray[np.int32], flat: NDArray[np.float64], starts: NDArray[np.int64]) -> None:
+        bad = np.flatnonzero(~(np.isfinite(flat) & (flat >= 0)))
+        if bad.size:
+            table = int(np.searchsorted(starts, bad[0], side="right")) - 1
+            variables = [self.schema.variables[position] for position in sets[table]]
+            codes = np.unravel_index(int(bad[0] - starts[table]), [len(variable) for variable in variables])
+            cell = ", ".join(f"{v.name!r} = {v.categories[code]!r}" for v, code in zip(variables, codes, strict=True))
+            raise DataError(f"a count must be a number of 0 or more; at {cell} it is {flat[bad[0]]}")
+
+    @property
+    def order(self) -> int:
+        """The number of variables of each table: 2 or 3."""
+        return int(self.sets.shape[1])
+
+    def __len__(self) -> int:
+        return len(self.sets)
+
+    @cached_property
+    def names(self) -> tuple[tuple[str, ...], ...]:
+        """The names of each table's variables, in schema order."""
+        return tuple(tuple(self.schema.names[position] for position in row) for row in self.sets.tolist())
+
+    @property
+    def pairs(self) -> tuple[tuple[str, ...], ...]:
+        """The names of each table's variables, in schema order; the same as ``names``."""
+        return self.names
+
+    @cached_property
+    def _positions(self) -> dict[tuple[int, ...], int]:
+        return {tuple(row): position for position, row in enumerate(self.sets.tolist())}
+
+    def array(self, index: int) -> NDArray[np.float64]:
+        """Return the counts of the table at a position: a read-only view, axes in schema order."""
+        shape = [self.schema.sizes[position] for position in self.sets[index]]
+        return self.flat[self.starts[index] : self.starts[index + 1]].reshape(shape)
+
+    def __iter__(self) -> Iterator[Distribution]:
+        return (self[names] for names in self.names)
+
+    def __contains__(self, names: object) -> bool:
+        return isinstance(names, tuple) and tuple(sorted(names)) in {tuple(sorted(known)) for known in self.names}
+
+    def __getitem__(self, names: tuple[str, ...]) -> Distribution:
+        """Return one table as a distribution, its axes in the order asked for."""
+        asked = self.schema.indices(names)
+        found = self._positions.get(tuple(sorted(asked)))
+        if found is None:
+            raise self._no_table(asked)
+        return self._distribution(asked, self.array(found), float(self.totals[found]))
+
+    def marginal(self, names: str | Sequence[str]) -> Distribution:
+        """Return the distribution of variables that stand together in a table.
+
+        Fewer variables than a table has are pooled over all tables that hold them, each with its
+        total; ``total`` is then that of the largest of these tables.
+
+        Examples
+        --------
+        >>> from twoway.records import Records
+        >>> tables = Tables.count(Records({"a": [0, 1, 1], "b": [0, 0, 1], "c": [1, None, 0]}))
+        >>> tables.marginal("a")
+        a  probability
+        0  0.4000
+        1  0.6000
+        """
+        asked = self.schema.indices(names)
+        if not asked:
+            raise DataError("a marginal needs at least one variable; got none")
+        holding = np.flatnonzero(np.isin(self.sets, asked).sum(axis=1) == len(asked))
+        if not holding.size:
+            raise self._no_table(asked)
+        pooled = np.zeros([self.schema.sizes[position] for position in sorted(asked)])
+        for index in holding:
+            others = tuple(np.flatnonzero(~np.isin(self.sets[index], asked)).tolist())
+            pooled += self.array(index).sum(axis=others)
+        return self._distribution(asked, pooled, float(self.totals[holding].max()))
+
+    def _distribution(self, asked: Sequence[int], counts: NDArray[np.float64], total: float) -> Distribution:
+        """Return counts, whose axes are in schema order, as a distribution in the order asked for."""
+        axes = np.argsort(np.argsort(asked))
+        variables = [self.schema.variables[position] for position in asked]
+        return Distribution(variables, np.transpose(counts / counts.sum(), axes), total)
+
+    def _no_table(self, asked: Sequence[int]) -> UnknownNameError:
+        names = self.schema.names
+        lines = [f"no table holds {' × '.join(repr(names[position]) for position in asked)}"]
+        for position in asked if len(asked) > 1 else []:
+            rows = self.sets[(self.sets == position).any(axis=1)]
+            beside = [names[other] for other in np.unique(rows[rows != position])]
+            lines.append(f"{names[position]!r} stands with {shortlist(beside) or 'no other'}")
+        if len(asked) > self.order or len(asked) == 1:
+            known = [" × ".join(one) for one in self.names]
+            lines.append(f"tables of {self.order} variables are there: {shortlist(known) or 'none'}")
+        return UnknownNameError("; ".join(lines))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Tables):
+            return NotImplemented
+        return (
+            self.schema == other.schema
+            and np.array_equal(self.sets, other.sets)
+            and np.array_equal(self.flat, other.flat)
+            and np.array_equal(self.weights, other.weights)
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # arrays are compared by value
+
+    def __repr__(self) -> str:
+        noun = ("pair", "triple")[self.order - 2] + ("" if len(self) == 1 else "s")
+        if not len(self):
+            return f"<Tables: no {noun} of {len(self.schema)} variables>"
+        low, high = f"{self.totals.min():,.6g}", f"{self.totals.max():,.6g}"
+        spread = f"total {low}" if low == high else f"totals {low} to {high}"
+        notes = f", {len(self.notes)} note{'s' * (len(self.notes) > 1)}" if self.notes else ""
+        return f"<Tables: {len(self)} {noun} of {len(self.schema)} variables, {spread}{notes}>"
+
+    # Making
+
+    @classmethod
+    def count(cls, source: RecordSource, order: int = 2, *, threads: int | None = None) -> Tables:
+        """Return the counts of every pair (or triple) of variables that records show together.
+
+        The counts do not depend on the order of the records, on blocks or on threads, to the byte.
+
+        Parameters
+        ----------
+        source
+            Records, or another source of blocks of records.
+        order
+            2 for pairs, 3 for triples.
+        threads
+            How many threads count; None for as many as there are cores.
+        """
+        from twoway.counting import count_sets
+
+        return cls(source.schema, *count_sets(source, order, threads))
+
+    @classmethod
+    def from_crosstabs(
+        cls,
+        tables: Any,
+        *,
+        kind: Kind | Mapping[Key, Kind] = "counts",
+        schema: Schema | None = None,
+        totals: float | Mapping[Key, float] | None = None,
+        weights: Mapping[Key, float] | None = None,
+        standard_errors: Mapping[Key, Any] | None = None,
+        margins: Mapping[str, Mapping[Label, Any]] | None = None,
+    ) -> Tables:
+        """PLACEHOLDER."""
+        from twoway.crosstabs import read_crosstabs
+
+        found, entries, notes = read_crosstabs(
+            tables,
+            kind=kind,
+            schema=schema,
+            totals=totals,
+            weights=weights,
+            standard_errors=standard_errors,
+            margins=margins,
+        )
+        return cls._assemble(found, 2, entries, notes)
+
+    @classmethod
+    def _assemble(
+        cls,
+        schema: Schema,
+        order: int,
+        entries: Iterable[tuple[Sequence[int], NDArray[np.float64], float]],
+        notes: Iterable[str] = (),
+    ) -> Tables:
+        """Return tables from (positions, counts, weight) in any order; the same set twice is added."""
+        merged: dict[tuple[int, ...], tuple[NDArray[np.float64], float]] = {}
+        for positions, counts, weight in entries:
+            axes = np.argsort(positions)
+            key = tuple(int(positions[axis]) for axis in axes)
+            counts = counts.transpose(axes)
+            if key in merged:
+                counts, weight = merged[key][0] + counts, merged[key][1] + weight
+            merged[key] = counts, weight
+        keys = sorted(merged)
+        sets = np.array(keys, dtype=np.int32).reshape(-1, order)
+        flat = np.concatenate([np.zeros(0), *(merged[key][0].ravel() for key in keys)])
+        return cls(schema, sets, flat, np.array([merged[key][1] for key in keys]), tuple(notes))
+
+    def _entries(self, positions: Mapping[int, int]) -> Iterator[tuple[list[int], NDArray[np.float64], float]]:
+        """Yield the tables whose variables all have a new position, with that."""
+        for index, row in enumerate(self.sets.tolist()):
+            if all(position in positions for position in row):
+                yield [positions[position] for position in row], self.array(index), float(self.weights[index])
+
+    # Combining
+
+    def __add__(self, other: Tables) -> Tables:
+        if not isinstance(other, Tables):
+            return NotImplemented
+        if self.order != other.order:
+            raise DataError(f"tables of {self.order} variables and tables of {other.order} do not add")
+        notes = (*self.notes, *other.notes)
+        if self.schema == other.schema and np.array_equal(self.sets, other.sets):
+            return Tables(self.schema, self.sets, self.flat + other.flat, self.weights + other.weights, notes)
+        for variable in other.schema:
+            if variable.name in self.schema:
+                _check_same(self.schema[variable.name], variable)
+        new = [variable for variable in other.schema if variable.name not in self.schema]
+        schema = Schema((*self.schema.variables, *new))
+        positions = {index: schema.index(name) for index, name in enumerate(other.schema.names)}
+        same = {index: index for index in range(len(self.schema))}
+        entries = [*self._entries(same), *other._entries(positions)]
+        return Tables._assemble(schema, self.order, entries, notes)
+
+    def __radd__(self, other: object) -> Tables:
+        # sum() starts from 0.
+        return self if isinstance(other, int) and other == 0 else NotImplemented
+
+    def subset(self, names: Sequence[str]) -> Tables:
+        """Return the tables of some variables only; the variables are then in the order given."""
+        schema = self.schema.subset([names] if isinstance(names, str) else names)
+        positions = {self.schema.index(name): index for index, name in enumerate(schema.names)}
+        return Tables._assemble(schema, self.order, self._entries(positions), self.notes)
+
+    def select(self, names: Iterable[Sequence[str]]) -> Tables:
+        """Return some of the tables, each named by its variables in any order; all variables stay."""
+        kept = np.zeros(len(self), dtype=bool)
+        for one in names:
+            asked = self.schema.indices(one)
+            found = self._positions.get(tuple(sorted(asked)))
+            if found is None:
+                raise self._no_table(asked)
+            kept[found] = True
+        flat = self.flat[np.repeat(kept, np.diff(self.starts))]
+        return Tables(self.schema, self.sets[kept], flat, self.weights[kept], self.notes)
+
+    def components(self) -> tuple[tuple[str, ...], ...]:
+        """Return the groups of variables that tables connect, directly or through others.
+
+        Examples
+        --------
+        >>> from twoway.records import Records
+        >>> Tables.count(Records({"a": [0, 1, None], "b": [1, 1, None], "c": [None, None, 2]})).components()
+        (('a', 'b'), ('c',))
+        """
+        from scipy.sparse import coo_array
+        from scipy.sparse.csgraph import connected_components
+
+        ends = np.concatenate([self.sets[:, [0, axis]] for axis in range(1, self.order)])
+        shape = (len(self.schema), len(self.schema))
+        _, group = connected_components(coo_array((np.ones(len(ends)), ends.T), shape=shape), directed=False)
+        return tuple(
+            tuple(self.schema.names[index] for index in np.flatnonzero(group == one)) for one in dict.fromkeys(group)
+        )
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether tables connect every variable with every other, directly or through others."""
+        return len(self.components()) == 1
+
+    # Leaving
+
+    def as_records(self, pair_weights: Literal["counts", "equal"] = "counts") -> Records:
+        """Return one weighted record for each table cell that was counted, observed in the table's variables.
+
+        The likelihood of these records is, up to a constant, minus the sum over all tables of weight
+        times KL divergence: fitting them is fitting the tables.
+
+        Parameters
+        ----------
+        pair_weights
+            "counts": a table's records weigh as much as the table, ``weights``. "equal": each
+            table's records weigh the mean of that.
+        """
+        if pair_weights not in ("counts", "equal"):
+            raise unknown("way of weighing pairs", pair_weights, ("counts", "equal"))
+        from twoway.records import Records
+
+        weights = (
+            self.weights if pair_weights == "counts" else np.full(len(self), self.weights.mean() if len(self) else 0)
+        )
+        nonzero = np.flatnonzero(self.flat)
+        table = np.searchsorted(self.starts, nonzero, side="right") - 1
+        cells = np.empty((len(nonzero), self.order), dtype=np.min_scalar_type(self.schema.n_cells))
+        rest = nonzero - self.starts[table]
+        sizes = np.array(self.schema.sizes, dtype=np.int64)
+        for axis in reversed(range(self.order)):
+            variable = self.sets[table, axis]
+            rest, code = np.divmod(rest, sizes[variable])
+            cells[:, axis] = self.schema.offsets[variable] + code
+        pointers = np.arange(0, cells.size + 1, self.order, dtype=np.int64)
+        return Records.from_cells(
+            self.schema, pointers, cells.ravel(), self.flat[nonzero] * (weights / self.totals)[table]
+        )
+
+    def to_frame(self, library: str = "pandas") -> Any:
+        """Return a frame of one row for each cell of each table, zeros too.
+
+        Its columns are row_variable, row_category, column_variable, column_category (for triples
+        layer_variable and layer_category) and value, with weight where a table's weight is not its
+        total. `from_crosstabs` reads it back. Where categories are of several types, other libraries
+        than pandas get all of them as text.
+
+        Parameters
+        ----------
+        library
+            "pandas", "polars" or "pyarrow".
+        """
+        columns: dict[str, list[Any]] = {name: [] for axis in _AXES[: self.order] for name in axis}
+        for index, row in enumerate(self.sets):
+            codes = np.indices(self.array(index).shape).reshape(self.order, -1)
+            for (name, category), position, code in zip(_AXES[: self.order], row, codes, strict=True):
+                variable = self.schema.variables[position]
+                columns[name] += [variable.name] * code.size
+                columns[category] += [variable.categories[one] for one in code.tolist()]
+        if library != "pandas":
+            for _, category in _AXES[: self.order]:
+                if len({label_array([label]).dtype.kind for label in set(columns[category])}) > 1:
+                    columns[category] = [str(label) for label in columns[category]]
+        arrays = {name: label_array(column) for name, column in columns.items()}
+        arrays["value"] = self.flat
+        if not np.array_equal(self.weights, self.totals):
+            arrays["weight"] = np.repeat(self.weights, np.diff(self.starts))
+        return make_frame(arrays, library)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the tables to one file, whole or not at all; the same tables give the same bytes."""
+        header = {"schema": self.schema.to_dict(), "notes": list(self.notes)}
+        arrays = {"sets": self.sets, "flat": self.flat, "weights": self.weights}
+        container.write(path, "tables", header, arrays)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Tables:
+        """Return the tables of a file that `save` wrote."""
+        header, arrays = container.read(path, "tables")
+        try:
+            notes = tuple(str(note) for note in header["notes"])
+            return cls(Schema.from_dict(header["schema"]), arrays["sets"], arrays["flat"], arrays["weights"], notes)
+        except (DataError, KeyError, TypeError, ValueError, IndexError) as error:
+            raise FileFormatError(f"{str(path)!r} holds no valid tables: {error}") from error
+
+
+def _check_same(left: Variable, right: Variable) -> None:
+    """Raise at the first difference between two variables of one name."""
+    for place, (one, other) in enumerate(zip_longest(left.categories, right.categories)):
+        if one is None or other is None or label_key(one) != label_key(other):
+            shown = ["nothing" if label is None else repr(label) for label in (one, other)]
+            raise DataError(
+                f"variable {left.name!r} differs: category {place + 1} is {shown[0]} on the left and {shown[1]} on the "
+                "right; tables add where a variable has the same categories in the same order"
+            )
+    if left.values != right.values:
+        raise DataError(
+            f"variable {left.name!r} differs: its values are {left.values} on the left, {right.values} on the right"
+        )
