@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 MAX_BYTES = 2**31
 """Counts larger than this, 2 GiB, are refused."""
 
+_THREADED_ENTRIES = 2**21
+"""Beyond this, blocks are counted one after the other: finished ones that wait to be added fill memory."""
+
 
 class _Counts(NamedTuple):
     """What a block adds: the records that weigh one, and the weighted ones in whole steps of weight."""
@@ -61,9 +64,8 @@ def count_sets(
     # up to the same in any order. The odd factor keeps round totals away from where the step changes,
     # because a total that was added up in another order may fall on the other side.
     step = 2.0 ** (math.frexp(source.total_weight * 1.2345)[1] - 61)
-    counts = source.map_reduce(
-        partial(_count_block, order=order, first=first, n_entries=n_entries, step=step), _add, threads=threads
-    )
+    per_block = partial(_count_block, order=order, first=first, n_entries=n_entries, step=step)
+    counts = source.map_reduce(per_block, _add, threads=threads if n_entries <= _THREADED_ENTRIES else 1)
     flat = np.zeros(n_entries)
     if counts.plain is not None:
         flat += counting.unstrip(counts.plain, schema.offsets, order)
@@ -81,7 +83,7 @@ def n_set_cells(sizes: Sequence[int], order: int) -> int:
     (26, 24)
     """
     # Newton's identities: sums of products from sums of powers, in Python's unbounded integers.
-    one, two, three = (sum(size**power for size in sizes) for power in (1, 2, 3))
+    one, two, three = sum(sizes), sum(size * size for size in sizes), sum(size * size * size for size in sizes)
     return (one**2 - two) // 2 if order == 2 else (one**3 - 3 * one * two + 2 * three) // 6
 
 
@@ -108,4 +110,6 @@ def _sum(left: NDArray[Any] | None, right: NDArray[Any] | None) -> NDArray[Any] 
     """Return the sum of two arrays of whole numbers; the first is added to in place once it is wide enough."""
     if left is None or right is None:
         return right if left is None else left
-    return np.add(left, right, out=left if left.dtype == np.int64 else None, dtype=np.int64)
+    wide = left.astype(np.int64, copy=False)
+    wide += right
+    return wide

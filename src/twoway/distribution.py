@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from twoway.errors import DataError, unknown
-from twoway.frames import make_frame
+from twoway.frames import make_labelled_frame
 from twoway.schema import Label, Variable
 
 MAX_ROWS = 20
@@ -137,7 +137,7 @@ class Distribution:
         if "probability" in self.names:
             raise DataError("a variable is called 'probability', as the frame's column of probabilities is")
         codes = np.indices(self.array.shape).reshape(len(self.variables), -1)
-        return make_frame(self.variables, list(codes), library, {"probability": self.array.ravel()})
+        return make_labelled_frame(self.variables, list(codes), library, {"probability": self.array.ravel()})
 
     def __repr__(self) -> str:
         if len(self.variables) == 2:

@@ -6,7 +6,8 @@ A filled column keeps its dtype as long as that can hold the labels that fill it
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from datetime import date, datetime, time
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -46,7 +47,41 @@ def label_array(labels: Sequence[Label]) -> NDArray[Any]:
     return array
 
 
-def make_frame(
+def make_frame(columns: Mapping[str, NDArray[Any]], library: str = "pandas", mixed: Collection[str] = ()) -> Any:
+    """Return a frame of the library asked for, from columns without holes.
+
+    Parameters
+    ----------
+    columns
+        Arrays of truth values, integers, floats or, as objects, labels.
+    library
+        "pandas", "polars" or "pyarrow".
+    mixed
+        Columns whose labels are of several types, even where these rows happen to show one type only.
+    """
+    if library not in LIBRARIES:
+        raise unknown("frame library", library, LIBRARIES)
+    import narwhals as nw
+    from narwhals.dtypes import DType
+
+    plain: dict[str, DType] = {"b": nw.Boolean(), "i": nw.Int64(), "f": nw.Float64()}
+    dtypes: dict[str, DType] = {}
+    for name, column in columns.items():
+        if column.dtype.kind in plain:
+            dtypes[name] = plain[column.dtype.kind]
+        elif name not in mixed and all(isinstance(label, str) for label in column):
+            dtypes[name] = nw.String()
+        elif library == "pandas":
+            dtypes[name] = nw.Object()
+        else:
+            raise DataError(
+                f"the categories of {name!r} are of several types, which a column of {library} cannot hold; "
+                'library="pandas" can'
+            )
+    return nw.from_dict(dict(columns), dtypes, backend=library).to_native()  # type: ignore[arg-type]
+
+
+def make_labelled_frame(
     variables: Sequence[Variable],
     codes: Sequence[NDArray[Any]],
     library: str = "pandas",
@@ -65,33 +100,42 @@ def make_frame(
     numbers
         Further columns by name.
     """
-    if library not in LIBRARIES:
-        raise unknown("frame library", library, LIBRARIES)
-    import narwhals as nw
-    from narwhals.dtypes import DType
+    labels = {variable.name: label_array(variable.categories) for variable in variables}
+    columns = {name: array[code] for (name, array), code in zip(labels.items(), codes, strict=True)}
+    mixed = [
+        variable.name
+        for variable in variables
+        if labels[variable.name].dtype.kind == "O" and not all(isinstance(label, str) for label in variable.categories)
+    ]
+    return make_frame({**columns, **(numbers or {})}, library, mixed)
 
-    columns: dict[str, NDArray[Any]] = {}
-    dtypes: dict[str, DType] = {}
-    for variable, code in zip(variables, codes, strict=True):
-        labels = label_array(variable.categories)
-        columns[variable.name] = labels[code]
-        if labels.dtype.kind != "O":
-            dtypes[variable.name] = {"b": nw.Boolean(), "i": nw.Int64(), "f": nw.Float64()}[labels.dtype.kind]
-        elif all(isinstance(label, str) for label in variable.categories):
-            dtypes[variable.name] = nw.String()
-        elif library == "pandas":
-            dtypes[variable.name] = nw.Object()
-        else:
+
+def column_names(frame: Any, names: Sequence[str]) -> list[str]:
+    """Return the names of the columns of a frame that can be filled; those of an array are ``names``."""
+    if isinstance(frame, np.ndarray):
+        if frame.ndim != 2 or frame.shape[1] != len(names):
             raise DataError(
-                f"the categories of {variable.name!r} are of several types, which a column of {library} cannot hold; "
-                'library="pandas" can'
+                f"the columns of an array are the {len(names)} variables in order; got the shape {frame.shape}"
             )
-    for name, column in (numbers or {}).items():
-        columns[name], dtypes[name] = column, nw.Float64()
-    return nw.from_dict(columns, dtypes, backend=library).to_native()  # type: ignore[arg-type]
+        return list(names)
+    _library(frame)
+    columns = frame.column_names if hasattr(frame, "column_names") else frame.columns
+    return [str(name) for name in columns]
 
 
-def fill(frame: Any, fills: Mapping[str, Fill], names: Sequence[str]) -> Any:
+def _library(frame: Any) -> str:
+    import narwhals as nw
+
+    native = nw.from_native(frame, eager_only=True, pass_through=True)
+    library = native.implementation.value if isinstance(native, nw.DataFrame) else None
+    if library not in LIBRARIES:
+        raise DataError(
+            f"holes can be filled in pandas, polars and pyarrow frames and 2-D numpy arrays; got {type(frame).__name__}"
+        )
+    return str(library)
+
+
+def fill(frame: Any, fills: Mapping[str, Fill], columns: Sequence[str]) -> Any:
     """Return a frame like the one given, of the same library, with some cells replaced.
 
     Parameters
@@ -100,38 +144,42 @@ def fill(frame: Any, fills: Mapping[str, Fill], names: Sequence[str]) -> Any:
         A pandas or polars DataFrame, a pyarrow Table or a 2-D numpy array.
     fills
         For each column to be filled, the rows and the values.
-    names
-        The names of the columns of a numpy array.
+    columns
+        What `column_names` gave.
     """
+    by_position = {columns.index(name): one for name, one in fills.items()}
     if isinstance(frame, np.ndarray):
-        return _fill_numpy(frame, {names.index(name): one for name, one in fills.items()})
-    import narwhals as nw
-
-    native = nw.from_native(frame, eager_only=True, pass_through=True)
-    library = native.implementation.value if isinstance(native, nw.DataFrame) else None
-    if library == "pandas":
-        # Columns are replaced by position: the labels of a frame's columns need not be its names as text.
-        filled = frame.copy(deep=False)
-        for name, (rows, values) in fills.items():
-            filled[name] = _fill_pandas(frame[name], rows, values)
-        return filled
-    if library == "polars":
-        return frame.with_columns([_fill_polars(frame[name], rows, values) for name, (rows, values) in fills.items()])
-    if library == "pyarrow":
-        for name, (rows, values) in fills.items():
-            position = frame.column_names.index(name)
-            column = _fill_pyarrow(frame.column(position), name, rows, values)
-            frame = frame.set_column(position, frame.field(position).with_type(column.type), column)
-        return frame
-    raise DataError(
-        f"holes can be filled in pandas, polars and pyarrow frames and 2-D numpy arrays; got {type(frame).__name__}"
-    )
+        return _fill_numpy(frame, by_position)
+    match _library(frame):
+        case "pandas":
+            filled = frame.copy()
+            for position, (rows, values) in by_position.items():
+                filled[frame.columns[position]] = _fill_pandas(frame.iloc[:, position], rows, values)
+            return filled
+        case "polars":
+            return frame.with_columns(
+                [_fill_polars(frame[name], rows, values) for name, (rows, values) in fills.items()]
+            )
+        case _:
+            for position, (rows, values) in by_position.items():
+                column = _fill_pyarrow(frame.column(position), columns[position], rows, values)
+                frame = frame.set_column(position, frame.field(position).with_type(column.type), column)
+            return frame
 
 
 def _cannot_hold(name: str, dtype: object, values: NDArray[Any]) -> DataError:
     return DataError(
         f"column {name!r} of type {dtype} cannot hold {shortlist(list(dict.fromkeys(values.tolist())), 3)}"
     )
+
+
+def _as_dates(values: NDArray[Any], kind: Any) -> NDArray[Any]:
+    """Return labels as dates or times where that is what a column holds: as labels they are ISO 8601 text."""
+    if not hasattr(kind, "fromisoformat") or not all(isinstance(label, str) for label in values):
+        return values
+    dates = np.empty(len(values), dtype=object)
+    dates[:] = [kind.fromisoformat(label) for label in values]
+    return dates
 
 
 def _fill_numpy(array: NDArray[Any], fills: Mapping[int, Fill]) -> NDArray[Any]:
@@ -142,17 +190,22 @@ def _fill_numpy(array: NDArray[Any], fills: Mapping[int, Fill]) -> NDArray[Any]:
     elif dtype.kind == "f" and not any(isinstance(label, str) for label in values):
         if any(dtype.type(label) != label for label in values):
             dtype = np.dtype(np.float64)
-    elif values:
+    elif values and dtype.kind != "M":
         dtype = np.dtype(object)
     filled = array.astype(dtype)
     for column, (rows, labels) in fills.items():
-        filled[rows, column] = labels
+        observed = np.delete(array[:, column], rows)
+        is_dated = dtype.kind == "O" and len(observed) > 0
+        filled[rows, column] = _as_dates(labels, type(observed[0])) if is_dated else labels
     return filled
 
 
 def _fill_pandas(series: pd.Series[Any], rows: NDArray[np.int64], values: NDArray[Any]) -> pd.Series[Any]:
     import pandas as pd
 
+    observed = np.delete(np.arange(len(series)), rows)
+    if len(observed):
+        values = _as_dates(values, type(series.iloc[observed[0]]))
     if isinstance(series.dtype, pd.CategoricalDtype):
         categories = series.cat.categories
         absent = [label for label in dict.fromkeys(values.tolist()) if label not in categories]
@@ -166,23 +219,31 @@ def _fill_pandas(series: pd.Series[Any], rows: NDArray[np.int64], values: NDArra
         # pandas 2 warns where a dtype cannot hold a value, later ones refuse.
         warnings.simplefilter("error")
         try:
-            filled.iloc[rows] = values
+            filled.iloc[rows] = values.astype(object) if series.dtype == object else values
             return filled
-        except (TypeError, ValueError, Warning):
+        except (TypeError, ValueError, NotImplementedError, Warning):
             pass
     numeric = values.dtype.kind in "if" and pd.api.types.is_numeric_dtype(series)
     filled = series.astype(np.float64 if numeric else object)
-    filled.iloc[rows] = values
+    filled.iloc[rows] = values if numeric else values.astype(object)
     return filled
 
 
 def _fill_polars(series: pl.Series, rows: NDArray[np.int64], values: NDArray[Any]) -> pl.Series:
     import polars as pl
 
+    if series.dtype.is_temporal():
+        kind = date if series.dtype == pl.Date else time if series.dtype == pl.Time else datetime
+        return series.scatter(rows, pl.Series(_as_dates(values, kind).tolist(), dtype=series.dtype))
     filler = pl.Series(series.name, values.tolist())
     if series.dtype == pl.Null:
         series = series.cast(filler.dtype)
-    for dtype in (series.dtype, pl.Float64() if series.dtype.is_numeric() else pl.String()):
+    dtypes: list[pl.DataType] = [series.dtype]
+    if series.dtype.is_numeric():
+        dtypes.append(pl.Float64())
+    elif isinstance(series.dtype, pl.Categorical | pl.Enum):
+        dtypes.append(pl.String())
+    for dtype in dtypes:
         try:
             fitting = filler.cast(dtype)
             # A cast may cut a fraction off, or write a number as text: neither is the label any more.
@@ -203,7 +264,9 @@ def _fill_pyarrow(column: pa.ChunkedArray, name: str, rows: NDArray[np.int64], v
         if plain.type != original.value_type:
             return plain
         return pc.dictionary_encode(plain).cast(original)
-    filler = pa.array(values.tolist())
+    kind = datetime if pa.types.is_timestamp(original) else time if pa.types.is_time(original) else date
+    is_temporal = pa.types.is_temporal(original) and not pa.types.is_duration(original)
+    filler = pa.array((_as_dates(values, kind) if is_temporal else values).tolist())
     if pa.types.is_null(original):
         column = column.cast(filler.type)
     mask = np.zeros(len(column), dtype=bool)

@@ -11,23 +11,14 @@ from numpy.typing import NDArray
 from twoway.errors import DataError, unknown
 from twoway.frames import Fill, label_array
 from twoway.mixture import Floats, draw_codes
-from twoway.records import Block, Records
+from twoway.observed import posterior_of
+from twoway.records import Records
 from twoway.schema import Schema, Variable
 
 How: TypeAlias = Literal["mode", "mean", "sample"]
 
 # A block's cells by its categories are worked off in pieces of about this many numbers.
 _CHUNK = 2**20
-
-
-def posterior_of(block: Block, weights: Floats, stacked: Floats) -> tuple[Floats, Floats]:
-    """Return Pr(component | record), shape (n, rank), and log Pr(record), shape (n,), of a block."""
-    from twoway.kernels.expectation import posterior
-
-    n = len(block.pointers) - 1
-    memberships, log_prob = np.empty((n, len(weights))), np.empty(n)
-    posterior(block.pointers, block.cells, weights, stacked, memberships, log_prob)
-    return memberships, log_prob
 
 
 def fills(
@@ -110,6 +101,7 @@ def _draw_each(memberships: Floats, rng: np.random.Generator) -> NDArray[np.int6
     uniform = rng.random(len(memberships)) * cumulative[:, -1]
     # The first component whose cumulated share exceeds the number: never one of share 0. A product that
     # rounds up to the whole belongs to the last component that has any share.
-    drawn = (cumulative <= uniform[:, np.newaxis]).sum(axis=1)
+    drawn = (cumulative <= uniform[:, np.newaxis]).sum(axis=1, dtype=np.int64)
     last = memberships.shape[1] - 1 - (memberships[:, ::-1] > 0).argmax(axis=1)
-    return np.minimum(drawn, last)
+    result: NDArray[np.int64] = np.minimum(drawn, last)
+    return result

@@ -29,7 +29,8 @@ class Estimate(float):
     standard_error: float
     """The standard error where the number was sampled, 0 where it is exact."""
 
-    def __new__(cls, value: float, standard_error: float = 0.0) -> Estimate:  # noqa: PYI034 - as float's own
+    def __new__(cls, value: float, standard_error: float = 0.0) -> Estimate:
+        """Return the number with its standard error."""
         made = super().__new__(cls, value)
         made.standard_error = standard_error
         return made
@@ -40,7 +41,11 @@ class Estimate(float):
 
 
 def signed_entropies(
-    weights: Floats, factors: Sequence[Floats], terms: Sequence[tuple[int, Sequence[int]]], base: float | None, seed: int
+    weights: Floats,
+    factors: Sequence[Floats],
+    terms: Sequence[tuple[int, Sequence[int]]],
+    base: float | None,
+    seed: int,
 ) -> Estimate:
     """Return a sum of entropies with signs, not below 0: an entropy, or a mutual information.
 

@@ -12,9 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.errors import DataError
-from twoway.schema import Schema
-
 Floats = NDArray[np.float64]
 Codes = NDArray[np.integer]
 
@@ -140,29 +137,3 @@ def draw_codes(factor: Floats, components: Codes, rng: np.random.Generator) -> C
 def _invert(cumulative: Floats, uniform: Floats) -> Codes:
     """Return the first position whose cumulated share exceeds each number: never one of probability 0."""
     return np.searchsorted(cumulative / cumulative[-1], uniform, side="right")
-
-
-def parse_event(schema: Schema, event: object) -> dict[int, NDArray[np.int64]]:
-    """Return the category codes that an event allows, for the position of each variable it names.
-
-    Parameters
-    ----------
-    schema
-        The variables.
-    event
-        A mapping from a variable's name to a label, or to a collection of labels any of which may hold.
-    """
-    from collections.abc import Collection, Mapping
-
-    if not isinstance(event, Mapping):
-        raise DataError(f"an event is a mapping from a variable's name to a label or several; got {event!r}")
-    allowed = {}
-    for name, wanted in event.items():
-        index = schema.index(name)
-        variable = schema.variables[index]
-        several = isinstance(wanted, Collection) and not isinstance(wanted, str | bytes | Mapping)
-        labels = list(wanted) if several else [wanted]
-        if not labels:
-            raise DataError(f"the collection of categories for {name!r} is empty; name at least one")
-        allowed[index] = np.unique([variable.code(label) for label in labels]).astype(np.int64)
-    return allowed

@@ -1,4 +1,4 @@
-"""The most probable cell of a joint too large to write out, by branch and bound.
+"""The most probable cell of a joint: of a small one by looking at each, of a large one by branch and bound.
 
 A node of the search is a set of categories still allowed for each variable. With ``top_n(f)`` the largest
 allowed entry of column f of variable n, no cell of the node is more probable than Σ_f weights_f · Π_n top_n(f),
@@ -9,18 +9,33 @@ the others, until nothing changes; then the search branches on one variable.
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from twoway.mixture import Floats, is_small, most_probable
+from twoway.schema import Label
 
-MAX_NODES = 5_000
+MAX_NODES = 20_000
 """Nodes looked at before the search gives up on a proof."""
 _MAX_SWEEPS = 100
 _ROUNDING = 1e-10
+
+
+@dataclass(frozen=True)
+class Mode:
+    """The most probable values of some variables."""
+
+    values: dict[str, Label]
+    """The label of each variable."""
+    probability: float
+    proven: bool
+    """Whether it is certain that no other values are more probable."""
 
 
 class Found(NamedTuple):
@@ -29,6 +44,14 @@ class Found(NamedTuple):
     codes: list[int]
     log_probability: float
     proven: bool
+
+
+def find_mode(weights: Floats, factors: Sequence[Floats]) -> tuple[list[int], float, bool]:
+    """Return the codes of the most probable cell, its probability, and whether that is proven."""
+    if is_small(factors):
+        return *most_probable(weights, factors), True
+    codes, log_probability, proven = search(weights, factors)
+    return codes, math.exp(log_probability), proven
 
 
 def search(weights: Floats, factors: Sequence[Floats], max_nodes: int = MAX_NODES) -> Found:
@@ -51,6 +74,7 @@ def search(weights: Floats, factors: Sequence[Floats], max_nodes: int = MAX_NODE
     offsets = np.cumsum([0, *(len(factor) for factor in factors)])
     variable_of = np.repeat(np.arange(len(factors)), np.diff(offsets))
 
+    spans = list(itertools.pairwise(offsets))
     nodes = [np.ones(len(stacked), dtype=bool)]
     seen = 0
     while nodes:
@@ -63,16 +87,14 @@ def search(weights: Floats, factors: Sequence[Floats], max_nodes: int = MAX_NODE
             continue
         n_allowed = np.add.reduceat(allowed, offsets[:-1], dtype=np.int64)
         # The heaviest category of each variable makes a cell: often a better one than any so far.
-        likeliest = np.array([bounds[a:b].argmax() for a, b in zip(offsets[:-1], offsets[1:], strict=True)])
+        likeliest = np.array([bounds[a:b].argmax() for a, b in spans])
         cell_log = _log_probability(likeliest, log_weights, logs)
         if cell_log > best_log:
             best, best_log = likeliest, cell_log
         if n_allowed.max() == 1:
             continue
         # Branch where the second choice is least likely to survive: that side closes soon.
-        runner_up = np.array(
-            [np.sort(bounds[a:b])[-2] if b - a > 1 else 0.0 for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
-        )
+        runner_up = np.array([np.sort(bounds[a:b])[-2] if b - a > 1 else 0.0 for a, b in spans])
         spread = np.where(n_allowed > 1, runner_up, np.inf)
         chosen = int(spread.argmin())
         cells = np.arange(offsets[chosen], offsets[chosen + 1])

@@ -67,8 +67,8 @@ class RecordSource(Protocol):
     ) -> T:
         """Return the combination of what ``per_block`` gives for each block, always in the same order."""
 
-    def folds(self, n_folds: int, seed: int) -> list[tuple[RecordSource, RecordSource]]:
-        """Return pairs of training and held-out records."""
+    def sample(self, n_observed: int, seed: int) -> Records:
+        """Return a random part of the records with about so many observed cells, in memory; all if they are fewer."""
 
 
 class Records:
@@ -175,6 +175,10 @@ class Records:
 
     def blocks(self) -> list[Block]:
         """Return the records in blocks of about as many cells, whatever the number of threads."""
+        return self._blocks
+
+    @functools.cached_property
+    def _blocks(self) -> list[Block]:
         n_blocks = min(_MOST_BLOCKS, self.n_records, 1 + self.n_observed // _BLOCK_CELLS) or 1
         # A record costs as much as a few cells even where it is empty.
         work = self.pointers[:-1] - self.pointers[0] + 4 * np.arange(self.n_records)
@@ -199,7 +203,23 @@ class Records:
         """Return the same records with other weights; cells are shared, not copied."""
         return Records.from_cells(self.schema, self.pointers, self.cells, weights)
 
-    def folds(self, n_folds: int, seed: int) -> list[tuple[RecordSource, RecordSource]]:
+    def sample(self, n_observed: int, seed: int) -> Records:
+        """Return a random part of the records with about so many observed cells; all if they are fewer."""
+        if self.n_observed <= n_observed:
+            return self
+        share = n_observed / self.n_observed
+        chosen = np.flatnonzero(np.random.default_rng(seed).uniform(size=self.n_records) < share)
+        return self.take(chosen)
+
+    def take(self, rows: NDArray[np.int64]) -> Records:
+        """Return some records, in the order given."""
+        from twoway.kernels.compression import gather
+
+        pointers = np.empty(len(rows) + 1, dtype=np.int64)
+        cells = gather(self.pointers, self.cells, rows, pointers)
+        return Records.from_cells(self.schema, pointers, cells, None if self.weights is None else self.weights[rows])
+
+    def folds(self, n_folds: int, seed: int) -> list[tuple[Records, Records]]:
         """Return pairs of training and held-out records, each record held out once.
 
         A record that stands for several is split among the folds; one of a fractional weight is not.
@@ -221,7 +241,7 @@ class Records:
         The order depends on the cells alone, so that a fit does not depend on the order of rows. Records of
         one length stand together, which spares the processor a wrong guess at the end of each.
         """
-        from twoway.kernels.compression import canonical_keys, gather, same_as_previous
+        from twoway.kernels.compression import canonical_keys, same_as_previous
 
         if self.n_records == 0:
             return self
@@ -229,13 +249,11 @@ class Records:
         order = np.argsort(keys, kind="stable")
         del keys
         first = ~same_as_previous(self.pointers, self.cells, order)
-        weights = None if self.weights is None else self.weights[order]
-        if np.count_nonzero(first) < 0.9 * self.n_records:
-            starts = np.flatnonzero(first)
-            weights = np.add.reduceat(np.ones(self.n_records) if weights is None else weights, starts)
-            order = order[starts]
-        pointers = np.empty(len(order) + 1, dtype=np.int64)
-        return Records.from_cells(self.schema, pointers, gather(self.pointers, self.cells, order, pointers), weights)
+        if np.count_nonzero(first) >= 0.9 * self.n_records:
+            return self.take(order)
+        starts = np.flatnonzero(first)
+        weights = np.ones(self.n_records) if self.weights is None else self.weights[order]
+        return self.take(order[starts]).reweighted(np.add.reduceat(weights, starts))
 
     def codes(self) -> NDArray[np.int32]:
         """Return the records as a matrix of category positions, -1 where missing; (n_records, n_variables)."""

@@ -21,6 +21,8 @@ class StopReason(enum.StrEnum):
     """The objective changed by less than the tolerance."""
     MAX_ITER = "max_iter"
     """The passes allowed were used up first: the result may still be improving."""
+    OUTRUN = "outrun"
+    """Other starts were ahead after as many passes, so this one was given up."""
     INTERRUPTED = "interrupted"
     """Somebody pressed Ctrl-C; the result is the best so far."""
 
@@ -70,7 +72,11 @@ class Report:
     rank: int
     seed: int
     smoothing: float
+    """Pseudo-records by which each component's factors are drawn toward the variables' overall shares."""
+    weight_smoothing: float
+    """Pseudo-records by which the components' weights are drawn toward equal ones."""
     objective_name: str
+    """What was minimised."""
     starts: tuple[Start, ...]
     best: int
     """The position in ``starts`` of the start that was kept."""
@@ -130,7 +136,7 @@ class Report:
     def __str__(self) -> str:
         kept = self.starts[self.best]
         lines = [
-            f"solver      {self.solver}, rank {self.rank}, smoothing {self.smoothing:g}, seed {self.seed}",
+            f"solver      {self.solver}, rank {self.rank}, smoothing {self.smoothing:.3g}, seed {self.seed}",
             f"starts      {len(self.starts)}; kept {kept.solver}, {kept.stop_reason.value} after {kept.n_iter} passes",
             f"objective   {kept.objective:.6g} ({self.objective_name})",
         ]

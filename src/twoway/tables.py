@@ -67,7 +67,7 @@ class Tables:
     schema: Schema
     sets: NDArray[np.int32]
     flat: NDArray[np.float64]
-    weights: NDArray[np.float64] = field(default=None)  # type: ignore[assignment]  # filled in below
+    weights: NDArray[np.float64] = None  # type: ignore[assignment]  # filled in below
     notes: tuple[str, ...] = ()
     starts: NDArray[np.int64] = field(init=False)
     """Where each table's counts start in ``flat``, and the end of the last; shape (n_tables + 1,)."""
@@ -75,7 +75,10 @@ class Tables:
     """The sum of each table's counts, shape (n_tables,); never zero."""
 
     def __post_init__(self) -> None:
-        sets, flat = np.array(self.sets, dtype=np.int32), np.asarray(self.flat, dtype=np.float64)
+        sets, flat = np.array(self.sets), np.asarray(self.flat, dtype=np.float64)
+        if sets.size and sets.dtype.kind not in "iu":
+            raise DataError(f"sets name variables by position, in whole numbers; got {sets.dtype}")
+        sets = sets.astype(np.int32)
         if sets.ndim != 2 or sets.shape[1] not in (2, 3):
             raise DataError(f"sets must have the shape (n_tables, 2) or (n_tables, 3); got {sets.shape}")
         if sets.size and not (sets.min() >= 0 and sets.max() < len(self.schema)):
@@ -104,7 +107,13 @@ class Tables:
             starts = np.concatenate([[0], np.cumsum(lengths[kept])]).astype(np.int64)
         elif flat.flags.writeable:
             flat = flat.copy()
-        arrays = {"sets": sets, "flat": flat, "starts": starts, "totals": totals, "weights": weights}
+        arrays: dict[str, NDArray[Any]] = {
+            "sets": sets,
+            "flat": flat,
+            "starts": starts,
+            "totals": totals,
+            "weights": weights,
+        }
         for name, array in arrays.items():
             array.flags.writeable = False
             object.__setattr__(self, name, array)
@@ -150,7 +159,9 @@ class Tables:
         return (self[names] for names in self.names)
 
     def __contains__(self, names: object) -> bool:
-        return isinstance(names, tuple) and tuple(sorted(names)) in {tuple(sorted(known)) for known in self.names}
+        if not isinstance(names, tuple) or not all(name in self.schema for name in names):
+            return False
+        return tuple(sorted(self.schema.index(name) for name in names)) in self._positions
 
     def __getitem__(self, names: tuple[str, ...]) -> Distribution:
         """Return one table as a distribution, its axes in the order asked for."""
@@ -182,7 +193,7 @@ class Tables:
         if not holding.size:
             raise self._no_table(asked)
         pooled = np.zeros([self.schema.sizes[position] for position in sorted(asked)])
-        for index in holding:
+        for index in holding.tolist():
             others = tuple(np.flatnonzero(~np.isin(self.sets[index], asked)).tolist())
             pooled += self.array(index).sum(axis=others)
         return self._distribution(asked, pooled, float(self.totals[holding].max()))
@@ -259,7 +270,59 @@ class Tables:
         standard_errors: Mapping[Key, Any] | None = None,
         margins: Mapping[str, Mapping[Label, Any]] | None = None,
     ) -> Tables:
-        """PLACEHOLDER."""
+        """Return the counts behind published cross-tabulations.
+
+        Parameters
+        ----------
+        tables
+            A mapping of (row variable, column variable) to pandas, polars or pyarrow frames, or pairs of
+            these. A frame has row labels in its index (pandas) or first column and column labels as
+            headers; or it is long, with a column for each variable and one of values. Instead of a
+            mapping, one frame of many tables may have the columns row_variable, row_category,
+            column_variable, column_category, value, as `to_frame` writes.
+        kind
+            What the numbers are: "counts", "joint" (shares of the whole), "row" or "column" (each row,
+            or column, adds up to 100 %). One for all, or a mapping with an entry for each table.
+        schema
+            Variables and categories. Found in the tables if not given, in the order in which they come.
+        totals
+            The number of records behind a table: one for all, or a mapping. Counts are scaled to it.
+        weights
+            How many records a table should count as in a fit, where that is not its total.
+        standard_errors
+            Instead of a weight, the standard error of a published proportion, or a frame of them: the
+            table counts as mean p·(1 − p) / se² records, for "row" and "column" in each row or column.
+        margins
+            For each variable, category and share: overall shares that "row" and "column" tables need.
+
+        Notes
+        -----
+        A cell is a number of 0 or more, also "1,234", "45%", a dash for zero or "<1%" for half of that.
+        Shares may be off by what rounding explains. Rows and columns called total, all, sum, base, N,
+        unweighted base and the like are margins, unless the schema lists them as categories.
+
+        "row" and "column" tables become joint ones with the overall shares of the variable that they
+        condition on. These come from a base of counts in the table; else from ``margins``; else from
+        other tables with the variable; else from the overall distribution of the other variable, its
+        total, by nonnegative least squares over all tables that have one.
+
+        A category that other tables have and a table of counts lacks has zero counts there, with a
+        note; percentages must give every category. Labels that look like numbers are numbers if all
+        labels of that variable do. The same pair twice, or the other way round, is added. A table that
+        rests on an unknown number of records counts as the median of the known ones, or as 1000, with
+        a note.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> vote = pd.DataFrame({"no": ["70%", "40%"], "yes": ["30%", "60%"]}, index=["young", "old"])
+        >>> shares = {"age": {"young": 0.25, "old": 0.75}}
+        >>> tables = Tables.from_crosstabs({("age", "vote"): vote}, kind="row", totals=2000, margins=shares)
+        >>> tables.marginal("vote")
+        vote  probability
+        no    0.4750
+        yes   0.5250
+        """
         from twoway.crosstabs import read_crosstabs
 
         found, entries, notes = read_crosstabs(
@@ -386,28 +449,35 @@ class Tables:
         from twoway.records import Records
 
         weights = (
-            self.weights if pair_weights == "counts" else np.full(len(self), self.weights.mean() if len(self) else 0)
+            self.weights if pair_weights == "counts" else np.full(len(self), self.weights.sum() / max(len(self), 1))
         )
-        nonzero = np.flatnonzero(self.flat)
-        table = np.searchsorted(self.starts, nonzero, side="right") - 1
-        cells = np.empty((len(nonzero), self.order), dtype=np.min_scalar_type(self.schema.n_cells))
-        rest = nonzero - self.starts[table]
+        counted = np.flatnonzero(self.flat)
+        table = np.searchsorted(self.starts, counted, side="right") - 1
+        return Records.from_cells(
+            self.schema,
+            np.arange(0, counted.size * self.order + 1, self.order, dtype=np.int64),
+            self._cells(counted).astype(np.min_scalar_type(self.schema.n_cells - 1)).ravel(),
+            self.flat[counted] * (weights / self.totals)[table],
+        )
+
+    def _cells(self, entries: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the cells, in the schema's numbering, that entries of ``flat`` count; shape (n_entries, order)."""
+        table = np.searchsorted(self.starts, entries, side="right") - 1
+        cells = np.empty((len(entries), self.order), dtype=np.int64)
         sizes = np.array(self.schema.sizes, dtype=np.int64)
+        rest = entries - self.starts[table]
         for axis in reversed(range(self.order)):
             variable = self.sets[table, axis]
             rest, code = np.divmod(rest, sizes[variable])
             cells[:, axis] = self.schema.offsets[variable] + code
-        pointers = np.arange(0, cells.size + 1, self.order, dtype=np.int64)
-        return Records.from_cells(
-            self.schema, pointers, cells.ravel(), self.flat[nonzero] * (weights / self.totals)[table]
-        )
+        return cells
 
     def to_frame(self, library: str = "pandas") -> Any:
         """Return a frame of one row for each cell of each table, zeros too.
 
         Its columns are row_variable, row_category, column_variable, column_category (for triples
         layer_variable and layer_category) and value, with weight where a table's weight is not its
-        total. `from_crosstabs` reads it back. Where categories are of several types, other libraries
+        total. `from_crosstabs` reads pairs back. Where categories are of several types, other libraries
         than pandas get all of them as text.
 
         Parameters
@@ -415,27 +485,22 @@ class Tables:
         library
             "pandas", "polars" or "pyarrow".
         """
-        columns: dict[str, list[Any]] = {name: [] for axis in _AXES[: self.order] for name in axis}
-        for index, row in enumerate(self.sets):
-            codes = np.indices(self.array(index).shape).reshape(self.order, -1)
-            for (name, category), position, code in zip(_AXES[: self.order], row, codes, strict=True):
-                variable = self.schema.variables[position]
-                columns[name] += [variable.name] * code.size
-                columns[category] += [variable.categories[one] for one in code.tolist()]
-        if library != "pandas":
-            for _, category in _AXES[: self.order]:
-                if len({label_array([label]).dtype.kind for label in set(columns[category])}) > 1:
-                    columns[category] = [str(label) for label in columns[category]]
-        arrays = {name: label_array(column) for name, column in columns.items()}
-        arrays["value"] = self.flat
+        labels = [label for variable in self.schema for label in variable.categories]
+        if library != "pandas" and len({type(label) for label in labels}) > 1:
+            labels = [str(label) for label in labels]
+        label_of_cell, name_of_cell = label_array(labels), np.repeat(label_array(self.schema.names), self.schema.sizes)
+        columns: dict[str, NDArray[Any]] = {}
+        for (variable, category), cells in zip(_AXES, self._cells(np.arange(self.flat.size)).T, strict=False):
+            columns |= {variable: name_of_cell[cells], category: label_of_cell[cells]}
+        columns["value"] = self.flat
         if not np.array_equal(self.weights, self.totals):
-            arrays["weight"] = np.repeat(self.weights, np.diff(self.starts))
-        return make_frame(arrays, library)
+            columns["weight"] = np.repeat(self.weights, np.diff(self.starts))
+        return make_frame(columns, library)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the tables to one file, whole or not at all; the same tables give the same bytes."""
         header = {"schema": self.schema.to_dict(), "notes": list(self.notes)}
-        arrays = {"sets": self.sets, "flat": self.flat, "weights": self.weights}
+        arrays: dict[str, NDArray[Any]] = {"sets": self.sets, "flat": self.flat, "weights": self.weights}
         container.write(path, "tables", header, arrays)
 
     @classmethod

@@ -30,7 +30,7 @@ def pack(weights: NDArray[np.float64], factors: NDArray[np.float64]) -> NDArray[
 
 
 @inline
-def _joint(
+def _joint_of_few(
     begin: int,
     end: int,
     cells: NDArray[Any],
@@ -38,25 +38,16 @@ def _joint(
     width: int,
     q: NDArray[np.float64],
     prototype: tuple[int, ...],
-) -> tuple[float, float]:
-    """Fill q with λ_f · Π θ(cell, f), up to a scale; return its sum and the logarithm of the scale.
-
-    A sum of 0 means that the record is impossible.
-    """
-    probability, log_scale = 0.0, 0.0
-    if end - begin <= _SEGMENT:
-        sums = spread(0.0, prototype)
-        for f in range(0, width, len(prototype)):
-            product = load(theta, f, prototype)
-            for t in range(begin, end):
-                product = multiply(product, load(theta, (cells[t] + 1) * width + f, prototype))
-            store(q, f, product)
-            sums = add(sums, product)
-        probability = total(sums)
-    # Rare cases stay outside: compiled into the loop, they would crowd its registers.
-    if probability < _TINY:
-        probability, log_scale = _joint_of_many(begin, end, cells, theta, width, q, prototype)
-    return probability, log_scale
+) -> float:
+    """Fill q with λ_f · Π θ(cell, f) and return its sum, which may have underflowed."""
+    sums = spread(0.0, prototype)
+    for f in range(0, width, len(prototype)):
+        product = load(theta, f, prototype)
+        for t in range(begin, end):
+            product = multiply(product, load(theta, (cells[t] + 1) * width + f, prototype))
+        store(q, f, product)
+        sums = add(sums, product)
+    return float(total(sums))
 
 
 @jit
@@ -69,7 +60,10 @@ def _joint_of_many(
     q: NDArray[np.float64],
     prototype: tuple[int, ...],
 ) -> tuple[float, float]:
-    """Do as `_joint` does, a segment at a time and scaled up after each."""
+    """Fill q with λ_f · Π θ(cell, f), up to a scale; return its sum and the logarithm of the scale.
+
+    A sum of 0 means that the record is impossible.
+    """
     log_scale, probability = 0.0, 1.0
     for f in range(width):
         q[f] = theta[f]
@@ -118,6 +112,27 @@ def _joint_in_logs(
     return probability, highest
 
 
+@inline
+def _add_share(
+    begin: int,
+    end: int,
+    cells: NDArray[Any],
+    counts: NDArray[np.float64],
+    width: int,
+    q: NDArray[np.float64],
+    factor: float,
+    prototype: tuple[int, ...],
+) -> None:
+    """Add q times a factor to the components' counts and to those of each cell of a record."""
+    scale = spread(factor, prototype)
+    for f in range(0, width, len(prototype)):
+        share = multiply(load(q, f, prototype), scale)
+        store(counts, f, add(load(counts, f, prototype), share))
+        for t in range(begin, end):
+            row = (cells[t] + 1) * width + f
+            store(counts, row, add(load(counts, row, prototype), share))
+
+
 @jit
 def expect(
     pointers: NDArray[np.int64],
@@ -139,41 +154,49 @@ def expect(
     prototype
         From `layout`.
     """
-    n_lanes = len(prototype)
     width = theta.shape[1]
     parameters = theta.reshape(-1)
     sums = counts.reshape(-1)
     q = np.empty(width)
     weighted = record_weights.size > 0
     log_likelihood = 0.0
-    # Logarithms cost as much as the products: take one for many records.
     likelihood = 1.0
+    # Long records, and those whose product underflows, wait for a loop of their own: compiled into this
+    # one, their code would crowd its registers.
+    waiting = np.empty(pointers.size, dtype=np.int64)
+    n_waiting = 0
     for s in range(pointers.size - 1):
-        weight = 1.0
-        if weighted:
-            weight = record_weights[s]
-            if weight == 0.0:
-                continue
+        weight = record_weights[s] if weighted else 1.0
         begin, end = pointers[s], pointers[s + 1]
-        probability, log_scale = _joint(begin, end, cells, parameters, width, q, prototype)
-        if probability == 0.0:
-            log_likelihood = -np.inf
+        if weight == 0.0:
+            continue
+        if end - begin > _SEGMENT:
+            waiting[n_waiting] = s
+            n_waiting += 1
+            continue
+        probability = _joint_of_few(begin, end, cells, parameters, width, q, prototype)
+        if probability < _TINY:
+            waiting[n_waiting] = s
+            n_waiting += 1
             continue
         if weighted:
-            log_likelihood += weight * (np.log(probability) + log_scale)
+            log_likelihood += weight * np.log(probability)
         else:
-            log_likelihood += log_scale
+            # A logarithm costs as much as the products: take one for many records.
             likelihood *= probability
             if likelihood < _TINY:
                 log_likelihood += np.log(likelihood)
                 likelihood = 1.0
-        scale = spread(weight / probability, prototype)
-        for f in range(0, width, n_lanes):
-            share = multiply(load(q, f, prototype), scale)
-            store(sums, f, add(load(sums, f, prototype), share))
-            for t in range(begin, end):
-                row = (cells[t] + 1) * width + f
-                store(sums, row, add(load(sums, row, prototype), share))
+        _add_share(begin, end, cells, sums, width, q, weight / probability, prototype)
+    for s in waiting[:n_waiting]:
+        weight = record_weights[s] if weighted else 1.0
+        begin, end = pointers[s], pointers[s + 1]
+        probability, log_scale = _joint_of_many(begin, end, cells, parameters, width, q, prototype)
+        if probability == 0.0:
+            log_likelihood = -np.inf
+        else:
+            log_likelihood += weight * (np.log(probability) + log_scale)
+            _add_share(begin, end, cells, sums, width, q, weight / probability, prototype)
     return log_likelihood + float(np.log(likelihood))
 
 
@@ -191,7 +214,7 @@ def posterior_of_block(
     parameters = theta.reshape(-1)
     q = np.empty(width)
     for s in range(pointers.size - 1):
-        probability, log_scale = _joint(pointers[s], pointers[s + 1], cells, parameters, width, q, prototype)
+        probability, log_scale = _joint_of_many(pointers[s], pointers[s + 1], cells, parameters, width, q, prototype)
         possible = probability > 0.0
         log_prob[s] = np.log(probability) + log_scale if possible else -np.inf
         for f in range(memberships.shape[1]):

@@ -1,0 +1,105 @@
+"""Random models of the three kinds that the paper's experiments use, and records with holes drawn from them.
+
+Variables are called "x1", "x2", …, and their categories 0, 1, 2, ….
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.errors import DataError
+from twoway.pmf import JointPMF
+from twoway.records import Records
+from twoway.schema import Schema, Variable
+
+# The off-diagonal entry of the nearly separable variable for each ε of the paper, and the diagonal one.
+_LEAKS = {0.1: 0.0005, 0.2: 0.015, 0.3: 0.030}
+_PEAK = 0.4
+
+
+def dirichlet_rows(n_variables: int = 15, n_categories: int = 10, rank: int = 10, *, seed: int = 0) -> JointPMF:
+    """Return a model whose factors have rows uniform on the simplex, then columns scaled; equal weights.
+
+    This is how the paper's experiments with 15 variables were made. Rows that lean on one component make
+    two-way tables informative.
+
+    Examples
+    --------
+    >>> dirichlet_rows(3, 4, 2, seed=1).factors[0].shape
+    (4, 2)
+    """
+    random = np.random.default_rng(seed)
+    factors = [_columns(random.dirichlet(np.ones(rank), n_categories)) for _ in range(n_variables)]
+    return JointPMF(np.full(rank, 1.0 / rank), factors, _schema(n_variables, n_categories))
+
+
+def nearly_separable(
+    epsilon: float = 0.1, n_variables: int = 5, n_categories: int = 10, rank: int = 5, *, seed: int = 0
+) -> JointPMF:
+    """Return a model as `dirichlet_rows` makes, with one of the last two variables nearly separable.
+
+    In that variable the first ``rank`` categories belong to one component each, but for a small leak that grows
+    with ``epsilon``: 0.1, 0.2 or 0.3, as in the paper's experiments with 5 variables.
+    """
+    if epsilon not in _LEAKS:
+        raise DataError(f"epsilon must be one of {', '.join(map(str, _LEAKS))}, not {epsilon!r}")
+    if n_categories <= rank:
+        raise DataError(f"nearly separable factors need more categories than components; got {n_categories} and {rank}")
+    random = np.random.default_rng(seed)
+    factors = [_columns(random.dirichlet(np.ones(rank), n_categories)) for _ in range(n_variables)]
+    leak = _LEAKS[epsilon]
+    chosen = n_variables - 1 - int(random.integers(min(2, n_variables)))
+    factor = factors[chosen]
+    factor[:rank] = leak
+    factor[np.arange(rank), np.arange(rank)] = _PEAK
+    rest = factor[rank:]
+    factor[rank:] = rest * ((1.0 - _PEAK - (rank - 1) * leak) / rest.sum(axis=0))
+    factors[chosen] = _columns(factor)
+    return JointPMF(np.full(rank, 1.0 / rank), factors, _schema(n_variables, n_categories))
+
+
+def uniform_entries(n_variables: int = 15, n_categories: int = 10, rank: int = 10, *, seed: int = 0) -> JointPMF:
+    """Return a model with entries uniform on (0, 1), scaled, and random weights: the one that the paper's text describes.
+
+    Its columns are all alike, so that two-way tables say little about the joint.
+    """
+    random = np.random.default_rng(seed)
+    factors = [_columns(random.uniform(size=(n_categories, rank))) for _ in range(n_variables)]
+    weights = random.uniform(size=rank)
+    return JointPMF(weights / weights.sum(), factors, _schema(n_variables, n_categories))
+
+
+def draw_records(pmf: JointPMF, n_records: int, *, observed: float = 0.5, seed: int = 0) -> Records:
+    """Return records drawn from a model, each cell observed with a probability of its own.
+
+    Examples
+    --------
+    >>> draw_records(dirichlet_rows(3, 4, 2), 100, observed=1.0)
+    Records(100 records, 3 variables, 300 of 300 cells observed)
+    """
+    from twoway.kernels.compression import compress
+
+    if not 0 <= observed <= 1:
+        raise DataError(f"observed must be a probability, not {observed!r}")
+    random = np.random.default_rng(seed)
+    schema = pmf.schema
+    components = random.choice(pmf.rank, size=n_records, p=pmf.weights)
+    codes = np.empty((n_records, len(schema)), dtype=np.int32)
+    for index, factor in enumerate(pmf.factors):
+        below = np.cumsum(factor, axis=0)[:-1]
+        codes[:, index] = (random.uniform(size=n_records) >= below[:, components]).sum(axis=0)
+        codes[random.uniform(size=n_records) >= observed, index] = -1
+    pointers = np.zeros(n_records + 1, dtype=np.int64)
+    cells = np.empty(int(np.count_nonzero(codes >= 0)), dtype=np.min_scalar_type(schema.n_cells - 1))
+    compress(codes, schema.offsets, pointers, cells)
+    return Records.from_cells(schema, pointers, cells)
+
+
+def _columns(factor: NDArray[np.float64]) -> NDArray[np.float64]:
+    return factor / factor.sum(axis=0)
+
+
+def _schema(n_variables: int, n_categories: int) -> Schema:
+    categories = tuple(range(n_categories))
+    return Schema(tuple(Variable(f"x{number}", categories) for number in range(1, n_variables + 1)))

@@ -1,0 +1,45 @@
+"""The file of a model: its schema, its report, its weights and its factors."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+
+from twoway import container
+from twoway.errors import DataError, FileFormatError, TwowayError
+from twoway.mixture import Floats
+from twoway.parameters import check_parameters
+from twoway.report import Report
+from twoway.schema import Schema
+
+# Written sums are off one by rounding alone.
+_TOLERANCE = 1e-9
+
+
+def write_model(
+    path: str | os.PathLike[str], schema: Schema, weights: Floats, stacked: Floats, report: Report | None
+) -> None:
+    """Write a model whole or not at all."""
+    header = {"schema": schema.to_dict(), "report": None if report is None else report.to_dict()}
+    container.write(path, "model", header, {"weights": weights, "stacked": stacked})
+
+
+def read_model(path: str | os.PathLike[str]) -> tuple[Schema, Floats, Floats, Report | None]:
+    """Return schema, weights, stacked factors and report of a model file that is sound in all of them.
+
+    The arrays are as they were written: rescaled, they would not be saved to the same bytes again.
+    """
+    header, arrays = container.read(path, "model")
+    try:
+        schema = Schema.from_dict(header["schema"])
+        report = None if header["report"] is None else Report.from_dict(header["report"])
+        weights, stacked = arrays["weights"], arrays["stacked"]
+        if weights.dtype != np.float64 or stacked.dtype != np.float64:
+            raise DataError(f"its arrays are of {weights.dtype} and {stacked.dtype}, not float64")
+        if weights.ndim != 1 or len(weights) == 0 or stacked.shape != (schema.n_cells, len(weights)):
+            raise DataError(f"its arrays have the shapes {weights.shape} and {stacked.shape}")
+        check_parameters(schema, weights, stacked, _TOLERANCE)
+    except (TwowayError, KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise FileFormatError(f"{str(path)!r} is not a sound model file: {error}") from error
+    return schema, weights, stacked, report

@@ -1,0 +1,96 @@
+"""Weights and factors on their way in: they are numbers, they fit the schema, they are PMFs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from twoway.errors import DataError, shortlist
+from twoway.mixture import Floats
+from twoway.schema import Schema
+
+# How far sums may be off one before they count as a mistake.
+_TOLERANCE = 1e-6
+
+
+def as_numbers(given: ArrayLike, what: str) -> Floats:
+    """Return a new array of floats; ``what`` names it in the error."""
+    try:
+        return np.array(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError(f"{what} must be an array of numbers; got {given!r}") from None
+
+
+def stack_parameters(schema: Schema, weights: ArrayLike, factors: Sequence[ArrayLike]) -> tuple[Floats, Floats]:
+    """Return weights (rank,) and stacked factors (n_cells, rank), checked and rescaled to sum to one."""
+    checked = as_numbers(weights, "the weights")
+    if checked.ndim != 1 or len(checked) == 0:
+        raise DataError(f"the weights must be one number for each component; got the shape {checked.shape}")
+    if len(factors) != len(schema):
+        raise DataError(f"the schema has {len(schema)} variables and there are {len(factors)} factors")
+    arrays = []
+    for variable, factor in zip(schema, factors, strict=True):
+        array = as_numbers(factor, f"the factor of {variable.name!r}")
+        if array.shape != (len(variable), len(checked)):
+            raise DataError(
+                f"the factor of {variable.name!r} must have the shape {(len(variable), len(checked))}, "
+                f"categories by components; got {array.shape}"
+            )
+        arrays.append(array)
+    stacked = np.vstack(arrays)
+    check_parameters(schema, checked, stacked, _TOLERANCE)
+    for index in range(len(schema)):
+        stacked[schema.cells(index)] /= stacked[schema.cells(index)].sum(axis=0)
+    return checked / checked.sum(), stacked
+
+
+def check_parameters(schema: Schema, weights: Floats, stacked: Floats, tolerance: float) -> None:
+    """Raise where weights or a column of a factor is no PMF, naming the place."""
+    wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    if len(wrong):
+        raise DataError(
+            f"weights must be finite and not negative; component {wrong[0]} has {float(weights[wrong[0]])!r}"
+        )
+    if abs(weights.sum() - 1) > tolerance:
+        raise DataError(f"weights must sum to one; they sum to {float(weights.sum())!r}")
+    for index, variable in enumerate(schema):
+        factor = stacked[schema.cells(index)]
+        places = np.argwhere(~(np.isfinite(factor) & (factor >= 0)))
+        if len(places):
+            code, component = places[0]
+            raise DataError(
+                f"factors must be finite and not negative; that of {variable.name!r} has "
+                f"{float(factor[code, component])!r} for the category {variable.categories[code]!r} "
+                f"in component {component}"
+            )
+        sums = factor.sum(axis=0)
+        off = np.flatnonzero(abs(sums - 1) > tolerance)
+        if len(off):
+            raise DataError(
+                f"each column of a factor must sum to one; that of {variable.name!r} in component {off[0]} "
+                f"sums to {float(sums[off[0]])!r}"
+            )
+
+
+def read_only(array: Floats) -> Floats:
+    """Return the array, C-contiguous, for reading only; a copy only where it has to be one."""
+    view = np.ascontiguousarray(array, dtype=np.float64).view()
+    view.flags.writeable = False
+    return view
+
+
+def schema_difference(one: Schema, other: Schema) -> str:
+    """Return the first difference between two schemas, in words."""
+    for position, (a, b) in enumerate(zip(one, other, strict=False)):
+        if a.name != b.name:
+            return f"variable {position} is {a.name!r} in one and {b.name!r} in the other"
+        if a.categories != b.categories:
+            return (
+                f"{a.name!r} has the categories {shortlist(a.categories)} in one and {shortlist(b.categories)} "
+                "in the other"
+            )
+        if a.values != b.values:
+            return f"{a.name!r} has the values {a.values} in one and {b.values} in the other"
+    return f"one has {len(one)} variables and the other {len(other)}"

@@ -1,0 +1,247 @@
+"""What all solvers share: what they are given, what they return, and the one loop.
+
+The loop takes any fixed-point map that never lets its objective rise, and speeds it up by squared extrapolation
+(SQUAREM: Varadhan and Roland, Simple and globally convergent methods for accelerating the convergence of
+any EM algorithm, 2008). An extrapolated point is kept only if it is no worse than the step before it.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.errors import DataError
+from twoway.pmf import JointPMF
+from twoway.records import RecordSource
+from twoway.report import Monitor, Progress, Start, StopReason
+from twoway.schema import Schema
+from twoway.tables import Tables
+
+Kind = Literal["records", "pairs", "triples"]
+Theta = NDArray[np.float64]
+"""Parameters as the kernels take them, (1 + n_cells, width): the weights above the stacked factors."""
+
+
+class Evidence:
+    """What is known: records, or tables, or records from which tables can be counted."""
+
+    def __init__(
+        self, schema: Schema, *, records: RecordSource | None = None, tables: Tables | None = None, threads: int | None
+    ) -> None:
+        self.schema = schema
+        self.records = records
+        self.threads = threads
+        self._tables = {} if tables is None else {tables.order: tables}
+
+    def tables(self, order: int) -> Tables:
+        """Return the two-way or three-way tables: those given, or those counted (once) from the records."""
+        if order not in self._tables:
+            if self.records is None:
+                known = ", ".join(f"{key}-way" for key in self._tables)
+                raise DataError(f"this solver needs {order}-way tables or records, and there are only {known} tables")
+            self._tables[order] = Tables.count(self.records, order, threads=self.threads)
+        return self._tables[order]
+
+    def has(self, kind: Kind) -> bool:
+        """Return whether there is evidence of a kind, or it can be counted."""
+        order = {"records": 0, "pairs": 2, "triples": 3}[kind]
+        return self.records is not None or order in self._tables
+
+
+@dataclass
+class Watch:
+    """Passes on where a computation is, and remembers that somebody interrupted it."""
+
+    monitor: Monitor | None = None
+    interrupted: bool = False
+
+    def tell(self, progress: Progress) -> None:
+        """Show where the computation is."""
+        if self.monitor is not None:
+            self.monitor(progress)
+
+
+class Smoothing(NamedTuple):
+    """Pseudo-records a component, by which factors and weights are drawn toward the plainest ones."""
+
+    factors: float = 0.0
+    """Toward each variable's overall shares."""
+    weights: float = 0.0
+    """Toward equal weights."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What one start of a solver is given."""
+
+    evidence: Evidence
+    rank: int
+    seed: int = 0
+    number: int = 0
+    """Which of several starts this is; the first one (0) may take a start that is better than a random one."""
+    smoothing: Smoothing = Smoothing()
+    start: JointPMF | None = None
+    """Where to start from: the solution of the solver before it in a chain. None means: wherever you like."""
+    watch: Watch = field(default_factory=Watch)
+
+    @property
+    def random(self) -> np.random.Generator:
+        """A generator of its own for this start."""
+        return np.random.default_rng([self.seed, self.number])
+
+
+@dataclass(frozen=True)
+class Solution:
+    """What one start of a solver found."""
+
+    pmf: JointPMF
+    objectives: tuple[float, ...]
+    """The objective at each pass, never rising; the last one belongs to ``pmf``."""
+    stop_reason: StopReason
+    solver: str
+    """The chain of solvers that led here."""
+    objective_name: str
+    """What is minimised, for people."""
+    smoothing: Smoothing = Smoothing()
+    warnings: tuple[str, ...] = ()
+    others: tuple[Start, ...] = ()
+    """The other starts that this one was the best of."""
+    candidates: tuple[Mapping[str, Any], ...] = ()
+    """What was compared to choose the smoothing."""
+
+    def as_start(self) -> Start:
+        """Return what a report keeps of it."""
+        return Start(self.solver, self.objectives, self.stop_reason)
+
+
+class Solver(Protocol):
+    """A frozen dataclass of its own options, with one method."""
+
+    @property
+    def name(self) -> str:
+        """The name by which `fit` finds it."""
+
+    def solve(self, problem: Problem) -> Solution:
+        """Return the best PMF of the rank asked for, from one start."""
+
+
+@dataclass(frozen=True)
+class Path:
+    """How a loop went."""
+
+    theta: Theta
+    objectives: tuple[float, ...]
+    stop_reason: StopReason
+
+
+# The longest extrapolation tried at first; it grows while it succeeds.
+_FIRST_LENGTH = 4.0
+# Gains are relative to the objective, or to this where the objective itself goes to zero.
+_SMALL_OBJECTIVE = 1e-6
+
+Update = Callable[[Theta], tuple[Theta, float]]
+"""From a point to the next one, with the objective at the point given."""
+
+
+def descend(
+    update: Update,
+    start: Theta,
+    schema: Schema,
+    rank: int,
+    *,
+    max_iter: int,
+    tol: float,
+    task: str,
+    watch: Watch,
+    accelerate: bool = True,
+) -> Path:
+    """Return where a fixed-point map leads, accelerated, with an objective that never rises.
+
+    Parameters
+    ----------
+    update
+        From a point to the next one, with the objective at the point given.
+    max_iter
+        Passes allowed; a cycle of the acceleration takes up to three.
+    tol
+        Stop when a cycle lowers the objective by less than this share of it; 0 never stops early.
+    accelerate
+        Whether to extrapolate; a cycle is a single pass otherwise.
+    """
+    from twoway.kernels.maximization import extrapolate
+
+    check_loop_options(max_iter, tol)
+    began = time.monotonic()
+    objectives: list[float] = []
+    gains: list[float] = []
+    best = point = start
+    longest = _FIRST_LENGTH
+    passes = 0
+    stop_reason = StopReason.MAX_ITER
+
+    def step(here: Theta) -> tuple[Theta, float]:
+        nonlocal passes
+        passes += 1
+        return update(here)
+
+    try:
+        cycle_start = math.inf
+        while passes < max_iter:
+            first, at_point = step(point)
+            best = point
+            objectives.append(at_point)
+            gains.append((cycle_start - at_point) / max(abs(at_point), _SMALL_OBJECTIVE))
+            watch.tell(Progress(task, passes, max_iter, at_point, _seconds_left(gains, tol, began)))
+            if tol > 0 and gains[-1] <= tol:
+                stop_reason = StopReason.CONVERGED
+                break
+            cycle_start = at_point
+            if not accelerate:
+                point = first
+                continue
+            if passes >= max_iter:
+                break
+            second, at_first = step(first)
+            best = first
+            objectives.append(at_first)
+            candidate = np.zeros_like(start)
+            length = extrapolate(point, first, second, schema.offsets, rank, longest, candidate)
+            point = second
+            if length > 1.0 and passes < max_iter:
+                third, at_candidate = step(candidate)
+                if at_candidate <= at_first:
+                    best, point = candidate, third
+                    objectives.append(at_candidate)
+                    longest = longest * 4.0 if length == longest else longest
+                else:
+                    longest = max(_FIRST_LENGTH, length / 2.0)
+    except KeyboardInterrupt:
+        if not objectives:
+            raise
+        watch.interrupted = True
+        stop_reason = StopReason.INTERRUPTED
+    return Path(best, tuple(objectives), stop_reason)
+
+
+def check_loop_options(max_iter: int, tol: float) -> None:
+    """Raise where the options of a loop make no sense."""
+    if max_iter < 1:
+        raise DataError(f"max_iter must be at least 1, not {max_iter!r}")
+    if not tol >= 0:
+        raise DataError(f"tol must not be negative, got {tol!r}")
+
+
+def _seconds_left(gains: list[float], tol: float, began: float) -> float | None:
+    """Return how long it should still take, if gains go on to shrink as they did."""
+    recent = [gain for gain in gains[-8:] if 0 < gain < math.inf]
+    if len(recent) < 4 or tol <= 0 or recent[-1] >= recent[0]:
+        return None
+    shrinking = math.log(recent[0] / recent[-1]) / (len(recent) - 1)
+    cycles_left = max(0.0, math.log(recent[-1] / tol) / shrinking)
+    return cycles_left * (time.monotonic() - began) / len(gains)

@@ -1,0 +1,103 @@
+"""Solvers made of solvers: one after the other, and several starts of one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from twoway.pmf import JointPMF
+from twoway.report import StopReason
+from twoway.solvers.base import Problem, Solution, Solver
+from twoway.solvers.latent import overall_shares
+from twoway.solvers.starts import softened
+
+# Starts race: all run this many passes, then ever fewer of them run ever more.
+_FIRST_HEAT = 24
+_KEPT = 3  # one in so many goes on to the next heat
+_FINALISTS = 2
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Solvers one after the other, each from where the one before it ended."""
+
+    solvers: tuple[Solver, ...]
+
+    @property
+    def name(self) -> str:
+        """The names of the solvers, joined."""
+        return "+".join(solver.name for solver in self.solvers)
+
+    def solve(self, problem: Problem) -> Solution:
+        """Return the last solver's solution."""
+        solution = self.solvers[0].solve(problem)
+        names, warnings = [solution.solver], solution.warnings
+        for solver in self.solvers[1:]:
+            solution = solver.solve(replace(problem, start=soften(problem, solution)))
+            names.append(solution.solver)
+            warnings += solution.warnings
+        return replace(solution, solver="+".join(names), warnings=warnings)
+
+
+def soften(problem: Problem, solution: Solution) -> JointPMF:
+    """Return a solution as a start for the next solver: no zeros, from which it could not move."""
+    evidence = problem.evidence
+    source = evidence.records or evidence.tables(2).as_records()
+    return softened(solution.pmf, overall_shares(source, evidence.threads))
+
+
+@dataclass(frozen=True)
+class MultiStart:
+    """The best of several starts of one solver.
+
+    They race: after a few passes the starts that lag behind are given up, so that many cost little more than a few.
+    """
+
+    solver: Solver
+    n_starts: int
+
+    @property
+    def name(self) -> str:
+        """The name of the solver."""
+        return self.solver.name
+
+    def solve(self, problem: Problem) -> Solution:
+        """Return the best start's solution, with the others' courses."""
+        return race(self.solver, [replace(problem, number=number) for number in range(self.n_starts)])
+
+
+def race(solver: Solver, problems: Sequence[Problem]) -> Solution:
+    """Return the solution of the problem on which a solver gets lowest; the problems differ in their starts."""
+    running = list(range(len(problems)))
+    solutions: dict[int, Solution] = {}
+    passes = _FIRST_HEAT
+    limit = getattr(solver, "max_iter", None)
+    while True:
+        final = limit is None or passes >= limit or len(running) <= _FINALISTS
+        heat = solver if final else replace(solver, max_iter=passes)  # type: ignore[type-var]  # a dataclass
+        for start in running:
+            problem = problems[start]
+            before = solutions.get(start)
+            if before is None:
+                solutions[start] = heat.solve(problem)
+            elif before.stop_reason is StopReason.MAX_ITER:
+                solutions[start] = _continued(before, heat.solve(replace(problem, start=before.pmf)))
+            if problem.watch.interrupted:
+                break
+        done = [start for start in running if start in solutions]
+        done.sort(key=lambda start: (solutions[start].objectives[-1], start))
+        if final or problems[0].watch.interrupted:
+            break
+        running = sorted(done[: max(_FINALISTS, -(-len(done) // _KEPT))])
+        for start in done:
+            if start not in running:
+                solutions[start] = replace(solutions[start], stop_reason=StopReason.OUTRUN)
+        passes *= _KEPT
+    best = min(solutions, key=lambda start: (solutions[start].objectives[-1], start))
+    others = tuple(solutions[start].as_start() for start in sorted(solutions) if start != best)
+    return replace(solutions[best], others=others)
+
+
+def _continued(before: Solution, now: Solution) -> Solution:
+    """Return a solution with the course of its earlier heats in front."""
+    return replace(now, objectives=(*before.objectives, *now.objectives[1:]), solver=before.solver)

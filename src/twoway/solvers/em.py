@@ -1,0 +1,54 @@
+"""EM on records: maximum likelihood, or the posterior mode where smoothing is asked for.
+
+Dempster, Laird and Rubin (1977), for the latent class model of the paper's section on EM (Yeredor and Haardt, 2019).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from twoway.errors import DataError
+from twoway.solvers.base import Problem, Solution
+from twoway.solvers.latent import fit_cells, overall_shares
+from twoway.solvers.starts import random_start
+
+
+@dataclass(frozen=True)
+class EM:
+    """Maximum likelihood from records with any cells missing, from the start given or a random one."""
+
+    max_iter: int = 2000
+    """Passes over the records."""
+    tol: float = 1e-8
+    """Stop when a cycle of up to three passes lowers the objective by less than this share."""
+
+    name: ClassVar[str] = "em"
+
+    def solve(self, problem: Problem) -> Solution:
+        """Return the PMF at the end of one climb."""
+        records = problem.evidence.records
+        if records is None:
+            raise DataError("solver 'em' needs records, and there are only tables; 'coupled-nmf' fits tables")
+        threads = problem.evidence.threads
+        start = problem.start
+        if start is None:
+            start = random_start(records.schema, problem.rank, overall_shares(records, threads), problem.random)
+        pmf, path = fit_cells(
+            records,
+            start,
+            smoothing=problem.smoothing,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            task=self.name,
+            watch=problem.watch,
+            threads=threads,
+        )
+        return Solution(
+            pmf,
+            path.objectives,
+            path.stop_reason,
+            self.name,
+            "negative penalised log-likelihood a record",
+            problem.smoothing,
+        )

@@ -1,0 +1,97 @@
+"""Mirror descent for the fit of all two-way tables: one factor after the other, then the weights.
+
+Block coordinate descent as in Ibrahim and Fu, Algorithm CNMF-OPT: each block takes one exponentiated-gradient step on its
+simplex, whose length is found by a search that never lets the objective rise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.pmf import JointPMF
+from twoway.solvers.base import Path, Theta, Watch, descend
+from twoway.solvers.pairs import PairMatrix, PairWeights
+
+Loss = Literal["kl", "euclidean"]
+Matrix = NDArray[np.float64]
+
+_SEARCHES = 30  # halvings of a step before a block is left as it is
+
+
+def fit_by_mirror_descent(
+    pairs: PairMatrix,
+    start: JointPMF,
+    loss: Loss,
+    pair_weights: PairWeights,
+    *,
+    max_iter: int,
+    tol: float,
+    task: str,
+    watch: Watch,
+) -> tuple[JointPMF, Path]:
+    """Return the PMF at the end of the descent, and how it went."""
+    schema, rank = pairs.schema, start.rank
+    # Each table stands in the matrix twice.
+    of_pair = pairs.weights if pair_weights == "counts" else (pairs.weights > 0).astype(float)
+    of_pair = of_pair / (of_pair.sum() / 2.0)
+    weights = np.repeat(np.repeat(of_pair, schema.sizes, axis=0), schema.sizes, axis=1)
+    steps = np.ones(len(schema) + 1)
+
+    def value_and_slope(shares: Matrix, weight: Matrix, model: Matrix) -> tuple[float, Matrix]:
+        """Return the weighted loss of some tables, and its derivative by the model."""
+        if loss == "euclidean":
+            residual = model - shares
+            return float(0.5 * (weight * residual**2).sum()), weight * residual
+        seen = shares > 0
+        ratio = np.divide(shares, model, out=np.zeros_like(shares), where=seen)
+        logs = np.log(ratio, out=np.zeros_like(shares), where=seen)
+        return float((weight * shares * logs).sum()), -weight * ratio
+
+    def move(block: int, here: Matrix, axis: int, evaluate: Callable[[Matrix], tuple[float, Matrix]]) -> Matrix:
+        """Return one step from here along the simplex, of the longest length found that does not rise."""
+        value, gradient = evaluate(here)
+        # Adding the same to a whole column changes nothing on the simplex, and keeps exponents small.
+        gradient = gradient - gradient.min(axis=axis, keepdims=True)
+        for _ in range(_SEARCHES):
+            there = here * np.exp(-np.minimum(steps[block] * gradient, 50.0))
+            there /= there.sum(axis=axis, keepdims=True)
+            if evaluate(there)[0] <= value:
+                steps[block] *= 2.0
+                return there
+            steps[block] /= 2.0
+        return here
+
+    def sweep(theta: Theta) -> tuple[Theta, float]:
+        following = theta.copy()
+        lam, stacked = following[0, :rank], following[1:, :rank]
+        objective, _ = value_and_slope(pairs.shares, weights, (stacked * lam) @ stacked.T)
+        for index in range(len(schema)):
+            rows = schema.cells(index)
+            others = np.repeat(of_pair[index] > 0, schema.sizes)
+            basis = stacked[others] * lam
+            shares, weight = pairs.shares[rows, others], weights[rows, others]
+
+            def evaluate(
+                factor: Matrix, basis: Matrix = basis, shares: Matrix = shares, weight: Matrix = weight
+            ) -> tuple[float, Matrix]:
+                value, slope = value_and_slope(shares, weight, factor @ basis.T)
+                return value, slope @ basis
+
+            stacked[rows] = move(index, stacked[rows], 0, evaluate)
+
+        def evaluate_weights(row: Matrix) -> tuple[float, Matrix]:
+            value, slope = value_and_slope(pairs.shares, weights, (stacked * row[0]) @ stacked.T)
+            return value, np.einsum("if,ij,jf->f", stacked, slope, stacked)[None]
+
+        lam[:] = move(len(schema), lam[None].copy(), 1, evaluate_weights)[0]
+        return following, objective / 2.0
+
+    theta = np.vstack([start.weights, start.stacked])
+    path = descend(
+        sweep, theta, schema, rank, max_iter=max_iter, tol=tol, task=task, watch=watch, accelerate=False
+    )
+    return JointPMF.from_stacked(schema, path.theta[0].copy(), path.theta[1:].copy()), path

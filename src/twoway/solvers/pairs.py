@@ -1,0 +1,82 @@
+"""All two-way tables as one masked matrix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.pmf import JointPMF
+from twoway.schema import Schema
+from twoway.tables import Tables
+
+PairWeights = Literal["counts", "equal"]
+
+
+@dataclass(frozen=True)
+class PairMatrix:
+    """Shares of every available pair, (n_cells, n_cells) and symmetric; zero where no table is."""
+
+    schema: Schema
+    shares: NDArray[np.float64]
+    """Each table sums to one, in both of its places."""
+    weights: NDArray[np.float64]
+    """(n_variables, n_variables): the records that each table rests on; 0 where there is none."""
+
+    @classmethod
+    def of(cls, tables: Tables) -> PairMatrix:
+        """Return the matrix of some two-way tables."""
+        schema = tables.schema
+        shares = np.zeros((schema.n_cells, schema.n_cells))
+        weights = np.zeros((len(schema), len(schema)))
+        for table, (j, k) in enumerate(tables.sets):
+            block = tables.array(table) / tables.totals[table]
+            shares[schema.cells(j), schema.cells(k)] = block
+            shares[schema.cells(k), schema.cells(j)] = block.T
+            weights[j, k] = weights[k, j] = tables.weights[table]
+        return cls(schema, shares, weights)
+
+    @property
+    def n_tables(self) -> int:
+        """The number of tables."""
+        return int(np.count_nonzero(self.weights) // 2)
+
+    @cached_property
+    def mask(self) -> NDArray[np.bool_]:
+        """Where a table is, (n_cells, n_cells)."""
+        there = np.repeat(self.weights > 0, self.schema.sizes, axis=0)
+        return np.repeat(there, self.schema.sizes, axis=1)
+
+    def model(self, pmf: JointPMF) -> NDArray[np.float64]:
+        """Return the model's share of every pair of cells, (n_cells, n_cells)."""
+        return (pmf.stacked * pmf.weights) @ pmf.stacked.T
+
+    def divergence(self, pmf: JointPMF) -> float:
+        """Return the mean Kullback-Leibler divergence of the model from the tables, in nats a pair."""
+        seen = self.shares > 0
+        with np.errstate(divide="ignore"):
+            logs = np.log(self.shares[seen]) - np.log(self.model(pmf)[seen])
+        return float(self.shares[seen] @ logs) / (2 * self.n_tables)
+
+    def carries(self, split: NDArray[np.bool_], rank: int) -> bool:
+        """Return whether a split has every table between its groups, and as many categories on each side as the rank."""
+        sizes = np.array(self.schema.sizes)
+        enough = min(sizes[split].sum(), sizes[~split].sum()) >= rank
+        return bool(enough and (self.weights[np.ix_(split, ~split)] > 0).all())
+
+    def random_split(self, random: np.random.Generator) -> NDArray[np.bool_]:
+        """Return a split in which every table between the groups is there, where a greedy search finds one."""
+        n_variables = len(self.schema)
+        split = np.zeros(n_variables, dtype=bool)
+        order = random.permutation(n_variables)
+        target = random.integers(1, n_variables) if n_variables > 1 else 0
+        for variable in order[:target]:
+            split[variable] = True
+        # Variables that lack a table across the cut move to the side where they have no need of it.
+        for variable in order[target:]:
+            if not (self.weights[variable, split] > 0).all():
+                split[variable] = True
+        return split

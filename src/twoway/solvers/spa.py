@@ -1,0 +1,138 @@
+"""CNMF-SPA: successive projection on the stacked two-way tables (Ibrahim and Fu, Algorithm CNMF-SPA).
+
+Variables are split into two groups; the tables between the groups, stacked, factor as W · Hᵀ. If some category of the second
+group belongs to one component alone, its column of the stack is that component's column of W, and successive
+projection finds such columns. H follows by nonnegative least squares, the weights from F × F normal equations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.errors import DataError
+from twoway.pmf import JointPMF
+from twoway.report import StopReason
+from twoway.solvers.base import Problem, Solution
+from twoway.solvers.pairs import PairMatrix
+from twoway.solvers.starts import normalized
+from twoway.tables import Tables
+
+Matrix = NDArray[np.float64]
+
+# The matrix of all pairs is written out: 3 GB at this size.
+_MOST_CELLS = 20_000
+
+
+@dataclass(frozen=True)
+class SPA:
+    """A direct solution from two-way tables, without iteration."""
+
+    first: int | None = None
+    """The number of variables in the first group, in schema order: the paper's split. None tries several splits and
+    keeps the one whose solution fits all tables best."""
+    n_splits: int = 12
+    """How many splits are tried where ``first`` is not given."""
+
+    name: ClassVar[str] = "spa"
+
+    def solve(self, problem: Problem) -> Solution:
+        """Return the best solution over the splits."""
+        tables = problem.evidence.tables(2)
+        if tables.schema.n_cells > _MOST_CELLS:
+            raise DataError(
+                f"'spa' takes up to {_MOST_CELLS} categories in all, and there are {tables.schema.n_cells}; "
+                "use solver='coupled-nmf'"
+            )
+        pairs = PairMatrix.of(tables)
+        rank = problem.rank
+        best: tuple[float, JointPMF] | None = None
+        for split in self.splits(pairs, rank, problem.random):
+            pmf = solve_split(pairs, split, rank)
+            value = pairs.divergence(pmf)
+            if best is None or value < best[0]:
+                best = (value, pmf)
+        if best is None:
+            raise DataError(self._why_not(pairs, rank))
+        return Solution(best[1], (best[0],), StopReason.DIRECT, self.name, "mean Kullback-Leibler divergence a pair")
+
+    def can_carry(self, tables: Tables, rank: int, random: np.random.Generator) -> bool:
+        """Return whether a split was found that has room for the rank."""
+        if tables.schema.n_cells > _MOST_CELLS:
+            return False
+        return next(self.splits(PairMatrix.of(tables), rank, random), None) is not None
+
+    def splits(self, pairs: PairMatrix, rank: int, random: np.random.Generator) -> Iterator[NDArray[np.bool_]]:
+        """Yield splits as masks of the first group, those that can carry the rank only."""
+        n_variables = len(pairs.schema)
+        if self.first is not None:
+            if not 1 <= self.first < n_variables:
+                raise DataError(f"first must be between 1 and {n_variables - 1} variables, not {self.first!r}")
+            split = np.arange(n_variables) < self.first
+            if pairs.carries(split, rank):
+                yield split
+            return
+        seen: set[bytes] = set()
+        candidates = [np.arange(n_variables) < first for first in sorted({3, 5, n_variables // 2, 1, n_variables - 1})]
+        candidates += [~split for split in candidates]
+        candidates += [pairs.random_split(random) for _ in range(4 * self.n_splits)]
+        for split in candidates:
+            if split.tobytes() not in seen and pairs.carries(split, rank):
+                seen.add(split.tobytes())
+                yield split
+            if len(seen) >= self.n_splits:
+                return
+
+    def _why_not(self, pairs: PairMatrix, rank: int) -> str:
+        sizes = pairs.schema.sizes
+        return (
+            f"rank {rank} is more than 'spa' can find here: it needs two groups of variables with all tables between "
+            f"them and at least {rank} categories on each side, and {len(sizes)} variables with {sum(sizes)} categories "
+            f"in {pairs.n_tables} tables have no such split; use a lower rank or solver='coupled-nmf'"
+        )
+
+
+def solve_split(pairs: PairMatrix, split: NDArray[np.bool_], rank: int) -> JointPMF:
+    """Return CNMF-SPA's solution for one split of the variables."""
+    from scipy.optimize import nnls
+
+    schema = pairs.schema
+    of_cell = np.repeat(split, schema.sizes)
+    stack = pairs.shares[np.ix_(of_cell, ~of_cell)]
+    chosen = successive_projection(stack, rank)
+    w = np.zeros((schema.n_cells, rank))
+    w[of_cell] = stack[:, chosen]
+    h = np.zeros((schema.n_cells, rank))
+    h[~of_cell] = [nnls(stack[:, chosen], column)[0] for column in stack.T]
+    # A component that no category of a variable supports has no column there: any is as good.
+    factors = normalized(schema, w + h + 1e-12)
+    w, h = factors[of_cell], factors[~of_cell]
+    gram = (w.T @ w) * (h.T @ h)
+    right = np.einsum("if,ij,jf->f", w, stack, h)
+    # Least squares on the Cholesky factor: on the Gram matrix itself it would minimise another norm.
+    root = np.linalg.cholesky(gram + 1e-12 * np.trace(gram) * np.eye(rank))
+    weights = nnls(root.T, np.linalg.solve(root, right))[0]
+    if not weights.any():
+        weights = np.ones(rank)
+    return JointPMF.from_stacked(schema, weights / weights.sum(), factors)
+
+
+def successive_projection(stack: Matrix, rank: int) -> Sequence[int]:
+    """Return the positions of the columns farthest out, each after the earlier ones are projected away."""
+    sums = stack.sum(axis=0)
+    residual = stack / np.where(sums > 0, sums, 1.0)
+    chosen: list[int] = []
+    for _ in range(rank):
+        norms = np.einsum("ij,ij->j", residual, residual)
+        norms[chosen] = -1.0
+        chosen.append(int(norms.argmax()))
+        direction = residual[:, chosen[-1]]
+        length = np.linalg.norm(direction)
+        if length > 0:
+            direction = direction / length
+            residual = residual - np.outer(direction, direction @ residual)
+    return chosen

@@ -1,0 +1,32 @@
+"""Where iterations begin."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.pmf import JointPMF
+from twoway.schema import Schema
+
+
+def random_start(schema: Schema, rank: int, shares: NDArray[np.float64], random: np.random.Generator) -> JointPMF:
+    """Return equal weights and factors drawn around the variables' overall shares (n_cells,)."""
+    drawn = shares[:, None] * random.exponential(size=(schema.n_cells, rank))
+    drawn += 0.05 * shares[:, None]  # no category is out of reach
+    return JointPMF.from_stacked(schema, np.full(rank, 1.0 / rank), normalized(schema, drawn))
+
+
+def softened(pmf: JointPMF, shares: NDArray[np.float64], part: float = 0.05) -> JointPMF:
+    """Return a PMF without zeros: a part of the variables' overall shares and of equal weights mixed in.
+
+    Multiplicative updates cannot leave a zero again.
+    """
+    stacked = (1.0 - part) * pmf.stacked + part * shares[:, None]
+    weights = (1.0 - part) * pmf.weights + part / pmf.rank
+    return JointPMF.from_stacked(pmf.schema, weights, normalized(pmf.schema, stacked))
+
+
+def normalized(schema: Schema, stacked: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return stacked factors (n_cells, rank) whose columns sum to one over each variable."""
+    sums = np.add.reduceat(stacked, schema.offsets[:-1], axis=0)
+    return stacked / np.repeat(sums, schema.sizes, axis=0)

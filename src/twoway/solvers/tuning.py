@@ -1,0 +1,125 @@
+"""How much smoothing: chosen by the likelihood of records that were held out.
+
+Factors get the number of pseudo-records that predicts held-out records best. Weights get as many as can be had without
+predicting them measurably worse: equal weights are a strong simplification that costs nothing where it is true.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.pmf import JointPMF
+from twoway.records import Records
+from twoway.report import Progress
+from twoway.solvers.base import Smoothing, Watch
+
+Refit = Callable[[Records, Smoothing], JointPMF]
+
+_FIRST = 8.0
+_LEAST, _MOST = 2.0**-4, 2.0**12
+_WEIGHT_SHARES = (0.1, 0.3, 0.6, 0.9, 0.99)
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """The mean log-likelihood of held-out records under some smoothing, and its parts."""
+
+    smoothing: Smoothing
+    of_record: NDArray[np.float64]
+    """(n_records × folds,), each record under the fold that held it out."""
+    weights: NDArray[np.float64]
+
+    @property
+    def mean(self) -> float:
+        """The mean log-likelihood of a record."""
+        return float(np.average(self.of_record, weights=self.weights))
+
+    def loss_against(self, other: HeldOut) -> tuple[float, float]:
+        """Return by how much the other one predicts better, and the standard error of that."""
+        differences = other.of_record - self.of_record
+        mean = float(np.average(differences, weights=self.weights))
+        variance = float(np.average((differences - mean) ** 2, weights=self.weights))
+        return mean, math.sqrt(variance / self.weights.sum())
+
+
+def choose_smoothing(
+    records: Records, rank: int, refit: Refit, *, n_folds: int, seed: int, watch: Watch
+) -> tuple[Smoothing, tuple[Mapping[str, Any], ...]]:
+    """Return the smoothing that predicts held-out records best, and all that were compared.
+
+    Parameters
+    ----------
+    records
+        What is split into folds.
+    refit
+        From training records and smoothing to a PMF.
+    """
+    folds = records.folds(n_folds, seed)
+    tried: dict[Smoothing, HeldOut] = {}
+
+    def evaluate(smoothing: Smoothing) -> HeldOut:
+        if smoothing not in tried:
+            watch.tell(Progress("choosing the smoothing", len(tried), 16))
+            scores = [_score(refit(train, smoothing), held) for train, held in folds]
+            tried[smoothing] = HeldOut(smoothing, *map(np.concatenate, zip(*scores, strict=True)))
+        return tried[smoothing]
+
+    def at(factors: float) -> HeldOut:
+        return evaluate(Smoothing(factors, factors))
+
+    best = _peak(at)
+    # More and more equal weights, as long as the held-out records do not tell the difference.
+    weight_of_component = records.total_weight / rank
+    chosen = best
+    for share in _WEIGHT_SHARES:
+        candidate = Smoothing(best.smoothing.factors, share / (1.0 - share) * weight_of_component)
+        if rank == 1 or candidate.weights <= best.smoothing.weights:
+            continue
+        loss, error = evaluate(candidate).loss_against(best)
+        if loss > error or watch.interrupted:
+            break
+        chosen = tried[candidate]
+    candidates = tuple(
+        {"smoothing": one.smoothing.factors, "weight_smoothing": one.smoothing.weights, "held_out": one.mean}
+        for one in sorted(tried.values(), key=lambda one: one.smoothing)
+    )
+    return chosen.smoothing, candidates
+
+
+def _peak(at: Callable[[float], HeldOut]) -> HeldOut:
+    """Return the highest point of a function with one peak, searched by doubling and halving."""
+    best = at(_FIRST)
+    for factor in (2.0, 0.5):
+        while _LEAST <= best.smoothing.factors * factor <= _MOST:
+            following = at(best.smoothing.factors * factor)
+            if following.mean <= best.mean:
+                break
+            best = following
+        else:
+            continue
+        if best.smoothing.factors != _FIRST:
+            break
+    # A parabola through the peak and its neighbours finds it more finely.
+    middle = best.smoothing.factors
+    if not _LEAST < middle < _MOST:
+        return best
+    low, high = at(middle / 2.0), at(middle * 2.0)
+    bend = low.mean - 2.0 * best.mean + high.mean
+    if bend >= 0.0:
+        return best
+    refined = at(middle * 2.0 ** (0.5 * (low.mean - high.mean) / bend))
+    return refined if refined.mean > best.mean else best
+
+
+def _score(pmf: JointPMF, held: Records) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the log-likelihood of each held-out record, and its weight."""
+    weights = np.ones(held.n_records) if held.weights is None else held.weights
+    scores = pmf.log_prob(held)
+    there = weights > 0
+    return scores[there], weights[there]

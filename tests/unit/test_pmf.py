@@ -1,0 +1,724 @@
+"""Every question to a PMF against brute force on the joint written out."""
+
+import copy
+import math
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from reference import joint as brute
+from strategies import events, frames, pmfs, schemas, some_names
+
+from twoway import information, mixture, mode_search
+from twoway.errors import DataError, ImpossibleEvidenceError, UnknownNameError
+from twoway.pmf import Estimate, JointPMF, Mode
+from twoway.records import Records
+from twoway.schema import Schema, Variable, label_key
+
+quick = settings(max_examples=40, deadline=None)
+AGE, VOTE = Variable("age", ("young", "old")), Variable("vote", ("no", "yes"))
+SCHEMA = Schema((AGE, VOTE))
+PMF = JointPMF([0.5, 0.5], [[[1, 0.2], [0, 0.8]], [[0.9, 0.4], [0.1, 0.6]]], SCHEMA)
+
+
+def random_pmf(n_variables, n_categories, rank, seed=0, concentration=1.0):
+    rng = np.random.default_rng(seed)
+    schema = Schema(tuple(Variable(f"v{n}", tuple(range(n_categories))) for n in range(n_variables)))
+    factors = [rng.dirichlet(np.full(n_categories, concentration), rank).T for _ in schema]
+    return JointPMF(rng.dirichlet(np.ones(rank)), factors, schema)
+
+
+def assert_same(one, other, rtol=1e-12):
+    assert one.schema == other.schema
+    np.testing.assert_allclose(one.weights, other.weights, rtol=rtol, atol=1e-300)
+    np.testing.assert_allclose(one.stacked, other.stacked, rtol=rtol, atol=1e-300)
+
+
+# The arrays
+
+
+@given(pmfs())
+@quick
+def test_arrays_are_shared_and_read_only(pmf):
+    assert pmf.stacked.flags.c_contiguous
+    assert pmf.stacked.shape == (pmf.schema.n_cells, pmf.rank)
+    assert all(np.shares_memory(factor, pmf.stacked) for factor in pmf.factors)
+    assert [factor.shape for factor in pmf.factors] == [(size, pmf.rank) for size in pmf.schema.sizes]
+    for array in (pmf.weights, pmf.stacked, *pmf.factors):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
+    np.testing.assert_allclose(brute.write_out(pmf).sum(), 1, rtol=1e-12)
+    for twin in (copy.deepcopy(pmf), pickle.loads(pickle.dumps(pmf))):
+        assert_same(twin, pmf, rtol=0)
+        assert not twin.stacked.flags.writeable
+        assert np.shares_memory(twin.factors[0], twin.stacked)
+    assert "\n" not in repr(pmf)
+
+
+def test_input_is_copied_and_rescaled():
+    weights, factor = np.array([0.5, 0.5 + 5e-7]), np.array([[0.5, 1], [0.5, 5e-7]])
+    pmf = JointPMF(weights, [factor], Schema((AGE,)))
+    weights[0], factor[0, 0] = 9, 9
+    assert pmf.weights.sum() == pytest.approx(1, abs=1e-15)
+    assert pmf.factors[0].sum(axis=0) == pytest.approx([1, 1], abs=1e-15)
+    assert pmf.factors[0][0, 0] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("weights", "factors", "message"),
+    [
+        ([0.5, 0.4], [[[1, 1], [0, 0]]] * 2, "sum to one; they sum to 0.9"),
+        ([1.5, -0.5], [[[1, 1], [0, 0]]] * 2, "component 1 has -0.5"),
+        ([math.nan, 1], [[[1, 1], [0, 0]]] * 2, "component 0 has nan"),
+        ([1], [[[1], [0]], [[0.5], [0.4]]], "that of 'vote' in component 0 sums to 0.9"),
+        ([1], [[[1], [0]], [[1.5], [-0.5]]], "that of 'vote' has -0.5 for the category 'yes' in component 0"),
+        ([1], [[[math.inf], [0]], [[1], [0]]], "that of 'age' has inf for the category 'young'"),
+        ([1], [[[1], [0]]], "2 variables and there are 1 factors"),
+        ([1], [[[1], [0]], [[1], [0], [0]]], r"factor of 'vote' must have the shape \(2, 1\).*got \(3, 1\)"),
+        ([], [[[1], [0]]] * 2, "one number for each component"),
+        (["a"], [[[1], [0]]] * 2, "weights must be an array of numbers"),
+        ([1], [[[1], [0]], [[1], [0, 3]]], "factor of 'vote' must be an array of numbers"),
+    ],
+)
+def test_bad_parameters_name_the_place(weights, factors, message):
+    with pytest.raises(DataError, match=message):
+        JointPMF(weights, factors, SCHEMA)
+
+
+@given(pmfs())
+@quick
+def test_sorting_keeps_the_joint(pmf):
+    ordered = pmf.sorted_by_weight()
+    assert (np.diff(ordered.weights) <= 0).all()
+    np.testing.assert_allclose(brute.write_out(ordered), brute.write_out(pmf), atol=1e-15)
+
+
+def test_sorting_is_stable():
+    pmf = JointPMF([0.25, 0.5, 0.25], [[[1, 0.5, 0], [0, 0.5, 1]]], Schema((AGE,))).sorted_by_weight()
+    assert pmf.factors[0][0].tolist() == [0.5, 1, 0]
+
+
+# Probabilities
+
+
+@given(st.data())
+@quick
+def test_prob_is_brute_force(data):
+    pmf = data.draw(pmfs())
+    event = data.draw(events(pmf.schema))
+    expected = brute.restrict(brute.write_out(pmf), pmf.schema, event).sum()
+    assert pmf.prob(event) == pytest.approx(expected, rel=1e-12, abs=1e-300)
+
+
+def test_events_take_labels_and_collections():
+    assert PMF.prob({}) == 1.0
+    assert PMF.prob({"age": "old"}) == 0.4
+    assert PMF.prob({"age": {"old", "young"}}) == 1.0
+    assert PMF.prob({"age": frozenset(["old"]), "vote": np.array(["yes", "no"])}) == 0.4
+    rating = JointPMF([1], [[[0.25], [0.75]]], Schema((Variable("r", (1, 2)),)))
+    assert rating.prob({"r": 1.0}) == rating.prob({"r": np.int8(1)}) == 0.25
+
+
+@pytest.mark.parametrize(
+    ("event", "error", "message"),
+    [
+        ({"agee": "old"}, UnknownNameError, "no variable 'agee'; did you mean 'age'"),
+        ({"age": "odl"}, UnknownNameError, "no category 'odl' of 'age'; did you mean 'old'"),
+        ({"age": ["old", "x"]}, UnknownNameError, "no category 'x' of 'age'"),
+        ({"age": []}, DataError, "categories for 'age' is empty"),
+        ({"age": None}, DataError, "not None"),
+        ({"age": {"old": 1}}, DataError, "a category must be text"),
+        (["age"], DataError, "an event is a mapping"),
+    ],
+)
+def test_bad_events(event, error, message):
+    with pytest.raises(error, match=message):
+        PMF.prob(event)
+    with pytest.raises(error, match=message):
+        PMF.given(event)
+
+
+@given(st.data())
+@quick
+def test_marginal_is_brute_force(data):
+    pmf = data.draw(pmfs(max_variables=5))
+    names = data.draw(some_names(pmf.schema))
+    table = pmf.marginal(names)
+    assert table.names == tuple(names)
+    assert table.total is None
+    assert not table.array.flags.writeable
+    np.testing.assert_allclose(table.array, brute.marginal(brute.write_out(pmf), pmf.schema, names), atol=1e-15)
+
+
+def test_marginal_takes_one_name_and_refuses_too_many_cells():
+    np.testing.assert_allclose(PMF.marginal("age").array, [0.6, 0.4])
+    pmf = random_pmf(24, 2, 3)
+    with pytest.raises(DataError, match=r"24 variables.*16,777,216 cells; at most 10,000,000"):
+        pmf.marginal(pmf.schema.names)
+    assert pmf.marginal(pmf.schema.names[:16]).array.sum() == pytest.approx(1)
+    with pytest.raises(DataError, match="no variable is named; name at least one of: 'age', 'vote'"):
+        PMF.marginal([])
+    with pytest.raises(DataError, match="named twice"):
+        PMF.marginal(["age", "age"])
+
+
+@given(st.data())
+@quick
+def test_given_then_marginal_is_bayes_rule(data):
+    pmf = data.draw(pmfs())
+    evidence = data.draw(events(pmf.schema))
+    kept = brute.restrict(brute.write_out(pmf), pmf.schema, evidence)
+    if kept.sum() == 0:
+        with pytest.raises(ImpossibleEvidenceError, match="probability 0"):
+            pmf.given(evidence)
+        return
+    conditional = pmf.given(evidence)
+    assert conditional.schema == pmf.schema
+    assert conditional.rank == pmf.rank
+    np.testing.assert_allclose(conditional.weights.sum(), 1, rtol=1e-12)
+    for factor in conditional.factors:
+        np.testing.assert_allclose(factor.sum(axis=0), 1, rtol=1e-12)
+    np.testing.assert_allclose(conditional.weights, brute.memberships(pmf, evidence), atol=1e-15)
+    np.testing.assert_allclose(conditional.marginal(pmf.schema.names).array, kept / kept.sum(), atol=1e-14)
+
+
+@given(st.data())
+@quick
+def test_evidence_composes(data):
+    pmf = data.draw(pmfs(min_variables=2))
+    evidence = data.draw(events(pmf.schema))
+    first = {name: evidence[name] for name in list(evidence)[: len(evidence) // 2]}
+    second = {name: evidence[name] for name in evidence if name not in first}
+    assume(pmf.prob(evidence) > 0)
+    assert_same(pmf.given(first).given(second), pmf.given(evidence))
+
+
+def test_impossible_evidence_is_named():
+    pmf = JointPMF([0.5, 0.5], [[[1, 0], [0, 1]], [[1, 0], [0, 1]]], SCHEMA)
+    with pytest.raises(ImpossibleEvidenceError, match=r"age = 'old', vote in \['no'\] has probability 0"):
+        pmf.given({"age": "old", "vote": ["no"]})
+
+
+def test_a_component_ruled_out_stays_a_pmf():
+    schema = Schema((Variable("x", ("a", "b", "c")),))
+    pmf = JointPMF([0.5, 0.5], [[[1, 0], [0, 0.5], [0, 0.5]]], schema).given({"x": ["b", "c"]})
+    assert pmf.weights.tolist() == [0, 1]
+    assert pmf.factors[0].tolist() == [[0, 0], [0.5, 0.5], [0.5, 0.5]]
+
+
+def pmf_of_turns(n=600):
+    """Return a PMF whose first component is far ahead on the first half of its variables and far behind on the rest."""
+    schema = Schema(tuple(Variable(f"v{index}", (0, 1, 2)) for index in range(n)))
+    ahead, behind = [0.5, 0.25, 0.25], [1e-4, 0.5, 0.4999]
+    halves = [np.array([ahead, behind]).T] * (n // 2) + [np.array([behind, ahead]).T] * (n // 2)
+    return JointPMF([0.5, 0.5], halves, schema)
+
+
+# With the last variable left open, the first component has one factor of 1e-4 less, the second one of 0.5.
+SHARE = 0.5 / (0.5 + 1e-4)
+
+
+def test_hundreds_of_variables_do_not_underflow():
+    pmf = pmf_of_turns()
+    record = dict.fromkeys(pmf.schema.names, 0)
+    assert pmf.prob(record) == 0.0  # 10⁻¹²⁹⁰ is beyond a float
+    np.testing.assert_allclose(pmf.given(record).weights, [0.5, 0.5], rtol=1e-9)
+    most = dict.fromkeys(pmf.schema.names[:-1], 0)
+    np.testing.assert_allclose(pmf.given(most).weights, [SHARE, 1 - SHARE], rtol=1e-9)
+
+
+def test_records_of_hundreds_of_variables_do_not_underflow():
+    pmf = pmf_of_turns()
+    record = dict.fromkeys(pmf.schema.names, 0)
+    expected = 300 * (math.log(0.5) + math.log(1e-4))
+    assert pmf.log_prob([record])[0] == pytest.approx(expected, rel=1e-12)
+    np.testing.assert_allclose(pmf.memberships([record]), [[0.5, 0.5]], rtol=1e-9)
+    most = dict.fromkeys(pmf.schema.names[:-1], 0)
+    np.testing.assert_allclose(pmf.memberships([most]), [[SHARE, 1 - SHARE]], rtol=1e-9)
+
+
+def test_prob_keeps_what_a_float_can_hold():
+    pmf = random_pmf(600, 2, 3)
+    event = dict.fromkeys(pmf.schema.names, 0)
+    logs = np.log(pmf.weights) + sum(np.log(factor[0]) for factor in pmf.factors)
+    assert pmf.prob(event) == pytest.approx(math.exp(np.logaddexp.reduce(logs)), rel=1e-9)
+    assert pmf.prob(event) > 0
+
+
+# Mode
+
+
+@given(st.data())
+@quick
+def test_mode_is_brute_force(data):
+    pmf = data.draw(pmfs())
+    names = data.draw(some_names(pmf.schema))
+    table = brute.marginal(brute.write_out(pmf), pmf.schema, names)
+    mode = pmf.mode(names)
+    assert isinstance(mode, Mode)
+    assert mode.proven
+    assert list(mode.values) == names
+    assert mode.probability == pytest.approx(table.max(), rel=1e-12)
+    assert pmf.prob(mode.values) == pytest.approx(table.max(), rel=1e-12)
+    assert list(pmf.mode().values) == list(pmf.schema.names)
+
+
+@given(pmfs(max_variables=5))
+@quick
+def test_branch_and_bound_finds_the_mode(pmf):
+    found = mode_search.search(pmf.weights, pmf.factors)
+    joint = brute.write_out(pmf)
+    assert found.proven
+    assert math.exp(found.log_probability) == pytest.approx(joint.max(), rel=1e-9)
+    assert joint[tuple(found.codes)] == pytest.approx(joint.max(), rel=1e-9)
+
+
+def test_mode_of_many_variables_is_proven_or_says_not(monkeypatch):
+    pmf = random_pmf(60, 4, 8, concentration=0.5)
+    mode = pmf.mode()
+    assert mode.proven
+    assert mode.probability == pytest.approx(pmf.prob(mode.values), rel=1e-9)
+    flat = random_pmf(40, 3, 8, concentration=50)
+    found = mode_search.search(flat.weights, flat.factors, max_nodes=5)
+    assert not found.proven
+    own = [mode_search.search(flat.weights[:, None][f], [a[:, [f]] for a in flat.factors]) for f in range(flat.rank)]
+    cells = [dict(zip(flat.schema.names, one.codes, strict=True)) for one in own]
+    assert math.exp(found.log_probability) >= max(flat.prob(cell) for cell in cells) * (1 - 1e-9)
+
+
+def test_enumeration_in_chunks_equals_the_whole(monkeypatch):
+    pmf = random_pmf(5, 4, 3)
+    whole, entropy = pmf.mode(), pmf.entropy(pmf.schema.names)
+    monkeypatch.setattr(mixture, "_CHUNK", 7)
+    assert pmf.mode().values == whole.values
+    assert pmf.entropy(pmf.schema.names) == pytest.approx(entropy, rel=1e-12)
+
+
+# Expectation and information
+
+
+@given(st.data())
+@quick
+def test_expect_is_brute_force(data):
+    pmf = data.draw(pmfs())
+    name = data.draw(st.sampled_from(pmf.schema.names))
+    values = pmf.schema[name].values
+    if values is None:
+        with pytest.raises(DataError, match=f"'{name}' has no expected value.*have no numbers"):
+            pmf.expect(name)
+    else:
+        shares = brute.marginal(brute.write_out(pmf), pmf.schema, [name])
+        assert pmf.expect(name) == pytest.approx(sum(shares * values), abs=1e-12)
+
+
+@given(st.data())
+@quick
+def test_entropy_is_brute_force(data):
+    pmf = data.draw(pmfs())
+    names = data.draw(some_names(pmf.schema))
+    expected = brute.entropy(brute.marginal(brute.write_out(pmf), pmf.schema, names))
+    assert pmf.entropy(names) == pytest.approx(expected, abs=1e-12)
+    assert pmf.entropy(names, base=2) == pytest.approx(expected / math.log(2), abs=1e-12)
+    assert pmf.entropy(names).standard_error == 0.0
+
+
+@given(st.data())
+@quick
+def test_mutual_information_is_brute_force(data):
+    pmf = data.draw(pmfs(min_variables=2, max_variables=5))
+    names = data.draw(some_names(pmf.schema, min_size=2))
+    cuts = sorted([data.draw(st.integers(1, len(names) - 1)), data.draw(st.integers(2, len(names)))])
+    a, b, known = names[: cuts[0]], names[cuts[0] : max(cuts[1], cuts[0] + 1)], names[max(cuts[1], cuts[0] + 1) :]
+    expected = brute.mutual_information(brute.write_out(pmf), pmf.schema, a, b, known)
+    got = pmf.mutual_information(a, b, known or None)
+    assert got == pytest.approx(expected, abs=1e-12)
+    assert got >= 0
+    assert got.standard_error == 0.0
+
+
+def test_independent_variables_share_no_information():
+    assert random_pmf(6, 5, 1).mutual_information("v0", "v1") == pytest.approx(0, abs=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda: PMF.mutual_information("age", "age"), "'age' is named on more than one side"),
+        (lambda: PMF.mutual_information("age", "vote", given=["vote"]), "'vote' is named on more than one side"),
+        (lambda: PMF.entropy([]), "no variable is named"),
+        (lambda: PMF.entropy("age", base=1), "base of a logarithm is a number above 1.*got 1"),
+        (lambda: PMF.entropy("age", base=-2), "got -2"),
+    ],
+)
+def test_bad_questions_about_information(ask, message):
+    with pytest.raises(DataError, match=message):
+        ask()
+
+
+def test_beyond_the_limit_estimates_carry_their_error(monkeypatch):
+    pmf = random_pmf(30, 3, 4)
+    # The variables are independent within a component, so the entropy is known to within that of the component.
+    bounds = sum(w * sum(brute.entropy(a[:, f]) for a in pmf.factors) for f, w in enumerate(pmf.weights))
+    estimate = pmf.entropy(pmf.schema.names)
+    assert estimate.standard_error > 0
+    assert bounds - 4 * estimate.standard_error < estimate < bounds + math.log(4) + 4 * estimate.standard_error
+    assert pmf.entropy(pmf.schema.names) == estimate
+    assert pmf.entropy(pmf.schema.names, seed=1) != estimate
+    monkeypatch.setattr(mixture, "MAX_CELLS", 10)
+    small = pmf.mutual_information(["v0", "v1"], ["v2", "v3"], given="v4")
+    assert small.standard_error > 0
+    monkeypatch.undo()
+    exact = pmf.mutual_information(["v0", "v1"], ["v2", "v3"], given="v4")
+    assert exact.standard_error == 0
+    assert abs(small - exact) < 4 * small.standard_error
+
+
+def test_a_pair_is_exact_however_large():
+    assert pmf_of_pair().mutual_information("a", "b").standard_error == 0.0
+
+
+def pmf_of_pair():
+    n = 3300
+    schema = Schema((Variable("a", tuple(range(n))), Variable("b", tuple(range(n)))))
+    return JointPMF([1.0], [np.full((n, 1), 1 / n)] * 2, schema)
+
+
+def test_estimates_are_floats():
+    estimate = Estimate(2.0, 0.5)
+    assert pickle.loads(pickle.dumps(estimate)).standard_error == 0.5
+    assert estimate == 2.0
+    assert f"{estimate:.1f}" == "2.0"
+    assert repr(estimate) == "Estimate(2.0, standard_error=0.5)"
+    assert repr(Estimate(2.0)) == "2.0"
+    assert information.Estimate is Estimate
+
+
+# Samples
+
+
+@given(pmfs(), st.integers(0, 50))
+@quick
+def test_samples_are_possible_records(pmf, n):
+    frame = pmf.sample(n, seed=3)
+    assert list(frame.columns) == list(pmf.schema.names)
+    assert len(frame) == n
+    pd.testing.assert_frame_equal(frame, pmf.sample(n, seed=3))
+    for row in frame.itertuples(index=False):
+        assert pmf.prob(dict(zip(pmf.schema.names, row, strict=True))) > 0
+
+
+def test_samples_follow_the_joint():
+    pmf = random_pmf(3, 3, 3)
+    frame = pmf.sample(200_000, seed=1)
+    joint = pmf.marginal(pmf.schema.names).array
+    counts = np.zeros_like(joint)
+    np.add.at(counts, tuple(frame[name].to_numpy() for name in pmf.schema.names), 1)
+    error = np.sqrt(joint * (1 - joint) / len(frame))
+    assert (abs(counts / len(frame) - joint) < 5 * error + 1e-12).all()
+
+
+@pytest.mark.parametrize("n", [-1, 2.5, True, "3"])
+def test_bad_sample_sizes(n):
+    with pytest.raises(DataError, match="whole number from 0 on"):
+        PMF.sample(n)
+
+
+def test_samples_of_every_library():
+    polars, arrow = PMF.sample(5, library="polars"), PMF.sample(5, library="pyarrow")
+    assert isinstance(polars, pl.DataFrame)
+    assert isinstance(arrow, pa.Table)
+    assert polars.to_dict(as_series=False) == arrow.to_pydict() == PMF.sample(5).to_dict("list")
+    assert PMF.sample(0, library="polars").schema == {"age": pl.String, "vote": pl.String}
+
+
+# Records
+
+
+@given(st.data())
+@quick
+def test_log_prob_and_memberships_are_brute_force(data):
+    pmf = data.draw(pmfs())
+    frame = data.draw(frames(pmf.schema))
+    joint = brute.write_out(pmf)
+    log_prob, memberships = pmf.log_prob(frame), pmf.memberships(frame)
+    assert log_prob.shape == (len(frame),)
+    assert memberships.shape == (len(frame), pmf.rank)
+    listed = []
+    for row, got, shares in zip(frame.itertuples(index=False), log_prob, memberships, strict=True):
+        event = brute.record_event(pmf.schema, row)
+        listed.append(event)
+        expected = brute.restrict(joint, pmf.schema, event).sum()
+        assert math.exp(got) == pytest.approx(expected, rel=1e-10, abs=1e-300)
+        np.testing.assert_allclose(shares, brute.memberships(pmf, event), atol=1e-12)
+    if any(listed):
+        np.testing.assert_array_equal(pmf.log_prob(listed), log_prob)
+
+
+def test_records_with_nothing_observed():
+    np.testing.assert_allclose(PMF.log_prob([{"age": None, "vote": None}, {"age": "old"}]), [0, math.log(0.4)])
+    np.testing.assert_allclose(PMF.memberships(pd.DataFrame({"age": [None], "vote": [None]})), [[0.5, 0.5]])
+    assert PMF.log_prob([]).shape == (0,)
+    assert PMF.memberships([]).shape == (0, 2)
+
+
+def test_sources_of_records():
+    expected = PMF.log_prob(pd.DataFrame({"age": ["old", None], "vote": ["yes", "no"]}))
+    array = np.array([["old", "yes"], [None, "no"]], dtype=object)
+    np.testing.assert_array_equal(PMF.log_prob(array), expected)
+    np.testing.assert_array_equal(
+        PMF.log_prob(pl.DataFrame(array.tolist(), schema=["age", "vote"], orient="row")), expected
+    )
+    np.testing.assert_array_equal(
+        PMF.log_prob(Records({"vote": ["yes", "no"], "age": ["old", None]}, schema=SCHEMA)), expected
+    )
+    np.testing.assert_allclose(PMF.log_prob({"vote": ["no"]}), [math.log(0.65)])
+    extra = pd.DataFrame({"note": [1, 2], "age": ["old", None], "vote": ["yes", "no"]})
+    np.testing.assert_array_equal(PMF.log_prob(extra), expected)
+
+
+@pytest.mark.parametrize(
+    ("source", "error", "message"),
+    [
+        (pd.DataFrame({"age": ["old"], "vot": ["yes"]}), DataError, "no column for 'vote', and no variable for 'vot'"),
+        (pd.DataFrame({"age": ["odl"]}), UnknownNameError, "no category 'odl' of 'age'.*did you mean 'old'"),
+        (
+            Records({"age": ["old"]}),
+            DataError,
+            r"read by another schema.*'age' has the categories",
+        ),
+        ([["old", "yes"]], DataError, "a mapping from name to label"),
+    ],
+)
+def test_bad_sources(source, error, message):
+    with pytest.raises(error, match=message):
+        PMF.log_prob(source)
+
+
+# Imputation
+
+HOWS = st.sampled_from(("mode", "sample"))
+
+
+def labels_of(frame, names):
+    """Return the columns of a frame of any library as lists of Python labels."""
+    if isinstance(frame, np.ndarray):
+        return {name: frame[:, index].tolist() for index, name in enumerate(names)}
+    if isinstance(frame, pa.Table):
+        return frame.to_pydict()
+    return {
+        name: (frame[name].to_list() if isinstance(frame, pl.DataFrame) else frame[name].tolist()) for name in names
+    }
+
+
+@given(st.data())
+@quick
+def test_imputation_fills_every_hole_and_changes_nothing_else(data):
+    # Columns of one type: polars and Arrow have no others.
+    pure = [(("no", "yes", "maybe"),), ((0, 1, 2),), ((0.5, 1.5, 3.0),), ((True, False),)]
+    kinds = data.draw(st.sampled_from([*pure, tuple(kind[0] for kind in pure)]))
+    pmf = data.draw(pmfs(data.draw(schemas(kinds=kinds, max_variables=3))))
+    frame = data.draw(frames(pmf.schema)).assign(note=1.5)
+    names = pmf.schema.names
+    rows = {name: frame[name].tolist() for name in (*names, "note")}
+    sources = [frame, pl.DataFrame(rows, strict=False), pa.table(rows), frame[list(names)].to_numpy()]
+    if len(kinds) == 1 and not isinstance(kinds[0][0], bool | str):
+        sources.append(frame[list(names)].to_numpy().astype(float))
+    how = data.draw(HOWS)
+    results = []
+    for source in sources:
+        filled = pmf.impute(source, how=how, seed=7)
+        assert type(filled) is type(source)
+        before, after = labels_of(source, names), labels_of(filled, names)
+        for name in names:
+            assert len(before[name]) == len(after[name])
+            for old, new in zip(before[name], after[name], strict=True):
+                assert pmf.schema[name].find(new) is not None
+                assert brute.is_missing(old) or label_key(old) == label_key(new)
+        results.append({name: [label_key(label) for label in after[name]] for name in names})
+        if not isinstance(source, np.ndarray):
+            assert list(getattr(filled, "column_names", filled.columns)) == [*names, "note"]
+    assert all(result == results[0] for result in results)
+    assert rows == {name: frame[name].tolist() for name in (*names, "note")} or len(frame) == 0
+
+
+@given(st.data())
+@quick
+def test_imputed_modes_are_brute_force(data):
+    pmf = data.draw(pmfs())
+    frame = data.draw(frames(pmf.schema))
+    filled = pmf.impute(frame)
+    joint = brute.write_out(pmf)
+    for old, new in zip(frame.itertuples(index=False), filled.itertuples(index=False), strict=True):
+        event = brute.record_event(pmf.schema, old)
+        kept = brute.restrict(joint, pmf.schema, event)
+        if kept.sum() == 0:
+            continue
+        for name, was, label in zip(pmf.schema.names, old, new, strict=True):
+            if brute.is_missing(was):
+                shares = brute.marginal(kept, pmf.schema, [name]) / kept.sum()
+                assert shares[pmf.schema[name].code(label)] == pytest.approx(shares.max(), rel=1e-9)
+
+
+@given(st.data())
+@quick
+def test_imputed_means_are_brute_force(data):
+    pmf = data.draw(pmfs(data.draw(schemas(kinds=((0, 1, 2, 5), (2.5, 1, -3))))))
+    frame = data.draw(frames(pmf.schema))
+    filled = pmf.impute(frame, how="mean")
+    joint = brute.write_out(pmf)
+    for old, new in zip(frame.itertuples(index=False), filled.itertuples(index=False), strict=True):
+        kept = brute.restrict(joint, pmf.schema, brute.record_event(pmf.schema, old))
+        for name, was, got in zip(pmf.schema.names, old, new, strict=True):
+            if brute.is_missing(was):
+                assert isinstance(got, float)
+                if kept.sum() > 0:
+                    shares = brute.marginal(kept, pmf.schema, [name]) / kept.sum()
+                    assert got == pytest.approx(float(shares @ pmf.schema[name].values), abs=1e-9)
+            else:
+                assert got == was
+
+
+def test_samples_fill_a_record_jointly():
+    pmf = JointPMF([0.5, 0.5], [[[1, 0], [0, 1]], [[1, 0], [0, 1]]], SCHEMA)
+    holes = pd.DataFrame({"age": [None] * 1000, "vote": [None] * 1000})
+    filled = pmf.impute(holes, how="sample")
+    assert ((filled["age"] == "old") == (filled["vote"] == "yes")).all()
+    assert 400 < (filled["age"] == "old").sum() < 600
+    pd.testing.assert_frame_equal(filled, pmf.impute(holes, how="sample"))
+    assert not filled.equals(pmf.impute(holes, how="sample", seed=1))
+    half = pmf.impute(pd.DataFrame({"age": ["old"] * 50, "vote": [None] * 50}), how="sample")
+    assert (half["vote"] == "yes").all()
+
+
+def test_dtypes_stay_where_they_can():
+    schema = Schema((Variable("rating", (1, 2, 3)), Variable("vote", ("no", "yes"))))
+    pmf = JointPMF([1], [[[0.1], [0.2], [0.7]], [[0.9], [0.1]]], schema)
+    pandas = pd.DataFrame(
+        {
+            "rating": pd.array([1, None], dtype="Int64"),
+            "id": [7, 8],
+            "vote": pd.Categorical([None, "yes"], categories=["yes"]),
+        },
+        index=[5, 5],
+    )
+    filled = pmf.impute(pandas)
+    assert filled.dtypes.astype(str).tolist() == ["Int64", "int64", "category"]
+    assert filled["rating"].tolist() == [1, 3]
+    assert filled["vote"].tolist() == ["no", "yes"]
+    assert filled.index.tolist() == [5, 5]
+    polars = pl.DataFrame({"vote": pl.Series([None, "yes"], dtype=pl.Categorical), "rating": [1, None]})
+    filled = pmf.impute(polars)
+    assert filled.schema == polars.schema
+    assert filled.rows() == [("no", 1), ("yes", 3)]
+    assert polars.rows() == [(None, 1), ("yes", None)]
+    arrow = pa.table({"vote": pa.array([None, "yes"]).dictionary_encode(), "rating": pa.array([1, None], pa.int8())})
+    filled = pmf.impute(arrow)
+    assert filled.schema == arrow.schema
+    assert filled.to_pylist() == [{"vote": "no", "rating": 1}, {"vote": "yes", "rating": 3}]
+    texts = np.array([["1", "?"], ["", "yes"]])
+    assert JointPMF([1], [[[0.4], [0.6]], [[0.9], [0.1]]], Schema((Variable("a", ("1", "longer")), VOTE))).impute(
+        texts
+    ).tolist() == [["1", "no"], ["longer", "yes"]]
+    means = pmf.impute(polars.select("rating"), how="mean")
+    assert means["rating"].to_list() == [1.0, pytest.approx(2.6)]
+
+
+@pytest.mark.parametrize(("declared", "kept"), [(["no", "yes"], pl.Enum), (["yes"], pl.String)])
+def test_an_enum_stays_where_it_has_the_category(declared, kept):
+    pmf = JointPMF([1], [[[0.9], [0.1]]], Schema((VOTE,)))
+    filled = pmf.impute(pl.DataFrame({"vote": pl.Series([None, "yes"], dtype=pl.Enum(declared))}))
+    assert filled["vote"].dtype == kept
+    assert filled["vote"].to_list() == ["no", "yes"]
+
+
+def test_dates_stay_dates():
+    frame = pd.DataFrame({"day": pd.to_datetime(["2024-01-01", None, "2024-01-01", "2024-02-01"])})
+    records = Records(frame)
+    label = records.schema["day"].categories[0]
+    pmf = JointPMF([1], [[[0.9], [0.1]]], records.schema)
+    assert isinstance(label, str)
+    filled = pmf.impute(frame)
+    assert filled["day"].dtype == frame["day"].dtype
+    assert filled["day"][1] == pd.Timestamp("2024-01-01")
+    assert pmf.impute(pl.from_pandas(frame))["day"].to_list() == filled["day"].tolist()
+    assert pmf.impute(pa.Table.from_pandas(frame))["day"].to_pylist() == filled["day"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("ask", "error", "message"),
+    [
+        (lambda: PMF.impute(pd.DataFrame({"vote": [None]}), how="mean"), DataError, "categories of 'vote' have none"),
+        (lambda: PMF.impute(pd.DataFrame({"vote": [None]}), how="mod"), UnknownNameError, "did you mean 'mode'"),
+        (lambda: PMF.impute([{"vote": None}]), DataError, "pandas, polars and pyarrow frames.*got list"),
+        (lambda: PMF.impute(np.zeros((2, 3))), DataError, r"2 variables in order; got the shape \(2, 3\)"),
+        (lambda: PMF.impute(pl.LazyFrame({"vote": [None]})), DataError, "got LazyFrame"),
+    ],
+)
+def test_bad_imputations(ask, error, message):
+    with pytest.raises(error, match=message):
+        ask()
+
+
+def test_a_mean_does_not_fit_among_text():
+    pmf = JointPMF([1], [[[0.5], [0.5]]], Schema((Variable("size", ("s", "l"), (0, 1)),)))
+    assert pmf.impute(pd.DataFrame({"size": ["s", None]}), how="mean")["size"].tolist() == ["s", 0.5]
+    with pytest.raises(DataError, match=r"column 'size' of type String cannot hold 0\.5"):
+        pmf.impute(pl.DataFrame({"size": ["s", None]}), how="mean")
+
+
+def test_holes_of_several_blocks_are_filled_in_place():
+    pmf = random_pmf(6, 3, 3)
+    rng = np.random.default_rng(0)
+    whole = pmf.sample(40_000, seed=1).to_numpy().astype(float)
+    holes = np.where(rng.random(whole.shape) < 0.3, np.nan, whole)
+    assert len(Records(holes).blocks()) > 1
+    filled = pmf.impute(holes)
+    np.testing.assert_array_equal(filled[~np.isnan(holes)], whole[~np.isnan(holes)])
+    for record in (0, 20_000, 39_999):
+        np.testing.assert_array_equal(filled[[record]], pmf.impute(holes[[record]]))
+
+
+# Averages
+
+
+@given(st.data())
+@quick
+def test_average_is_the_mixture(data):
+    schema = data.draw(schemas())
+    members = data.draw(st.lists(pmfs(schema=schema), min_size=1, max_size=3))
+    shares = data.draw(st.lists(st.integers(1, 5), min_size=len(members), max_size=len(members)))
+    joints = [brute.write_out(pmf) for pmf in members]
+    average = JointPMF.average(members)
+    assert average.rank == sum(pmf.rank for pmf in members)
+    np.testing.assert_allclose(brute.write_out(average), np.mean(joints, axis=0), atol=1e-14)
+    weighted = JointPMF.average(members, shares=shares)
+    np.testing.assert_allclose(brute.write_out(weighted), np.average(joints, axis=0, weights=shares), atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("variables", "difference"),
+    [
+        ((AGE, Variable("region", ("n", "s"))), "variable 1 is 'vote' in one and 'region' in the other"),
+        ((AGE, Variable("vote", ("yes", "no"))), "'vote' has the categories 'no', 'yes' in one and 'yes', 'no'"),
+        ((AGE, Variable("vote", ("no", "yes"), (0, 1))), r"'vote' has the values None in one and \(0.0, 1.0\)"),
+        ((AGE,), "one has 2 variables and the other 1"),
+    ],
+)
+def test_average_of_different_schemas_shows_the_difference(variables, difference):
+    schema = Schema(variables)
+    other = JointPMF([1], [np.full((len(variable), 1), 1 / len(variable)) for variable in schema], schema)
+    with pytest.raises(DataError, match=f"number 1 differs: {difference}"):
+        JointPMF.average([PMF, other])
+
+
+@pytest.mark.parametrize("shares", [[1], [1, -1], [0, 0], [1, math.nan], ["a", "b"]])
+def test_bad_shares(shares):
+    with pytest.raises(DataError, match="shares must be"):
+        JointPMF.average([PMF, PMF], shares=shares)
+    with pytest.raises(DataError, match="nothing to average"):
+        JointPMF.average([])

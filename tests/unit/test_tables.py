@@ -1,0 +1,367 @@
+"""Tables: counting, asking, adding, saving."""
+
+from functools import reduce
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference.counting import count_sets
+
+from twoway import counting
+from twoway.container import read, write
+from twoway.errors import DataError, FileFormatError, TwowayError, UnknownNameError
+from twoway.records import Block, Records
+from twoway.schema import Schema, Variable
+from twoway.tables import Tables
+
+SCHEMA = Schema(
+    (
+        Variable("age", ("young", "middle", "old")),
+        Variable("vote", ("no", "yes")),
+        Variable("stars", (1, 2, 3)),
+        Variable("region", ("north", "south")),
+    )
+)
+
+
+def make_records(seed=0, n_records=200, schema=SCHEMA, observed=0.6, weights=None):
+    rng = np.random.default_rng(seed)
+    columns = {}
+    for variable in schema:
+        codes = rng.integers(0, len(variable), n_records)
+        seen = rng.random(n_records) < observed
+        columns[variable.name] = [
+            variable.categories[code] if here else None for code, here in zip(codes, seen, strict=True)
+        ]
+    return Records(columns, schema=schema, weights=weights)
+
+
+def make_tables(seed=0, **options):
+    return Tables.count(make_records(seed, **options))
+
+
+@pytest.mark.parametrize("order", [2, 3])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_counts_equal_the_slow_twin(order, weighted):
+    weights = np.random.default_rng(1).integers(0, 7, 200) + 1.0 if weighted else None
+    records = make_records(weights=weights)
+    tables = Tables.count(records, order)
+    twin = count_sets(records.pointers, records.cells, weights, SCHEMA.sizes, order)
+    assert len(tables) == len(twin)
+    for index, (positions, counts) in enumerate(sorted(twin.items())):
+        assert tuple(tables.sets[index]) == positions
+        np.testing.assert_array_equal(tables.array(index), counts)
+    np.testing.assert_array_equal(tables.totals, [counts.sum() for _, counts in sorted(twin.items())])
+
+
+@pytest.mark.parametrize("order", [2, 3])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_order_of_rows_blocks_and_threads_does_not_matter_to_the_byte(order, weighted):
+    # Weights that no binary fraction holds: added up as floats they would depend on the order.
+    weights = np.random.default_rng(2).random(12_000) * 0.1 + 0.1 if weighted else None
+    records = make_records(n_records=12_000, weights=weights)
+    shuffled = np.random.default_rng(3).permutation(records.n_records)
+    codes = records.codes()[shuffled]
+    seen = codes >= 0
+    again = Records.from_cells(
+        SCHEMA,
+        np.concatenate([[0], np.cumsum(seen.sum(axis=1))]).astype(np.int64),
+        (codes + SCHEMA.offsets[:-1])[seen].astype(records.cells.dtype),
+        None if weights is None else weights[shuffled],
+    )
+    one, other = Tables.count(records, order, threads=1), Tables.count(again, order, threads=2)
+    assert one.flat.tobytes() == other.flat.tobytes()
+    if order == 2:
+        np.testing.assert_allclose(one["age", "vote"], records.marginal(["age", "vote"]), rtol=1e-12)
+
+
+class Shards:
+    """A source of many blocks, some of which have weights; combined from the right, as a cluster might."""
+
+    def __init__(self, records, n_blocks, weighted_every=0):
+        self.schema, self.n_records, self.n_observed = records.schema, records.n_records, records.n_observed
+        edges = np.linspace(0, records.n_records, n_blocks + 1).astype(int)
+        self.blocks = [
+            Block(
+                records.pointers[a : b + 1],
+                records.cells,
+                np.full(b - a, 3.0) if weighted_every and place % weighted_every == 0 else np.empty(0),
+            )
+            for place, (a, b) in enumerate(pairwise(edges))
+        ]
+        self.total_weight = sum(block.weights.sum() or len(block.pointers) - 1 for block in self.blocks)
+
+    def map_reduce(self, per_block, combine, *, threads=None):
+        return reduce(lambda right, left: combine(left, right), [per_block(block) for block in self.blocks[::-1]])
+
+
+@pytest.mark.parametrize("order", [2, 3])
+def test_any_blocks_count_as_one(order):
+    records = make_records(n_records=500)
+    assert Tables.count(Shards(records, 7), order) == Tables.count(records, order)
+    some = Shards(records, 5, weighted_every=2)
+    weights = np.concatenate([block.weights if block.weights.size else np.ones(100) for block in some.blocks])
+    assert Tables.count(some, order) == Tables.count(records.reweighted(weights), order)
+
+
+def test_a_pair_agrees_with_the_records_in_the_order_asked_for():
+    records = make_records()
+    tables = Tables.count(records)
+    for names in (("age", "vote"), ("stars", "age"), ("region", "stars")):
+        from_records = records.marginal(names)
+        for answer in (tables[names], tables.marginal(names)):
+            np.testing.assert_allclose(answer, from_records, rtol=1e-14)
+            assert answer.names == names
+            assert answer.total == from_records.total
+
+
+def test_one_variable_of_complete_records_agrees_with_the_records():
+    records = make_records(observed=1.0)
+    for order in (2, 3):
+        tables = Tables.count(records, order)
+        for name in SCHEMA.names:
+            np.testing.assert_allclose(tables.marginal(name), records.marginal(name), rtol=1e-12)
+            assert tables.marginal(name).total == 200
+    np.testing.assert_allclose(tables.marginal(["stars", "age"]), records.marginal(["stars", "age"]), rtol=1e-12)
+
+
+def test_one_variable_is_pooled_by_totals():
+    sets = [[0, 1], [0, 2]]
+    schema = Schema(tuple(Variable(name, (0, 1)) for name in "abc"))
+    tables = Tables(schema, sets, [9, 0, 0, 1, 0, 20, 10, 0])
+    np.testing.assert_allclose(tables.marginal("a"), [29 / 40, 11 / 40])
+    assert tables.marginal("a").total == 30
+
+
+def test_tables_without_counts_are_not_there():
+    records = Records({"a": [0, 1, None], "b": [0, None, 1], "c": [None, 1, None]})
+    tables = Tables.count(records)
+    assert tables.names == tables.pairs == (("a", "b"), ("a", "c"))
+    assert ("b", "a") in tables
+    assert ("b", "c") not in tables
+    assert ("b", "unknown") not in tables
+    assert [table.names for table in tables] == [("a", "b"), ("a", "c")]
+    with pytest.raises(UnknownNameError, match=r"no table holds 'b' × 'c'; 'b' stands with 'a'; 'c' stands with 'a'"):
+        tables["b", "c"]
+    with pytest.raises(UnknownNameError, match="no table holds 'a' × 'b' × 'c'"):
+        tables.marginal(["a", "b", "c"])
+
+
+def test_records_that_show_nothing_give_no_tables():
+    schema = Schema((Variable("a", (0, 1)), Variable("b", (0, 1))))
+    for records in (Records({"a": [None, None]}, schema=schema), Records({"a": []}, schema=schema)):
+        tables = Tables.count(records)
+        assert len(tables) == 0
+        assert repr(tables) == "<Tables: no pairs of 2 variables>"
+        assert tables.components() == (("a",), ("b",))
+        assert tables.as_records().n_records == 0
+        with pytest.raises(UnknownNameError, match="no table holds 'a'"):
+            tables.marginal("a")
+    assert len(Tables.count(Records({"a": [0, 1]}))) == 0
+
+
+def test_arrays_cannot_be_written_to():
+    tables = make_tables()
+    for array in (tables.flat, tables.sets, tables.starts, tables.totals, tables.weights, tables.array(0)):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
+    with pytest.raises(AttributeError):
+        tables.flat = np.zeros(1)
+
+
+def test_the_caller_may_go_on_writing_to_an_array_that_was_given():
+    flat = np.ones(4)
+    tables = Tables(Schema((Variable("a", (0, 1)), Variable("b", (0, 1)))), [[0, 1]], flat)
+    flat[0] = 5
+    assert tables.flat[0] == 1
+
+
+@settings(max_examples=30, deadline=None)
+@given(seeds=st.lists(st.integers(0, 1000), min_size=3, max_size=3), data=st.data())
+def test_tables_are_a_commutative_monoid(seeds, data):
+    parts = []
+    for seed in seeds:
+        names = data.draw(st.permutations(SCHEMA.names))[: data.draw(st.integers(2, 4))]
+        parts.append(make_tables(seed, n_records=8, schema=SCHEMA.subset(names), observed=0.5))
+    a, b, c = parts
+    assert (a + b) + c == a + (b + c)
+    assert b + a == (a + b).subset((b + a).schema.names)
+    nothing = Tables(a.schema, np.zeros((0, 2), dtype=int), np.zeros(0))
+    assert a + nothing == nothing + a == a
+    assert sum([a, b, c]) == a + b + c
+
+
+@pytest.mark.parametrize("order", [2, 3])
+def test_tables_of_shards_add_up_to_tables_of_all(order):
+    records = make_records(n_records=90)
+    edges = [0, 10, 55, 90]
+    parts = [
+        Tables.count(Records.from_cells(SCHEMA, records.pointers[a : b + 1], records.cells), order)
+        for a, b in pairwise(edges)
+    ]
+    assert sum(parts) == Tables.count(records, order)
+
+
+def test_tables_that_differ_do_not_add():
+    tables = make_tables()
+    with pytest.raises(DataError, match="tables of 2 variables and tables of 3 do not add"):
+        tables + Tables.count(make_records(), 3)
+    other = Schema((Variable("vote", ("no", "yes")), Variable("age", ("young", "older", "old"))))
+    with pytest.raises(DataError, match="'age' differs: category 2 is 'middle' on the left and 'older' on the right"):
+        tables + make_tables(schema=other)
+    fewer = Schema((Variable("vote", ("no", "yes")), Variable("age", ("young", "middle"))))
+    with pytest.raises(DataError, match="category 3 is 'old' on the left and nothing on the right"):
+        tables + make_tables(schema=fewer)
+    valued = Schema((Variable("vote", ("no", "yes"), (0, 1)), Variable("age", ("young", "middle", "old"))))
+    with pytest.raises(DataError, match="'vote' differs: its values"):
+        tables + make_tables(schema=valued)
+    with pytest.raises(TypeError):
+        tables + 3
+    with pytest.raises(TypeError):
+        3 + tables
+
+
+def test_subset_and_select():
+    tables = make_tables()
+    part = tables.subset(["stars", "age"])
+    assert part.schema.names == ("stars", "age")
+    np.testing.assert_array_equal(part.array(0), tables.array(tables.names.index(("age", "stars"))).T)
+    chosen = tables.select([("vote", "age"), ("stars", "region")])
+    assert chosen.names == (("age", "vote"), ("stars", "region"))
+    assert chosen.schema == SCHEMA
+    np.testing.assert_array_equal(chosen["stars", "region"], tables["stars", "region"])
+    assert not chosen.is_connected
+    assert chosen.components() == (("age", "vote"), ("stars", "region"))
+    assert tables.is_connected
+    with pytest.raises(UnknownNameError, match="'age' × 'stars'"):
+        chosen.select([("age", "stars")])
+    with pytest.raises(UnknownNameError, match="did you mean 'vote'"):
+        tables.subset(["age", "vot"])
+
+
+def test_triples_connect_all_three():
+    triples = Tables.count(make_records(), 3).select([("age", "stars", "region")])
+    assert triples.components() == (("age", "stars", "region"), ("vote",))
+
+
+@pytest.mark.parametrize("order", [2, 3])
+@pytest.mark.parametrize("pair_weights", ["counts", "equal"])
+def test_records_of_tables_have_the_same_tables(order, pair_weights):
+    counted = Tables.count(make_records(n_records=60), order)
+    tables = Tables(counted.schema, counted.sets, counted.flat, counted.totals * 2 + 1)
+    records = tables.as_records(pair_weights)
+    assert records.n_records == np.count_nonzero(tables.flat)
+    assert records.cells.dtype == np.uint8
+    assert (np.diff(records.pointers) == order).all()
+    assert (np.diff(records.cells.reshape(-1, order).astype(int), axis=1) > 0).all()
+    again = Tables.count(records, order)
+    expected = tables.weights if pair_weights == "counts" else np.full(len(tables), tables.weights.mean())
+    np.testing.assert_allclose(again.totals, expected)
+    for index in range(len(tables)):
+        np.testing.assert_allclose(
+            again.array(index) / again.totals[index], tables.array(index) / tables.totals[index], atol=1e-15
+        )
+    with pytest.raises(UnknownNameError, match=r"'equl'; did you mean 'equal'"):
+        tables.as_records("equl")
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_a_frame_is_read_back(library):
+    tables = make_tables()
+    frame = tables.to_frame(library)
+    again = Tables.from_crosstabs(frame)
+    assert again == tables
+    assert Tables.from_crosstabs(frame, schema=SCHEMA) == tables
+    heavier = Tables(tables.schema, tables.sets, tables.flat, tables.weights * 1.5)
+    assert Tables.from_crosstabs(heavier.to_frame(library)) == heavier
+    assert list(Tables.count(make_records(), 3).to_frame().columns)[4:] == ["layer_variable", "layer_category", "value"]
+
+
+@pytest.mark.parametrize("order", [2, 3])
+def test_a_file_is_read_back_and_written_again_to_the_byte(tmp_path, order):
+    tables = Tables.count(make_records(), order)
+    noted = Tables(
+        tables.schema, tables.sets, tables.flat, tables.totals / 3, ("age × vote has no total", "twice", "twice")
+    )
+    noted.save(tmp_path / "one")
+    again = Tables.load(tmp_path / "one")
+    assert again == noted
+    assert again.notes == ("age × vote has no total", "twice")
+    again.save(tmp_path / "two")
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+@pytest.mark.parametrize("change", ["flat", "sets", "weights", "nan", "schema"])
+def test_a_damaged_file_is_an_error(tmp_path, change):
+    make_tables().save(tmp_path / "file")
+    header, arrays = read(tmp_path / "file")
+    if change == "schema":
+        header["schema"][0]["categories"].append("extra")
+    elif change == "nan":
+        arrays["flat"][3] = np.nan
+    elif change == "sets":
+        arrays["sets"] = arrays["sets"][::-1]
+    else:
+        arrays[change] = arrays[change][:-1]
+    header = {key: value for key, value in header.items() if key not in ("format", "version", "kind")}
+    write(tmp_path / "file", "tables", header, arrays)
+    with pytest.raises(FileFormatError, match="holds no valid tables"):
+        Tables.load(tmp_path / "file")
+    write(tmp_path / "model", "model", header, arrays)
+    with pytest.raises(FileFormatError, match="holds 'model', not 'tables'"):
+        Tables.load(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    ("sets", "flat", "weights", "message"),
+    [
+        ([[0, 1]], [1, 2, 3, 4, 5, -6], None, "at 'age' = 'old', 'vote' = 'yes' it is -6"),
+        ([[0, 1]], [1, np.nan, 3, 4, 5, 6], None, "at 'age' = 'young', 'vote' = 'yes' it is nan"),
+        ([[0, 1]], [1, 2, 3, 4, 5, np.inf], None, "it is inf"),
+        ([[0, 1]], [1, 2, 3], None, r"6 cells together; got counts of the shape \(3,\)"),
+        ([[1, 0]], [1, 2, 3, 4, 5, 6], None, "must ascend within a row"),
+        ([[0, 1], [0, 1]], np.ones(12), None, "lexicographic order, each there once"),
+        ([[0, 9]], np.ones(12), None, "from 0 to 3; got 0 to 9"),
+        ([0, 1], np.ones(12), None, r"shape \(n_tables, 2\)"),
+        ([[0, 1.5]], np.ones(6), None, "in whole numbers; got float64"),
+        ([[0, 1]], np.ones(6), [1, 2], "1 tables and must be as many weights"),
+        ([[0, 1]], np.ones(6), [0], "weight must be a positive number; got 0"),
+    ],
+)
+def test_bad_tables_are_errors(sets, flat, weights, message):
+    with pytest.raises(DataError, match=message):
+        Tables(SCHEMA, sets, flat, weights)
+
+
+def test_bad_questions_are_errors():
+    tables = make_tables()
+    with pytest.raises(DataError, match=r"order must be 2 \(pairs\) or 3 \(triples\); got 4"):
+        Tables.count(make_records(), 4)
+    with pytest.raises(UnknownNameError, match="no variable 'vot'; did you mean 'vote'"):
+        tables["age", "vot"]
+    with pytest.raises(DataError, match="named twice"):
+        tables.marginal(["age", "age"])
+    with pytest.raises(TwowayError, match="at least one variable"):
+        tables.marginal([])
+
+
+def test_counts_beyond_memory_are_refused_before_anything_is_counted(monkeypatch):
+    monkeypatch.setattr(counting, "MAX_BYTES", 2**8)
+    with pytest.raises(DataError, match=r"all pairs of these 4 variables with 10 categories have 37 cells, 0\.0 GiB"):
+        make_tables()
+    sizes = [2, 3, 5, 1, 4]
+    assert counting.n_set_cells(sizes, 3) == sum(
+        sizes[i] * sizes[j] * sizes[k] for i in range(5) for j in range(i) for k in range(j)
+    )
+
+
+def test_one_line_says_what_there_is():
+    assert repr(make_tables(observed=1.0)) == "<Tables: 6 pairs of 4 variables, total 200>"
+    tables = make_tables()
+    low, high = f"{tables.totals.min():g}", f"{tables.totals.max():g}"
+    assert repr(tables) == f"<Tables: 6 pairs of 4 variables, totals {low} to {high}>"
+    noted = Tables(SCHEMA, [[0, 1, 2]], np.ones(18), notes=("something",))
+    assert repr(noted) == "<Tables: 1 triple of 4 variables, total 18, 1 note>"
+    assert tables != 3
