@@ -1,1 +1,103 @@
+"""The joint probability of many discrete variables, from records full of holes or from two-way tables alone.
+
+>>> import twoway as tw
+>>> pmf = tw.fit({"age": ["young", "old", None, "old"], "vote": ["no", "yes", "yes", None]}, rank=1)
+>>> round(pmf.prob({"vote": "yes"}), 1)
+0.7
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from twoway import datasets, solvers
+    from twoway.distribution import Distribution
+    from twoway.errors import (
+        DataError,
+        FileFormatError,
+        ImpossibleEvidenceError,
+        MissingFileError,
+        TwowayError,
+        UnknownNameError,
+    )
+    from twoway.fitting import choose_rank, count, fit, load
+    from twoway.information import Estimate
+    from twoway.measures import factor_mse, kl_divergence, mean_relative_error, total_variation
+    from twoway.pmf import JointPMF
+    from twoway.records import Records
+    from twoway.report import Monitor, Progress, ProgressBar, Report, Start, StopReason, TableMisfit
+    from twoway.schema import Schema, Variable
+    from twoway.tables import Tables
+
+# Where each public name lives. Nothing is imported before it is used: a command line should start at once.
+_NAMES_OF_MODULE = {
+    "distribution": ("Distribution",),
+    "errors": (
+        "DataError",
+        "FileFormatError",
+        "ImpossibleEvidenceError",
+        "MissingFileError",
+        "TwowayError",
+        "UnknownNameError",
+    ),
+    "fitting": ("choose_rank", "count", "fit", "load"),
+    "information": ("Estimate",),
+    "measures": ("factor_mse", "kl_divergence", "mean_relative_error", "total_variation"),
+    "pmf": ("JointPMF",),
+    "records": ("Records",),
+    "report": ("Monitor", "Progress", "ProgressBar", "Report", "Start", "StopReason", "TableMisfit"),
+    "schema": ("Schema", "Variable"),
+    "tables": ("Tables",),
+}
+_MODULE_OF_NAME = {name: module for module, names in _NAMES_OF_MODULE.items() for name in names}
+
+__all__ = [
+    "DataError",
+    "Distribution",
+    "Estimate",
+    "FileFormatError",
+    "ImpossibleEvidenceError",
+    "JointPMF",
+    "MissingFileError",
+    "Monitor",
+    "Progress",
+    "ProgressBar",
+    "Records",
+    "Report",
+    "Schema",
+    "Start",
+    "StopReason",
+    "TableMisfit",
+    "Tables",
+    "TwowayError",
+    "UnknownNameError",
+    "Variable",
+    "choose_rank",
+    "count",
+    "datasets",
+    "factor_mse",
+    "fit",
+    "kl_divergence",
+    "load",
+    "mean_relative_error",
+    "solvers",
+    "total_variation",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("datasets", "solvers"):
+        return importlib.import_module(f"twoway.{name}")
+    if name not in _MODULE_OF_NAME:
+        raise AttributeError(f"module 'twoway' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"twoway.{_MODULE_OF_NAME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

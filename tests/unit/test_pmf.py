@@ -378,6 +378,15 @@ def test_beyond_the_limit_estimates_carry_their_error(monkeypatch):
     assert abs(small - exact) < 4 * small.standard_error
 
 
+def test_standard_errors_are_those_of_repeated_draws(monkeypatch):
+    monkeypatch.setattr(information, "N_SAMPLES", 500)
+    pmf = random_pmf(30, 3, 4)
+    estimates = [pmf.entropy(pmf.schema.names, seed=seed) for seed in range(100)]
+    spread = np.std(estimates, ddof=1)
+    # With 100 repeats the spread itself is known to about 7 %.
+    assert np.mean([one.standard_error for one in estimates]) == pytest.approx(spread, rel=0.3)
+
+
 def test_a_pair_is_exact_however_large():
     assert pmf_of_pair().mutual_information("a", "b").standard_error == 0.0
 
@@ -410,6 +419,25 @@ def test_samples_are_possible_records(pmf, n):
     pd.testing.assert_frame_equal(frame, pmf.sample(n, seed=3))
     for row in frame.itertuples(index=False):
         assert pmf.prob(dict(zip(pmf.schema.names, row, strict=True))) > 0
+
+
+class Uniform:
+    """A generator whose numbers are given."""
+
+    def __init__(self, numbers):
+        self.numbers = np.array(numbers)
+
+    def random(self, n):
+        assert n == len(self.numbers)
+        return self.numbers
+
+
+def test_no_draw_has_probability_zero():
+    # The ends of the unit interval and the exact edges between categories.
+    edges = Uniform([0.0, 0.25, 0.75, np.nextafter(1, 0)])
+    assert mixture.draw_components(np.array([0, 0.25, 0.5, 0, 0.25, 0]), 4, edges).tolist() == [1, 2, 4, 4]
+    factor = np.array([[0, 1], [0.25, 0], [0, 0], [0.75, 0], [0, 0]])
+    assert mixture.draw_codes(factor, np.array([0, 0, 1, 0]), edges).tolist() == [1, 3, 0, 3]
 
 
 def test_samples_follow_the_joint():

@@ -60,7 +60,7 @@ def nearly_separable(
 
 
 def uniform_entries(n_variables: int = 15, n_categories: int = 10, rank: int = 10, *, seed: int = 0) -> JointPMF:
-    """Return a model with entries uniform on (0, 1), scaled, and random weights: the one that the paper's text describes.
+    """Return a model with entries uniform on (0, 1), scaled, and random weights, as the paper's text says.
 
     Its columns are all alike, so that two-way tables say little about the joint.
     """
@@ -97,7 +97,8 @@ def draw_records(pmf: JointPMF, n_records: int, *, observed: float = 0.5, seed: 
 
 
 def _columns(factor: NDArray[np.float64]) -> NDArray[np.float64]:
-    return factor / factor.sum(axis=0)
+    scaled: NDArray[np.float64] = factor / factor.sum(axis=0)
+    return scaled
 
 
 def _schema(n_variables: int, n_categories: int) -> Schema:

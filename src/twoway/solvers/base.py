@@ -54,17 +54,34 @@ class Evidence:
         return self.records is not None or order in self._tables
 
 
-@dataclass
 class Watch:
     """Passes on where a computation is, and remembers that somebody interrupted it."""
 
-    monitor: Monitor | None = None
-    interrupted: bool = False
+    def __init__(self, monitor: Monitor | None = None, parent: Watch | None = None) -> None:
+        self._monitor = monitor
+        self._parent = parent
+        self._interrupted = False
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether somebody pressed Ctrl-C."""
+        return self._interrupted if self._parent is None else self._parent.interrupted
+
+    def interrupt(self) -> None:
+        """Remember that somebody pressed Ctrl-C."""
+        if self._parent is None:
+            self._interrupted = True
+        else:
+            self._parent.interrupt()
 
     def tell(self, progress: Progress) -> None:
         """Show where the computation is."""
-        if self.monitor is not None:
-            self.monitor(progress)
+        if self._monitor is not None:
+            self._monitor(progress)
+
+    def quiet(self) -> Watch:
+        """Return a watch for a part of the computation too small to show."""
+        return Watch(None, self)
 
 
 class Smoothing(NamedTuple):
@@ -76,6 +93,9 @@ class Smoothing(NamedTuple):
     """Toward equal weights."""
 
 
+NO_SMOOTHING = Smoothing()
+
+
 @dataclass(frozen=True)
 class Problem:
     """What one start of a solver is given."""
@@ -85,7 +105,7 @@ class Problem:
     seed: int = 0
     number: int = 0
     """Which of several starts this is; the first one (0) may take a start that is better than a random one."""
-    smoothing: Smoothing = Smoothing()
+    smoothing: Smoothing = NO_SMOOTHING
     start: JointPMF | None = None
     """Where to start from: the solution of the solver before it in a chain. None means: wherever you like."""
     watch: Watch = field(default_factory=Watch)
@@ -108,7 +128,7 @@ class Solution:
     """The chain of solvers that led here."""
     objective_name: str
     """What is minimised, for people."""
-    smoothing: Smoothing = Smoothing()
+    smoothing: Smoothing = NO_SMOOTHING
     warnings: tuple[str, ...] = ()
     others: tuple[Start, ...] = ()
     """The other starts that this one was the best of."""
@@ -197,6 +217,9 @@ def descend(
             best = point
             objectives.append(at_point)
             gains.append((cycle_start - at_point) / max(abs(at_point), _SMALL_OBJECTIVE))
+            if watch.interrupted:
+                stop_reason = StopReason.INTERRUPTED
+                break
             watch.tell(Progress(task, passes, max_iter, at_point, _seconds_left(gains, tol, began)))
             if tol > 0 and gains[-1] <= tol:
                 stop_reason = StopReason.CONVERGED
@@ -224,7 +247,7 @@ def descend(
     except KeyboardInterrupt:
         if not objectives:
             raise
-        watch.interrupted = True
+        watch.interrupt()
         stop_reason = StopReason.INTERRUPTED
     return Path(best, tuple(objectives), stop_reason)
 

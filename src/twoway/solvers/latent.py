@@ -16,6 +16,8 @@ from twoway.pmf import JointPMF
 from twoway.records import Block, RecordSource
 from twoway.solvers.base import Path, Smoothing, Theta, Watch, descend
 
+_EXTRA = 0.1
+
 
 @dataclass(frozen=True)
 class ExpectedCounts:
@@ -53,14 +55,14 @@ def cell_totals(records: RecordSource, threads: int | None) -> NDArray[np.float6
 
 
 def overall_shares(records: RecordSource, threads: int | None) -> NDArray[np.float64]:
-    """Return each variable's overall shares (n_cells,), with one more record spread evenly over its categories.
+    """Return each variable's overall shares (n_cells,), with a tenth of a record spread evenly on top.
 
-    The extra record keeps a category that was declared but never seen possible.
+    The extra keeps a category that was declared but never seen possible.
     """
     schema, totals = records.schema, cell_totals(records, threads)
     sizes = np.array(schema.sizes)
     of_variable = np.add.reduceat(totals, schema.offsets[:-1])
-    return (totals + np.repeat(1.0 / sizes, sizes)) / np.repeat(of_variable + 1.0, sizes)
+    return (totals + np.repeat(_EXTRA / sizes, sizes)) / np.repeat(of_variable + _EXTRA, sizes)
 
 
 def fit_cells(

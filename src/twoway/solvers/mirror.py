@@ -1,7 +1,7 @@
 """Mirror descent for the fit of all two-way tables: one factor after the other, then the weights.
 
-Block coordinate descent as in Ibrahim and Fu, Algorithm CNMF-OPT: each block takes one exponentiated-gradient step on its
-simplex, whose length is found by a search that never lets the objective rise.
+Block coordinate descent as in Ibrahim and Fu, Algorithm CNMF-OPT: each block takes one exponentiated-gradient step on
+its simplex, whose length is found by a search that never lets the objective rise.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def fit_by_mirror_descent(
         # Adding the same to a whole column changes nothing on the simplex, and keeps exponents small.
         gradient = gradient - gradient.min(axis=axis, keepdims=True)
         for _ in range(_SEARCHES):
-            there = here * np.exp(-np.minimum(steps[block] * gradient, 50.0))
+            there: Matrix = here * np.exp(-np.minimum(steps[block] * gradient, 50.0))
             there /= there.sum(axis=axis, keepdims=True)
             if evaluate(there)[0] <= value:
                 steps[block] *= 2.0
@@ -91,7 +91,5 @@ def fit_by_mirror_descent(
         return following, objective / 2.0
 
     theta = np.vstack([start.weights, start.stacked])
-    path = descend(
-        sweep, theta, schema, rank, max_iter=max_iter, tol=tol, task=task, watch=watch, accelerate=False
-    )
+    path = descend(sweep, theta, schema, rank, max_iter=max_iter, tol=tol, task=task, watch=watch, accelerate=False)
     return JointPMF.from_stacked(schema, path.theta[0].copy(), path.theta[1:].copy()), path

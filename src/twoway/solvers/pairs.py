@@ -62,7 +62,7 @@ class PairMatrix:
         return float(self.shares[seen] @ logs) / (2 * self.n_tables)
 
     def carries(self, split: NDArray[np.bool_], rank: int) -> bool:
-        """Return whether a split has every table between its groups, and as many categories on each side as the rank."""
+        """Return whether a split has every table between its groups, and at least rank categories on each side."""
         sizes = np.array(self.schema.sizes)
         enough = min(sizes[split].sum(), sizes[~split].sum()) >= rank
         return bool(enough and (self.weights[np.ix_(split, ~split)] > 0).all())

@@ -1,7 +1,7 @@
 """CNMF-SPA: successive projection on the stacked two-way tables (Ibrahim and Fu, Algorithm CNMF-SPA).
 
-Variables are split into two groups; the tables between the groups, stacked, factor as W · Hᵀ. If some category of the second
-group belongs to one component alone, its column of the stack is that component's column of W, and successive
+Variables are split into two groups; the tables between the groups, stacked, factor as W · Hᵀ. If some category of the
+second group belongs to one component alone, its column of the stack is that component's column of W, and successive
 projection finds such columns. H follows by nonnegative least squares, the weights from F × F normal equations.
 """
 
@@ -91,8 +91,8 @@ class SPA:
         sizes = pairs.schema.sizes
         return (
             f"rank {rank} is more than 'spa' can find here: it needs two groups of variables with all tables between "
-            f"them and at least {rank} categories on each side, and {len(sizes)} variables with {sum(sizes)} categories "
-            f"in {pairs.n_tables} tables have no such split; use a lower rank or solver='coupled-nmf'"
+            f"them and at least {rank} categories on each side, and {len(sizes)} variables with {sum(sizes)} "
+            f"categories in {pairs.n_tables} tables have no such split; use a lower rank or solver='coupled-nmf'"
         )
 
 

@@ -29,4 +29,5 @@ def softened(pmf: JointPMF, shares: NDArray[np.float64], part: float = 0.05) -> 
 def normalized(schema: Schema, stacked: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return stacked factors (n_cells, rank) whose columns sum to one over each variable."""
     sums = np.add.reduceat(stacked, schema.offsets[:-1], axis=0)
-    return stacked / np.repeat(sums, schema.sizes, axis=0)
+    scaled: NDArray[np.float64] = stacked / np.repeat(sums, schema.sizes, axis=0)
+    return scaled

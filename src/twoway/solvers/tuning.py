@@ -73,16 +73,16 @@ def choose_smoothing(
     def at(factors: float) -> HeldOut:
         return evaluate(Smoothing(factors, factors))
 
-    best = _peak(at)
+    best = _peak(at, watch)
     # More and more equal weights, as long as the held-out records do not tell the difference.
     weight_of_component = records.total_weight / rank
     chosen = best
     for share in _WEIGHT_SHARES:
         candidate = Smoothing(best.smoothing.factors, share / (1.0 - share) * weight_of_component)
-        if rank == 1 or candidate.weights <= best.smoothing.weights:
+        if rank == 1 or watch.interrupted or candidate.weights <= best.smoothing.weights:
             continue
         loss, error = evaluate(candidate).loss_against(best)
-        if loss > error or watch.interrupted:
+        if loss > error:
             break
         chosen = tried[candidate]
     candidates = tuple(
@@ -92,11 +92,11 @@ def choose_smoothing(
     return chosen.smoothing, candidates
 
 
-def _peak(at: Callable[[float], HeldOut]) -> HeldOut:
+def _peak(at: Callable[[float], HeldOut], watch: Watch) -> HeldOut:
     """Return the highest point of a function with one peak, searched by doubling and halving."""
     best = at(_FIRST)
     for factor in (2.0, 0.5):
-        while _LEAST <= best.smoothing.factors * factor <= _MOST:
+        while not watch.interrupted and _LEAST <= best.smoothing.factors * factor <= _MOST:
             following = at(best.smoothing.factors * factor)
             if following.mean <= best.mean:
                 break
@@ -107,7 +107,7 @@ def _peak(at: Callable[[float], HeldOut]) -> HeldOut:
             break
     # A parabola through the peak and its neighbours finds it more finely.
     middle = best.smoothing.factors
-    if not _LEAST < middle < _MOST:
+    if watch.interrupted or not _LEAST < middle < _MOST:
         return best
     low, high = at(middle / 2.0), at(middle * 2.0)
     bend = low.mean - 2.0 * best.mean + high.mean

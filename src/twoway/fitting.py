@@ -1,0 +1,265 @@
+"""From records or tables to a joint PMF: choose, solve, and report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.errors import DataError
+from twoway.pmf import JointPMF
+from twoway.ranks import RankChoice, choose_rank_from
+from twoway.records import Block, RecordSource, as_records
+from twoway.report import Monitor, ProgressBar, Report, StopReason, TableMisfit
+from twoway.solvers import (
+    Auto,
+    Evidence,
+    Problem,
+    Smoothing,
+    Solution,
+    Solver,
+    SolverChoice,
+    Watch,
+    find_solver,
+)
+from twoway.solvers.coupled_nmf import check_connected
+from twoway.solvers.latent import expected_counts
+from twoway.tables import Tables
+
+
+def fit(
+    source: Any,
+    *,
+    rank: int | None = None,
+    solver: SolverChoice = "auto",
+    seed: int = 0,
+    starts: int | None = None,
+    smoothing: float | Literal["auto"] = "auto",
+    threads: int | None = None,
+    monitor: Monitor | bool | None = None,
+) -> JointPMF:
+    """Return the joint PMF of all variables in a source.
+
+    Parameters
+    ----------
+    source
+        Records (a pandas, polars or pyarrow frame, a numpy array, a mapping of columns, or `Records`), or `Tables`.
+    rank
+        The number of components. None chooses it by held-out likelihood.
+    solver
+        A name ("auto", "em", "coupled-nmf", "spa"), a chain ("spa+em"), an instance, or a sequence of these.
+    seed
+        The source of every random choice; the same seed gives the same model, whatever the number of threads.
+    starts
+        How many starts to take the best of; each solver has a sensible default.
+    smoothing
+        Pseudo-records a component. "auto" lets the solver "auto" choose it by held-out likelihood, and is 0 for others.
+    threads
+        All cores by default.
+    monitor
+        True shows a progress bar; a function gets each `Progress`. Ctrl-C ends the fit with the best so far.
+
+    Returns
+    -------
+    JointPMF
+        Components sorted by weight, largest first. ``pmf.report`` says how it came about.
+
+    Examples
+    --------
+    >>> from twoway.datasets import dirichlet_rows, draw_records
+    >>> truth = dirichlet_rows(4, 3, 2, seed=1)
+    >>> pmf = fit(draw_records(truth, 2000, observed=0.7), rank=2)
+    >>> pmf
+    JointPMF(4 variables, rank 2)
+    >>> print(pmf.report.stop_reason)
+    converged
+    """
+    began = time.perf_counter()
+    if not isinstance(seed, int | np.integer) or seed < 0:
+        raise DataError(f"seed must be a whole number of at least 0, not {seed!r}")
+    if rank is not None and (not isinstance(rank, int | np.integer) or isinstance(rank, bool) or rank < 1):
+        raise DataError(f"rank must be a whole number of at least 1, not {rank!r}")
+    found = _with_smoothing(find_solver(solver, starts), smoothing)
+    given = Smoothing() if smoothing == "auto" else Smoothing(float(smoothing), float(smoothing))
+    evidence, warnings = _evidence(source, threads)
+    with _monitor(monitor) as watching:
+        watch = Watch(watching)
+        choice = choose_rank_from(evidence, None, seed=int(seed), watch=watch) if rank is None else None
+        chosen = rank if choice is None else choice.rank
+        problem = Problem(evidence, int(chosen or 1), int(seed), smoothing=given, watch=watch)
+        solution = found.solve(problem)
+    pmf = solution.pmf.sorted_by_weight()
+    report = _report(pmf, found, problem, solution, choice, warnings)
+    return pmf.with_report(replace(report, seconds=time.perf_counter() - began))
+
+
+def count(source: Any, order: int = 2, *, threads: int | None = None) -> Tables:
+    """Return the tables of all pairs (or triples, ``order=3``) of variables, counted from records.
+
+    Each table counts the records that show all its variables, and has its own total.
+
+    Examples
+    --------
+    >>> count({"age": ["young", "old", "old"], "vote": ["no", "yes", None]})
+    <Tables: 1 pair of 2 variables, total 2>
+    """
+    return Tables.count(as_records(source), order, threads=threads)
+
+
+def choose_rank(
+    source: Any,
+    ranks: Iterable[int] | None = None,
+    *,
+    seed: int = 0,
+    threads: int | None = None,
+    monitor: Monitor | bool | None = None,
+) -> RankChoice:
+    """Return the rank that predicts held-out records (or held-out counts of tables) best.
+
+    Ranks are tried from the smallest up, until two in a row predict no better.
+
+    Examples
+    --------
+    >>> from twoway.datasets import dirichlet_rows, draw_records
+    >>> choose_rank(draw_records(dirichlet_rows(8, 4, 2), 2000), [1, 2, 3]).rank
+    2
+    """
+    evidence, _ = _evidence(source, threads)
+    with _monitor(monitor) as watching:
+        return choose_rank_from(evidence, ranks, seed=seed, watch=Watch(watching))
+
+
+def load(path: Any) -> JointPMF:
+    """Return the model that ``JointPMF.save`` wrote."""
+    return JointPMF.load(path)
+
+
+def _with_smoothing(solver: Solver, smoothing: float | Literal["auto"]) -> Solver:
+    if smoothing == "auto":
+        return solver
+    if isinstance(smoothing, str) or not 0 <= smoothing < float("inf"):
+        raise DataError(f"smoothing must be 'auto' or a number of pseudo-records of at least 0, not {smoothing!r}")
+    if isinstance(solver, Auto):
+        return replace(solver, smoothing=Smoothing(float(smoothing), float(smoothing)))
+    return solver
+
+
+def _monitor(monitor: Monitor | bool | None) -> Any:
+    """Return a context that gives the function to call with each progress, or None."""
+    if monitor is True:
+        return ProgressBar()
+    return nullcontext(monitor or None)
+
+
+def _evidence(source: Any, threads: int | None) -> tuple[Evidence, list[str]]:
+    """Return what a source says, ready for the solvers, and what its owner should know about it."""
+    if threads is not None and threads < 1:
+        raise DataError(f"threads must be at least 1, not {threads!r}")
+    if isinstance(source, Tables):
+        if source.order == 2:
+            check_connected(source)
+        return Evidence(source.schema, tables=source, threads=threads), list(source.notes)
+    records = as_records(source)
+    if records.n_observed == 0:
+        raise DataError(f"none of the {records.n_records} records shows a single cell; there is nothing to fit")
+    warnings = [
+        f"{variable.name!r} has one category only ({variable.categories[0]!r}); it says nothing about the others"
+        for variable in records.schema
+        if len(variable) == 1
+    ]
+    # Records that show nothing have no say; the rest come in an order that does not depend on the rows'.
+    shown = np.flatnonzero(np.diff(records.pointers))
+    if len(shown) < records.n_records:
+        warnings.append(
+            f"{records.n_records - len(shown)} of {records.n_records} records show nothing and have no effect"
+        )
+        records = records.take(shown)
+    return Evidence(records.schema, records=records.canonical(), threads=threads), warnings
+
+
+def _report(
+    pmf: JointPMF,
+    solver: Solver,
+    problem: Problem,
+    solution: Solution,
+    choice: RankChoice | None,
+    warnings: list[str],
+) -> Report:
+    evidence = problem.evidence
+    starts = (solution.as_start(), *solution.others)
+    told = [*warnings, *dict.fromkeys(solution.warnings)]
+    if solution.stop_reason is StopReason.MAX_ITER:
+        told.append("the passes allowed were used up before the fit converged; raise max_iter, or read it with care")
+    if solution.stop_reason is StopReason.INTERRUPTED or problem.watch.interrupted:
+        told.append("the fit was interrupted; this is the best found until then")
+    report = Report(
+        solver=solver.name,
+        rank=pmf.rank,
+        seed=problem.seed,
+        smoothing=solution.smoothing.factors,
+        weight_smoothing=solution.smoothing.weights,
+        objective_name=solution.objective_name,
+        starts=starts,
+        best=0,
+        n_parameters=pmf.rank - 1 + pmf.rank * (pmf.schema.n_cells - len(pmf.schema)),
+        candidates=(*(choice.candidates if choice else ()), *solution.candidates),
+        warnings=tuple(told),
+    )
+    if evidence.records is None:
+        return replace(report, misfits=_misfits(pmf, evidence.tables(2)))
+    return _with_likelihood(report, pmf, evidence.records, evidence.threads)
+
+
+def _with_likelihood(report: Report, pmf: JointPMF, records: RecordSource, threads: int | None) -> Report:
+    """Return a report with what the records say about the fit."""
+    from twoway.kernels.expectation import pack, posterior
+
+    log_likelihood = expected_counts(records, pack(pmf.weights, pmf.stacked), pmf.rank, threads).log_likelihood
+
+    def uncertainty(block: Block) -> float:
+        n_records = len(block.pointers) - 1
+        memberships, log_prob = np.empty((n_records, pmf.rank)), np.empty(n_records)
+        posterior(block.pointers, block.cells, pmf.weights, pmf.stacked, memberships, log_prob)
+        entropies = _entropies(memberships)
+        return float(entropies.sum() if block.weights.size == 0 else entropies @ block.weights)
+
+    n_parameters = report.n_parameters or 0
+    n_records = records.total_weight
+    relative_entropy = None
+    if pmf.rank > 1:
+        total = records.map_reduce(uncertainty, float.__add__, threads=threads)
+        relative_entropy = 1.0 - total / (n_records * float(np.log(pmf.rank)))
+    return replace(
+        report,
+        n_records=n_records,
+        n_observed=records.n_observed,
+        log_likelihood=log_likelihood,
+        aic=2.0 * n_parameters - 2.0 * log_likelihood,
+        bic=float(np.log(n_records)) * n_parameters - 2.0 * log_likelihood,
+        relative_entropy=relative_entropy,
+    )
+
+
+def _entropies(shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    logs = np.zeros_like(shares)
+    np.log(shares, where=shares > 0, out=logs)
+    entropies: NDArray[np.float64] = -(shares * logs).sum(axis=1)
+    return entropies
+
+
+def _misfits(pmf: JointPMF, tables: Tables) -> tuple[TableMisfit, ...]:
+    """Return how far the model is from each table, worst first."""
+    misfits = []
+    for index, names in enumerate(tables.names):
+        shares = tables.array(index) / tables.totals[index]
+        model = np.asarray(pmf.marginal(names))
+        seen = shares > 0
+        kl = float(shares[seen] @ np.log(shares[seen] / np.maximum(model[seen], 1e-300)))
+        distance = 0.5 * float(np.abs(shares - model).sum())
+        misfits.append(TableMisfit(names, float(tables.totals[index]), distance, max(kl, 0.0)))
+    return tuple(sorted(misfits, key=lambda misfit: -misfit.total_variation))
