@@ -109,10 +109,8 @@ def open_columns(source: Any, columns: Sequence[str] | None = None) -> Columns:
 
     def read_slice(name: str, start: int, stop: int) -> Any:
         column = frame[by_name[name]][start:stop]
-        try:
-            return column.to_arrow()
-        except Exception:  # Arrow has several kinds of error for objects of mixed types, which we can take
-            return column.to_list()
+        # Arrow would refuse objects of mixed types, or make True and 2.5 one type.
+        return column.to_list() if column.dtype == nw.Object else column.to_arrow()
 
     return Columns(names, len(frame), read_slice, {name: labels for name, labels in declared.items() if labels})
 
@@ -131,10 +129,7 @@ def _open_array(array: NDArray[Any], names: Sequence[str] | None) -> Columns:
 
     def read_slice(name: str, start: int, stop: int) -> Any:
         column = array[start:stop, position[name]]
-        try:
-            return pa.array(column, from_pandas=True)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
-            return column.tolist()
+        return column.tolist() if column.dtype == object else pa.array(column, from_pandas=True)
 
     return Columns(tuple(names), len(array), read_slice, {})
 
@@ -145,7 +140,7 @@ def _declared_categories(series: Any) -> tuple[Label, ...]:
 
     native = series.to_native()
     if isinstance(series.dtype, nw.Enum):
-        return tuple(plain_label(label) for label in series.cat.get_categories().to_list())
+        return tuple(plain_label(label) for label in series.dtype.categories)
     if isinstance(series.dtype, nw.Categorical) and hasattr(native, "cat") and hasattr(native.cat, "categories"):
         # pandas: a fixed list. In polars and Arrow an unordered dictionary lists labels as they came.
         return tuple(plain_label(label) for label in native.cat.categories)
@@ -329,4 +324,4 @@ def _code(
     if unseen == "missing" or len(at) == 0:
         return -1
     error = unknown("category", label, variable.categories, where=f" of {variable.name!r} (record {start + at[0]})")
-    raise type(error)(f"{error}; unseen='missing' reads such labels as missing")
+    raise type(error)(f"{error}; Records(…, unseen='missing') reads such labels as missing")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from types import TracebackType
@@ -116,6 +117,9 @@ class Report:
         """Return the report as plain lists and dictionaries, without the seconds."""
         described = asdict(self)
         del described["seconds"]
+        for start in described["starts"]:
+            # JSON has no infinity.
+            start["objectives"] = [value if math.isfinite(value) else None for value in start["objectives"]]
         return described
 
     @classmethod
@@ -123,7 +127,12 @@ class Report:
         """Return the report that ``to_dict`` described."""
         entries = dict(described)
         entries["starts"] = tuple(
-            Start(one["solver"], tuple(one["objectives"]), StopReason(one["stop_reason"])) for one in entries["starts"]
+            Start(
+                one["solver"],
+                tuple(math.inf if value is None else value for value in one["objectives"]),
+                StopReason(one["stop_reason"]),
+            )
+            for one in entries["starts"]
         )
         entries["misfits"] = tuple(
             TableMisfit(tuple(one["variables"]), one["total"], one["total_variation"], one["kl"])

@@ -487,6 +487,12 @@ def test_log_prob_and_memberships_are_brute_force(data):
         np.testing.assert_array_equal(pmf.log_prob(listed), log_prob)
 
 
+def test_a_truth_value_beside_a_number_stays_one():
+    pmf = JointPMF([1], [[[0.25], [0.75]]], Schema((Variable("x", (2.5, True)),)))
+    frame = pd.DataFrame({"x": pd.Series([2.5, True, None], dtype=object)})
+    np.testing.assert_allclose(pmf.log_prob(frame), [math.log(0.25), math.log(0.75), 0])
+
+
 def test_records_with_nothing_observed():
     np.testing.assert_allclose(PMF.log_prob([{"age": None, "vote": None}, {"age": "old"}]), [0, math.log(0.4)])
     np.testing.assert_allclose(PMF.memberships(pd.DataFrame({"age": [None], "vote": [None]})), [[0.5, 0.5]])

@@ -1,5 +1,6 @@
-"""Data to try things on: synthetic models of the paper's kinds, and records drawn from them."""
+"""Data to try things on: small real data, synthetic models of the paper's kinds, and records drawn from them."""
 
-from twoway.datasets.synthetic import dirichlet_rows, draw_records, nearly_separable, uniform_entries
+from twoway.datasets.digits import digits
+from twoway.datasets.synthetic import dirichlet_rows, draw_records, hide, nearly_separable, uniform_entries
 
-__all__ = ["dirichlet_rows", "draw_records", "nearly_separable", "uniform_entries"]
+__all__ = ["digits", "dirichlet_rows", "draw_records", "hide", "nearly_separable", "uniform_entries"]

@@ -5,6 +5,8 @@ Variables are called "x1", "x2", …, and their categories 0, 1, 2, ….
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,6 +14,9 @@ from twoway.errors import DataError
 from twoway.pmf import JointPMF
 from twoway.records import Records
 from twoway.schema import Schema, Variable
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # The off-diagonal entry of the nearly separable variable for each ε of the paper, and the diagonal one.
 _LEAKS = {0.1: 0.0005, 0.2: 0.015, 0.3: 0.030}
@@ -94,6 +99,20 @@ def draw_records(pmf: JointPMF, n_records: int, *, observed: float = 0.5, seed: 
     cells = np.empty(int(np.count_nonzero(codes >= 0)), dtype=np.min_scalar_type(schema.n_cells - 1))
     compress(codes, schema.offsets, pointers, cells)
     return Records.from_cells(schema, pointers, cells)
+
+
+def hide(frame: pd.DataFrame, share: float, *, seed: int = 0) -> pd.DataFrame:
+    """Return a pandas frame with a share of its cells missing, each hidden with the same probability.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> int(hide(pd.DataFrame({"x": range(1000)}), 0.5).isna().sum().iloc[0])
+    494
+    """
+    if not 0 <= share <= 1:
+        raise DataError(f"share must be a probability, not {share!r}")
+    return frame.mask(np.random.default_rng(seed).uniform(size=frame.shape) < share)
 
 
 def _columns(factor: NDArray[np.float64]) -> NDArray[np.float64]:

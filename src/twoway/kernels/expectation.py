@@ -16,8 +16,11 @@ from twoway.kernels.lanes import add, layout, load, multiply, spread, store, tot
 
 # Products are checked, and scaled up where needed, after this many cells.
 _SEGMENT = 16
-# Below this a segment's product may have lost components on the way: logarithms take over.
+# Below _SMALL a product is scaled up by _STEP; below _TINY it may have underflowed before.
+_SMALL = 1e-100
 _TINY = 1e-150
+_STEP_BITS = 320.0
+_STEP = 2.0**_STEP_BITS
 
 
 def pack(weights: NDArray[np.float64], factors: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -62,54 +65,55 @@ def _joint_of_many(
 ) -> tuple[float, float]:
     """Fill q with λ_f · Π θ(cell, f), up to a scale; return its sum and the logarithm of the scale.
 
-    A sum of 0 means that the record is impossible.
+    Each component has an exponent of its own, kept in the second half of q (2 · width): one that is far behind
+    after some cells may lead after all of them. A sum of 0 means that the record is impossible.
     """
-    log_scale, probability = 0.0, 1.0
     for f in range(width):
         q[f] = theta[f]
+        q[width + f] = 0.0
     for start in range(begin, end, _SEGMENT):
-        scale = spread(1.0 / probability, prototype)
-        log_scale += np.log(probability)
-        sums = spread(0.0, prototype)
+        stop = min(start + _SEGMENT, end)
         for f in range(0, width, len(prototype)):
-            product = multiply(load(q, f, prototype), scale)
-            for t in range(start, min(start + _SEGMENT, end)):
+            product = load(q, f, prototype)
+            for t in range(start, stop):
                 product = multiply(product, load(theta, (cells[t] + 1) * width + f, prototype))
             store(q, f, product)
-            sums = add(sums, product)
-        probability = total(sums)
-        if probability < _TINY:
-            return _joint_in_logs(begin, end, cells, theta, width, q)
-    return probability, log_scale
-
-
-@jit
-def _joint_in_logs(
-    begin: int, end: int, cells: NDArray[Any], theta: NDArray[np.float64], width: int, q: NDArray[np.float64]
-) -> tuple[float, float]:
+        for f in range(width):
+            if q[f] < _SMALL and q[width + f] > -np.inf:
+                if q[f] < _TINY:  # it may have underflowed within the segment
+                    q[f], q[width + f] = _component(begin, stop, cells, theta, width, f)
+                else:
+                    q[f] *= _STEP
+                    q[width + f] -= _STEP_BITS
     highest = -np.inf
     for f in range(width):
-        value = -np.inf
-        if theta[f] > 0.0:
-            value = np.log(theta[f])
-            for u in range(begin, end):
-                entry = theta[(cells[u] + 1) * width + f]
-                if entry > 0.0:
-                    value += np.log(entry)
-                else:
-                    value = -np.inf
-                    break
-        q[f] = value
-        highest = max(highest, value)
+        if q[f] > 0.0:
+            highest = max(highest, q[width + f])
     if highest == -np.inf:
-        for f in range(width):
-            q[f] = 0.0
         return 0.0, 0.0
     probability = 0.0
     for f in range(width):
-        q[f] = np.exp(q[f] - highest)
-        probability += q[f]
-    return probability, highest
+        if q[f] > 0.0:
+            q[f] *= 2.0 ** max(q[width + f] - highest, -2000.0)
+            probability += q[f]
+    return probability, highest * np.log(2.0)
+
+
+@jit
+def _component(
+    begin: int, end: int, cells: NDArray[Any], theta: NDArray[np.float64], width: int, f: int
+) -> tuple[float, float]:
+    """Return λ_f · Π θ(cell, f) as a number and a power of two, the latter -inf if the former is 0."""
+    value = theta[f]
+    exponent = 0.0
+    for t in range(begin, end):
+        while 0.0 < value < 2.0**-64:
+            value *= 2.0**64
+            exponent -= 64.0
+        value *= theta[(cells[t] + 1) * width + f]
+    if value == 0.0:
+        return 0.0, -np.inf
+    return value, exponent
 
 
 @inline
@@ -157,7 +161,7 @@ def expect(
     width = theta.shape[1]
     parameters = theta.reshape(-1)
     sums = counts.reshape(-1)
-    q = np.empty(width)
+    q = np.empty(2 * width)
     weighted = record_weights.size > 0
     log_likelihood = 0.0
     likelihood = 1.0
@@ -212,7 +216,7 @@ def posterior_of_block(
     """Fill memberships (S, F) and log_prob (S,) for some records; an impossible one keeps the weights."""
     width = theta.shape[1]
     parameters = theta.reshape(-1)
-    q = np.empty(width)
+    q = np.empty(2 * width)
     for s in range(pointers.size - 1):
         probability, log_scale = _joint_of_many(pointers[s], pointers[s + 1], cells, parameters, width, q, prototype)
         possible = probability > 0.0

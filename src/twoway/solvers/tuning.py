@@ -1,7 +1,7 @@
 """How much smoothing: chosen by the likelihood of records that were held out.
 
-Factors get the number of pseudo-records that predicts held-out records best. Weights get as many as can be had without
-predicting them measurably worse: equal weights are a strong simplification that costs nothing where it is true.
+Factors and weights get the numbers of pseudo-records that predict held-out records best: first the same number for
+both, then more for the weights, for which being nearly equal is a strong simplification that pays where it is true.
 """
 
 from __future__ import annotations
@@ -74,17 +74,19 @@ def choose_smoothing(
         return evaluate(Smoothing(factors, factors))
 
     best = _peak(at, watch)
-    # More and more equal weights, as long as the held-out records do not tell the difference.
+    # Ever more equal weights, until held-out records clearly object.
     weight_of_component = records.total_weight / rank
     chosen = best
-    for share in _WEIGHT_SHARES:
+    for share in _WEIGHT_SHARES if rank > 1 else ():
         candidate = Smoothing(best.smoothing.factors, share / (1.0 - share) * weight_of_component)
-        if rank == 1 or watch.interrupted or candidate.weights <= best.smoothing.weights:
+        if watch.interrupted or candidate.weights <= best.smoothing.weights:
             continue
-        loss, error = evaluate(candidate).loss_against(best)
-        if loss > error:
+        tried_now = evaluate(candidate)
+        loss, error = tried_now.loss_against(chosen)
+        if loss < 0.0:
+            chosen = tried_now
+        elif loss > 2.0 * error:
             break
-        chosen = tried[candidate]
     candidates = tuple(
         {"smoothing": one.smoothing.factors, "weight_smoothing": one.smoothing.weights, "held_out": one.mean}
         for one in sorted(tried.values(), key=lambda one: one.smoothing)

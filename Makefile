@@ -1,0 +1,46 @@
+# Everything happens in .venv/; nothing but Python, gcc and make is needed beforehand.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: help install demo test lint test-data bench clean
+
+help:
+	@echo "make demo       set up, then learn handwritten digits with half their pixels hidden"
+	@echo "make test       set up, then lint, type-check and test"
+	@echo "make test-data  the slow tests on real data (TWOWAY_DATA, else ../shared/data)"
+	@echo "make bench      the benchmarks; rewrites docs/benchmarks.md"
+	@echo "make install    set up everything a developer needs"
+
+# Stamps: set-up runs again only when what it depends on has changed.
+.venv/.users: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+.venv/.developers: .venv/.users
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	@touch $@
+
+install: .venv/.developers
+
+demo: .venv/.users
+	$(BIN)/twoway demo
+
+lint: .venv/.developers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+test: lint
+	$(BIN)/pytest
+
+test-data: .venv/.developers
+	$(BIN)/pytest -m data
+
+bench: .venv/.developers
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[bench]"
+	$(BIN)/python benchmarks/core.py
+
+clean:
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-output
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
