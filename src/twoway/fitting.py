@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.errors import DataError
+from twoway.errors import DataError, shortlist
 from twoway.pmf import JointPMF
 from twoway.ranks import RankChoice, choose_rank_from
 from twoway.records import Block, RecordSource, as_records
@@ -167,11 +167,8 @@ def _evidence(source: Any, threads: int | None) -> tuple[Evidence, list[str]]:
     records = as_records(source)
     if records.n_observed == 0:
         raise DataError(f"none of the {records.n_records} records shows a single cell; there is nothing to fit")
-    warnings = [
-        f"{variable.name!r} has one category only ({variable.categories[0]!r}); it says nothing about the others"
-        for variable in records.schema
-        if len(variable) == 1
-    ]
+    constant = [variable.name for variable in records.schema if len(variable) == 1]
+    warnings = [f"one category only, which says nothing about the others: {shortlist(constant)}"] if constant else []
     # Records that show nothing have no say; the rest come in an order that does not depend on the rows'.
     shown = np.flatnonzero(np.diff(records.pointers))
     if len(shown) < records.n_records:

@@ -7,7 +7,7 @@ once to find the categories, where no schema gives them, and once to write their
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -47,7 +47,8 @@ def read(
     """Return schema, pointers, cells and weights of the records in a source."""
     if unseen not in ("error", "missing"):
         raise DataError(f"unseen must be 'error' or 'missing', not {unseen!r}")
-    opened = open_columns(source, columns if not isinstance(weights, str) or columns is None else [*columns, weights])
+    named = isinstance(weights, str) and columns is not None and weights not in columns
+    opened = open_columns(source, [*columns, weights] if named and columns is not None else columns)
     if isinstance(weights, str):
         if weights not in opened.names:
             raise unknown("column", weights, opened.names, where=" for the weights")
@@ -57,11 +58,11 @@ def read(
         opened = Columns(names, opened.n_rows, opened.read_slice, opened.declared)
     else:
         numbers = weights
-    checked = None if numbers is None else check_weights(numbers, opened.n_rows)
     rows = None if where is None else _rows_where(where, opened.n_rows)
-    markers = {_marker(label) for label in missing}
+    checked = None if numbers is None else check_weights(numbers, opened.n_rows, rows)
+    markers = {_marker(label) for label in ([missing] if isinstance(missing, str) else missing)}
     if schema is None:
-        found = {name: _find_categories(opened, name, markers) for name in opened.names}
+        found = {name: _find_categories(opened, name, markers, rows) for name in opened.names}
         if not found:
             raise DataError("the data has no columns; it needs at least one")
         schema = Schema(tuple(Variable(name, categories) for name, categories in found.items()))
@@ -76,19 +77,32 @@ def read(
 
 def open_columns(source: Any, columns: Sequence[str] | None = None) -> Columns:
     """Return the columns of a frame, array or mapping, some of them or all."""
+    if columns is not None:
+        _check_names_differ(list(columns))
+    if isinstance(source, Columns):
+        for name in columns or ():
+            if name not in source.names:
+                raise unknown("column", name, source.names)
+        return source if columns is None else replace(source, names=tuple(columns))
     if isinstance(source, np.ndarray):
         return _open_array(source, columns)
     if isinstance(source, Mapping):
         import pandas as pd
 
+        for name, column in source.items():
+            if isinstance(column, str | bytes) or not hasattr(column, "__len__"):
+                raise DataError(f"column {str(name)!r} must be a sequence of cells; got {column!r}")
         lengths = {str(name): len(column) for name, column in source.items()}
         if len(set(lengths.values())) > 1:
             raise DataError(f"columns must be of one length; got {lengths}")
-        source = pd.DataFrame({name: pd.Series(column) for name, column in source.items()})
+        source = pd.DataFrame({name: pd.Series(column).reset_index(drop=True) for name, column in source.items()})
     import narwhals as nw
 
     try:
         frame = nw.from_native(source)
+    except nw.exceptions.DuplicateError:
+        _check_names_differ([str(name) for name in getattr(source, "column_names", source.columns)])
+        raise
     except TypeError:
         raise DataError(
             "records come from a pandas, polars or pyarrow frame, a 2-D numpy array or a mapping of columns; "
@@ -97,15 +111,13 @@ def open_columns(source: Any, columns: Sequence[str] | None = None) -> Columns:
     if isinstance(frame, nw.LazyFrame):
         frame = frame.collect()
     all_names = [str(name) for name in frame.columns]
-    if len(set(all_names)) < len(all_names):
-        twice = next(name for name in all_names if all_names.count(name) > 1)
-        raise DataError(f"the column name {twice!r} stands there twice; names must differ")
+    _check_names_differ(all_names)
     by_name = dict(zip(all_names, frame.columns, strict=True))
     for name in columns or ():
         if name not in by_name:
             raise unknown("column", name, all_names)
     names = tuple(columns) if columns is not None else tuple(all_names)
-    declared = {name: _declared_categories(frame[by_name[name]]) for name in names}
+    declared = {name: _declared_categories(frame[by_name[name]], name) for name in names}
 
     def read_slice(name: str, start: int, stop: int) -> Any:
         column = frame[by_name[name]][start:stop]
@@ -123,31 +135,39 @@ def _open_array(array: NDArray[Any], names: Sequence[str] | None) -> Columns:
     names = [f"x{column}" for column in range(array.shape[1])] if names is None else list(names)
     if len(names) != array.shape[1]:
         raise DataError(f"the array has {array.shape[1]} columns and got {len(names)} names")
-    if len(set(names)) < len(names):
-        raise DataError(f"the column name {next(n for n in names if names.count(n) > 1)!r} stands there twice")
     position = {name: column for column, name in enumerate(names)}
 
     def read_slice(name: str, start: int, stop: int) -> Any:
         column = array[start:stop, position[name]]
-        return column.tolist() if column.dtype == object else pa.array(column, from_pandas=True)
+        return column.tolist() if column.dtype.kind in "Oc" else pa.array(column, from_pandas=True)
 
     return Columns(tuple(names), len(array), read_slice, {})
 
 
-def _declared_categories(series: Any) -> tuple[Label, ...]:
+def _check_names_differ(names: Sequence[str]) -> None:
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise DataError(f"the column name {twice[0]!r} stands there twice; names must differ")
+
+
+def _declared_categories(series: Any, name: str) -> tuple[Label, ...]:
     """Return the categories that a column's type declares in a meaningful order, or none."""
     import narwhals as nw
 
+    def labels(declared: Iterable[object]) -> tuple[Label, ...]:
+        cleaned = (_clean(label, set(), name) for label in declared)
+        return tuple(label for label in cleaned if label is not None)
+
     native = series.to_native()
     if isinstance(series.dtype, nw.Enum):
-        return tuple(plain_label(label) for label in series.dtype.categories)
+        return labels(series.dtype.categories)
     if isinstance(series.dtype, nw.Categorical) and hasattr(native, "cat") and hasattr(native.cat, "categories"):
         # pandas: a fixed list. In polars and Arrow an unordered dictionary lists labels as they came.
-        return tuple(plain_label(label) for label in native.cat.categories)
+        return labels(native.cat.categories)
     kind = getattr(native, "type", None)
     if getattr(kind, "ordered", False) and len(native) and hasattr(native, "unify_dictionaries"):
         unified = native.unify_dictionaries().chunk(0)
-        return tuple(plain_label(label) for label in unified.dictionary.to_pylist())
+        return labels(unified.dictionary.to_pylist())
     return ()
 
 
@@ -158,14 +178,15 @@ def dictionary_of(column: Any) -> tuple[list[Any], NDArray[np.int64]]:
         codes = np.empty(len(column), dtype=np.int64)
         labels: list[Any] = []
         for row, label in enumerate(column):
-            if label is None or label != label:
+            if _is_null(label):
                 codes[row] = -1
                 continue
-            key = (type(label), label)
-            if key not in positions:
-                positions[key] = len(labels)
+            try:
+                codes[row] = positions.setdefault((type(label), label), len(labels))
+            except TypeError:  # a list or the like is no label, which is found out later
+                codes[row] = len(labels)
+            if codes[row] == len(labels):
                 labels.append(label)
-            codes[row] = positions[key]
         return labels, codes
     import pyarrow as pa
 
@@ -175,26 +196,32 @@ def dictionary_of(column: Any) -> tuple[list[Any], NDArray[np.int64]]:
             column = pa.concat_arrays(column.unify_dictionaries().chunks) if column.num_chunks else pa.array([])
     if pa.types.is_null(column.type):
         return [], np.full(len(column), -1, dtype=np.int64)
+    if pa.types.is_nested(column.type):  # no labels, which is found out later
+        return dictionary_of(column.to_pylist())
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     indices = column.indices.cast(pa.int64()).fill_null(-1)  # polars counts unsigned
     return column.dictionary.to_pylist(), indices.to_numpy(zero_copy_only=False)
 
 
-def check_weights(weights: Any, n_records: int) -> NDArray[np.float64]:
-    """Return weights as an array, or raise where they are not one finite nonnegative number a record."""
+def check_weights(weights: Any, n_records: int, rows: NDArray[np.bool_] | None = None) -> NDArray[np.float64]:
+    """Return weights as an array, or raise where they are not one finite nonnegative number a record.
+
+    Only ``rows`` are looked at, where they are given.
+    """
     try:
         checked = np.array(weights, dtype=np.float64).reshape(-1)
     except (TypeError, ValueError):
         raise DataError("record weights must be numbers") from None
     if len(checked) != n_records:
         raise DataError(f"there are {n_records} records and {len(checked)} weights; each record needs one")
-    wrong = np.flatnonzero(~(np.isfinite(checked) & (checked >= 0)))
+    read = np.ones(n_records, dtype=bool) if rows is None else rows
+    wrong = np.flatnonzero(read & ~(np.isfinite(checked) & (checked >= 0)))
     if len(wrong):
         raise DataError(
             f"record weights must be finite and not negative; record {wrong[0]} has {float(checked[wrong[0]])!r}"
         )
-    if n_records and not checked.any():
+    if read.any() and not checked[read].any():
         raise DataError("record weights are all zero; at least one must be positive")
     return checked
 
@@ -228,9 +255,17 @@ def _marker(label: object) -> tuple[str, object]:
     return label_key(label.strip() if isinstance(label, str) else label)
 
 
+def _is_null(label: object) -> bool:
+    """Return whether a raw label is None, NaN, NaT or pandas' NA: none of them says that it equals itself."""
+    try:
+        return label is None or not bool(label == label)
+    except (TypeError, ValueError):  # pandas' NA has no truth value; nor has an array, which is no label
+        return not hasattr(label, "__len__")
+
+
 def _clean(label: object, markers: set[tuple[str, object]], name: str) -> Label | None:
     """Return a raw label as a category, or None where it means "missing"."""
-    if label is None or label != label:
+    if _is_null(label):
         return None
     if isinstance(label, bytes) or not isinstance(label, str | bool | int | float | np.generic):
         if not hasattr(label, "isoformat") and not hasattr(label, "as_tuple"):
@@ -247,7 +282,9 @@ def _clean(label: object, markers: set[tuple[str, object]], name: str) -> Label 
         raise DataError(f"column {name!r}: {error}") from None
 
 
-def _find_categories(columns: Columns, name: str, markers: set[tuple[str, object]]) -> tuple[Label, ...]:
+def _find_categories(
+    columns: Columns, name: str, markers: set[tuple[str, object]], rows: NDArray[np.bool_] | None
+) -> tuple[Label, ...]:
     """Return a column's categories in order: those it declares, or those observed."""
     declared = columns.declared.get(name)
     if declared:
@@ -257,14 +294,15 @@ def _find_categories(columns: Columns, name: str, markers: set[tuple[str, object
     found: dict[tuple[str, object], Label] = {}
     for start, stop in _slices(columns.n_rows):
         labels, codes = dictionary_of(columns.read_slice(name, start, stop))
-        for code in np.unique(codes[codes >= 0]):
+        seen = codes if rows is None else codes[rows[start:stop]]
+        for code in np.unique(seen[seen >= 0]):
             label = _clean(labels[code], markers, name)
             if label is not None:
                 found.setdefault(label_key(label), label)
     if not found:
+        n_read = columns.n_rows if rows is None else int(np.count_nonzero(rows))
         raise DataError(
-            f"column {name!r} has no observed cell in {columns.n_rows} records; drop it, or give a schema with "
-            "its categories"
+            f"column {name!r} has no observed cell in {n_read} records; drop it, or give a schema with its categories"
         )
     return tuple(sort_labels(found.values()))
 
@@ -289,6 +327,8 @@ def _encode(
         codes = np.empty((stop - start, len(present)), dtype=np.int32)
         for column, name in enumerate(present):
             labels, positions = dictionary_of(columns.read_slice(name, start, stop))
+            if rows is not None:  # what is not read cannot be wrong
+                positions = np.where(rows[start:stop], positions, -1)
             lookup = np.full(len(labels) + 1, -1, dtype=np.int32)  # the last entry is for null, position -1
             used = np.unique(positions[positions >= 0]) if len(labels) > 16 else range(len(labels))
             for position in used:

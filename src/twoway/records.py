@@ -20,7 +20,7 @@ from twoway.errors import DataError
 from twoway.schema import Schema
 
 if TYPE_CHECKING:
-    from twoway.reading import Unseen
+    from twoway.reading import Columns, Unseen
 
 MISSING: tuple[str, ...] = ("", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "?")
 """Text that means "not observed" unless other markers are given."""
@@ -125,6 +125,9 @@ class Records:
     ) -> None:
         from twoway.reading import read
 
+        if isinstance(source, Records):
+            weights = source.weights if weights is None else weights
+            source = source._columns()
         read_schema, pointers, cells, read_weights = read(
             source, schema=schema, columns=columns, missing=missing, weights=weights, where=where, unseen=unseen
         )
@@ -134,6 +137,19 @@ class Records:
         self, schema: Schema, pointers: NDArray[np.int64], cells: NDArray[Any], weights: NDArray[np.float64] | None
     ) -> None:
         self.schema, self.pointers, self.cells, self.weights = schema, pointers, cells, weights
+
+    def _columns(self) -> Columns:
+        """Return the records as columns of labels, to be read anew."""
+        from twoway.reading import Columns
+
+        codes = self.codes()
+
+        def read_slice(name: str, start: int, stop: int) -> list[Any]:
+            labels = (*self.schema[name].categories, None)
+            return [labels[code] for code in codes[start:stop, self.schema.index(name)]]
+
+        declared = {variable.name: variable.categories for variable in self.schema}
+        return Columns(self.schema.names, self.n_records, read_slice, declared)
 
     @classmethod
     def from_cells(
@@ -225,7 +241,7 @@ class Records:
         A record that stands for several is split among the folds; one of a fractional weight is not.
         """
         random = np.random.default_rng(seed)
-        if self.weights is None or not np.array_equal(self.weights, np.rint(self.weights)):
+        if self.weights is None or not np.array_equal(self.weights, np.rint(self.weights)) or self._is_huge:
             fold_of_record = random.permutation(self.n_records) % n_folds
             whole = np.ones(self.n_records) if self.weights is None else self.weights
             held = [np.where(fold_of_record == fold, whole, 0.0) for fold in range(n_folds)]
@@ -234,6 +250,10 @@ class Records:
             # Deal out one pack of cards, so that folds are of one size even where a record has the weight 10¹².
             held = list(_deal(whole, n_folds, random))
         return [(self.reweighted(whole - one), self.reweighted(one)) for one in held]
+
+    @property
+    def _is_huge(self) -> bool:
+        return self.weights is not None and float(self.weights.max(initial=0.0)) > 2.0**62
 
     def canonical(self) -> Records:
         """Return the records in an order of their own, equal ones merged where that makes them fewer.

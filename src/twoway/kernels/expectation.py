@@ -169,6 +169,7 @@ def expect(
     # one, their code would crowd its registers.
     waiting = np.empty(pointers.size, dtype=np.int64)
     n_waiting = 0
+    probabilities = np.ones(record_weights.size)
     for s in range(pointers.size - 1):
         weight = record_weights[s] if weighted else 1.0
         begin, end = pointers[s], pointers[s + 1]
@@ -184,7 +185,7 @@ def expect(
             n_waiting += 1
             continue
         if weighted:
-            log_likelihood += weight * np.log(probability)
+            probabilities[s] = probability
         else:
             # A logarithm costs as much as the products: take one for many records.
             likelihood *= probability
@@ -192,6 +193,9 @@ def expect(
                 log_likelihood += np.log(likelihood)
                 likelihood = 1.0
         _add_share(begin, end, cells, sums, width, q, weight / probability, prototype)
+    # In a loop of their own, logarithms overlap.
+    for s in range(probabilities.size):
+        log_likelihood += record_weights[s] * np.log(probabilities[s])
     for s in waiting[:n_waiting]:
         weight = record_weights[s] if weighted else 1.0
         begin, end = pointers[s], pointers[s + 1]

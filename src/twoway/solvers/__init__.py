@@ -52,7 +52,7 @@ def find_solver(choice: SolverChoice, starts: int | None = None) -> Solver:
     Parameters
     ----------
     starts
-        How many starts to take the best of; by default 10 for an iterative solver, 12 for "auto", one for a chain.
+        How many starts to take the best of; by default 10 for an iterative solver, 16 for "auto", one for a chain.
 
     Examples
     --------

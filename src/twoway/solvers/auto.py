@@ -26,7 +26,7 @@ _N_FOLDS = 5
 class Auto:
     """From records: `SPA`, `CoupledNMF` and `EM` in a chain, raced against random starts. From tables: `CoupledNMF`."""
 
-    n_starts: int = 12
+    n_starts: int = 16
     """The chain's start and random ones."""
     smoothing: Smoothing | None = None
     """None chooses it by held-out likelihood."""

@@ -11,19 +11,20 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twoway.errors import DataError
 from twoway.pmf import JointPMF
-from twoway.records import RecordSource
+from twoway.records import Records, RecordSource
 from twoway.report import Monitor, Progress, Start, StopReason
 from twoway.schema import Schema
+from twoway.solvers.pairs import PairMatrix, PairWeights
 from twoway.tables import Tables
 
-Kind = Literal["records", "pairs", "triples"]
 Theta = NDArray[np.float64]
 """Parameters as the kernels take them, (1 + n_cells, width): the weights above the stacked factors."""
 
@@ -38,6 +39,7 @@ class Evidence:
         self.records = records
         self.threads = threads
         self._tables = {} if tables is None else {tables.order: tables}
+        self._cells: dict[PairWeights, Records] = {}
 
     def tables(self, order: int) -> Tables:
         """Return the two-way or three-way tables: those given, or those counted (once) from the records."""
@@ -48,10 +50,16 @@ class Evidence:
             self._tables[order] = Tables.count(self.records, order, threads=self.threads)
         return self._tables[order]
 
-    def has(self, kind: Kind) -> bool:
-        """Return whether there is evidence of a kind, or it can be counted."""
-        order = {"records": 0, "pairs": 2, "triples": 3}[kind]
-        return self.records is not None or order in self._tables
+    @cached_property
+    def pairs(self) -> PairMatrix:
+        """The two-way tables as one matrix."""
+        return PairMatrix.of(self.tables(2))
+
+    def table_cells(self, pair_weights: PairWeights) -> Records:
+        """Return the cells of the two-way tables as records of two variables each."""
+        if pair_weights not in self._cells:
+            self._cells[pair_weights] = self.tables(2).as_records(pair_weights)
+        return self._cells[pair_weights]
 
 
 class Watch:

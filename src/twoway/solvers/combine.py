@@ -12,9 +12,9 @@ from twoway.solvers.latent import overall_shares
 from twoway.solvers.starts import softened
 
 # Starts race: all run this many passes, then ever fewer of them run ever more.
-_FIRST_HEAT = 24
+_FIRST_HEAT = 40
 _KEPT = 3  # one in so many goes on to the next heat
-_FINALISTS = 2
+_FINALISTS = 1
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Chain:
 def soften(problem: Problem, solution: Solution) -> JointPMF:
     """Return a solution as a start for the next solver: no zeros, from which it could not move."""
     evidence = problem.evidence
-    source = evidence.records or evidence.tables(2).as_records()
+    source = evidence.records or evidence.table_cells("counts")
     return softened(solution.pmf, overall_shares(source, evidence.threads))
 
 
@@ -90,7 +90,7 @@ def race(solver: Solver, problems: Sequence[Problem]) -> Solution:
             break
         running = sorted(done[: max(_FINALISTS, -(-len(done) // _KEPT))])
         for start in done:
-            if start not in running:
+            if start not in running and solutions[start].stop_reason is StopReason.MAX_ITER:
                 solutions[start] = replace(solutions[start], stop_reason=StopReason.OUTRUN)
         passes *= _KEPT
     best = min(solutions, key=lambda start: (solutions[start].objectives[-1], start))

@@ -15,7 +15,7 @@ from twoway.errors import DataError, shortlist
 from twoway.solvers.base import Problem, Solution
 from twoway.solvers.latent import fit_cells, overall_shares
 from twoway.solvers.mirror import Loss, fit_by_mirror_descent
-from twoway.solvers.pairs import PairMatrix, PairWeights
+from twoway.solvers.pairs import PairWeights
 from twoway.solvers.spa import SPA
 from twoway.solvers.starts import random_start, softened
 from twoway.tables import Tables
@@ -33,7 +33,7 @@ class CoupledNMF:
     """Each table by the records it rests on, or all equally, as in the paper."""
     max_iter: int = 5000
     """Passes over the tables."""
-    tol: float = 1e-7
+    tol: float = 1e-8
     """Stop when a cycle of up to three passes lowers the objective by less than this share."""
 
     name: ClassVar[str] = "coupled-nmf"
@@ -55,10 +55,10 @@ class CoupledNMF:
         """
         tables = problem.evidence.tables(2)
         check_connected(tables)
-        cells = tables.as_records(self.pair_weights)
+        cells = problem.evidence.table_cells(self.pair_weights)
         shares = overall_shares(cells, problem.evidence.threads)
         start, chain = problem.start, self.name
-        can_carry = SPA().can_carry(tables, problem.rank, problem.random)
+        can_carry = SPA().can_carry(problem)
         if start is None and problem.number == 0 and can_carry:
             start = softened(SPA().solve(problem).pmf, shares)
             chain = f"spa+{self.name}"
@@ -82,7 +82,7 @@ class CoupledNMF:
             raise DataError("mirror descent fits the tables as they are; smoothing needs update='em'")
         else:
             pmf, path = fit_by_mirror_descent(
-                PairMatrix.of(tables),
+                problem.evidence.pairs,
                 start,
                 self.loss,
                 self.pair_weights,

@@ -1,0 +1,102 @@
+"""``twoway demo``: learn handwritten digits from half their pixels, then complete and read half-hidden ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    from numpy.typing import NDArray
+
+_LEVELS = 4
+_RANK = 25
+_SHOWN = 4
+_SHADES = " ░▒█"
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="The folder to write the model to.")] = Path("demo-output"),
+) -> None:
+    """Learn handwritten digits with half of all pixels hidden, then complete and read half-hidden ones.
+
+    The digits ship with scikit-learn. The model is written to OUT/digits.twoway.
+
+    [bold]Example[/bold]: twoway demo --out /tmp/demo
+    """
+    import numpy as np
+    from rich.console import Console
+
+    import twoway as tw
+    from twoway.datasets import digits, hide
+
+    console = Console(highlight=False, soft_wrap=True)
+    whole = digits(levels=_LEVELS)
+    pixels = list(whole.columns[1:])
+    test = np.random.default_rng(0).uniform(size=len(whole)) < 0.2
+    learn = whole[~test].copy()
+    learn[pixels] = hide(learn[pixels], 0.5, seed=1)
+    hidden = hide(whole.loc[test, pixels], 0.5, seed=2)
+
+    records = tw.Records(learn, schema=tw.Records(whole).schema)
+    console.print(
+        f"Learning {len(learn)} handwritten digits, 64 pixels of {_LEVELS} grey levels and a label each, "
+        f"with half of all pixels hidden: {records.n_observed} of {len(learn) * 65} cells are left."
+    )
+    pmf = tw.fit(records, rank=_RANK, monitor=True)
+    if pmf.report is not None:
+        console.print(str(pmf.report), style="dim", markup=False)
+
+    console.print(
+        f"\nThe other {len(hidden)} digits, each with half its pixels hidden (·), as the model completes them:\n"
+    )
+    completed = pmf.impute(hidden)
+    picked = [int(np.flatnonzero(whole.loc[test, "digit"] == digit)[1]) for digit in range(_SHOWN)]
+    console.print(_gallery(whole.loc[test, pixels].to_numpy(), hidden.to_numpy(), completed.to_numpy(), picked))
+
+    read = np.asarray(pmf.schema["digit"].categories)[_digit_shares(pmf, hidden).argmax(axis=1)]
+    right = float(np.mean(read == whole.loc[test, "digit"]))
+    filled = hidden.isna().to_numpy()
+    truth, guess = whole.loc[test, pixels].to_numpy()[filled], completed.to_numpy()[filled]
+    common = np.tile(learn[pixels].mode().iloc[0].to_numpy(), (len(hidden), 1))[filled]
+    console.print(f"read correctly from half their pixels   {right:6.1%}   (guessing: 10%)")
+    console.print(
+        f"hidden pixels filled in correctly       {float(np.mean(guess == truth)):6.1%}   "
+        f"(each pixel's most common level: {float(np.mean(common == truth)):.1%})"
+    )
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / "digits.twoway"
+    pmf.save(path)
+    console.print(f"\nThe model is in {path} ({path.stat().st_size / 1024:.0f} KB). What to try next, in Python:\n")
+    console.print(
+        "    import twoway as tw\n"
+        f'    pmf = tw.load("{path}")\n'
+        '    print(pmf.given({"r3c3": 3, "r4c4": 0}).marginal("digit"))   # a dark and a white pixel: which digit?\n'
+        '    print(pmf.given({"digit": 7}).sample(3))                     # draw sevens\n'
+        '    pmf.mutual_information("digit", "r2c3")                      # which pixels tell most?',
+        markup=False,
+    )
+
+
+def _digit_shares(pmf: Any, frame: pd.DataFrame) -> NDArray[np.float64]:
+    """Return Pr(digit | the pixels shown) for each record, (n_records, 10)."""
+    shares: NDArray[np.float64] = pmf.memberships(frame) @ pmf.factors[0].T
+    return shares
+
+
+def _gallery(truth: NDArray[Any], hidden: NDArray[Any], completed: NDArray[Any], picked: list[int]) -> str:
+    """Return digits as text, side by side: what is shown above, what the model makes of it in the middle, the truth."""
+    lines = []
+    for title, images in (("shown", hidden), ("completed", completed), ("truth", truth)):
+        lines.append(f"{title}")
+        for row in range(8):
+            parts = []
+            for image in picked:
+                levels = images[image].reshape(8, 8)[row]
+                parts.append("".join("·" * 2 if level != level else _SHADES[int(level)] * 2 for level in levels))
+            lines.append("  " + "   ".join(parts))
+        lines.append("")
+    return "\n".join(lines)

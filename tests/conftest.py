@@ -1,0 +1,28 @@
+"""Where real data is, for the tests that need it."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+def folder_or_skip(variable, default):
+    """Return the folder that a variable names, else the default; skip where it is not there."""
+    folder = Path(os.environ.get(variable) or default)
+    if not folder.is_dir():
+        pytest.skip(f"there is no folder {folder}; set {variable} to where the data is")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def data_folder():
+    """Real data sets: TWOWAY_DATA, else ../shared/data."""
+    return folder_or_skip("TWOWAY_DATA", SHARED / "data")
+
+
+@pytest.fixture(scope="session")
+def reference_folder():
+    """Runs of the paper's own programs: TWOWAY_REFERENCE, else ../shared/reference."""
+    return folder_or_skip("TWOWAY_REFERENCE", SHARED / "reference")

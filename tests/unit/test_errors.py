@@ -1,0 +1,54 @@
+"""Errors say what, where, what was got and what is allowed."""
+
+import pytest
+
+from twoway import errors
+from twoway.errors import describe, near_miss, shortlist, unknown
+
+
+@pytest.mark.parametrize(
+    ("kind", "also"),
+    [
+        (errors.DataError, ValueError),
+        (errors.UnknownNameError, KeyError),
+        (errors.ImpossibleEvidenceError, ValueError),
+        (errors.FileFormatError, ValueError),
+        (errors.MissingFileError, FileNotFoundError),
+    ],
+)
+def test_every_error_is_the_packages_and_pythons(kind, also):
+    assert issubclass(kind, errors.TwowayError)
+    assert issubclass(kind, also)
+    assert str(kind("what, where")) == "what, where"
+
+
+def test_unknown_name_prints_its_message_unquoted():
+    assert str(errors.UnknownNameError("no 'x'\n")) == "no 'x'\n"
+    assert str(errors.UnknownNameError()) == ""
+
+
+def test_near_misses():
+    assert near_miss("vot", ["age", "vote"]) == "; did you mean 'vote'?"
+    assert near_miss(" Vote ", ["age", "vote"]) == "; did you mean 'vote'?"
+    assert near_miss("zzz", ["age", "vote"]) == ";"
+    assert near_miss(1, ["1", "2"]) == "; did you mean the text '1'?"
+    assert near_miss("1", [1, 2]) == "; did you mean the int 1?"
+    assert near_miss("x", []) == ";"
+
+
+def test_type_is_named_only_where_it_is_all_that_differs():
+    assert describe("1", beside=1) == "the text '1'"
+    assert describe("1", beside="2") == "'1'"
+    assert describe(1, beside="a") == "1"
+
+
+def test_long_lists_are_cut():
+    assert shortlist("abc") == "'a', 'b', 'c'"
+    assert shortlist(range(20), limit=3) == "0, 1, 2, … (17 more)"
+    assert shortlist([]) == ""
+
+
+def test_unknown_says_it_all():
+    assert str(unknown("category", "yess", ["no", "yes"], where=" of 'vote'")) == (
+        "no category 'yess' of 'vote'; did you mean 'yes'? known: 'no', 'yes'"
+    )

@@ -1,0 +1,352 @@
+"""The kernels of EM equal their slow twins: every cell type, rank, kind of weights and size of record."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference import em as twin
+
+from twoway.kernels.compression import canonical_keys, compress, expand, gather, same_as_previous
+from twoway.kernels.expectation import expect, pack, posterior
+from twoway.kernels.lanes import layout
+from twoway.kernels.maximization import extrapolate, log_prior, maximize
+
+RANKS = (1, 3, 4, 5, 12, 16, 17, 20, 33)
+DTYPES = (np.uint8, np.uint16, np.uint32)
+
+
+def make_problem(rank, sizes=(3, 1, 4, 2), n_records=12, observed=0.7, seed=0, dtype=np.uint8, weighted=False):
+    """Return sizes, pointers, cells, record weights (None if unweighted), weights and factors."""
+    random = np.random.default_rng(seed)
+    factors = np.vstack([random.dirichlet(np.ones(size), rank).T for size in sizes])
+    seen = random.random((n_records, len(sizes))) < observed
+    codes = np.where(seen, np.floor(random.random(seen.shape) * sizes), -1).astype(np.int32)
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    pointers = np.zeros(n_records + 1, dtype=np.int64)
+    cells = np.empty(seen.sum(), dtype=dtype)
+    compress(codes, offsets, pointers, cells)
+    record_weights = random.integers(0, 4, n_records) * 0.5 if weighted else None
+    return sizes, pointers, cells, record_weights, random.dirichlet(np.ones(rank)), factors
+
+
+def run_expect(pointers, cells, record_weights, weights, factors):
+    """Return the kernel's counts, without the padding, and log-likelihood."""
+    theta = pack(weights, factors)
+    counts = np.zeros_like(theta)
+    given = np.empty(0) if record_weights is None else np.asarray(record_weights, dtype=float)
+    log_likelihood = expect(pointers, cells, given, theta, counts, layout(len(weights))[1])
+    assert not counts[:, len(weights) :].any(), "the padding must stay empty"
+    return counts[:, : len(weights)], log_likelihood
+
+
+def run_posterior(pointers, cells, weights, factors):
+    n = len(pointers) - 1
+    memberships, log_prob = np.full((n, len(weights)), np.nan), np.full(n, np.nan)
+    posterior(pointers, cells, weights, factors, memberships, log_prob)
+    return memberships, log_prob
+
+
+def assert_same_as_twin(pointers, cells, record_weights, weights, factors):
+    counts, log_likelihood = run_expect(pointers, cells, record_weights, weights, factors)
+    expected, expected_value = twin.expect(pointers, cells, record_weights, weights, factors)
+    np.testing.assert_allclose(counts, expected, rtol=1e-11, atol=1e-200)
+    np.testing.assert_allclose(log_likelihood, expected_value, rtol=1e-12, atol=1e-13)
+    memberships, log_prob = run_posterior(pointers, cells, weights, factors)
+    expected_memberships, expected_log_prob = twin.posterior(pointers, cells, weights, factors)
+    np.testing.assert_allclose(memberships, expected_memberships, rtol=1e-11, atol=1e-200)
+    np.testing.assert_allclose(log_prob, expected_log_prob, rtol=1e-12, atol=1e-13)
+
+
+def one_record(n_cells, dtype=np.uint16):
+    """Return the pointers and cells of one record that shows every cell."""
+    return np.array([0, n_cells], dtype=np.int64), np.arange(n_cells, dtype=dtype)
+
+
+# The E-step
+
+
+@pytest.mark.parametrize("rank", RANKS)
+def test_layout_is_whole_lanes(rank):
+    width, prototype = layout(rank)
+    assert rank <= width < rank + 16
+    assert width % len(prototype) == 0
+    assert len(prototype) % 4 == 0
+    assert len(prototype) <= 16
+    theta = pack(np.ones(rank), np.ones((2, rank)))
+    assert theta.shape == (3, width)
+    assert theta.sum() == 3 * rank
+
+
+@pytest.mark.parametrize("rank", RANKS)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_expectation_of_every_rank(rank, weighted):
+    assert_same_as_twin(*make_problem(rank, weighted=weighted, seed=rank)[1:])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_expectation_of_every_cell_type(dtype, weighted):
+    assert_same_as_twin(*make_problem(3, dtype=dtype, weighted=weighted)[1:])
+
+
+@pytest.mark.parametrize("rank", [3, 17])
+@pytest.mark.parametrize("n_variables", [15, 16, 17, 33, 400])
+def test_long_records(rank, n_variables):
+    problem = make_problem(rank, (2,) * n_variables, n_records=6, observed=0.97, seed=n_variables, dtype=np.uint16)
+    assert_same_as_twin(*problem[1:])
+    assert np.diff(problem[1]).max() > 0.8 * n_variables
+
+
+def test_many_records_share_a_logarithm():
+    """Unweighted records multiply up before a logarithm is taken, without underflow."""
+    assert_same_as_twin(*make_problem(4, (9,) * 8, n_records=400, observed=0.9)[1:])
+
+
+def test_cells_beyond_the_small_types():
+    factors = np.random.default_rng(0).dirichlet(np.ones(70_000), 3).T
+    pointers, cells = np.array([0, 1, 3], dtype=np.int64), np.array([69_999, 255, 65_536], dtype=np.uint32)
+    assert_same_as_twin(pointers, cells, None, np.array([0.2, 0.3, 0.5]), factors)
+    # The last row of the smallest type: one more than it can count.
+    assert_same_as_twin(np.array([0, 1]), np.array([255], dtype=np.uint8), None, np.ones(3) / 3, factors[:256])
+    assert_same_as_twin(np.array([0, 1]), np.array([65_535], dtype=np.uint16), None, np.ones(3) / 3, factors[:65_536])
+
+
+def test_records_of_weight_zero_have_no_say():
+    _, pointers, cells, _, weights, factors = make_problem(5)
+    record_weights = np.zeros(len(pointers) - 1)
+    counts, log_likelihood = run_expect(pointers, cells, record_weights, weights, factors)
+    assert not counts.any()
+    assert log_likelihood == 0
+    factors = factors.copy()
+    factors[cells[0]] = 0.0  # even an impossible one
+    assert run_expect(pointers, cells, record_weights, weights, factors)[1] == 0
+
+
+def test_weights_are_records_repeated():
+    _, pointers, cells, _, weights, factors = make_problem(5)
+    twice = run_expect(pointers, cells, np.full(len(pointers) - 1, 2.0), weights, factors)
+    once = run_expect(pointers, cells, None, weights, factors)
+    np.testing.assert_allclose(twice[0], 2 * once[0], rtol=1e-13)
+    assert twice[1] == pytest.approx(2 * once[1], rel=1e-13)
+
+
+def test_counts_add_to_what_is_there():
+    _, pointers, cells, _, weights, factors = make_problem(4)
+    theta = pack(weights, factors)
+    counts = np.full_like(theta, 7.0)
+    expect(pointers, cells, np.empty(0), theta, counts, layout(4)[1])
+    np.testing.assert_allclose(counts[:, :4] - 7, twin.expect(pointers, cells, None, weights, factors)[0], atol=1e-12)
+
+
+def test_pointers_need_not_start_at_zero():
+    _, pointers, cells, _, weights, factors = make_problem(4)
+    whole = run_expect(pointers, cells, None, weights, factors)
+    parts = [run_expect(part, cells, None, weights, factors) for part in (pointers[:6], pointers[5:])]
+    np.testing.assert_allclose(whole[0], parts[0][0] + parts[1][0], rtol=1e-13)
+    assert parts[1][0].any()
+
+
+def test_a_record_with_nothing_observed():
+    weights, factors = np.array([0.25, 0.75]), np.ones((1, 2))
+    pointers, cells = np.array([0, 0, 1], dtype=np.int64), np.array([0], dtype=np.uint8)
+    memberships, log_prob = run_posterior(pointers, cells, weights, factors)
+    np.testing.assert_allclose(memberships[0], weights, rtol=1e-15)
+    assert log_prob[0] == pytest.approx(0, abs=1e-15)
+    assert_same_as_twin(pointers, cells, None, weights, factors)
+
+
+# Where products underflow
+
+
+@pytest.mark.parametrize("n_cells", [2, 16, 17, 40])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_tiny_entries(n_cells, weighted):
+    random = np.random.default_rng(n_cells)
+    factors = random.random((n_cells, 5)) * 1e-200
+    record_weights = np.array([2.5]) if weighted else None
+    assert_same_as_twin(*one_record(n_cells), record_weights, random.dirichlet(np.ones(5)), factors)
+
+
+def test_tiny_weights_of_components():
+    factors = np.random.default_rng(0).random((4, 3))
+    assert_same_as_twin(*one_record(4), None, np.array([1e-300, 1e-310, 1.0 - 1e-10]), factors)
+    assert_same_as_twin(*one_record(4), None, np.array([1e-200, 1e-220, 0.0]), factors * 1e-120)
+
+
+@pytest.mark.parametrize("first", [slice(0, 3), slice(20, 23), slice(397, 400)])
+def test_a_component_far_behind_may_lead_in_the_end(first):
+    factors = np.full((400, 2), 1e-3)
+    factors[:, 1] = 1.0
+    factors[first, 1] = 1e-200  # 1e-600 against 1e-1200 in all
+    assert_same_as_twin(*one_record(400), None, np.array([0.5, 0.5]), factors)
+    memberships, log_prob = run_posterior(*one_record(400), np.array([0.5, 0.5]), factors)
+    assert memberships[0, 1] == 1.0
+    assert log_prob[0] == pytest.approx(np.log(0.5) - 600 * np.log(10), rel=1e-12)
+
+
+@pytest.mark.parametrize("n_cells", [1, 16, 17, 320])
+@pytest.mark.parametrize("rank", [1, 3, 17])
+def test_impossible_records(n_cells, rank):
+    random = np.random.default_rng(0)
+    factors, weights = random.random((n_cells, rank)), random.dirichlet(np.ones(rank))
+    factors[n_cells // 2] = 0.0
+    memberships, log_prob = run_posterior(*one_record(n_cells), weights, factors)
+    assert log_prob[0] == -np.inf
+    np.testing.assert_array_equal(memberships[0], weights)
+    for record_weights in (None, np.array([3.0])):
+        counts, log_likelihood = run_expect(*one_record(n_cells), record_weights, weights, factors)
+        assert log_likelihood == -np.inf
+        assert not counts.any()
+
+
+def test_an_impossible_record_does_not_spoil_the_others():
+    weights, factors = np.array([0.4, 0.6]), np.array([[0.0, 0.0], [0.5, 0.25], [0.5, 0.75]])
+    pointers, cells = np.array([0, 1, 2, 3], dtype=np.int64), np.array([1, 0, 2], dtype=np.uint8)
+    counts, log_likelihood = run_expect(pointers, cells, None, weights, factors)
+    assert log_likelihood == -np.inf
+    assert counts[0].sum() == pytest.approx(2)
+
+
+@pytest.mark.parametrize("n_cells", [5, 18, 330])
+def test_exact_zeros_in_some_components(n_cells):
+    random = np.random.default_rng(n_cells)
+    factors = random.random((n_cells, 5))
+    factors[random.integers(n_cells, size=3), [0, 2, 4]] = 0.0
+    assert_same_as_twin(*one_record(n_cells), None, np.array([0.3, 0.1, 0.2, 0.4, 0.0]), factors)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    exponents=st.lists(
+        st.lists(st.sampled_from([0, 0, -1, -20, -100, -200, None]), min_size=3, max_size=3), max_size=70
+    ),
+    weights=st.sampled_from([(0.2, 0.3, 0.5), (0.0, 0.5, 0.5), (1e-200, 1e-30, 1.0)]),
+)
+def test_any_record(exponents, weights):
+    """Entries of any size, None for an exact zero."""
+    factors = np.array([[0.0 if e is None else 0.7 * 10.0**e for e in row] for row in exponents]).reshape(-1, 3)
+    assert_same_as_twin(*one_record(len(factors), np.uint8), None, np.array(weights), factors)
+
+
+# The M-step
+
+
+@pytest.mark.parametrize("rank", RANKS)
+@pytest.mark.parametrize("smoothing", [0.0, 2.5])
+def test_maximization(rank, smoothing):
+    sizes, pointers, cells, _, weights, factors = make_problem(rank, seed=rank)
+    counts, _ = run_expect(pointers, cells, None, weights, factors)
+    counts[1:4, 0] = 0.0  # a component that no record of the first variable supports
+    marginal = np.concatenate([np.full(size, 1 / size) for size in sizes])
+    pseudo_counts = np.concatenate([[smoothing], smoothing * marginal])
+    padded = np.pad(counts, [(0, 0), (0, layout(rank)[0] - rank)])
+    theta = np.zeros_like(padded)
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    maximize(padded, pseudo_counts, marginal, offsets, rank, theta)
+    np.testing.assert_allclose(theta[:, :rank], twin.maximize(counts, pseudo_counts, marginal, sizes), rtol=1e-13)
+    assert not theta[:, rank:].any()
+    np.testing.assert_allclose(log_prior(theta, pseudo_counts, rank), twin.log_prior(theta[:, :rank], pseudo_counts))
+
+
+def test_maximization_without_any_counts():
+    sizes, marginal = (2, 3), np.array([0.5, 0.5, 0.2, 0.3, 0.5])
+    theta = np.zeros((6, 4))
+    maximize(np.zeros((6, 4)), np.zeros(6), marginal, np.array([0, 2, 5]), 2, theta)
+    np.testing.assert_allclose(theta[0, :2], 0.5)
+    np.testing.assert_allclose(theta[1:, :2], marginal[:, None] * np.ones(2))
+    np.testing.assert_allclose(theta[:, :2], twin.maximize(np.zeros((6, 2)), np.zeros(6), marginal, sizes))
+
+
+def test_a_plain_em_step_never_lowers_the_likelihood():
+    """The twins themselves: what the kernels are compared with is EM."""
+    sizes, pointers, cells, _, weights, factors = make_problem(3, n_records=40)
+    marginal = np.concatenate([np.full(size, 1 / size) for size in sizes])
+    values = []
+    for _ in range(15):
+        counts, value = twin.expect(pointers, cells, None, weights, factors)
+        theta = twin.maximize(counts, np.zeros(len(counts)), marginal, sizes)
+        weights, factors = theta[0], theta[1:]
+        values.append(value)
+    assert (np.diff(values) >= -1e-10).all()
+    assert values[-1] > values[0] + 0.1
+
+
+# Extrapolation
+
+
+def simplex_points(rank=3, sizes=(2, 3), seed=0):
+    random = np.random.default_rng(seed)
+    points = []
+    for _ in range(3):
+        theta = np.zeros((1 + sum(sizes), layout(rank)[0]))
+        theta[0, :rank] = random.dirichlet(np.ones(rank))
+        theta[1:, :rank] = np.vstack([random.dirichlet(np.ones(size), rank).T for size in sizes])
+        points.append(theta)
+    return points
+
+
+def test_extrapolation_is_squarem():
+    start, first, second = simplex_points()
+    # Steps that shrink by half each: the limit is at length 2.
+    second = first + 0.5 * (first - start)
+    theta = np.zeros_like(start)
+    length = extrapolate(start, first, second, np.array([0, 2, 5]), 3, 100.0, theta)
+    assert length == pytest.approx(2.0)
+    limit = start + 2 * (first - start)
+    if (limit[:, :3] > 0.01 * second[:, :3]).all():
+        np.testing.assert_allclose(theta[:, :3], limit[:, :3])
+    assert extrapolate(start, first, second, np.array([0, 2, 5]), 3, 1.5, theta) == 1.5
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_extrapolation_stays_inside_the_simplex(seed):
+    start, first, second = simplex_points(seed=seed)
+    theta = np.zeros_like(start)
+    length = extrapolate(start, first, second, np.array([0, 2, 5]), 3, 50.0, theta)
+    assert 1.0 <= length <= 50.0
+    assert (theta[:, :3] > 0).all()
+    np.testing.assert_allclose(theta[0, :3].sum(), 1)
+    np.testing.assert_allclose(theta[1:3, :3].sum(axis=0), 1)
+    np.testing.assert_allclose(theta[3:6, :3].sum(axis=0), 1)
+
+
+def test_extrapolation_at_a_fixed_point():
+    start, _, _ = simplex_points()
+    theta = np.zeros_like(start)
+    assert extrapolate(start, start, start, np.array([0, 2, 5]), 3, 50.0, theta) == 1.0
+    np.testing.assert_allclose(theta, start)
+
+
+# Compression
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_compress_and_expand(dtype):
+    sizes = (3, 1, 4)
+    random = np.random.default_rng(0)
+    codes = np.floor(random.random((50, 3)) * (np.array(sizes) + 1)).astype(np.int32) - 1
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    pointers = np.zeros(51, dtype=np.int64)
+    cells = np.empty((codes >= 0).sum(), dtype=dtype)
+    compress(codes, offsets, pointers, cells)
+    expected = [[offsets[n] + code for n, code in enumerate(row) if code >= 0] for row in codes]
+    assert cells.tolist() == [cell for row in expected for cell in row]
+    assert np.diff(pointers).tolist() == [len(row) for row in expected]
+    again = np.full_like(codes, -1)
+    expand(pointers, cells, np.repeat(np.arange(3, dtype=np.int32), sizes), offsets, again)
+    np.testing.assert_array_equal(again, codes)
+    rows = random.permutation(50)[:20]
+    new_pointers = np.empty(21, dtype=np.int64)
+    gathered = gather(pointers, cells, rows, new_pointers)
+    assert gathered.tolist() == [cell for row in rows for cell in expected[row]]
+    assert gathered.dtype == dtype
+    keys = canonical_keys(pointers, cells)
+    order = np.argsort(keys, kind="stable")
+    assert (np.diff(np.diff(pointers)[order]) >= 0).all(), "records of one length stand together"
+    same = same_as_previous(pointers, cells, order)
+    assert same.any()
+    told = [expected[row] for row in order]
+    assert same.tolist() == [False] + [one == other for one, other in zip(told[1:], told[:-1], strict=True)]
+    by_cells = {tuple(row): key for row, key in zip(expected, keys.tolist(), strict=True)}
+    assert all(by_cells[tuple(row)] == key for row, key in zip(expected, keys.tolist(), strict=True))
+    assert len(set(by_cells.values())) == len(by_cells)
