@@ -27,8 +27,8 @@ from twoway.solvers import (
     Watch,
     find_solver,
 )
+from twoway.solvers.cells import expected_counts
 from twoway.solvers.coupled_nmf import check_connected
-from twoway.solvers.latent import expected_counts
 from twoway.tables import Tables
 
 

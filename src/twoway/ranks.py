@@ -11,7 +11,7 @@ import numpy as np
 from twoway.errors import DataError
 from twoway.report import Progress
 from twoway.solvers.base import Evidence, Smoothing, Watch
-from twoway.solvers.latent import fit_cells, overall_shares
+from twoway.solvers.latent import fit_cells
 from twoway.solvers.starts import random_start
 
 _DEFAULT_RANKS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 65, 80, 100)
@@ -37,17 +37,11 @@ def choose_rank_from(evidence: Evidence, ranks: Iterable[int] | None, *, seed: i
     asked = sorted(set(_DEFAULT_RANKS if ranks is None else ranks))
     if not asked or any(not isinstance(rank, int | np.integer) or rank < 1 for rank in asked):
         raise DataError(f"ranks must be whole numbers of at least 1; got {asked!r}")
-    if evidence.records is None:
-        tables = evidence.tables(2)
-        cells = tables.as_records()
-        copies = np.bincount(tables.sets.ravel(), minlength=len(tables.schema)).astype(float)
-        total_copies = float(len(tables))
-    else:
-        cells = evidence.records.sample(_CELLS, seed)
-        copies, total_copies = None, 1.0
-    folds = cells.folds(5, seed)
-    # On many records one fold tells ranks apart.
-    if cells.n_observed > _CELLS // 5:
+    sets = evidence.sets
+    whole = evidence.sample(_CELLS, seed)
+    folds = whole.folds(5, seed)
+    # On many records few folds tell ranks apart.
+    if whole.n_observed > _CELLS // 5:
         folds = folds[:2]
     candidates: list[Mapping[str, Any]] = []
     best, since_best = 0, 0
@@ -55,19 +49,16 @@ def choose_rank_from(evidence: Evidence, ranks: Iterable[int] | None, *, seed: i
         watch.tell(Progress("choosing the rank", place, len(asked)))
         scores = []
         for number, (train, held) in enumerate(folds):
-            shares = overall_shares(train, evidence.threads)
+            part = sets.with_records(train)
             fits = [
                 fit_cells(
-                    train,
-                    random_start(train.schema, rank, shares, np.random.default_rng([seed, number, start])),
+                    part,
+                    random_start(part.schema, rank, part.shares, np.random.default_rng([seed, number, start])),
                     smoothing=_SMOOTHING,
-                    copies=copies,
-                    total_copies=total_copies,
                     max_iter=150,
                     tol=1e-6,
                     task="choosing the rank",
                     watch=watch.quiet(),
-                    threads=evidence.threads,
                 )
                 for start in range(1 if rank == 1 else _N_STARTS)
             ]

@@ -203,7 +203,8 @@ def test_folds_partition_the_weights(kind, n_folds):
         assert (held.weights >= 0).all()
         assert (train.weights >= 0).all()
         np.testing.assert_array_equal(train.weights + held.weights, whole)
-        assert held.weights.sum() == pytest.approx(whole.sum() / n_folds, rel=0.25)
+        # Many cards are dealt evenly; few of them only nearly so.
+        assert held.weights.sum() == pytest.approx(whole.sum() / n_folds, rel=1e-5 if kind == "large" else 0.25)
         assert np.shares_memory(train.cells, records.cells)
         total += held.weights
     np.testing.assert_array_equal(total, whole)

@@ -108,7 +108,7 @@ def hide(frame: pd.DataFrame, share: float, *, seed: int = 0) -> pd.DataFrame:
     --------
     >>> import pandas as pd
     >>> int(hide(pd.DataFrame({"x": range(1000)}), 0.5).isna().sum().iloc[0])
-    494
+    473
     """
     if not 0 <= share <= 1:
         raise DataError(f"share must be a probability, not {share!r}")

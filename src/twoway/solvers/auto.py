@@ -10,16 +10,19 @@ from twoway.errors import DataError
 from twoway.pmf import JointPMF
 from twoway.records import Records, RecordSource
 from twoway.solvers.base import Evidence, Problem, Smoothing, Solution
-from twoway.solvers.combine import race, soften
+from twoway.solvers.combine import race
 from twoway.solvers.coupled_nmf import CoupledNMF
 from twoway.solvers.em import EM
+from twoway.solvers.latent import fit_cells
+from twoway.solvers.starts import random_start, softened
 from twoway.solvers.tuning import choose_smoothing
 
 # Counting all pairs of more cells than this costs more than random starts.
 _MOST_CELLS = 5000
-# Smoothing is chosen on so many observed cells at most: more would say the same.
-_TUNING_CELLS = 1_000_000
+# Smoothing is chosen, and starts are compared, on so many observed cells at most: more would say the same.
+_SAMPLE_CELLS = 1_000_000
 _N_FOLDS = 5
+_NO_CANDIDATES: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -39,22 +42,35 @@ class Auto:
         return self._from_tables(problem) if records is None else self._from_records(problem, records)
 
     def _from_tables(self, problem: Problem) -> Solution:
-        smoothing = Smoothing() if self.smoothing is None else self.smoothing
+        smoothing, candidates = self.smoothing, _NO_CANDIDATES
+        if smoothing is None:
+            start = CoupledNMF(tol=1e-5, max_iter=300).solve(problem).pmf
+            smoothing, candidates = self._choose_smoothing(problem, start)
         problem = replace(problem, smoothing=smoothing)
-        return race(CoupledNMF(), [replace(problem, number=number) for number in range(self.n_starts)])
+        solution = race(CoupledNMF(), [replace(problem, number=number) for number in range(self.n_starts)])
+        return replace(solution, candidates=candidates)
 
     def _from_records(self, problem: Problem, records: RecordSource) -> Solution:
+        sample = records.sample(_SAMPLE_CELLS, problem.seed)
         start = self._chain_start(problem)
-        smoothing = self.smoothing
-        candidates: tuple[Mapping[str, Any], ...] = ()
+        smoothing, candidates = self.smoothing, _NO_CANDIDATES
         if smoothing is None:
-            smoothing, candidates = self._choose_smoothing(problem, records, None if start is None else start.pmf)
+            smoothing, candidates = self._choose_smoothing(problem, None if start is None else start.pmf)
         problem = replace(problem, smoothing=smoothing)
-        problems = [replace(problem, number=number) for number in range(self.n_starts)]
-        if start is None:
-            return replace(race(EM(), problems), candidates=candidates)
-        problems[0] = replace(problem, start=start.pmf)
+        # Starts race on the sample: it tells good ones from bad ones as well as all records do.
+        is_part = sample.n_records < records.n_records
+        evidence = Evidence(records.schema, records=sample, threads=problem.evidence.threads)
+        raced = replace(problem, evidence=evidence) if is_part else problem
+        problems = [replace(raced, number=number) for number in range(self.n_starts)]
+        if start is not None:
+            problems[0] = replace(raced, start=start.pmf, origin=start.solver)
         solution = race(EM(), problems)
+        if is_part:
+            others = tuple(
+                replace(one, solver=f"{one.solver} on a sample") for one in (solution.as_start(), *solution.others)
+            )
+            final = EM().solve(replace(problem, start=solution.pmf, origin=solution.solver))
+            solution = replace(final, others=others)
         return replace(solution, candidates=candidates)
 
     def _chain_start(self, problem: Problem) -> Solution | None:
@@ -66,19 +82,34 @@ class Auto:
             solution = CoupledNMF(tol=1e-5, max_iter=300).solve(problem)
         except DataError:  # no pair observed together, or not all variables connected
             return None
-        return replace(solution, pmf=soften(problem, solution))
+        return replace(solution, pmf=softened(solution.pmf, problem.evidence.sets.shares))
 
     def _choose_smoothing(
-        self, problem: Problem, records: RecordSource, start: JointPMF | None
+        self, problem: Problem, start: JointPMF | None
     ) -> tuple[Smoothing, tuple[Mapping[str, Any], ...]]:
-        sample = records.sample(_TUNING_CELLS, problem.seed)
-        threads = problem.evidence.threads
-        quiet = problem.watch.quiet()
-        quick = EM(tol=1e-6, max_iter=200)
+        evidence, watch = problem.evidence, problem.watch
+        from_tables = evidence.records is None
+        sets = evidence.sets
+        first = start or random_start(sets.schema, problem.rank, sets.shares, problem.random)
 
         def refit(train: Records, smoothing: Smoothing) -> JointPMF:
-            evidence = Evidence(train.schema, records=train, threads=threads)
-            one = Problem(evidence, problem.rank, problem.seed, smoothing=smoothing, start=start, watch=quiet)
-            return quick.solve(one).pmf
+            return fit_cells(
+                sets.with_records(train),
+                first,
+                smoothing=smoothing,
+                max_iter=200,
+                tol=1e-6,
+                task="choosing the smoothing",
+                watch=watch.quiet(),
+            )[0]
 
-        return choose_smoothing(sample, problem.rank, refit, n_folds=_N_FOLDS, seed=problem.seed, watch=problem.watch)
+        return choose_smoothing(
+            evidence.sample(_SAMPLE_CELLS, problem.seed),
+            refit,
+            # A person stands in many tables: held-out counts forgive more, and too much smoothing is hard to leave.
+            first=1.0 if from_tables else 8.0,
+            n_components=1 if from_tables else problem.rank,
+            n_folds=_N_FOLDS,
+            seed=problem.seed,
+            watch=watch,
+        )

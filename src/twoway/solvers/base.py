@@ -15,18 +15,15 @@ from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from twoway.errors import DataError
 from twoway.pmf import JointPMF
 from twoway.records import Records, RecordSource
 from twoway.report import Monitor, Progress, Start, StopReason
 from twoway.schema import Schema
+from twoway.solvers.cells import CellSets, Theta
 from twoway.solvers.pairs import PairMatrix, PairWeights
 from twoway.tables import Tables
-
-Theta = NDArray[np.float64]
-"""Parameters as the kernels take them, (1 + n_cells, width): the weights above the stacked factors."""
 
 
 class Evidence:
@@ -39,7 +36,7 @@ class Evidence:
         self.records = records
         self.threads = threads
         self._tables = {} if tables is None else {tables.order: tables}
-        self._cells: dict[PairWeights, Records] = {}
+        self._table_sets: dict[PairWeights, CellSets] = {}
 
     def tables(self, order: int) -> Tables:
         """Return the two-way or three-way tables: those given, or those counted (once) from the records."""
@@ -55,11 +52,26 @@ class Evidence:
         """The two-way tables as one matrix."""
         return PairMatrix.of(self.tables(2))
 
-    def table_cells(self, pair_weights: PairWeights) -> Records:
-        """Return the cells of the two-way tables as records of two variables each."""
-        if pair_weights not in self._cells:
-            self._cells[pair_weights] = self.tables(2).as_records(pair_weights)
-        return self._cells[pair_weights]
+    @cached_property
+    def sets(self) -> CellSets:
+        """What is to be explained: the records, or the cells of the tables where there are none."""
+        if self.records is None:
+            return self.table_sets("counts")
+        return CellSets.of_records(self.records, self.threads)
+
+    def sample(self, n_observed: int, seed: int) -> Records:
+        """Return a part of the sets to be explained, in memory, that can be dealt out to folds."""
+        if self.records is not None:
+            return self.records.sample(n_observed, seed)
+        cells = self.tables(2).as_records()
+        # Counts are dealt out one by one; published shares of a total need not be whole ones.
+        return cells if cells.weights is None else cells.reweighted(np.rint(cells.weights))
+
+    def table_sets(self, pair_weights: PairWeights) -> CellSets:
+        """Return the cells of the two-way tables."""
+        if pair_weights not in self._table_sets:
+            self._table_sets[pair_weights] = CellSets.of_tables(self.tables(2), pair_weights, self.threads)
+        return self._table_sets[pair_weights]
 
 
 class Watch:
@@ -116,7 +128,13 @@ class Problem:
     smoothing: Smoothing = NO_SMOOTHING
     start: JointPMF | None = None
     """Where to start from: the solution of the solver before it in a chain. None means: wherever you like."""
+    origin: str = ""
+    """The chain of solvers that led to the start."""
     watch: Watch = field(default_factory=Watch)
+
+    def chain(self, name: str) -> str:
+        """Return the chain of solvers that ends with the one named."""
+        return f"{self.origin}+{name}" if self.origin else name
 
     @property
     def random(self) -> np.random.Generator:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from twoway.pmf import JointPMF
 from twoway.report import StopReason
 from twoway.solvers.base import Problem, Solution, Solver
-from twoway.solvers.latent import overall_shares
 from twoway.solvers.starts import softened
 
 # Starts race: all run this many passes, then ever fewer of them run ever more.
@@ -31,19 +29,13 @@ class Chain:
     def solve(self, problem: Problem) -> Solution:
         """Return the last solver's solution."""
         solution = self.solvers[0].solve(problem)
-        names, warnings = [solution.solver], solution.warnings
+        warnings = solution.warnings
         for solver in self.solvers[1:]:
-            solution = solver.solve(replace(problem, start=soften(problem, solution)))
-            names.append(solution.solver)
+            # Updates that multiply could not leave a zero again.
+            start = softened(solution.pmf, problem.evidence.sets.shares)
+            solution = solver.solve(replace(problem, start=start, origin=solution.solver))
             warnings += solution.warnings
-        return replace(solution, solver="+".join(names), warnings=warnings)
-
-
-def soften(problem: Problem, solution: Solution) -> JointPMF:
-    """Return a solution as a start for the next solver: no zeros, from which it could not move."""
-    evidence = problem.evidence
-    source = evidence.records or evidence.table_cells("counts")
-    return softened(solution.pmf, overall_shares(source, evidence.threads))
+        return replace(solution, warnings=warnings)
 
 
 @dataclass(frozen=True)
@@ -81,7 +73,7 @@ def race(solver: Solver, problems: Sequence[Problem]) -> Solution:
             if before is None:
                 solutions[start] = heat.solve(problem)
             elif before.stop_reason is StopReason.MAX_ITER:
-                solutions[start] = _continued(before, heat.solve(replace(problem, start=before.pmf)))
+                solutions[start] = _continued(before, heat.solve(replace(problem, start=before.pmf, origin="")))
             if problem.watch.interrupted:
                 break
         done = [start for start in running if start in solutions]

@@ -6,14 +6,13 @@ The default updates all factors and weights together by the EM step of the KL fi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
-import numpy as np
-
 from twoway.errors import DataError, shortlist
+from twoway.schema import Schema
 from twoway.solvers.base import Problem, Solution
-from twoway.solvers.latent import fit_cells, overall_shares
+from twoway.solvers.latent import fit_cells
 from twoway.solvers.mirror import Loss, fit_by_mirror_descent
 from twoway.solvers.pairs import PairWeights
 from twoway.solvers.spa import SPA
@@ -53,36 +52,29 @@ class CoupledNMF:
 
         The first of several starts takes what `SPA` finds, where it can carry the rank.
         """
-        tables = problem.evidence.tables(2)
-        check_connected(tables)
-        cells = problem.evidence.table_cells(self.pair_weights)
-        shares = overall_shares(cells, problem.evidence.threads)
-        start, chain = problem.start, self.name
+        evidence = problem.evidence
+        check_connected(evidence.tables(2))
+        sets = evidence.table_sets(self.pair_weights)
         can_carry = SPA().can_carry(problem)
-        if start is None and problem.number == 0 and can_carry:
-            start = softened(SPA().solve(problem).pmf, shares)
-            chain = f"spa+{self.name}"
-        elif start is None:
-            start = random_start(tables.schema, problem.rank, shares, problem.random)
+        if problem.start is None and problem.number == 0 and can_carry:
+            found = SPA().solve(problem)
+            problem = replace(problem, start=softened(found.pmf, sets.shares), origin=found.solver)
+        start = problem.start or random_start(sets.schema, problem.rank, sets.shares, problem.random)
         if self.loss == "kl" and self.update != "mirror":
             pmf, path = fit_cells(
-                cells,
+                sets,
                 start,
                 smoothing=problem.smoothing,
-                copies=np.bincount(tables.sets.ravel(), minlength=len(tables.schema)).astype(float),
-                total_copies=float(len(tables)),
-                objective_offset=negative_entropy(tables, self.pair_weights),
                 max_iter=self.max_iter,
                 tol=self.tol,
                 task=self.name,
                 watch=problem.watch,
-                threads=problem.evidence.threads,
             )
         elif any(problem.smoothing):
             raise DataError("mirror descent fits the tables as they are; smoothing needs update='em'")
         else:
             pmf, path = fit_by_mirror_descent(
-                problem.evidence.pairs,
+                evidence.pairs,
                 start,
                 self.loss,
                 self.pair_weights,
@@ -91,10 +83,16 @@ class CoupledNMF:
                 task=self.name,
                 watch=problem.watch,
             )
-        warnings = () if can_carry else (_rank_warning(tables, problem.rank),)
+        warnings = () if can_carry else (_rank_warning(sets.schema, problem.rank),)
         kind = "Kullback-Leibler divergence" if self.loss == "kl" else "squared distance"
         return Solution(
-            pmf, path.objectives, path.stop_reason, chain, f"mean {kind} a pair", problem.smoothing, warnings
+            pmf,
+            path.objectives,
+            path.stop_reason,
+            problem.chain(self.name),
+            f"mean {kind} a pair",
+            problem.smoothing,
+            warnings,
         )
 
 
@@ -109,18 +107,8 @@ def check_connected(tables: Tables) -> None:
         )
 
 
-def negative_entropy(tables: Tables, pair_weights: PairWeights) -> float:
-    """Return the weighted mean over tables of Σ x log x: what turns a cross-entropy into a divergence."""
-    shares = tables.flat / np.repeat(tables.totals, np.diff(tables.starts))
-    logs = np.zeros_like(shares)
-    np.log(shares, where=shares > 0, out=logs)
-    of_table = np.add.reduceat(shares * logs, tables.starts[:-1])
-    weights = tables.weights if pair_weights == "counts" else np.ones(len(tables))
-    return float(of_table @ weights / weights.sum())
-
-
-def _rank_warning(tables: Tables, rank: int) -> str:
+def _rank_warning(schema: Schema, rank: int) -> str:
     return (
-        f"two-way tables cannot identify rank {rank} here: no split of the {len(tables.schema)} variables has "
+        f"two-way tables cannot identify rank {rank} here: no split of the {len(schema)} variables has "
         f"{rank} categories and all its tables on both sides; answers about three or more variables may be arbitrary"
     )

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from twoway.errors import DataError
 from twoway.solvers.base import Problem, Solution
-from twoway.solvers.latent import fit_cells, overall_shares
+from twoway.solvers.latent import fit_cells
 from twoway.solvers.starts import random_start
 
 
@@ -27,28 +27,25 @@ class EM:
 
     def solve(self, problem: Problem) -> Solution:
         """Return the PMF at the end of one climb."""
-        records = problem.evidence.records
-        if records is None:
+        if problem.evidence.records is None:
             raise DataError("solver 'em' needs records, and there are only tables; 'coupled-nmf' fits tables")
-        threads = problem.evidence.threads
-        start = problem.start
-        if start is None:
-            start = random_start(records.schema, problem.rank, overall_shares(records, threads), problem.random)
+        sets, smoothing = problem.evidence.sets, problem.smoothing
+        start = problem.start or random_start(sets.schema, problem.rank, sets.shares, problem.random)
         pmf, path = fit_cells(
-            records,
+            sets,
             start,
-            smoothing=problem.smoothing,
+            smoothing=smoothing,
             max_iter=self.max_iter,
             tol=self.tol,
             task=self.name,
             watch=problem.watch,
-            threads=threads,
         )
+        penalty = "penalised " if any(smoothing) else ""
         return Solution(
             pmf,
             path.objectives,
             path.stop_reason,
-            self.name,
-            "negative penalised log-likelihood a record",
-            problem.smoothing,
+            problem.chain(self.name),
+            f"negative {penalty}log-likelihood a record",
+            smoothing,
         )

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.pmf import JointPMF
-from twoway.solvers.base import Path, Theta, Watch, descend
+from twoway.solvers.base import Path, Watch, descend
+from twoway.solvers.cells import Theta
 from twoway.solvers.pairs import PairMatrix, PairWeights
 
 Loss = Literal["kl", "euclidean"]

@@ -34,7 +34,7 @@ class SPA:
     first: int | None = None
     """The number of variables in the first group, in schema order: the paper's split. None tries several splits and
     keeps the one whose solution fits all tables best."""
-    n_splits: int = 12
+    n_splits: int = 6
     """How many splits are tried where ``first`` is not given."""
 
     name: ClassVar[str] = "spa"
@@ -57,7 +57,9 @@ class SPA:
             splits = [splits[int(np.argmin(quick))]]
         pmf = solve_split(pairs, splits[0], rank)
         value = pairs.divergence(pmf)
-        return Solution(pmf, (value,), StopReason.DIRECT, self.name, "mean Kullback-Leibler divergence a pair")
+        return Solution(
+            pmf, (value,), StopReason.DIRECT, problem.chain(self.name), "mean Kullback-Leibler divergence a pair"
+        )
 
     def can_carry(self, problem: Problem) -> bool:
         """Return whether a split was found that has room for the rank."""

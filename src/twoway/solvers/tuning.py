@@ -21,7 +21,6 @@ from twoway.solvers.base import Smoothing, Watch
 
 Refit = Callable[[Records, Smoothing], JointPMF]
 
-_FIRST = 8.0
 _LEAST, _MOST = 2.0**-4, 2.0**12
 _WEIGHT_SHARES = (0.1, 0.3, 0.6, 0.9, 0.99)
 
@@ -49,7 +48,7 @@ class HeldOut:
 
 
 def choose_smoothing(
-    records: Records, rank: int, refit: Refit, *, n_folds: int, seed: int, watch: Watch
+    records: Records, refit: Refit, *, first: float, n_components: int, n_folds: int, seed: int, watch: Watch
 ) -> tuple[Smoothing, tuple[Mapping[str, Any], ...]]:
     """Return the smoothing that predicts held-out records best, and all that were compared.
 
@@ -59,6 +58,10 @@ def choose_smoothing(
         What is split into folds.
     refit
         From training records and smoothing to a PMF.
+    first
+        Where the search begins, in pseudo-records.
+    n_components
+        Among how many components the weights are shared out; 1 leaves them the smoothing of the factors.
     """
     folds = records.folds(n_folds, seed)
     tried: dict[Smoothing, HeldOut] = {}
@@ -73,12 +76,11 @@ def choose_smoothing(
     def at(factors: float) -> HeldOut:
         return evaluate(Smoothing(factors, factors))
 
-    best = _peak(at, watch)
+    best = _peak(at, first, watch)
     # Ever more equal weights, until held-out records clearly object.
-    weight_of_component = records.total_weight / rank
     chosen = best
-    for share in _WEIGHT_SHARES if rank > 1 else ():
-        candidate = Smoothing(best.smoothing.factors, share / (1.0 - share) * weight_of_component)
+    for share in _WEIGHT_SHARES if n_components > 1 else ():
+        candidate = Smoothing(best.smoothing.factors, share / (1.0 - share) * records.total_weight / n_components)
         if watch.interrupted or candidate.weights <= best.smoothing.weights:
             continue
         tried_now = evaluate(candidate)
@@ -94,9 +96,9 @@ def choose_smoothing(
     return chosen.smoothing, candidates
 
 
-def _peak(at: Callable[[float], HeldOut], watch: Watch) -> HeldOut:
+def _peak(at: Callable[[float], HeldOut], first: float, watch: Watch) -> HeldOut:
     """Return the highest point of a function with one peak, searched by doubling and halving."""
-    best = at(_FIRST)
+    best = at(first)
     for factor in (2.0, 0.5):
         while not watch.interrupted and _LEAST <= best.smoothing.factors * factor <= _MOST:
             following = at(best.smoothing.factors * factor)
@@ -105,7 +107,7 @@ def _peak(at: Callable[[float], HeldOut], watch: Watch) -> HeldOut:
             best = following
         else:
             continue
-        if best.smoothing.factors != _FIRST:
+        if best.smoothing.factors != first:
             break
     # A parabola through the peak and its neighbours finds it more finely.
     middle = best.smoothing.factors

@@ -1,0 +1,117 @@
+"""Weighted sets of observed cells, which is what the likelihood solvers fit.
+
+A record is such a set. So is a cell of a two-way or three-way table, weighted by its count: the sum of Kullback-Leibler
+divergences between tables and model is, up to a constant, the log-likelihood of these small records. That is why
+EM on records, CNMF-OPT on pairs and the KL fit of triples are one computation here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.records import Block, Records, RecordSource
+from twoway.schema import Schema
+from twoway.solvers.pairs import PairWeights
+from twoway.tables import Tables
+
+Theta = NDArray[np.float64]
+"""Parameters as the kernels take them, (1 + n_cells, width): the weights above the stacked factors."""
+
+# Records that each variable's overall shares get on top of the data.
+_EXTRA = 0.1
+
+
+@dataclass(frozen=True)
+class ExpectedCounts:
+    """How often each component, and each cell in each component, is expected; these add."""
+
+    counts: Theta
+    """(1 + n_cells, width): the components' totals above those of the cells."""
+    log_likelihood: float
+
+    def __add__(self, other: ExpectedCounts) -> ExpectedCounts:
+        # The left one is a partial sum that nobody else holds.
+        np.add(self.counts, other.counts, out=self.counts)
+        return ExpectedCounts(self.counts, self.log_likelihood + other.log_likelihood)
+
+
+def expected_counts(records: RecordSource, theta: Theta, rank: int, threads: int | None) -> ExpectedCounts:
+    """Return the sums of the E-step over all records."""
+    from twoway.kernels.expectation import expect
+    from twoway.kernels.lanes import layout
+
+    _, prototype = layout(rank)
+
+    def per_block(block: Block) -> ExpectedCounts:
+        counts = np.zeros_like(theta)
+        return ExpectedCounts(counts, expect(block.pointers, block.cells, block.weights, theta, counts, prototype))
+
+    return records.map_reduce(per_block, ExpectedCounts.__add__, threads=threads)
+
+
+@dataclass(frozen=True)
+class CellSets:
+    """Records, or table cells in the shape of records, with what the fit must know about them."""
+
+    records: RecordSource
+    copies: NDArray[np.float64]
+    """(n_variables,): how often a person's answer to each variable is counted among the sets. Once in records; in
+    tables, once in each table that holds the variable."""
+    total_copies: float
+    """How often a person is counted among the sets: once in records, else once in each table."""
+    offset: float
+    """What turns the mean negative log-likelihood into the objective: 0 for records; for tables, their negative
+    entropy, so that the objective is a divergence."""
+    threads: int | None
+
+    @classmethod
+    def of_records(cls, records: RecordSource, threads: int | None) -> CellSets:
+        """Return records as they are."""
+        return cls(records, np.ones(len(records.schema)), 1.0, 0.0, threads)
+
+    @classmethod
+    def of_tables(cls, tables: Tables, pair_weights: PairWeights, threads: int | None) -> CellSets:
+        """Return the cells of tables, weighted by their counts."""
+        copies = np.bincount(tables.sets.ravel(), minlength=len(tables.schema)).astype(np.float64)
+        offset = _negative_entropy(tables, pair_weights)
+        return cls(tables.as_records(pair_weights), copies, float(len(tables)), offset, threads)
+
+    @property
+    def schema(self) -> Schema:
+        """The variables."""
+        return self.records.schema
+
+    @cached_property
+    def shares(self) -> NDArray[np.float64]:
+        """Each variable's overall shares (n_cells,), with a tenth of a record spread evenly on top.
+
+        The extra keeps a category that was declared but never seen possible.
+        """
+        theta = np.zeros((1 + self.schema.n_cells, 4))
+        theta[:, 0] = 1.0
+        # The expected counts of a single component are plain counts.
+        totals = expected_counts(self.records, theta, 1, self.threads).counts[1:, 0]
+        sizes = np.array(self.schema.sizes)
+        of_variable = np.add.reduceat(totals, self.schema.offsets[:-1])
+        shares: NDArray[np.float64] = (totals + np.repeat(_EXTRA / sizes, sizes)) / np.repeat(
+            of_variable + _EXTRA, sizes
+        )
+        return shares
+
+    def with_records(self, records: Records) -> CellSets:
+        """Return other sets of the same kind, such as a fold of these."""
+        return replace(self, records=records)
+
+
+def _negative_entropy(tables: Tables, pair_weights: PairWeights) -> float:
+    """Return the weighted mean over tables of Σ x log x."""
+    shares = tables.flat / np.repeat(tables.totals, np.diff(tables.starts))
+    logs = np.zeros_like(shares)
+    np.log(shares, where=shares > 0, out=logs)
+    of_table = np.add.reduceat(shares * logs, tables.starts[:-1])
+    weights = tables.weights if pair_weights == "counts" else np.ones(len(tables))
+    return float(of_table @ weights / weights.sum())
