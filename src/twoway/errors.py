@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import operator
 from collections.abc import Iterable
+from typing import SupportsIndex
 
 
 class TwowayError(Exception):
@@ -55,6 +57,13 @@ def unknown(kind: str, got: object, allowed: Iterable[object], *, where: str = "
     """
     names = list(allowed)
     return UnknownNameError(f"no {kind} {got!r}{where}{near_miss(got, names)} known: {shortlist(names)}")
+
+
+def whole_number(name: str, value: object, least: int) -> int:
+    """Return an option as an integer, or raise where it is not a whole number of at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex) or operator.index(value) < least:
+        raise DataError(f"{name} must be a whole number of at least {least}, not {value!r}")
+    return operator.index(value)
 
 
 def near_miss(got: object, names: list[object]) -> str:

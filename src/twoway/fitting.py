@@ -6,12 +6,12 @@ import time
 from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, SupportsFloat
 
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.errors import DataError, shortlist
+from twoway.errors import DataError, shortlist, whole_number
 from twoway.pmf import JointPMF
 from twoway.ranks import RankChoice, choose_rank_from
 from twoway.records import Block, RecordSource, as_records
@@ -75,23 +75,22 @@ def fit(
     >>> truth = dirichlet_rows(4, 3, 2, seed=1)
     >>> pmf = fit(draw_records(truth, 2000, observed=0.7), rank=2)
     >>> pmf
-    JointPMF(4 variables, rank 2)
+    JointPMF(rank 2, 4 variables: x1 (3), x2 (3), x3 (3), x4 (3))
     >>> print(pmf.report.stop_reason)
     converged
     """
     began = time.perf_counter()
-    if not isinstance(seed, int | np.integer) or seed < 0:
-        raise DataError(f"seed must be a whole number of at least 0, not {seed!r}")
-    if rank is not None and (not isinstance(rank, int | np.integer) or isinstance(rank, bool) or rank < 1):
-        raise DataError(f"rank must be a whole number of at least 1, not {rank!r}")
+    seed = whole_number("seed", seed, 0)
+    if rank is not None:
+        rank = whole_number("rank", rank, 1)
     found = _with_smoothing(find_solver(solver, starts), smoothing)
     given = Smoothing() if smoothing == "auto" else Smoothing(float(smoothing), float(smoothing))
     evidence, warnings = _evidence(source, threads)
     with _monitor(monitor) as watching:
         watch = Watch(watching)
-        choice = choose_rank_from(evidence, None, seed=int(seed), watch=watch) if rank is None else None
+        choice = choose_rank_from(evidence, None, seed=seed, watch=watch) if rank is None else None
         chosen = rank if choice is None else choice.rank
-        problem = Problem(evidence, int(chosen or 1), int(seed), smoothing=given, watch=watch)
+        problem = Problem(evidence, chosen or 1, seed, smoothing=given, watch=watch)
         solution = found.solve(problem)
     pmf = solution.pmf.sorted_by_weight()
     report = _report(pmf, found, problem, solution, choice, warnings)
@@ -142,7 +141,7 @@ def load(path: Any) -> JointPMF:
 def _with_smoothing(solver: Solver, smoothing: float | Literal["auto"]) -> Solver:
     if smoothing == "auto":
         return solver
-    if isinstance(smoothing, str) or not 0 <= smoothing < float("inf"):
+    if not isinstance(smoothing, SupportsFloat) or not 0 <= float(smoothing) < float("inf"):
         raise DataError(f"smoothing must be 'auto' or a number of pseudo-records of at least 0, not {smoothing!r}")
     if isinstance(solver, Auto):
         return replace(solver, smoothing=Smoothing(float(smoothing), float(smoothing)))
@@ -158,8 +157,8 @@ def _monitor(monitor: Monitor | bool | None) -> Any:
 
 def _evidence(source: Any, threads: int | None) -> tuple[Evidence, list[str]]:
     """Return what a source says, ready for the solvers, and what its owner should know about it."""
-    if threads is not None and threads < 1:
-        raise DataError(f"threads must be at least 1, not {threads!r}")
+    if threads is not None:
+        threads = whole_number("threads", threads, 1)
     if isinstance(source, Tables):
         if source.order == 2:
             check_connected(source)
@@ -170,12 +169,15 @@ def _evidence(source: Any, threads: int | None) -> tuple[Evidence, list[str]]:
     constant = [variable.name for variable in records.schema if len(variable) == 1]
     warnings = [f"one category only, which says nothing about the others: {shortlist(constant)}"] if constant else []
     # Records that show nothing have no say; the rest come in an order that does not depend on the rows'.
-    shown = np.flatnonzero(np.diff(records.pointers))
-    if len(shown) < records.n_records:
-        warnings.append(
-            f"{records.n_records - len(shown)} of {records.n_records} records show nothing and have no effect"
-        )
-        records = records.take(shown)
+    shows = np.diff(records.pointers) > 0
+    if not shows.all():
+        warnings.append(f"{np.count_nonzero(~shows)} of {records.n_records} records show nothing and have no effect")
+    if records.weights is not None:
+        shows &= records.weights > 0
+        if not shows.any():
+            raise DataError("every record that shows something has weight 0; there is nothing to fit")
+    if not shows.all():
+        records = records.take(np.flatnonzero(shows))
     return Evidence(records.schema, records=records.canonical(), threads=threads), warnings
 
 
@@ -225,6 +227,9 @@ def _with_likelihood(report: Report, pmf: JointPMF, records: RecordSource, threa
         entropies = _entropies(memberships)
         return float(entropies.sum() if block.weights.size == 0 else entropies @ block.weights)
 
+    if not np.isfinite(log_likelihood):
+        told = "some records are impossible under this model: it gives categories that no table shows no probability"
+        return replace(report, n_records=records.total_weight, warnings=(*report.warnings, told))
     n_parameters = report.n_parameters or 0
     n_records = records.total_weight
     relative_entropy = None

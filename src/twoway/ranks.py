@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from twoway.errors import DataError
+from twoway.errors import DataError, whole_number
+from twoway.records import Records
 from twoway.report import Progress
 from twoway.solvers.base import Evidence, Smoothing, Watch
+from twoway.solvers.cells import CellSets
 from twoway.solvers.latent import fit_cells
 from twoway.solvers.starts import random_start
 
@@ -34,41 +36,48 @@ class RankChoice:
 
 def choose_rank_from(evidence: Evidence, ranks: Iterable[int] | None, *, seed: int, watch: Watch) -> RankChoice:
     """Return the rank under which held-out records, or counts of held-out table cells, are most probable."""
-    asked = sorted(set(_DEFAULT_RANKS if ranks is None else ranks))
-    if not asked or any(not isinstance(rank, int | np.integer) or rank < 1 for rank in asked):
-        raise DataError(f"ranks must be whole numbers of at least 1; got {asked!r}")
+    asked = sorted({whole_number("a rank", rank, 1) for rank in (_DEFAULT_RANKS if ranks is None else ranks)})
+    if not asked:
+        raise DataError("there must be at least one rank to choose from; got none")
     sets = evidence.sets
     whole = evidence.sample(_CELLS, seed)
     folds = whole.folds(5, seed)
     # On many records few folds tell ranks apart.
     if whole.n_observed > _CELLS // 5:
         folds = folds[:2]
-    candidates: list[Mapping[str, Any]] = []
-    best, since_best = 0, 0
-    for place, rank in enumerate(asked):
-        watch.tell(Progress("choosing the rank", place, len(asked)))
-        scores = []
-        for number, (train, held) in enumerate(folds):
-            part = sets.with_records(train)
-            fits = [
-                fit_cells(
-                    part,
-                    random_start(part.schema, rank, part.shares, np.random.default_rng([seed, number, start])),
-                    smoothing=_SMOOTHING,
-                    max_iter=150,
-                    tol=1e-6,
-                    task="choosing the rank",
-                    watch=watch.quiet(),
-                )
-                for start in range(1 if rank == 1 else _N_STARTS)
-            ]
-            pmf, _ = min(fits, key=lambda fit: fit[1].objectives[-1])
-            scores.append(np.average(pmf.log_prob(held), weights=held.weights))
-        candidates.append({"rank": int(rank), "held_out": float(np.mean(scores))})
-        if candidates[-1]["held_out"] > candidates[best]["held_out"]:
-            best, since_best = place, 0
-        elif place:
-            since_best += 1
-        if since_best >= _PATIENCE or watch.interrupted:
-            break
-    return RankChoice(candidates[best]["rank"], tuple(candidates))
+    candidates: list[dict[str, Any]] = []
+    with watch.guard():
+        for rank in asked if folds else asked[:1]:
+            watch.tell(Progress("choosing the rank", len(candidates), len(asked)))
+            scores = [_held_out(sets.with_records(train), held, rank, seed, watch) for train, held in folds]
+            if watch.interrupted:  # and the fits cut short
+                break
+            candidates.append({"rank": rank, "held_out": float(np.mean(scores)) if scores else None})
+            if len(candidates) - 1 - _best(candidates) >= _PATIENCE:
+                break
+    if not candidates:
+        raise KeyboardInterrupt
+    return RankChoice(candidates[_best(candidates)]["rank"], tuple(candidates))
+
+
+def _best(candidates: list[dict[str, Any]]) -> int:
+    """Return the position of the rank that predicts best, the lowest of equals."""
+    return max(range(len(candidates)), key=lambda place: (candidates[place]["held_out"] or 0.0, -place))
+
+
+def _held_out(train: CellSets, held: Records, rank: int, seed: int, watch: Watch) -> float:
+    """Return the mean log-likelihood of held-out records under the best of a few fits to the others."""
+    fits = [
+        fit_cells(
+            train,
+            random_start(train.schema, rank, train.shares, np.random.default_rng([seed, start])),
+            smoothing=_SMOOTHING,
+            max_iter=150,
+            tol=1e-6,
+            task="choosing the rank",
+            watch=watch.quiet(),
+        )
+        for start in range(1 if rank == 1 else _N_STARTS)
+    ]
+    pmf, _ = min(fits, key=lambda fit: fit[1].objectives[-1])
+    return float(np.average(pmf.log_prob(held), weights=held.weights))

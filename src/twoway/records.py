@@ -236,7 +236,7 @@ class Records:
         return Records.from_cells(self.schema, pointers, cells, None if self.weights is None else self.weights[rows])
 
     def folds(self, n_folds: int, seed: int) -> list[tuple[Records, Records]]:
-        """Return pairs of training and held-out records, each record held out once.
+        """Return pairs of training and held-out records, each record held out once; none where there is too little.
 
         A record that stands for several is split among the folds; one of a fractional weight is not.
         """
@@ -249,7 +249,8 @@ class Records:
             whole = self.weights
             # Deal out one pack of cards, so that folds are of one size even where a record has the weight 10¹².
             held = list(_deal(whole, n_folds, random))
-        return [(self.reweighted(whole - one), self.reweighted(one)) for one in held]
+        parts = [(whole - one, one) for one in held]
+        return [(self.reweighted(train), self.reweighted(one)) for train, one in parts if train.any() and one.any()]
 
     @property
     def _is_huge(self) -> bool:

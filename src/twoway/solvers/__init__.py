@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from twoway.errors import DataError, unknown
+from twoway.errors import DataError, unknown, whole_number
 from twoway.solvers.auto import Auto
 from twoway.solvers.base import Evidence, Problem, Smoothing, Solution, Solver, Watch
 from twoway.solvers.combine import Chain, MultiStart
@@ -59,8 +59,8 @@ def find_solver(choice: SolverChoice, starts: int | None = None) -> Solver:
     >>> find_solver("spa+em").name
     'spa+em'
     """
-    if starts is not None and (not isinstance(starts, int) or starts < 1):
-        raise DataError(f"starts must be a whole number of at least 1, not {starts!r}")
+    if starts is not None:
+        starts = whole_number("starts", starts, 1)
     parts: Sequence[str | Solver]
     if isinstance(choice, str):
         parts = choice.split("+")

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from twoway.errors import DataError
+from twoway.errors import DataError, whole_number
 from twoway.pmf import JointPMF
 from twoway.records import Records, RecordSource
 from twoway.report import Monitor, Progress, Start, StopReason
@@ -93,6 +94,14 @@ class Watch:
             self._interrupted = True
         else:
             self._parent.interrupt()
+
+    @contextmanager
+    def guard(self) -> Iterator[None]:
+        """Return a context that Ctrl-C ends, not the program: what it found until then is kept."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            self.interrupt()
 
     def tell(self, progress: Progress) -> None:
         """Show where the computation is."""
@@ -236,7 +245,7 @@ def descend(
         passes += 1
         return update(here)
 
-    try:
+    with watch.guard():
         cycle_start = math.inf
         while passes < max_iter:
             first, at_point = step(point)
@@ -244,7 +253,6 @@ def descend(
             objectives.append(at_point)
             gains.append((cycle_start - at_point) / max(abs(at_point), _SMALL_OBJECTIVE))
             if watch.interrupted:
-                stop_reason = StopReason.INTERRUPTED
                 break
             watch.tell(Progress(task, passes, max_iter, at_point, _seconds_left(gains, tol, began)))
             if tol > 0 and gains[-1] <= tol:
@@ -270,18 +278,16 @@ def descend(
                     longest = longest * 4.0 if length == longest else longest
                 else:
                     longest = max(_FIRST_LENGTH, length / 2.0)
-    except KeyboardInterrupt:
+    if watch.interrupted:
         if not objectives:
-            raise
-        watch.interrupt()
+            raise KeyboardInterrupt
         stop_reason = StopReason.INTERRUPTED
     return Path(best, tuple(objectives), stop_reason)
 
 
 def check_loop_options(max_iter: int, tol: float) -> None:
     """Raise where the options of a loop make no sense."""
-    if max_iter < 1:
-        raise DataError(f"max_iter must be at least 1, not {max_iter!r}")
+    whole_number("max_iter", max_iter, 1)
     if not tol >= 0:
         raise DataError(f"tol must not be negative, got {tol!r}")
 

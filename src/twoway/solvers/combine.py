@@ -60,25 +60,28 @@ class MultiStart:
 
 def race(solver: Solver, problems: Sequence[Problem]) -> Solution:
     """Return the solution of the problem on which a solver gets lowest; the problems differ in their starts."""
-    running = list(range(len(problems)))
+    running, watch = list(range(len(problems))), problems[0].watch
     solutions: dict[int, Solution] = {}
     passes = _FIRST_HEAT
     limit = getattr(solver, "max_iter", None)
     while True:
         final = limit is None or passes >= limit or len(running) <= _FINALISTS
         heat = solver if final else replace(solver, max_iter=passes)  # type: ignore[type-var]  # a dataclass
-        for start in running:
-            problem = problems[start]
-            before = solutions.get(start)
-            if before is None:
-                solutions[start] = heat.solve(problem)
-            elif before.stop_reason is StopReason.MAX_ITER:
-                solutions[start] = _continued(before, heat.solve(replace(problem, start=before.pmf, origin="")))
-            if problem.watch.interrupted:
-                break
+        with watch.guard():
+            for start in running:
+                before = solutions.get(start)
+                if before is None:
+                    solutions[start] = heat.solve(problems[start])
+                elif before.stop_reason is StopReason.MAX_ITER:
+                    again = replace(problems[start], start=before.pmf, origin="")
+                    solutions[start] = _continued(before, heat.solve(again))
+                if watch.interrupted:
+                    break
+        if not solutions:
+            raise KeyboardInterrupt
         done = [start for start in running if start in solutions]
         done.sort(key=lambda start: (solutions[start].objectives[-1], start))
-        if final or problems[0].watch.interrupted:
+        if final or watch.interrupted:
             break
         running = sorted(done[: max(_FINALISTS, -(-len(done) // _KEPT))])
         for start in done:

@@ -98,6 +98,11 @@ class CoupledNMF:
 
 def check_connected(tables: Tables) -> None:
     """Raise where the tables leave variables unconnected: nothing says how these go together."""
+    if len(tables) == 0:
+        raise DataError(
+            f"there is no two-way table of {shortlist(tables.schema.names)}: no two variables were observed together; "
+            "solver='em' needs none"
+        )
     groups = tables.components()
     if len(groups) > 1:
         smallest = min(groups, key=len)

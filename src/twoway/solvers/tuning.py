@@ -22,6 +22,7 @@ from twoway.solvers.base import Smoothing, Watch
 Refit = Callable[[Records, Smoothing], JointPMF]
 
 _LEAST, _MOST = 2.0**-4, 2.0**12
+_USUAL_TRIALS = 12
 _WEIGHT_SHARES = (0.1, 0.3, 0.6, 0.9, 0.99)
 
 
@@ -68,27 +69,20 @@ def choose_smoothing(
 
     def evaluate(smoothing: Smoothing) -> HeldOut:
         if smoothing not in tried:
-            watch.tell(Progress("choosing the smoothing", len(tried), 16))
+            watch.tell(Progress("choosing the smoothing", len(tried), _USUAL_TRIALS))
             scores = [_score(refit(train, smoothing), held) for train, held in folds]
+            if watch.interrupted:  # and the fits cut short
+                raise KeyboardInterrupt
             tried[smoothing] = HeldOut(smoothing, *map(np.concatenate, zip(*scores, strict=True)))
         return tried[smoothing]
 
-    def at(factors: float) -> HeldOut:
-        return evaluate(Smoothing(factors, factors))
-
-    best = _peak(at, first, watch)
-    # Ever more equal weights, until held-out records clearly object.
-    chosen = best
-    for share in _WEIGHT_SHARES if n_components > 1 else ():
-        candidate = Smoothing(best.smoothing.factors, share / (1.0 - share) * records.total_weight / n_components)
-        if watch.interrupted or candidate.weights <= best.smoothing.weights:
-            continue
-        tried_now = evaluate(candidate)
-        loss, error = tried_now.loss_against(chosen)
-        if loss < 0.0:
-            chosen = tried_now
-        elif loss > 2.0 * error:
-            break
+    with watch.guard():
+        if folds:
+            best = _search_factors(evaluate, first)
+            _search_weights(evaluate, best, records.total_weight / n_components if n_components > 1 else 0.0)
+    if not tried:
+        return Smoothing(first, first), ()
+    chosen = max(tried.values(), key=lambda one: (one.mean, one.smoothing))
     candidates = tuple(
         {"smoothing": one.smoothing.factors, "weight_smoothing": one.smoothing.weights, "held_out": one.mean}
         for one in sorted(tried.values(), key=lambda one: one.smoothing)
@@ -96,22 +90,24 @@ def choose_smoothing(
     return chosen.smoothing, candidates
 
 
-def _peak(at: Callable[[float], HeldOut], first: float, watch: Watch) -> HeldOut:
-    """Return the highest point of a function with one peak, searched by doubling and halving."""
+def _search_factors(evaluate: Callable[[Smoothing], HeldOut], first: float) -> HeldOut:
+    """Return the peak over smoothing that is the same for factors and weights, by doubling and halving."""
+
+    def at(factors: float) -> HeldOut:
+        return evaluate(Smoothing(factors, factors))
+
     best = at(first)
     for factor in (2.0, 0.5):
-        while not watch.interrupted and _LEAST <= best.smoothing.factors * factor <= _MOST:
+        while _LEAST <= best.smoothing.factors * factor <= _MOST:
             following = at(best.smoothing.factors * factor)
             if following.mean <= best.mean:
                 break
             best = following
-        else:
-            continue
         if best.smoothing.factors != first:
             break
     # A parabola through the peak and its neighbours finds it more finely.
     middle = best.smoothing.factors
-    if watch.interrupted or not _LEAST < middle < _MOST:
+    if not _LEAST < middle < _MOST:
         return best
     low, high = at(middle / 2.0), at(middle * 2.0)
     bend = low.mean - 2.0 * best.mean + high.mean
@@ -119,6 +115,18 @@ def _peak(at: Callable[[float], HeldOut], first: float, watch: Watch) -> HeldOut
         return best
     refined = at(middle * 2.0 ** (0.5 * (low.mean - high.mean) / bend))
     return refined if refined.mean > best.mean else best
+
+
+def _search_weights(evaluate: Callable[[Smoothing], HeldOut], best: HeldOut, weight_of_component: float) -> None:
+    """Try ever more equal weights, until held-out records clearly object."""
+    for share in _WEIGHT_SHARES:
+        candidate = Smoothing(best.smoothing.factors, share / (1.0 - share) * weight_of_component)
+        if candidate.weights > best.smoothing.weights:
+            following = evaluate(candidate)
+            loss, error = following.loss_against(best)
+            if loss > 2.0 * error:
+                return
+            best = following if loss < 0.0 else best
 
 
 def _score(pmf: JointPMF, held: Records) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
