@@ -3,9 +3,9 @@
     python benchmarks/core.py              everything, about five minutes
     python benchmarks/core.py em auto-n5   some sections
 
-Times are the best of several runs, one thread unless threads are the point; comparisons are made in one run, as ratios.
-Sections that need data look in TWOWAY_DATA and TWOWAY_REFERENCE, else in ../shared/data and ../shared/reference, and say
-so where there is none.
+Times are the best of several runs, one thread unless threads are the point; comparisons are made in one run, as
+ratios. Sections that need data look in TWOWAY_DATA and TWOWAY_REFERENCE, else in ../shared/data and
+../shared/reference, and say so where there is none.
 """
 
 from __future__ import annotations
@@ -269,8 +269,8 @@ def memory() -> list[Row]:
         (
             "memory of a fit, S=10⁷, N=15, half missing: growth of peak resident memory",
             "at most 3 times the compressed records",
-            f"{ratio:.2f} times ({measured['growth_bytes'] / 2**20:.0f} MB for {measured['records_bytes'] / 2**20:.0f} MB; "
-            f"fit in {measured['seconds']:.0f} s)",
+            f"{ratio:.2f} times ({measured['growth_bytes'] / 2**20:.0f} MB for "
+            f"{measured['records_bytes'] / 2**20:.0f} MB; fit in {measured['seconds']:.0f} s)",
             ratio <= 3,
         )
     ]

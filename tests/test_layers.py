@@ -50,6 +50,7 @@ ORDER = [
     "datasets.synthetic",
     "datasets",
     "solvers.pairs",
+    "solvers.cells",
     "solvers.base",
     "solvers.starts",
     "solvers.latent",

@@ -436,7 +436,7 @@ def test_degenerate_data(case, data, tmp_path):
     else:
         assert_is_pmf(pmf)
         assert np.isfinite(pmf.report.objective)
-        assert not np.isnan(pmf.report.log_likelihood)
+        assert pmf.report.log_likelihood is None or np.isfinite(pmf.report.log_likelihood)
         assert tw.load(saved_at(pmf, tmp_path)).report == pmf.report
         assert np.isfinite(pmf.log_prob([{}])).all()
         return

