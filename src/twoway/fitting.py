@@ -160,8 +160,7 @@ def _evidence(source: Any, threads: int | None) -> tuple[Evidence, list[str]]:
     if threads is not None:
         threads = whole_number("threads", threads, 1)
     if isinstance(source, Tables):
-        if source.order == 2:
-            check_connected(source)
+        check_connected(source)
         return Evidence(source.schema, tables=source, threads=threads), list(source.notes)
     records = as_records(source)
     if records.n_observed == 0:
@@ -210,7 +209,7 @@ def _report(
         warnings=tuple(told),
     )
     if evidence.records is None:
-        return replace(report, misfits=_misfits(pmf, evidence.tables(2)))
+        return replace(report, misfits=_misfits(pmf, evidence.tables(evidence.given_order)))
     return _with_likelihood(report, pmf, evidence.records, evidence.threads)
 
 

@@ -37,7 +37,8 @@ class Evidence:
         self.records = records
         self.threads = threads
         self._tables = {} if tables is None else {tables.order: tables}
-        self._table_sets: dict[PairWeights, CellSets] = {}
+        self._table_sets: dict[tuple[PairWeights, int], CellSets] = {}
+        self.given_order = 2 if tables is None else tables.order
 
     def tables(self, order: int) -> Tables:
         """Return the two-way or three-way tables: those given, or those counted (once) from the records."""
@@ -57,22 +58,23 @@ class Evidence:
     def sets(self) -> CellSets:
         """What is to be explained: the records, or the cells of the tables where there are none."""
         if self.records is None:
-            return self.table_sets("counts")
+            return self.table_sets("counts", self.given_order)
         return CellSets.of_records(self.records, self.threads)
 
     def sample(self, n_observed: int, seed: int) -> Records:
         """Return a part of the sets to be explained, in memory, that can be dealt out to folds."""
         if self.records is not None:
             return self.records.sample(n_observed, seed)
-        cells = self.tables(2).as_records()
+        cells = self.tables(self.given_order).as_records()
         # Counts are dealt out one by one; published shares of a total need not be whole ones.
         return cells if cells.weights is None else cells.reweighted(np.rint(cells.weights))
 
-    def table_sets(self, pair_weights: PairWeights) -> CellSets:
-        """Return the cells of the two-way tables."""
-        if pair_weights not in self._table_sets:
-            self._table_sets[pair_weights] = CellSets.of_tables(self.tables(2), pair_weights, self.threads)
-        return self._table_sets[pair_weights]
+    def table_sets(self, pair_weights: PairWeights, order: int = 2) -> CellSets:
+        """Return the cells of the two-way or three-way tables."""
+        key = (pair_weights, order)
+        if key not in self._table_sets:
+            self._table_sets[key] = CellSets.of_tables(self.tables(order), pair_weights, self.threads)
+        return self._table_sets[key]
 
 
 class Watch:

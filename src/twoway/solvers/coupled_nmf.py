@@ -100,8 +100,8 @@ def check_connected(tables: Tables) -> None:
     """Raise where the tables leave variables unconnected: nothing says how these go together."""
     if len(tables) == 0:
         raise DataError(
-            f"there is no two-way table of {shortlist(tables.schema.names)}: no two variables were observed together; "
-            "solver='em' needs none"
+            f"there is no table of {shortlist(tables.schema.names)}: no {tables.order} variables were observed together; "
+            "solver='em' on records needs none"
         )
     groups = tables.components()
     if len(groups) > 1:
