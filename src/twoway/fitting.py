@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.errors import DataError, shortlist, whole_number
+from twoway.observed import posterior_of
 from twoway.pmf import JointPMF
 from twoway.ranks import RankChoice, choose_rank_from
 from twoway.records import Block, RecordSource, as_records
@@ -215,14 +216,12 @@ def _report(
 
 def _with_likelihood(report: Report, pmf: JointPMF, records: RecordSource, threads: int | None) -> Report:
     """Return a report with what the records say about the fit."""
-    from twoway.kernels.expectation import pack, posterior
+    from twoway.kernels.expectation import pack
 
     log_likelihood = expected_counts(records, pack(pmf.weights, pmf.stacked), pmf.rank, threads).log_likelihood
 
     def uncertainty(block: Block) -> float:
-        n_records = len(block.pointers) - 1
-        memberships, log_prob = np.empty((n_records, pmf.rank)), np.empty(n_records)
-        posterior(block.pointers, block.cells, pmf.weights, pmf.stacked, memberships, log_prob)
+        memberships, _ = posterior_of(block, pmf.weights, pmf.stacked)
         entropies = _entropies(memberships)
         return float(entropies.sum() if block.weights.size == 0 else entropies @ block.weights)
 

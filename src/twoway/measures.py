@@ -146,6 +146,4 @@ def _inner_product(one: JointPMF, other: JointPMF) -> tuple[float, float]:
 
 def _check_same_schema(one: JointPMF, other: JointPMF) -> None:
     if one.schema != other.schema:
-        raise DataError(
-            f"the two PMFs have different variables or categories: {one.schema.names} and {other.schema.names}"
-        )
+        raise DataError(f"the two PMFs are not about the same variables: {one.schema.difference(other.schema)}")

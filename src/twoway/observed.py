@@ -9,7 +9,6 @@ import numpy as np
 
 from twoway.errors import DataError
 from twoway.mixture import Floats
-from twoway.parameters import schema_difference
 from twoway.records import Block, Records, as_records
 from twoway.schema import Schema
 
@@ -20,7 +19,7 @@ def records_for(schema: Schema, source: Any) -> Records:
     The columns of an array are the variables in order, where there are as many.
     """
     if isinstance(source, Records) and source.schema != schema:
-        difference = schema_difference(schema, source.schema)
+        difference = schema.difference(source.schema)
         raise DataError(f"the records were read by another schema than the model's: {difference}")
     if isinstance(source, np.ndarray) and source.ndim == 2 and source.shape[1] == len(schema):
         return Records(source, schema=schema, columns=schema.names)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from twoway.errors import DataError, shortlist
+from twoway.errors import DataError
 from twoway.mixture import Floats
 from twoway.schema import Schema
 
@@ -79,18 +79,3 @@ def read_only(array: Floats) -> Floats:
     view = np.ascontiguousarray(array, dtype=np.float64).view()
     view.flags.writeable = False
     return view
-
-
-def schema_difference(one: Schema, other: Schema) -> str:
-    """Return the first difference between two schemas, in words."""
-    for position, (a, b) in enumerate(zip(one, other, strict=False)):
-        if a.name != b.name:
-            return f"variable {position} is {a.name!r} in one and {b.name!r} in the other"
-        if a.categories != b.categories:
-            return (
-                f"{a.name!r} has the categories {shortlist(a.categories)} in one and {shortlist(b.categories)} "
-                "in the other"
-            )
-        if a.values != b.values:
-            return f"{a.name!r} has the values {a.values} in one and {b.values} in the other"
-    return f"one has {len(one)} variables and the other {len(other)}"

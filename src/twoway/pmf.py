@@ -23,7 +23,7 @@ from twoway.information import Estimate, signed_entropies
 from twoway.mixture import MAX_CELLS, Floats
 from twoway.mode_search import Mode, find_mode
 from twoway.model_file import read_model, write_model
-from twoway.parameters import as_numbers, read_only, schema_difference, stack_parameters
+from twoway.parameters import as_numbers, read_only, stack_parameters
 from twoway.report import Report
 from twoway.schema import Schema
 
@@ -120,7 +120,7 @@ class JointPMF:
             raise DataError("there is nothing to average; give at least one PMF")
         for number, pmf in enumerate(pmfs):
             if pmf.schema != pmfs[0].schema:
-                difference = schema_difference(pmfs[0].schema, pmf.schema)
+                difference = pmfs[0].schema.difference(pmf.schema)
                 raise DataError(f"only PMFs of one schema can be averaged; number {number} differs: {difference}")
         parts = np.ones(len(pmfs)) if shares is None else as_numbers(shares, "the shares")
         if parts.shape != (len(pmfs),) or not (np.isfinite(parts).all() and (parts >= 0).all() and parts.any()):

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import zip_longest
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -108,6 +109,16 @@ class Variable:
     def __len__(self) -> int:
         return len(self.categories)
 
+    def difference(self, other: Variable) -> str:
+        """Return in words how another variable of the same name differs first; "" where it does not."""
+        for place, (one, two) in enumerate(zip_longest(self.categories, other.categories)):
+            if one is None or two is None or label_key(one) != label_key(two):
+                shown = ["nothing" if label is None else repr(label) for label in (one, two)]
+                return f"category {place + 1} of {self.name!r} is {shown[0]} in one and {shown[1]} in the other"
+        if self.values != other.values:
+            return f"{self.name!r} has the values {self.values} in one and {other.values} in the other"
+        return ""
+
     def code(self, label: object) -> int:
         """Return the position of a category; an unknown one is an error that suggests the near miss."""
         found = self._codes.get(label_key(label))
@@ -196,6 +207,15 @@ class Schema:
         if len(set(positions)) != len(positions):
             raise DataError(f"a variable is named twice in {asked!r}; each may be there once")
         return positions
+
+    def difference(self, other: Schema) -> str:
+        """Return in words where another schema differs first; "" where it does not."""
+        for position, (one, two) in enumerate(zip(self, other, strict=False)):
+            if one.name != two.name:
+                return f"variable {position} is {one.name!r} in one and {two.name!r} in the other"
+            if found := one.difference(two):
+                return found
+        return "" if len(self) == len(other) else f"one has {len(self)} variables and the other {len(other)}"
 
     def cells(self, index: int) -> slice:
         """Return the cells of the variable at a position."""

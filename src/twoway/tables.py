@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -16,7 +15,7 @@ from twoway import container
 from twoway.distribution import Distribution
 from twoway.errors import DataError, FileFormatError, UnknownNameError, shortlist, unknown
 from twoway.frames import label_array, make_frame
-from twoway.schema import Label, Schema, Variable, label_key
+from twoway.schema import Label, Schema
 
 if TYPE_CHECKING:
     from twoway.crosstabs import Key, Kind
@@ -376,7 +375,9 @@ class Tables:
             return Tables(self.schema, self.sets, self.flat + other.flat, self.weights + other.weights, notes)
         for variable in other.schema:
             if variable.name in self.schema:
-                _check_same(self.schema[variable.name], variable)
+                difference = self.schema[variable.name].difference(variable)
+                if difference:
+                    raise DataError(f"tables add where a variable is the same on both sides, but {difference}")
         new = [variable for variable in other.schema if variable.name not in self.schema]
         schema = Schema((*self.schema.variables, *new))
         positions = {index: schema.index(name) for index, name in enumerate(other.schema.names)}
@@ -512,18 +513,3 @@ class Tables:
             return cls(Schema.from_dict(header["schema"]), arrays["sets"], arrays["flat"], arrays["weights"], notes)
         except (DataError, KeyError, TypeError, ValueError, IndexError) as error:
             raise FileFormatError(f"{str(path)!r} holds no valid tables: {error}") from error
-
-
-def _check_same(left: Variable, right: Variable) -> None:
-    """Raise at the first difference between two variables of one name."""
-    for place, (one, other) in enumerate(zip_longest(left.categories, right.categories)):
-        if one is None or other is None or label_key(one) != label_key(other):
-            shown = ["nothing" if label is None else repr(label) for label in (one, other)]
-            raise DataError(
-                f"variable {left.name!r} differs: category {place + 1} is {shown[0]} on the left and {shown[1]} on the "
-                "right; tables add where a variable has the same categories in the same order"
-            )
-    if left.values != right.values:
-        raise DataError(
-            f"variable {left.name!r} differs: its values are {left.values} on the left, {right.values} on the right"
-        )

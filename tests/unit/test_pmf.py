@@ -523,7 +523,7 @@ def test_sources_of_records():
         (
             Records({"age": ["old"]}),
             DataError,
-            r"read by another schema.*'age' has the categories",
+            r"read by another schema.*category 1 of 'age'",
         ),
         ([["old", "yes"]], DataError, "a mapping from name to label"),
     ],
@@ -738,7 +738,7 @@ def test_average_is_the_mixture(data):
     ("variables", "difference"),
     [
         ((AGE, Variable("region", ("n", "s"))), "variable 1 is 'vote' in one and 'region' in the other"),
-        ((AGE, Variable("vote", ("yes", "no"))), "'vote' has the categories 'no', 'yes' in one and 'yes', 'no'"),
+        ((AGE, Variable("vote", ("yes", "no"))), "category 1 of 'vote' is 'no' in one and 'yes' in the other"),
         ((AGE, Variable("vote", ("no", "yes"), (0, 1))), r"'vote' has the values None in one and \(0.0, 1.0\)"),
         ((AGE,), "one has 2 variables and the other 1"),
     ],

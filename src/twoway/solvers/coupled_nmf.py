@@ -100,7 +100,7 @@ def check_connected(tables: Tables) -> None:
     """Raise where the tables leave variables unconnected: nothing says how these go together."""
     if len(tables) == 0:
         raise DataError(
-            f"there is no table of {shortlist(tables.schema.names)}: no {tables.order} variables were observed together; "
+            f"there is no table of {shortlist(tables.schema.names)}: no {tables.order} variables were seen together; "
             "solver='em' on records needs none"
         )
     groups = tables.components()
