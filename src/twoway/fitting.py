@@ -168,6 +168,12 @@ def _evidence(source: Any, threads: int | None) -> tuple[Evidence, list[str]]:
         raise DataError(f"none of the {records.n_records} records shows a single cell; there is nothing to fit")
     constant = [variable.name for variable in records.schema if len(variable) == 1]
     warnings = [f"one category only, which says nothing about the others: {shortlist(constant)}"] if constant else []
+    many = [v.name for v in records.schema if len(v) > max(50, 0.2 * records.n_records)]
+    if many:
+        warnings.append(
+            f"nearly as many categories as records: {shortlist(many)}; an identifier or a continuous column? "
+            "leave it out, or put it into bins"
+        )
     # Records that show nothing have no say; the rest come in an order that does not depend on the rows'.
     shows = np.diff(records.pointers) > 0
     if not shows.all():

@@ -295,7 +295,7 @@ def _find_categories(
     for start, stop in _slices(columns.n_rows):
         labels, codes = dictionary_of(columns.read_slice(name, start, stop))
         seen = codes if rows is None else codes[rows[start:stop]]
-        for code in np.unique(seen[seen >= 0]):
+        for code in _used(seen, len(labels)):
             label = _clean(labels[code], markers, name)
             if label is not None:
                 found.setdefault(label_key(label), label)
@@ -305,6 +305,11 @@ def _find_categories(
             f"column {name!r} has no observed cell in {n_read} records; drop it, or give a schema with its categories"
         )
     return tuple(sort_labels(found.values()))
+
+
+def _used(codes: NDArray[np.int64], n_labels: int) -> NDArray[np.int64]:
+    """Return the codes from 0 on that occur, in order."""
+    return np.flatnonzero(np.bincount(codes + 1, minlength=n_labels + 1)[1:])
 
 
 def _encode(
@@ -330,8 +335,7 @@ def _encode(
             if rows is not None:  # what is not read cannot be wrong
                 positions = np.where(rows[start:stop], positions, -1)
             lookup = np.full(len(labels) + 1, -1, dtype=np.int32)  # the last entry is for null, position -1
-            used = np.unique(positions[positions >= 0]) if len(labels) > 16 else range(len(labels))
-            for position in used:
+            for position in _used(positions, len(labels)):
                 lookup[position] = _code(schema[name], labels[position], markers, unseen, positions, position, start)
             codes[:, column] = lookup[positions]
         if rows is not None:

@@ -457,3 +457,9 @@ def test_every_public_name_is_there():
 def test_count_takes_what_fit_takes():
     assert tw.count(COLUMNS) == tw.count(pd.DataFrame(COLUMNS)) == tw.count(Records(COLUMNS))
     assert tw.count(COLUMNS, threads=1) == tw.count(COLUMNS, threads=2)
+
+
+def test_an_identifier_is_pointed_out():
+    source = {"id": list(range(120)), "a": ["x", "y"] * 60}
+    assert any("'id'" in warning for warning in tw.fit(source, rank=1, starts=1).report.warnings)
+    assert tw.fit({"a": source["a"]}, rank=1, starts=1).report.warnings == ()
