@@ -61,7 +61,7 @@ def reference() -> list[Row]:
         return [("coupled-nmf against the authors' runs", "", "no reference folder here", False)]
     runs = json.loads((path / "reference.json").read_text())
     rows = []
-    for name, starts in (("n5_s1e4_a", 1), ("n5_s1e4_b", 1), ("n15_s1e3", 10)):
+    for name, starts in (("n5_s1e4_a", 1), ("n5_s1e4_b", 1), ("n15_s1e3", 8)):
         run = runs[name]
         tables = tw.count(tw.Records(np.load(path / f"{name}.npz")["records"], missing=[-1]))
 
@@ -108,7 +108,10 @@ def em() -> list[Row]:
 
         return one_round
 
-    one, two = (best_of(round_with(threads), 40) for threads in (1, 2))
+    # Turn and turn about: a busy moment of the machine then hits both.
+    one = two = float("inf")
+    for _ in range(15):
+        one, two = min(one, best_of(round_with(1), 10)), min(two, best_of(round_with(2), 10))
     counting = best_of(lambda: tw.count(records, threads=1), 15)
     codes = records.codes().astype(float)
     codes[codes < 0] = np.nan
@@ -202,7 +205,7 @@ def auto_n15() -> list[Row]:
         (
             "auto, p=0.2, S=1000: held-out log-likelihood a record above independence, 5 seeds",
             "> 0",
-            f"{np.mean(gains):.4f} (lowest {min(gains):.4f})",
+            f"{np.mean(gains):.2g} (lowest {min(gains):.2g})",
             min(gains) > 0,
         )
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import tempfile
 import zipfile
@@ -19,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from twoway import __version__
 from twoway.errors import DataError, FileFormatError, MissingFileError
 
 FORMAT_VERSION = 1
@@ -45,12 +47,13 @@ def write(
         Named arrays of numbers.
     """
     target = Path(path)
+    if target.is_dir():
+        raise DataError(f"cannot write {str(target)!r}: it is a folder; name a file")
     if not target.parent.is_dir():
         raise DataError(f"cannot write {str(target)!r}: there is no folder {str(target.parent)!r}")
     text = json.dumps(
-        {"format": "twoway", "version": FORMAT_VERSION, "kind": kind, **header},
+        {"format": "twoway", "version": FORMAT_VERSION, "kind": kind, "written_by": f"twoway {__version__}", **header},
         sort_keys=True,
-        ensure_ascii=False,
         allow_nan=False,
     )
     descriptor, scratch = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
@@ -82,6 +85,8 @@ def read(path: str | os.PathLike[str], kind: str | None = None) -> tuple[dict[st
     A file that is not there, truncated, foreign, of another kind or of a newer version raises
     `FileFormatError` (`MissingFileError` for the first).
     """
+    if not isinstance(path, str | os.PathLike):
+        raise DataError(f"a file is named by text or a path, not {path!r}")
     source = Path(path)
     shown = repr(str(source))
     if source.is_dir():
@@ -103,7 +108,7 @@ def read(path: str | os.PathLike[str], kind: str | None = None) -> tuple[dict[st
             if kind is not None and header.get("kind") != kind:
                 raise FileFormatError(f"{shown} holds {header.get('kind')!r}, not {kind!r}")
             arrays = {
-                name.removesuffix(".npy"): np.lib.format.read_array(io.BytesIO(archive.read(name)), allow_pickle=False)
+                name.removesuffix(".npy"): _read_array(archive.read(name))
                 for name in archive.namelist()
                 if name.endswith(".npy")
             }
@@ -111,6 +116,20 @@ def read(path: str | os.PathLike[str], kind: str | None = None) -> tuple[dict[st
         raise
     except FileNotFoundError:
         raise MissingFileError(f"there is no file {shown}") from None
-    except (zipfile.BadZipFile, KeyError, ValueError, EOFError, NotImplementedError, RecursionError) as error:
+    except PermissionError:
+        raise
+    except (zipfile.BadZipFile, KeyError, ValueError, EOFError, RuntimeError, OSError) as error:
         raise FileFormatError(f"{shown} is not a twoway file, or is damaged: {error}") from error
     return header, arrays
+
+
+def _read_array(content: bytes) -> NDArray[Any]:
+    """Return the array in the bytes of an ``.npy`` file, whose size must be what its header says."""
+    stream = io.BytesIO(content)
+    if np.lib.format.read_magic(stream) != (1, 0):
+        raise ValueError("an array of another format version")
+    shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+    if dtype.hasobject or math.prod(shape) * dtype.itemsize != len(content) - stream.tell():
+        raise ValueError("an array that is not of the size it claims")
+    stream.seek(0)
+    return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))

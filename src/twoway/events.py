@@ -20,7 +20,8 @@ def parse_event(schema: Schema, event: object) -> dict[int, NDArray[np.int64]]:
     schema
         The variables.
     event
-        A mapping from a variable's name to a label, or to a collection of labels any of which may hold.
+        A mapping from a variable's name to a label, or to a collection of labels any of which may hold. None and NaN
+        say that the variable is not known, as in a record with holes.
     """
     if not isinstance(event, Mapping):
         raise DataError(f"an event is a mapping from a variable's name to a label or several; got {event!r}")
@@ -28,6 +29,8 @@ def parse_event(schema: Schema, event: object) -> dict[int, NDArray[np.int64]]:
     for name, wanted in event.items():
         index = schema.index(name)
         variable = schema.variables[index]
+        if wanted is None or (isinstance(wanted, float) and wanted != wanted):
+            continue
         labels = list(wanted) if _is_several(wanted) else [wanted]
         if not labels:
             raise DataError(f"the collection of categories for {name!r} is empty; name at least one")

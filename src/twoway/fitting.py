@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable
 from contextlib import nullcontext
@@ -17,6 +18,7 @@ from twoway.pmf import JointPMF
 from twoway.ranks import RankChoice, choose_rank_from
 from twoway.records import Block, RecordSource, as_records
 from twoway.report import Monitor, ProgressBar, Report, StopReason, TableMisfit
+from twoway.schema import Schema
 from twoway.solvers import (
     Auto,
     Evidence,
@@ -86,7 +88,7 @@ def fit(
         rank = whole_number("rank", rank, 1)
     found = _with_smoothing(find_solver(solver, starts), smoothing)
     given = Smoothing() if smoothing == "auto" else Smoothing(float(smoothing), float(smoothing))
-    evidence, warnings = _evidence(source, threads)
+    evidence, warnings, n_observed = _evidence(source, threads)
     with _monitor(monitor) as watching:
         watch = Watch(watching)
         choice = choose_rank_from(evidence, None, seed=seed, watch=watch) if rank is None else None
@@ -95,7 +97,7 @@ def fit(
         solution = found.solve(problem)
     pmf = solution.pmf.sorted_by_weight()
     report = _report(pmf, found, problem, solution, choice, warnings)
-    return pmf.with_report(replace(report, seconds=time.perf_counter() - began))
+    return pmf.with_report(replace(report, n_observed=n_observed or None, seconds=time.perf_counter() - began))
 
 
 def count(source: Any, order: int = 2, *, threads: int | None = None) -> Tables:
@@ -129,7 +131,7 @@ def choose_rank(
     >>> choose_rank(draw_records(dirichlet_rows(8, 4, 2), 2000), [1, 2, 3]).rank
     2
     """
-    evidence, _ = _evidence(source, threads)
+    evidence, _, _ = _evidence(source, threads)
     with _monitor(monitor) as watching:
         return choose_rank_from(evidence, ranks, seed=seed, watch=Watch(watching))
 
@@ -151,20 +153,23 @@ def _with_smoothing(solver: Solver, smoothing: float | Literal["auto"]) -> Solve
 
 def _monitor(monitor: Monitor | bool | None) -> Any:
     """Return a context that gives the function to call with each progress, or None."""
+    if not callable(monitor) and not isinstance(monitor, bool | None):
+        raise DataError(f"monitor must be True, False, None or a function of a Progress, not {monitor!r}")
     if monitor is True:
         return ProgressBar()
     return nullcontext(monitor or None)
 
 
-def _evidence(source: Any, threads: int | None) -> tuple[Evidence, list[str]]:
-    """Return what a source says, ready for the solvers, and what its owner should know about it."""
+def _evidence(source: Any, threads: int | None) -> tuple[Evidence, list[str], int]:
+    """Return what a source says, ready for the solvers, what its owner should know, and its observed cells."""
     if threads is not None:
         threads = whole_number("threads", threads, 1)
     if isinstance(source, Tables):
         check_connected(source)
-        return Evidence(source.schema, tables=source, threads=threads), list(source.notes)
+        return Evidence(source.schema, tables=source, threads=threads), list(source.notes), 0
     records = as_records(source)
-    if records.n_observed == 0:
+    n_observed = records.n_observed
+    if n_observed == 0:
         raise DataError(f"none of the {records.n_records} records shows a single cell; there is nothing to fit")
     constant = [variable.name for variable in records.schema if len(variable) == 1]
     warnings = [f"one category only, which says nothing about the others: {shortlist(constant)}"] if constant else []
@@ -184,7 +189,8 @@ def _evidence(source: Any, threads: int | None) -> tuple[Evidence, list[str]]:
             raise DataError("every record that shows something has weight 0; there is nothing to fit")
     if not shows.all():
         records = records.take(np.flatnonzero(shows))
-    return Evidence(records.schema, records=records.canonical(), threads=threads), warnings
+    unit = records.total_weight / records.n_records
+    return Evidence(records.schema, records=records.canonical(), threads=threads, unit=unit), warnings, n_observed
 
 
 def _report(
@@ -198,6 +204,10 @@ def _report(
     evidence = problem.evidence
     starts = (solution.as_start(), *solution.others)
     told = [*warnings, *dict.fromkeys(solution.warnings)]
+    if choice is not None and choice.candidates[0]["held_out"] is None:
+        told.append("there is too little to choose a rank by; give one")
+    if pmf.rank > (enough := _rank_that_suffices(pmf.schema)):
+        told.append(f"rank {pmf.rank} is more than any joint distribution of these variables needs, which is {enough}")
     if solution.stop_reason is StopReason.MAX_ITER:
         told.append("the passes allowed were used up before the fit converged; raise max_iter, or read it with care")
     if solution.stop_reason is StopReason.INTERRUPTED or problem.watch.interrupted:
@@ -218,6 +228,11 @@ def _report(
     if evidence.records is None:
         return replace(report, misfits=_misfits(pmf, evidence.tables(evidence.given_order)))
     return _with_likelihood(report, pmf, evidence.records, evidence.threads)
+
+
+def _rank_that_suffices(schema: Schema) -> int:
+    """Return a rank by which every joint distribution can be written: one for each cell of all but one variable."""
+    return math.prod(schema.sizes) // max(schema.sizes)
 
 
 def _with_likelihood(report: Report, pmf: JointPMF, records: RecordSource, threads: int | None) -> Report:
@@ -243,7 +258,6 @@ def _with_likelihood(report: Report, pmf: JointPMF, records: RecordSource, threa
     return replace(
         report,
         n_records=n_records,
-        n_observed=records.n_observed,
         log_likelihood=log_likelihood,
         aic=2.0 * n_parameters - 2.0 * log_likelihood,
         bic=float(np.log(n_records)) * n_parameters - 2.0 * log_likelihood,

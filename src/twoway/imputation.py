@@ -8,12 +8,12 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.errors import DataError, unknown
+from twoway.errors import unknown
 from twoway.frames import Fill, label_array
 from twoway.mixture import Floats, draw_codes
 from twoway.observed import posterior_of
 from twoway.records import Records
-from twoway.schema import Schema, Variable
+from twoway.schema import Variable
 
 How: TypeAlias = Literal["mode", "mean", "sample"]
 
@@ -58,32 +58,24 @@ def fills(
             rows[index].append(holes + first)
             if components is not None:
                 values[index].append(draw_codes(factor, components[holes], rng))
-            elif how == "mean":
-                values[index].append(memberships[holes] @ (factor.T @ _values(schema.variables[index])))
+            elif how == "mean" and (numbers := schema.variables[index].values) is not None:
+                values[index].append(memberships[holes] @ (factor.T @ np.array(numbers)))
             else:
                 values[index].append(_likeliest(memberships, holes, factor))
         first += len(missing)
     return {
         schema.names[index]: (
             np.concatenate(rows[index]),
-            _labels(schema, index, np.concatenate(values[index]), is_mean=how == "mean"),
+            _labels(schema.variables[index], np.concatenate(values[index])),
         )
         for index in indices
         if rows[index]
     }
 
 
-def _labels(schema: Schema, index: int, values: NDArray[Any], *, is_mean: bool) -> NDArray[Any]:
-    return values if is_mean else label_array(schema.variables[index].categories)[values]
-
-
-def _values(variable: Variable) -> Floats:
-    if variable.values is None:
-        raise DataError(
-            f'how="mean" needs numbers, and the categories of {variable.name!r} have none; give the variable '
-            '`values` in its schema, leave its column out, or use how="mode"'
-        )
-    return np.array(variable.values)
+def _labels(variable: Variable, values: NDArray[Any]) -> NDArray[Any]:
+    """Return the labels of codes; means are what they are."""
+    return label_array(variable.categories)[values] if values.dtype.kind in "iu" else values
 
 
 def _likeliest(memberships: Floats, holes: NDArray[np.int64], factor: Floats) -> NDArray[Any]:

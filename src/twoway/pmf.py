@@ -206,7 +206,8 @@ class JointPMF:
         Parameters
         ----------
         evidence
-            A label for each variable named, or a collection of labels any of which may hold.
+            A label for each variable named, or a collection of labels any of which may hold. None and NaN say
+            nothing, so that a record with holes can be given as it is.
         """
         allowed = parse_event(self.schema, evidence)
         masses, _ = mixture.component_masses(self.weights, self._rows(allowed))
@@ -364,7 +365,8 @@ class JointPMF:
             A pandas, polars or pyarrow frame, or a 2-D numpy array whose columns are the variables in order.
         how
             "mode" puts the most probable category into each cell, given the record's observed ones; "mean" the
-            expected value, for variables that have values; "sample" draws all holes of a record together.
+            expected value where a variable has values, else the most probable category; "sample" draws all holes of a
+            record together.
         seed
             The same seed draws the same.
         """

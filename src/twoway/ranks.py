@@ -19,6 +19,10 @@ from twoway.solvers.starts import random_start
 _DEFAULT_RANKS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 65, 80, 100)
 # The search ends after so many ranks in a row that predict no better than the best one.
 _PATIENCE = 2
+# Nats a record by which a higher rank must predict better.
+_LEAST_GAIN = 3e-4
+# A component needs at least so many records to stand on.
+_RECORDS_A_COMPONENT = 10
 _N_STARTS = 3
 # Enough for the comparison; the fit itself chooses its own.
 _SMOOTHING = Smoothing(4.0, 4.0)
@@ -39,6 +43,9 @@ def choose_rank_from(evidence: Evidence, ranks: Iterable[int] | None, *, seed: i
     asked = sorted({whole_number("a rank", rank, 1) for rank in (_DEFAULT_RANKS if ranks is None else ranks)})
     if not asked:
         raise DataError("there must be at least one rank to choose from; got none")
+    if ranks is None:
+        most = max(1.0, evidence.sets.records.total_weight / evidence.unit / _RECORDS_A_COMPONENT)
+        asked = [rank for rank in asked if rank <= most]
     sets = evidence.sets
     whole = evidence.sample(_CELLS, seed)
     folds = whole.folds(5, seed)
@@ -61,8 +68,12 @@ def choose_rank_from(evidence: Evidence, ranks: Iterable[int] | None, *, seed: i
 
 
 def _best(candidates: list[dict[str, Any]]) -> int:
-    """Return the position of the rank that predicts best, the lowest of equals."""
-    return max(range(len(candidates)), key=lambda place: (candidates[place]["held_out"] or 0.0, -place))
+    """Return the position of the rank that predicts best; a higher one must be better by more than nothing."""
+    best = 0
+    for place, candidate in enumerate(candidates):
+        if place and candidate["held_out"] > candidates[best]["held_out"] + _LEAST_GAIN:
+            best = place
+    return best
 
 
 def _held_out(train: CellSets, held: Records, rank: int, seed: int, watch: Watch) -> float:
@@ -70,7 +81,7 @@ def _held_out(train: CellSets, held: Records, rank: int, seed: int, watch: Watch
     fits = [
         fit_cells(
             train,
-            random_start(train.schema, rank, train.shares, np.random.default_rng([seed, start])),
+            random_start(train.schema, rank, train.shares, (seed, start)),
             smoothing=_SMOOTHING,
             max_iter=150,
             tol=1e-6,

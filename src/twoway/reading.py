@@ -45,6 +45,12 @@ def read(
     unseen: Unseen,
 ) -> Parts:
     """Return schema, pointers, cells and weights of the records in a source."""
+    if schema is not None and not isinstance(schema, Schema):
+        raise DataError(f"schema must be a Schema, not {schema!r}")
+    if not isinstance(missing, Iterable):
+        raise DataError(f'missing must be labels that mean "not observed", () for none; got {missing!r}')
+    if isinstance(columns, str):
+        columns = [columns]
     if unseen not in ("error", "missing"):
         raise DataError(f"unseen must be 'error' or 'missing', not {unseen!r}")
     named = isinstance(weights, str) and columns is not None and weights not in columns
@@ -92,12 +98,22 @@ def open_columns(source: Any, columns: Sequence[str] | None = None) -> Columns:
         for name, column in source.items():
             if isinstance(column, str | bytes) or not hasattr(column, "__len__"):
                 raise DataError(f"column {str(name)!r} must be a sequence of cells; got {column!r}")
+        if any(hasattr(column, "columns") for column in source.values()):
+            raise DataError("a mapping of frames holds tables, not records: Tables.from_crosstabs(…) reads them")
         lengths = {str(name): len(column) for name, column in source.items()}
         if len(set(lengths.values())) > 1:
             raise DataError(f"columns must be of one length; got {lengths}")
         source = pd.DataFrame({name: pd.Series(column).reset_index(drop=True) for name, column in source.items()})
     import narwhals as nw
+    import pyarrow as pa
 
+    if (
+        hasattr(source, "set_axis")
+        and hasattr(source, "columns")
+        and not all(isinstance(name, str) for name in source.columns)
+    ):
+        # pandas names columns by anything; variables have text names.
+        source = source.set_axis([str(name) for name in source.columns], axis=1)
     try:
         frame = nw.from_native(source)
     except nw.exceptions.DuplicateError:
@@ -121,8 +137,12 @@ def open_columns(source: Any, columns: Sequence[str] | None = None) -> Columns:
 
     def read_slice(name: str, start: int, stop: int) -> Any:
         column = frame[by_name[name]][start:stop]
-        # Arrow would refuse objects of mixed types, or make True and 2.5 one type.
-        return column.to_list() if column.dtype == nw.Object else column.to_arrow()
+        # Arrow would make True and 2.5 one type, and has no word for some types of pandas.
+        if column.dtype in (nw.Object, nw.Unknown):
+            return column.to_list()
+        arrow = column.to_arrow()
+        values = getattr(arrow.type, "value_type", None)
+        return column.to_list() if isinstance(values, pa.BaseExtensionType) else arrow
 
     return Columns(names, len(frame), read_slice, {name: labels for name, labels in declared.items() if labels})
 
@@ -223,6 +243,8 @@ def check_weights(weights: Any, n_records: int, rows: NDArray[np.bool_] | None =
         )
     if read.any() and not checked[read].any():
         raise DataError("record weights are all zero; at least one must be positive")
+    if n_records and not 1e-250 < float(checked.max()) < 1e250:
+        raise DataError(f"record weights must be between 1e-250 and 1e250; the largest is {float(checked.max())!r}")
     return checked
 
 
@@ -267,17 +289,10 @@ def _clean(label: object, markers: set[tuple[str, object]], name: str) -> Label 
     """Return a raw label as a category, or None where it means "missing"."""
     if _is_null(label):
         return None
-    if isinstance(label, bytes) or not isinstance(label, str | bool | int | float | np.generic):
-        if not hasattr(label, "isoformat") and not hasattr(label, "as_tuple"):
-            raise DataError(
-                f"column {name!r} holds {label!r} of type {type(label).__name__}; "
-                "categories are text, numbers, truth values or dates"
-            )
-        label = label.isoformat() if hasattr(label, "isoformat") else float(label)  # type: ignore[arg-type]
-    if _marker(label) in markers:
-        return None
+    if hasattr(label, "as_tuple"):  # a decimal number
+        label = float(label)  # type: ignore[arg-type]
     try:
-        return plain_label(label)
+        return None if _marker(label) in markers else plain_label(label)
     except DataError as error:
         raise DataError(f"column {name!r}: {error}") from None
 
@@ -358,12 +373,12 @@ def _code(
     position: int,
     start: int,
 ) -> int:
-    label = _clean(raw, markers, variable.name)
-    if label is None:
-        return -1
-    code = variable.find(label)
-    if code is not None:
+    label = _clean(raw, set(), variable.name)
+    code = None if label is None else variable.find(label)
+    if code is not None:  # a category of the schema, even where it reads "NA"
         return code
+    if label is None or _marker(label) in markers:
+        return -1
     at = np.flatnonzero(positions == position)
     if unseen == "missing" or len(at) == 0:
         return -1

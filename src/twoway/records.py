@@ -223,9 +223,12 @@ class Records:
         """Return a random part of the records with about so many observed cells; all if they are fewer."""
         if self.n_observed <= n_observed:
             return self
-        share = n_observed / self.n_observed
-        chosen = np.flatnonzero(np.random.default_rng(seed).uniform(size=self.n_records) < share)
-        return self.take(chosen)
+        share, random = n_observed / self.n_observed, np.random.default_rng(seed)
+        if self.weights is not None and self._stands_for_several:
+            thinned = random.binomial(self.weights.astype(np.int64), share).astype(np.float64)
+            kept = np.flatnonzero(thinned)
+            return self.take(kept).reweighted(thinned[kept])
+        return self.take(np.flatnonzero(random.uniform(size=self.n_records) < share))
 
     def take(self, rows: NDArray[np.int64]) -> Records:
         """Return some records, in the order given."""
@@ -235,42 +238,55 @@ class Records:
         cells = gather(self.pointers, self.cells, rows, pointers)
         return Records.from_cells(self.schema, pointers, cells, None if self.weights is None else self.weights[rows])
 
+    def showing(self, variables: NDArray[np.bool_]) -> Records:
+        """Return the records with only some variables shown, those marked in (n_variables,); the schema stays."""
+        first, last = int(self.pointers[0]), int(self.pointers[-1])
+        kept = np.repeat(variables, self.schema.sizes)[self.cells[first:last]]
+        before = np.concatenate([[0], np.cumsum(kept)])
+        return Records.from_cells(
+            self.schema, before[self.pointers - first], self.cells[first:last][kept], self.weights
+        )
+
     def folds(self, n_folds: int, seed: int) -> list[tuple[Records, Records]]:
         """Return pairs of training and held-out records, each record held out once; none where there is too little.
 
         A record that stands for several is split among the folds; one of a fractional weight is not.
         """
         random = np.random.default_rng(seed)
-        if self.weights is None or not np.array_equal(self.weights, np.rint(self.weights)) or self._is_huge:
+        whole = np.ones(self.n_records) if self.weights is None else self.weights
+        if not self._stands_for_several:
             fold_of_record = random.permutation(self.n_records) % n_folds
-            whole = np.ones(self.n_records) if self.weights is None else self.weights
             held = [np.where(fold_of_record == fold, whole, 0.0) for fold in range(n_folds)]
         else:
-            whole = self.weights
             # Deal out one pack of cards, so that folds are of one size even where a record has the weight 10¹².
             held = list(_deal(whole, n_folds, random))
         parts = [(whole - one, one) for one in held]
         return [(self.reweighted(train), self.reweighted(one)) for train, one in parts if train.any() and one.any()]
 
     @property
-    def _is_huge(self) -> bool:
-        return self.weights is not None and float(self.weights.max(initial=0.0)) > 2.0**62
+    def _stands_for_several(self) -> bool:
+        """Whether weights are counts, which can be dealt out one by one."""
+        weights = self.weights
+        return weights is not None and bool(
+            weights.max(initial=0.0) <= 2.0**62 and np.array_equal(weights, np.rint(weights))
+        )
 
     def canonical(self) -> Records:
         """Return the records in an order of their own, equal ones merged where that makes them fewer.
 
-        The order depends on the cells alone, so that a fit does not depend on the order of rows. Records of
-        one length stand together, which spares the processor a wrong guess at the end of each.
+        The order depends on names and labels alone, so that a fit depends on the order neither of rows nor of
+        columns. Records of one length stand together, which spares the processor a wrong guess at the end of each.
         """
         from twoway.kernels.compression import canonical_keys, same_as_previous
 
         if self.n_records == 0:
             return self
-        keys = canonical_keys(self.pointers, self.cells)
+        keys = canonical_keys(self.pointers, self.cells, self.schema.cell_hashes)
         order = np.argsort(keys, kind="stable")
         del keys
         first = ~same_as_previous(self.pointers, self.cells, order)
-        if np.count_nonzero(first) >= 0.9 * self.n_records:
+        # Weights are merged always: of two equal records, the order would decide which comes first.
+        if self.weights is None and np.count_nonzero(first) >= 0.9 * self.n_records:
             return self.take(order)
         starts = np.flatnonzero(first)
         weights = np.ones(self.n_records) if self.weights is None else self.weights[order]

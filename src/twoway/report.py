@@ -145,7 +145,8 @@ class Report:
     def __str__(self) -> str:
         kept = self.starts[self.best]
         lines = [
-            f"solver      {self.solver}, rank {self.rank}, smoothing {self.smoothing:.3g}, seed {self.seed}",
+            f"solver      {self.solver}, rank {self.rank}, seed {self.seed}",
+            f"smoothing   {self.smoothing:.3g} pseudo-records a component, {self.weight_smoothing:.3g} for the weights",
             f"starts      {len(self.starts)}; kept {kept.solver}, {kept.stop_reason.value} after {kept.n_iter} passes",
             f"objective   {kept.objective:.6g} ({self.objective_name})",
         ]

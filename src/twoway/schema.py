@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date, time, timedelta
 from functools import cached_property
 from itertools import zip_longest
 from typing import Any, TypeAlias
@@ -21,7 +23,8 @@ def label_key(label: object) -> tuple[str, object]:
     """Return what two labels must share to be the same category.
 
     Numbers match by value (``1``, ``1.0`` and numpy's ``1`` are one category), text matches only the
-    same text (``"1"`` is not ``1``), and ``True`` and ``False`` match only truth values.
+    same text (``"1"`` is not ``1``), and ``True`` and ``False`` match only truth values. Dates and intervals
+    are their text.
 
     Examples
     --------
@@ -36,7 +39,16 @@ def label_key(label: object) -> tuple[str, object]:
         return ("number", int(label))
     if isinstance(label, float | np.floating):
         return ("number", float(label))
-    raise DataError(f"a category must be text, a number or a truth value, not {label!r} of type {type(label).__name__}")
+    if isinstance(label, date | time | timedelta):
+        # A day is written as a day, however it is stored.
+        text = label.isoformat() if isinstance(label, date | time) else str(label)
+        return ("text", text.removesuffix("T00:00:00"))
+    if (hasattr(label, "left") and hasattr(label, "closed")) or hasattr(label, "start_time"):
+        return ("text", str(label))  # pandas' Interval and Period
+    raise DataError(
+        f"a category must be text, a number, a truth value, a date or an interval, not {label!r} of type "
+        f"{type(label).__name__}"
+    )
 
 
 def plain_label(label: object) -> Label:
@@ -55,6 +67,12 @@ def sort_labels(labels: Iterable[Label]) -> list[Label]:
     return sorted(labels, key=lambda label: (rank[label_key(label)[0]], label))
 
 
+def stable_hash(*parts: str) -> int:
+    """Return a number of 64 bits for some text, the same in every process."""
+    text = "\0".join(parts).encode(errors="surrogatepass")
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
+
+
 @dataclass(frozen=True)
 class Variable:
     """A discrete variable: its name and its categories in order.
@@ -67,7 +85,7 @@ class Variable:
         The labels, in the order in which they are shown. Numbers match by value, text only as text.
     values
         A number for each category, for expectations. Numeric categories are their own values unless
-        others are given; text categories have none unless given.
+        others are given, truth values 0 and 1; text categories have none unless given.
 
     Examples
     --------
@@ -93,7 +111,7 @@ class Variable:
             if codes.setdefault(label_key(label), code) != code:
                 raise DataError(f"variable {self.name!r} has the category {label!r} twice; each must be there once")
         values = self.values
-        if values is None and all(label_key(label)[0] == "number" for label in categories):
+        if values is None and {label_key(label)[0] for label in categories} in ({"number"}, {"truth"}):
             values = tuple(float(label) for label in categories)
         if values is not None:
             values = tuple(float(value) for value in values)
@@ -149,6 +167,9 @@ class Schema:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "variables", tuple(self.variables))
+        for variable in self.variables:
+            if not isinstance(variable, Variable):
+                raise DataError(f"a schema is made of Variables, not {variable!r}")
         if not self.variables:
             raise DataError("a schema needs at least one variable; got none")
         seen: set[str] = set()
@@ -190,6 +211,14 @@ class Schema:
         return int(self.offsets[-1])
 
     @cached_property
+    def cell_hashes(self) -> NDArray[np.uint64]:
+        """A number for each cell that depends on the variable's name and the label alone; shape (n_cells,)."""
+        return np.array(
+            [stable_hash(v.name, *map(str, label_key(label))) for v in self.variables for label in v.categories],
+            dtype=np.uint64,
+        )
+
+    @cached_property
     def _positions(self) -> dict[str, int]:
         return {name: position for position, name in enumerate(self.names)}
 
@@ -202,6 +231,8 @@ class Schema:
 
     def indices(self, names: str | Sequence[str]) -> list[int]:
         """Return the positions of one name or several different ones."""
+        if not isinstance(names, str | Iterable):
+            raise DataError(f"variables are named by text, one or several; got {names!r}")
         asked = [names] if isinstance(names, str) else list(names)
         positions = [self.index(name) for name in asked]
         if len(set(positions)) != len(positions):

@@ -13,10 +13,10 @@ from twoway.datasets import dirichlet_rows, draw_records
 from twoway.errors import DataError
 from twoway.measures import factor_mse, total_variation
 from twoway.pmf import JointPMF
-from twoway.records import Records
+from twoway.records import Records, as_records
 from twoway.report import StopReason
 from twoway.schema import Schema, Variable
-from twoway.solvers import EM, SOLVERS, SPA, CoupledNMF, Evidence, Problem
+from twoway.solvers import CTD, EM, MLEAD, SOLVERS, SPA, CoupledNMF, Evidence, Problem
 from twoway.tables import Tables
 
 # Mirror descent is slow to settle; what is promised here holds at any point of its way.
@@ -24,6 +24,8 @@ CASES = {
     **{name: name for name in SOLVERS},
     "spa+em": "spa+em",
     "spa+coupled-nmf+em": "spa+coupled-nmf+em",
+    "ctd+em": "ctd+em",
+    "mle-ad+em": "mle-ad+em",
     "mirror": CoupledNMF(update="mirror", max_iter=150),
     "euclidean": CoupledNMF(loss="euclidean", max_iter=150),
     "equal": CoupledNMF(pair_weights="equal"),
@@ -31,12 +33,15 @@ CASES = {
 ITERATIVE = {
     "em": EM(),
     "coupled-nmf": CoupledNMF(),
+    "ctd": CTD(),
+    "mle-ad": MLEAD(),
     "mirror": CoupledNMF(update="mirror"),
     "euclidean": CoupledNMF(loss="euclidean"),
     "equal": CoupledNMF(pair_weights="equal"),
 }
-FROM_TABLES = ["auto", "coupled-nmf", "spa", "mirror", "euclidean", "equal", "spa+coupled-nmf"]
-EXACT = ["em", "auto", "coupled-nmf", "equal", "spa+em", "spa+coupled-nmf+em"]
+FROM_TRIPLES = ["ctd", "mle-ad", "ctd+mle-ad"]
+FROM_TABLES = ["auto", "coupled-nmf", "spa", "mirror", "euclidean", "equal", "spa+coupled-nmf", *FROM_TRIPLES]
+EXACT = ["em", "auto", "coupled-nmf", "equal", "spa+em", "spa+coupled-nmf+em", "mle-ad", "ctd+em", "mle-ad+em"]
 """The solvers that reach the maximum of a likelihood, not only come near it."""
 
 every_solver = pytest.mark.parametrize("case", CASES)
@@ -71,11 +76,16 @@ def many_blocks(monkeypatch):
     monkeypatch.setattr(records_module, "_BLOCK_CELLS", 100)
 
 
-def exact_tables(pmf, total=1e6):
-    """Return the pair tables of a PMF, without any noise."""
-    sets = np.array(list(combinations(range(len(pmf.schema)), 2)))
-    arrays = [np.asarray(pmf.marginal([pmf.schema.names[j], pmf.schema.names[k]])) * total for j, k in sets]
+def exact_tables(pmf, order=2, total=1e6):
+    """Return the pair (or triple) tables of a PMF, without any noise."""
+    sets = np.array(list(combinations(range(len(pmf.schema)), order)))
+    arrays = [np.asarray(pmf.marginal([pmf.schema.names[position] for position in row])) * total for row in sets]
     return Tables(pmf.schema, sets, np.concatenate([array.ravel() for array in arrays]))
+
+
+def order_for(case):
+    """Return how many variables the tables hold that a solver needs."""
+    return 3 if any(name in case for name in FROM_TRIPLES) else 2
 
 
 def separable(rank=3, seed=0):
@@ -164,7 +174,7 @@ def test_a_pmf_whose_objectives_never_rise(case, records):
     assert report.seconds > 0
 
 
-@pytest.mark.parametrize("case", ["em", "coupled-nmf", "auto", "spa+em"])
+@pytest.mark.parametrize("case", ["em", "coupled-nmf", "auto", "spa+em", "mle-ad"])
 @pytest.mark.parametrize("rank", [3, 6])
 @pytest.mark.parametrize("smoothing", [0.0, 0.5, 50.0])
 def test_objectives_never_rise_with_smoothing(case, rank, smoothing, records):
@@ -177,7 +187,7 @@ def test_objectives_never_rise_with_smoothing(case, rank, smoothing, records):
 
 @pytest.mark.parametrize("case", FROM_TABLES)
 def test_the_same_from_tables_alone(case, records, truth):
-    pmf = solve(tw.count(records), case)
+    pmf = solve(tw.count(records, order_for(case)), case)
     assert_is_pmf(pmf)
     for start in pmf.report.starts:
         assert largest_rise(start.objectives) <= 1e-10
@@ -185,9 +195,15 @@ def test_the_same_from_tables_alone(case, records, truth):
     assert tw.kl_divergence(truth, pmf) < tw.kl_divergence(truth, independent)
 
 
-@pytest.mark.parametrize("case", ["em", "spa+em"])
+@pytest.mark.parametrize("case", ["em", "spa+em", "ctd+em"])
 def test_em_needs_records(case, records):
     with pytest.raises(DataError, match="'em' needs records"):
+        solve(tw.count(records, order_for(case)), case)
+
+
+@pytest.mark.parametrize("case", FROM_TRIPLES)
+def test_pairs_do_not_tell_triples(case, records):
+    with pytest.raises(DataError, match="3-way tables or records, and there are only 2-way"):
         solve(tw.count(records), case)
 
 
@@ -200,7 +216,7 @@ def test_same_seed_same_bytes_whatever_the_threads(case, records, many_blocks, t
     assert saved(solve(anew, case, threads=2), tmp_path) == one
 
 
-@pytest.mark.parametrize("case", ["em", "auto", "coupled-nmf"])
+@pytest.mark.parametrize("case", ["em", "auto", "coupled-nmf", "ctd", "mle-ad"])
 def test_another_seed_is_another_fit(case, records, tmp_path):
     assert saved(solve(records, case, seed=1), tmp_path) != saved(solve(records, case, seed=2), tmp_path)
 
@@ -212,7 +228,7 @@ def test_the_order_of_records_does_not_matter(case, frame):
     assert_same_fit(solve(frame, case), solve(shuffled, case))
 
 
-@pytest.mark.parametrize("case", ["em", "coupled-nmf", "spa+em"])
+@pytest.mark.parametrize("case", ["em", "coupled-nmf", "spa+em", "ctd", "mle-ad"])
 def test_the_order_of_weighted_records_does_not_matter(case, frame):
     weights = np.random.default_rng(0).random(len(frame))
     order = np.random.default_rng(1).permutation(len(frame))
@@ -270,7 +286,7 @@ def test_without_a_tolerance_it_never_stops_early(case, records):
     assert largest_rise(report.starts[0].objectives) <= 1e-10
 
 
-@pytest.mark.parametrize("case", ["em", "coupled-nmf", "equal"])
+@pytest.mark.parametrize("case", ["em", "coupled-nmf", "equal", "ctd", "mle-ad"])
 def test_converged_means_that_more_passes_change_little(case, records):
     pmf = solve(records, ITERATIVE[case], starts=1)
     assert pmf.report.stop_reason is StopReason.CONVERGED
@@ -283,7 +299,7 @@ def test_converged_means_that_more_passes_change_little(case, records):
 
 
 @pytest.mark.parametrize("options", [{"max_iter": 0}, {"tol": -1.0}, {"tol": float("nan")}])
-@pytest.mark.parametrize("solver", [EM, CoupledNMF])
+@pytest.mark.parametrize("solver", [EM, CoupledNMF, CTD, MLEAD])
 def test_loops_check_their_options(solver, options, records):
     with pytest.raises(DataError, match=next(iter(options))):
         tw.fit(records, rank=2, solver=solver(**options), starts=1)
@@ -304,7 +320,8 @@ def test_rank_one_is_the_product_of_marginals(case):
 @pytest.mark.parametrize("case", FROM_TABLES)
 def test_rank_one_from_exact_tables(case):
     truth = dirichlet_rows(4, 3, 1, seed=2)
-    pmf = solve(exact_tables(truth), case, rank=1, smoothing="auto" if case in ("mirror", "euclidean") else 0)
+    smoothing = "auto" if case in ("mirror", "euclidean") else 0
+    pmf = solve(exact_tables(truth, order_for(case)), case, rank=1, smoothing=smoothing)
     np.testing.assert_allclose(pmf.stacked, truth.stacked, atol=1e-5)
     assert pmf.report.objective < 1e-8
 
@@ -330,10 +347,10 @@ def test_spa_recovers_a_separable_model_exactly(seed):
     assert factor_mse(expected, naive) < 1e-12
 
 
-@pytest.mark.parametrize("case", ["coupled-nmf", "equal", "spa+coupled-nmf", "auto"])
+@pytest.mark.parametrize("case", ["coupled-nmf", "equal", "spa+coupled-nmf", "auto", "ctd", "mle-ad"])
 def test_exact_tables_are_fitted_exactly(case):
     truth = separable(seed=1)
-    pmf = solve(exact_tables(truth), case, rank=3)
+    pmf = solve(exact_tables(truth, order_for(case)), case, rank=3)
     assert pmf.report.objective < 1e-5
     assert factor_mse(truth, pmf) < 1e-3
     worst = pmf.report.misfits[0]
@@ -381,7 +398,7 @@ def test_weights_of_two_are_records_doubled(case, frame):
     assert doubled.report.n_records == weighted.report.n_records
 
 
-@pytest.mark.parametrize("case", ["em", "coupled-nmf", "spa", "spa+em"])
+@pytest.mark.parametrize("case", ["em", "coupled-nmf", "spa", "spa+em", "ctd", "mle-ad"])
 def test_records_of_weight_zero_have_no_effect(case, frame):
     kept = np.arange(len(frame)) % 3 > 0
     # The categories are the same: all occur among those kept.
@@ -441,7 +458,10 @@ def test_degenerate_data(case, data, tmp_path):
         assert np.isfinite(pmf.log_prob([{}])).all()
         return
     assert case not in ("em", "auto"), f"records of any kind can be fitted, but: {refused}"
-    if "spa" in case:
+    if "ctd" in case or "mle-ad" in case:
+        assert "at least 3 variables" in refused
+        assert len(as_records(source).schema) < 3
+    elif "spa" in case:
         assert "spa" in refused or "connects" in refused
         assert data in ("one variable", "one variable of one category", "never together") or rank > 1
     else:

@@ -131,7 +131,6 @@ def test_events_take_labels_and_collections():
         ({"age": "odl"}, UnknownNameError, "no category 'odl' of 'age'; did you mean 'old'"),
         ({"age": ["old", "x"]}, UnknownNameError, "no category 'x' of 'age'"),
         ({"age": []}, DataError, "categories for 'age' is empty"),
-        ({"age": None}, DataError, "not None"),
         ({"age": {"old": 1}}, DataError, "a category must be text"),
         (["age"], DataError, "an event is a mapping"),
     ],
@@ -686,7 +685,6 @@ def test_dates_stay_dates():
 @pytest.mark.parametrize(
     ("ask", "error", "message"),
     [
-        (lambda: PMF.impute(pd.DataFrame({"vote": [None]}), how="mean"), DataError, "categories of 'vote' have none"),
         (lambda: PMF.impute(pd.DataFrame({"vote": [None]}), how="mod"), UnknownNameError, "did you mean 'mode'"),
         (lambda: PMF.impute([{"vote": None}]), DataError, "pandas, polars and pyarrow frames.*got list"),
         (lambda: PMF.impute(np.zeros((2, 3))), DataError, r"2 variables in order; got the shape \(2, 3\)"),
@@ -756,3 +754,17 @@ def test_bad_shares(shares):
         JointPMF.average([PMF, PMF], shares=shares)
     with pytest.raises(DataError, match="nothing to average"):
         JointPMF.average([])
+
+
+def test_what_is_not_known_is_no_evidence():
+    row = {"age": None, "vote": float("nan")}
+    assert PMF.prob(row) == 1.0
+    np.testing.assert_array_equal(PMF.given(row).stacked, PMF.stacked)
+
+
+def test_means_where_there_are_values_and_modes_elsewhere():
+    schema = Schema((Variable("n", (1, 2, 4)), Variable("t", ("a", "b"))))
+    pmf = JointPMF([1.0], [[[0.5], [0.25], [0.25]], [[0.3], [0.7]]], schema)
+    filled = pmf.impute(pd.DataFrame({"n": [None, 1.0], "t": ["a", None]}), how="mean")
+    assert filled["n"].tolist() == [2.0, 1.0]
+    assert filled["t"].tolist() == ["a", "b"]

@@ -258,3 +258,20 @@ def test_cells_of_every_type_have_one_canonical_order():
         for dtype in (np.uint8, np.uint16, np.uint32)
     }
     assert len(orders) == 1
+
+
+def test_a_sample_keeps_the_shares_of_merged_records():
+    """Records that stand for many are thinned, not picked or dropped as a whole."""
+    schema = Schema((Variable("a", (0, 1)),))
+    merged = Records.from_cells(
+        schema, np.array([0, 1, 2]), np.array([0, 1], dtype=np.uint8), np.array([60_000.0, 20_000.0])
+    )
+    sample = merged.sample(1, seed=0)
+    assert sample.total_weight == pytest.approx(40_000, rel=0.05)
+    assert np.asarray(sample.marginal("a")) == pytest.approx([0.75, 0.25], abs=0.01)
+
+
+def test_showing_some_variables_only():
+    shown = RECORDS.showing(np.array([True, False]))
+    assert (shown.codes()[:, 1] == -1).all()
+    np.testing.assert_array_equal(shown.codes()[:, 0], RECORDS.codes()[:, 0])

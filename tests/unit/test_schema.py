@@ -36,7 +36,7 @@ def test_numbers_match_by_value_and_text_only_as_text(one, other, same):
 
 @pytest.mark.parametrize("label", [None, b"a", (1,), [1], object()])
 def test_what_is_no_label(label):
-    with pytest.raises(DataError, match="text, a number or a truth value"):
+    with pytest.raises(DataError, match="text, a number, a truth value, a date or an interval"):
         label_key(label)
 
 
@@ -67,7 +67,7 @@ def test_natural_order(labels):
 def test_values_are_the_numbers_unless_given():
     assert RATING.values == (1.0, 2.0, 3.0)
     assert VOTE.values is None
-    assert Variable("b", (False, True)).values is None
+    assert Variable("b", (False, True)).values == (0.0, 1.0)
     assert Variable("mixed", (1, "1")).values is None
     assert Variable("vote", ("no", "yes"), (0, 1)).values == (0.0, 1.0)
     assert Variable("rating", (1, 2), (10, 20)).values == (10.0, 20.0)

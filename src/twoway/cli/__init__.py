@@ -8,6 +8,7 @@ import typer
 
 from twoway import __version__
 from twoway.cli.demo import demo
+from twoway.cli.reproduce import reproduce
 from twoway.errors import TwowayError
 
 app = typer.Typer(
@@ -17,6 +18,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(demo)
+app.command()(reproduce)
 
 
 def _print_version(wanted: bool) -> None:

@@ -46,15 +46,19 @@ def expand(
 
 
 @jit
-def canonical_keys(pointers: NDArray[np.int64], cells: NDArray[Any]) -> NDArray[np.uint64]:
-    """Return a number a record (S,): its length in the top 16 bits, a hash of its cells below."""
+def canonical_keys(
+    pointers: NDArray[np.int64], cells: NDArray[Any], cell_hashes: NDArray[np.uint64]
+) -> NDArray[np.uint64]:
+    """Return a number a record (S,): its length in the top 16 bits, a hash of its cells below.
+
+    The hashes of the cells, (I,), are added: their order does not matter.
+    """
     keys = np.empty(pointers.size - 1, dtype=np.uint64)
     for s in range(keys.size):
-        mixed = np.uint64(0x9E3779B97F4A7C15)
+        mixed = np.uint64(0)
         for t in range(pointers[s], pointers[s + 1]):
-            mixed ^= np.uint64(cells[t]) + np.uint64(0x632BE59BD9B4E019)
-            mixed *= np.uint64(0xFF51AFD7ED558CCD)
-            mixed ^= mixed >> np.uint64(32)
+            mixed += cell_hashes[cells[t]]
+        mixed = (mixed ^ (mixed >> np.uint64(33))) * np.uint64(0xFF51AFD7ED558CCD)
         length = np.uint64(min(pointers[s + 1] - pointers[s], 65535))
         keys[s] = (length << np.uint64(48)) | (mixed >> np.uint64(16))
     return keys

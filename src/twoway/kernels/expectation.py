@@ -21,6 +21,8 @@ _SMALL = 1e-100
 _TINY = 1e-150
 _STEP_BITS = 320.0
 _STEP = 2.0**_STEP_BITS
+_NEAR_ONE_BITS = -64.0
+_NEAR_ONE = 2.0**_NEAR_ONE_BITS
 
 
 def pack(weights: NDArray[np.float64], factors: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -88,6 +90,9 @@ def _joint_of_many(
     highest = -np.inf
     for f in range(width):
         if q[f] > 0.0:
+            while q[f] < _NEAR_ONE:  # so that exponents alone tell which component is ahead
+                q[f] /= _NEAR_ONE
+                q[width + f] += _NEAR_ONE_BITS
             highest = max(highest, q[width + f])
     if highest == -np.inf:
         return 0.0, 0.0
@@ -107,9 +112,9 @@ def _component(
     value = theta[f]
     exponent = 0.0
     for t in range(begin, end):
-        while 0.0 < value < 2.0**-64:
-            value *= 2.0**64
-            exponent -= 64.0
+        while 0.0 < value < _NEAR_ONE:
+            value /= _NEAR_ONE
+            exponent += _NEAR_ONE_BITS
         value *= theta[(cells[t] + 1) * width + f]
     if value == 0.0:
         return 0.0, -np.inf

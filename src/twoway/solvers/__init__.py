@@ -13,11 +13,15 @@ from twoway.solvers.auto import Auto
 from twoway.solvers.base import Evidence, Problem, Smoothing, Solution, Solver, Watch
 from twoway.solvers.combine import Chain, MultiStart
 from twoway.solvers.coupled_nmf import CoupledNMF
+from twoway.solvers.ctd import CTD
 from twoway.solvers.em import EM
+from twoway.solvers.mle_ad import MLEAD
 from twoway.solvers.spa import SPA
 
 __all__ = [
+    "CTD",
     "EM",
+    "MLEAD",
     "SOLVERS",
     "SPA",
     "Auto",
@@ -36,7 +40,9 @@ __all__ = [
 SOLVERS: dict[str, Callable[[], Solver]] = {
     "auto": Auto,
     "coupled-nmf": CoupledNMF,
+    "ctd": CTD,
     "em": EM,
+    "mle-ad": MLEAD,
     "spa": SPA,
 }
 

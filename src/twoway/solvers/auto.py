@@ -14,6 +14,7 @@ from twoway.solvers.combine import race
 from twoway.solvers.coupled_nmf import CoupledNMF
 from twoway.solvers.em import EM
 from twoway.solvers.latent import fit_cells
+from twoway.solvers.mle_ad import MLEAD
 from twoway.solvers.starts import random_start, softened
 from twoway.solvers.tuning import choose_smoothing
 
@@ -22,12 +23,17 @@ _MOST_CELLS = 5000
 # Smoothing is chosen, and starts are compared, on so many observed cells at most: more would say the same.
 _SAMPLE_CELLS = 1_000_000
 _N_FOLDS = 5
+_LITTLE_CELLS = 20_000
+_REHEARSED_STARTS = 4
 _NO_CANDIDATES: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True)
 class Auto:
-    """From records: `SPA`, `CoupledNMF` and `EM` in a chain, raced against random starts. From tables: `CoupledNMF`."""
+    """From records: `SPA`, `CoupledNMF` and `EM` in a chain, raced against random starts.
+
+    From two-way tables: `CoupledNMF`; from three-way tables: `MLEAD`.
+    """
 
     n_starts: int = 16
     """The chain's start and random ones."""
@@ -43,14 +49,15 @@ class Auto:
 
     def _from_tables(self, problem: Problem) -> Solution:
         smoothing, candidates = self.smoothing, _NO_CANDIDATES
+        solver = CoupledNMF() if problem.evidence.given_order == 2 else MLEAD()
         whole, exact = problem.evidence.sample(_SAMPLE_CELLS, problem.seed), problem.evidence.sets.records
         if smoothing is None and abs(whole.total_weight - exact.total_weight) > 0.1 * exact.total_weight:
             smoothing = NO_SMOOTHING  # shares given as counts: nothing says how many records they rest on
         if smoothing is None:
-            start = CoupledNMF(tol=1e-5, max_iter=300).solve(problem).pmf
+            start = replace(solver, tol=1e-5, max_iter=300).solve(problem).pmf
             smoothing, candidates = self._choose_smoothing(problem, start)
         problem = replace(problem, smoothing=smoothing)
-        solution = race(CoupledNMF(), [replace(problem, number=number) for number in range(self.n_starts)])
+        solution = race(solver, [replace(problem, number=number) for number in range(self.n_starts)])
         return replace(solution, candidates=candidates)
 
     def _from_records(self, problem: Problem, records: RecordSource) -> Solution:
@@ -92,25 +99,36 @@ class Auto:
     ) -> tuple[Smoothing, tuple[Mapping[str, Any], ...]]:
         evidence, watch = problem.evidence, problem.watch
         from_tables = evidence.records is None
-        sets = evidence.sets
-        first = start or random_start(sets.schema, problem.rank, sets.shares, problem.random)
+        sets, sample = evidence.sets, evidence.sample(_SAMPLE_CELLS, problem.seed)
+        # On little data each start finds a peak of its own, and the fit will take the highest: so must its rehearsal.
+        n_random = (0 if start else 1) + (_REHEARSED_STARTS if sample.n_observed <= _LITTLE_CELLS else 0)
+        starts = [] if start is None else [start]
+        starts += [
+            random_start(sets.schema, problem.rank, sets.shares, (problem.seed, number))
+            for number in range(1, n_random + 1)
+        ]
 
         def refit(train: Records, smoothing: Smoothing) -> JointPMF:
-            return fit_cells(
-                sets.with_records(train),
-                first,
-                smoothing=smoothing,
-                max_iter=200,
-                tol=1e-6,
-                task="choosing the smoothing",
-                watch=watch.quiet(),
-            )[0]
+            part = sets.with_records(train)
+            fits = [
+                fit_cells(
+                    part,
+                    one,
+                    smoothing=smoothing,
+                    max_iter=200,
+                    tol=1e-6,
+                    task="choosing the smoothing",
+                    watch=watch.quiet(),
+                )
+                for one in starts
+            ]
+            return min(fits, key=lambda fit: fit[1].objectives[-1])[0]
 
         return choose_smoothing(
-            evidence.sample(_SAMPLE_CELLS, problem.seed),
+            sample,
             refit,
             # A person stands in many tables: held-out counts forgive more, and too much smoothing is hard to leave.
-            first=1.0 if from_tables else 8.0,
+            first=1.0 if from_tables else 8.0 * evidence.unit,
             n_components=1 if from_tables else problem.rank,
             n_folds=_N_FOLDS,
             seed=problem.seed,

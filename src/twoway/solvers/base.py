@@ -26,14 +26,24 @@ from twoway.solvers.cells import CellSets, Theta
 from twoway.solvers.pairs import PairMatrix, PairWeights
 from twoway.tables import Tables
 
+_MANY_CATEGORIES = 100
+
 
 class Evidence:
     """What is known: records, or tables, or records from which tables can be counted."""
 
     def __init__(
-        self, schema: Schema, *, records: RecordSource | None = None, tables: Tables | None = None, threads: int | None
+        self,
+        schema: Schema,
+        *,
+        records: RecordSource | None = None,
+        tables: Tables | None = None,
+        threads: int | None,
+        unit: float = 1.0,
     ) -> None:
         self.schema = schema
+        self.unit = unit
+        """The weight of a typical record, in which smoothing is searched for."""
         self.records = records
         self.threads = threads
         self._tables = {} if tables is None else {tables.order: tables}
@@ -62,10 +72,16 @@ class Evidence:
         return CellSets.of_records(self.records, self.threads)
 
     def sample(self, n_observed: int, seed: int) -> Records:
-        """Return a part of the sets to be explained, in memory, that can be dealt out to folds."""
+        """Return a part of the sets to be explained, in memory, that can be dealt out to folds.
+
+        Variables of very many categories are left out, where there are others: how well an identifier is predicted
+        would decide everything, and nothing that matters.
+        """
         if self.records is not None:
-            return self.records.sample(n_observed, seed)
-        cells = self.tables(self.given_order).as_records()
+            plain = np.array(self.schema.sizes) <= _MANY_CATEGORIES
+            sample = self.records.sample(n_observed, seed)
+            return sample.showing(plain) if plain.any() and not plain.all() else sample
+        cells = self.tables(self.given_order).as_records().canonical()
         # Counts are dealt out one by one; published shares of a total need not be whole ones.
         return cells if cells.weights is None else cells.reweighted(np.rint(cells.weights))
 
@@ -148,9 +164,9 @@ class Problem:
         return f"{self.origin}+{name}" if self.origin else name
 
     @property
-    def random(self) -> np.random.Generator:
-        """A generator of its own for this start."""
-        return np.random.default_rng([self.seed, self.number])
+    def seeds(self) -> tuple[int, int]:
+        """What the random choices of this start come from."""
+        return (self.seed, self.number)
 
 
 @dataclass(frozen=True)
@@ -199,6 +215,8 @@ class Path:
 
 # The longest extrapolation tried at first; it grows while it succeeds.
 _FIRST_LENGTH = 4.0
+# One quiet cycle may be a saddle, on which the objective rests before it goes on.
+_QUIET_CYCLES = 3
 # Gains are relative to the objective, or to this where the objective itself goes to zero.
 _SMALL_OBJECTIVE = 1e-6
 
@@ -227,7 +245,7 @@ def descend(
     max_iter
         Passes allowed; a cycle of the acceleration takes up to three.
     tol
-        Stop when a cycle lowers the objective by less than this share of it; 0 never stops early.
+        Stop when each of three cycles lowers the objective by less than this share of it; 0 never stops early.
     accelerate
         Whether to extrapolate; a cycle is a single pass otherwise.
     """
@@ -257,7 +275,7 @@ def descend(
             if watch.interrupted:
                 break
             watch.tell(Progress(task, passes, max_iter, at_point, _seconds_left(gains, tol, began)))
-            if tol > 0 and gains[-1] <= tol:
+            if tol > 0 and len(gains) > _QUIET_CYCLES and max(gains[-_QUIET_CYCLES:]) <= tol:
                 stop_reason = StopReason.CONVERGED
                 break
             cycle_start = at_point

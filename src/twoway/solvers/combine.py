@@ -62,11 +62,13 @@ def race(solver: Solver, problems: Sequence[Problem]) -> Solution:
     """Return the solution of the problem on which a solver gets lowest; the problems differ in their starts."""
     running, watch = list(range(len(problems))), problems[0].watch
     solutions: dict[int, Solution] = {}
-    passes = _FIRST_HEAT
+    passes, spent = _FIRST_HEAT, 0
     limit = getattr(solver, "max_iter", None)
     while True:
-        final = limit is None or passes >= limit or len(running) <= _FINALISTS
-        heat = solver if final else replace(solver, max_iter=passes)  # type: ignore[type-var]  # a dataclass
+        final = limit is None or spent + passes >= limit or len(running) <= _FINALISTS
+        heat = solver
+        if limit is not None:
+            heat = replace(solver, max_iter=limit - spent if final else passes)  # type: ignore[type-var]
         with watch.guard():
             for start in running:
                 before = solutions.get(start)
@@ -87,7 +89,7 @@ def race(solver: Solver, problems: Sequence[Problem]) -> Solution:
         for start in done:
             if start not in running and solutions[start].stop_reason is StopReason.MAX_ITER:
                 solutions[start] = replace(solutions[start], stop_reason=StopReason.OUTRUN)
-        passes *= _KEPT
+        spent, passes = spent + passes, passes * _KEPT
     best = min(solutions, key=lambda start: (solutions[start].objectives[-1], start))
     others = tuple(solutions[start].as_start() for start in sorted(solutions) if start != best)
     return replace(solutions[best], others=others)

@@ -15,7 +15,7 @@ from twoway.solvers.base import Problem, Solution
 from twoway.solvers.latent import fit_cells
 from twoway.solvers.mirror import Loss, fit_by_mirror_descent
 from twoway.solvers.pairs import PairWeights
-from twoway.solvers.spa import SPA
+from twoway.solvers.spa import MOST_CELLS, SPA
 from twoway.solvers.starts import random_start, softened
 from twoway.tables import Tables
 
@@ -33,7 +33,7 @@ class CoupledNMF:
     max_iter: int = 5000
     """Passes over the tables."""
     tol: float = 1e-8
-    """Stop when a cycle of up to three passes lowers the objective by less than this share."""
+    """Stop when three cycles of up to three passes each lower the objective by less than this share."""
 
     name: ClassVar[str] = "coupled-nmf"
 
@@ -55,11 +55,12 @@ class CoupledNMF:
         evidence = problem.evidence
         check_connected(evidence.tables(2))
         sets = evidence.table_sets(self.pair_weights)
-        can_carry = SPA().can_carry(problem)
+        is_small = sets.schema.n_cells <= MOST_CELLS
+        can_carry = is_small and evidence.pairs.can_carry(problem.rank)
         if problem.start is None and problem.number == 0 and can_carry:
             found = SPA().solve(problem)
             problem = replace(problem, start=softened(found.pmf, sets.shares), origin=found.solver)
-        start = problem.start or random_start(sets.schema, problem.rank, sets.shares, problem.random)
+        start = problem.start or random_start(sets.schema, problem.rank, sets.shares, problem.seeds)
         if self.loss == "kl" and self.update != "mirror":
             pmf, path = fit_cells(
                 sets,
@@ -83,7 +84,7 @@ class CoupledNMF:
                 task=self.name,
                 watch=problem.watch,
             )
-        warnings = () if can_carry else (_rank_warning(sets.schema, problem.rank),)
+        warnings = () if can_carry or not is_small else (_rank_warning(sets.schema, problem.rank),)
         kind = "Kullback-Leibler divergence" if self.loss == "kl" else "squared distance"
         return Solution(
             pmf,

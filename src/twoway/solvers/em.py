@@ -21,7 +21,7 @@ class EM:
     max_iter: int = 2000
     """Passes over the records."""
     tol: float = 1e-8
-    """Stop when a cycle of up to three passes lowers the objective by less than this share."""
+    """Stop when three cycles of up to three passes each lower the objective by less than this share."""
 
     name: ClassVar[str] = "em"
 
@@ -30,7 +30,7 @@ class EM:
         if problem.evidence.records is None:
             raise DataError("solver 'em' needs records, and there are only tables; 'coupled-nmf' fits tables")
         sets, smoothing = problem.evidence.sets, problem.smoothing
-        start = problem.start or random_start(sets.schema, problem.rank, sets.shares, problem.random)
+        start = problem.start or random_start(sets.schema, problem.rank, sets.shares, problem.seeds)
         pmf, path = fit_cells(
             sets,
             start,

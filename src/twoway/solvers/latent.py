@@ -24,13 +24,16 @@ def fit_cells(
     pseudo_counts[0] = smoothing.weights * sets.total_copies
     pseudo_counts[1:] = smoothing.factors * np.repeat(sets.copies, schema.sizes) * shares
     penalised = bool(pseudo_counts.any())
+    # The penalty is counted from its least value, so that objectives stay near the log-likelihood.
+    plainest = pack(np.full(rank, 1.0 / rank), np.repeat(shares[:, None], rank, axis=1))
+    least_penalty = log_prior(plainest, pseudo_counts, rank)
     total_weight = sets.records.total_weight
 
     def update(theta: Theta) -> tuple[Theta, float]:
         expected = expected_counts(sets.records, theta, rank, sets.threads)
         value = expected.log_likelihood
         if penalised:
-            value += log_prior(theta, pseudo_counts, rank)
+            value += log_prior(theta, pseudo_counts, rank) - least_penalty
         following = np.zeros_like(theta)
         maximize(expected.counts, pseudo_counts, shares, schema.offsets, rank, following)
         return following, sets.offset - value / total_weight

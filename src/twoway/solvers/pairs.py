@@ -44,12 +44,6 @@ class PairMatrix:
         """The number of tables."""
         return int(np.count_nonzero(self.weights) // 2)
 
-    @cached_property
-    def mask(self) -> NDArray[np.bool_]:
-        """Where a table is, (n_cells, n_cells)."""
-        there = np.repeat(self.weights > 0, self.schema.sizes, axis=0)
-        return np.repeat(there, self.schema.sizes, axis=1)
-
     def model(self, pmf: JointPMF) -> NDArray[np.float64]:
         """Return the model's share of every pair of cells, (n_cells, n_cells)."""
         return (pmf.stacked * pmf.weights) @ pmf.stacked.T
@@ -67,16 +61,18 @@ class PairMatrix:
         enough = min(sizes[split].sum(), sizes[~split].sum()) >= rank
         return bool(enough and (self.weights[np.ix_(split, ~split)] > 0).all())
 
-    def random_split(self, random: np.random.Generator) -> NDArray[np.bool_]:
-        """Return a split in which every table between the groups is there, where a greedy search finds one."""
-        n_variables = len(self.schema)
-        split = np.zeros(n_variables, dtype=bool)
-        order = random.permutation(n_variables)
-        target = random.integers(1, n_variables) if n_variables > 1 else 0
-        for variable in order[:target]:
-            split[variable] = True
-        # Variables that lack a table across the cut move to the side where they have no need of it.
-        for variable in order[target:]:
-            if not (self.weights[variable, split] > 0).all():
-                split[variable] = True
-        return split
+    @cached_property
+    def inseparable(self) -> list[NDArray[np.int64]]:
+        """Groups of variables that no split with all its tables can part: those linked by missing tables."""
+        from scipy.sparse.csgraph import connected_components
+
+        n_groups, group = connected_components(self.weights == 0, directed=False)
+        return [np.flatnonzero(group == number) for number in range(n_groups)]
+
+    def can_carry(self, rank: int) -> bool:
+        """Return whether any split has every table between its groups, and rank categories on each side."""
+        sizes = [sum(self.schema.sizes[index] for index in group) for group in self.inseparable]
+        reachable = 1  # bit s is set where some groups have s categories together
+        for size in sizes:
+            reachable |= reachable << size
+        return any(reachable >> size & 1 for size in range(rank, sum(sizes) - rank + 1))

@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.errors import DataError
+from twoway.errors import DataError, whole_number
 from twoway.pmf import JointPMF
 from twoway.report import StopReason
 from twoway.solvers.base import Problem, Solution
@@ -24,7 +24,8 @@ from twoway.solvers.starts import normalized
 Matrix = NDArray[np.float64]
 
 # The matrix of all pairs is written out: 3 GB at this size.
-_MOST_CELLS = 20_000
+MOST_CELLS = 20_000
+_MOST_TRIALS = 200
 
 
 @dataclass(frozen=True)
@@ -42,13 +43,13 @@ class SPA:
     def solve(self, problem: Problem) -> Solution:
         """Return the best solution over the splits."""
         schema, rank = problem.evidence.schema, problem.rank
-        if schema.n_cells > _MOST_CELLS:
+        if schema.n_cells > MOST_CELLS:
             raise DataError(
-                f"'spa' takes up to {_MOST_CELLS} categories in all, and there are {schema.n_cells}; "
+                f"'spa' takes up to {MOST_CELLS} categories in all, and there are {schema.n_cells}; "
                 "use solver='coupled-nmf'"
             )
         pairs = problem.evidence.pairs
-        splits = list(self.splits(pairs, rank, problem.random))
+        splits = list(self.splits(pairs, rank, problem.seeds))
         if not splits:
             raise DataError(self._why_not(pairs, rank))
         if len(splits) > 1:
@@ -61,39 +62,34 @@ class SPA:
             pmf, (value,), StopReason.DIRECT, problem.chain(self.name), "mean Kullback-Leibler divergence a pair"
         )
 
-    def can_carry(self, problem: Problem) -> bool:
-        """Return whether a split was found that has room for the rank."""
-        if problem.evidence.schema.n_cells > _MOST_CELLS:
-            return False
-        return next(self.splits(problem.evidence.pairs, problem.rank, problem.random), None) is not None
-
-    def splits(self, pairs: PairMatrix, rank: int, random: np.random.Generator) -> Iterator[NDArray[np.bool_]]:
+    def splits(self, pairs: PairMatrix, rank: int, seeds: Sequence[int]) -> Iterator[NDArray[np.bool_]]:
         """Yield splits as masks of the first group, those that can carry the rank only."""
         n_variables = len(pairs.schema)
         if self.first is not None:
-            if not 1 <= self.first < n_variables:
+            if not 1 <= whole_number("first", self.first, 1) < n_variables:
                 raise DataError(f"first must be between 1 and {n_variables - 1} variables, not {self.first!r}")
             split = np.arange(n_variables) < self.first
             if pairs.carries(split, rank):
                 yield split
             return
+        if not pairs.can_carry(rank):
+            return
+        # Groups in the order of their names, so that the order of columns does not matter.
+        names = pairs.schema.names
+        groups = sorted(pairs.inseparable, key=lambda group: min(names[index] for index in group))
+        random = np.random.default_rng(seeds)
         seen: set[bytes] = set()
-        for split in self._candidates(pairs, random):
+        for trial in range(_MOST_TRIALS):
+            # Halves first, then groups dealt out by chance.
+            first = np.arange(len(groups)) * 2 < len(groups) if trial == 0 else random.uniform(size=len(groups)) < 0.5
+            split = np.zeros(n_variables, dtype=bool)
+            for group, is_first in zip(groups, first, strict=True):
+                split[group] = is_first
             if split.tobytes() not in seen and pairs.carries(split, rank):
                 seen.add(split.tobytes())
                 yield split
             if len(seen) >= self.n_splits:
                 return
-
-    def _candidates(self, pairs: PairMatrix, random: np.random.Generator) -> Iterator[NDArray[np.bool_]]:
-        """Yield splits in schema order, then random ones."""
-        n_variables = len(pairs.schema)
-        for first in (n_variables // 2, 3, 5, 1):
-            split = np.arange(n_variables) < first
-            yield split
-            yield ~split
-        for _ in range(4 * self.n_splits):
-            yield pairs.random_split(random)
 
     def _why_not(self, pairs: PairMatrix, rank: int) -> str:
         sizes = pairs.schema.sizes

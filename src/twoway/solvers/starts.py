@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from twoway.pmf import JointPMF
-from twoway.schema import Schema
+from twoway.schema import Schema, stable_hash
 
 
-def random_start(schema: Schema, rank: int, shares: NDArray[np.float64], random: np.random.Generator) -> JointPMF:
-    """Return equal weights and factors drawn around the variables' overall shares (n_cells,)."""
-    drawn = shares[:, None] * random.exponential(size=(schema.n_cells, rank))
-    drawn += 0.05 * shares[:, None]  # no category is out of reach
-    return JointPMF.from_stacked(schema, np.full(rank, 1.0 / rank), normalized(schema, drawn))
+def random_start(schema: Schema, rank: int, shares: NDArray[np.float64], seeds: Sequence[int]) -> JointPMF:
+    """Return equal weights and factors drawn around the variables' overall shares (n_cells,).
+
+    What is drawn for a variable depends on its name, not on its place: the order of columns must not matter.
+    """
+    drawn = np.vstack(
+        [
+            np.random.default_rng([*seeds, stable_hash(variable.name)]).exponential(size=(len(variable), rank))
+            for variable in schema
+        ]
+    )
+    # No category is out of reach.
+    return JointPMF.from_stacked(
+        schema, np.full(rank, 1.0 / rank), normalized(schema, shares[:, None] * (drawn + 0.05))
+    )
 
 
 def softened(pmf: JointPMF, shares: NDArray[np.float64], part: float = 0.05) -> JointPMF:

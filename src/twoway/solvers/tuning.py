@@ -22,6 +22,7 @@ from twoway.solvers.base import Smoothing, Watch
 Refit = Callable[[Records, Smoothing], JointPMF]
 
 _LEAST, _MOST = 2.0**-4, 2.0**12
+_LEAST_GAIN = 1e-5
 _USUAL_TRIALS = 12
 _WEIGHT_SHARES = (0.1, 0.3, 0.6, 0.9, 0.99)
 
@@ -87,7 +88,9 @@ def choose_smoothing(
         {"smoothing": one.smoothing.factors, "weight_smoothing": one.smoothing.weights, "held_out": one.mean}
         for one in sorted(tried.values(), key=lambda one: one.smoothing)
     )
-    return chosen.smoothing, candidates
+    # It was chosen for what is left when a fold is held out.
+    whole = len(folds) / (len(folds) - 1.0) if len(folds) > 1 else 1.0
+    return Smoothing(whole * chosen.smoothing.factors, whole * chosen.smoothing.weights), candidates
 
 
 def _search_factors(evaluate: Callable[[Smoothing], HeldOut], first: float) -> HeldOut:
@@ -100,7 +103,7 @@ def _search_factors(evaluate: Callable[[Smoothing], HeldOut], first: float) -> H
     for factor in (2.0, 0.5):
         while _LEAST <= best.smoothing.factors * factor <= _MOST:
             following = at(best.smoothing.factors * factor)
-            if following.mean <= best.mean:
+            if following.mean <= best.mean + _LEAST_GAIN:  # a plateau goes on for ever
                 break
             best = following
         if best.smoothing.factors != first:

@@ -1,0 +1,118 @@
+"""``twoway reproduce``: run the paper's synthetic tables, and show them beside the published numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from twoway.experiments.run import Plan
+    from twoway.experiments.tables import Experiment
+
+
+def reproduce(
+    tables: Annotated[list[str] | None, typer.Argument(metavar="[TABLE]...", help="Tables by name, or 'all'.")] = None,
+    list_tables: Annotated[bool, typer.Option("--list", help="Name every table and method, and exit.")] = False,
+    size: Annotated[str, typer.Option(help="'paper', or 'smoke' for small trials that take seconds.")] = "paper",
+    trials: Annotated[
+        int | None, typer.Option(help="Trials a column; by default 20 (5 at 10⁶ records), 2 at smoke size.")
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option(help="Trials at a time, each in a process; by default one a core.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The folder for results; what is in it is not run again.")] = Path(
+        "reproduce-output"
+    ),
+    methods: Annotated[str, typer.Option(help="Methods to run, separated by commas; by default all.")] = "",
+    page: Annotated[
+        Path | None, typer.Option(help="Also write all tables in OUT to this Markdown page, below its mark.")
+    ] = None,
+) -> None:
+    """Run tables of the paper, every method on the same data, and show them beside the published numbers.
+
+    Every finished fit is saved at once: a run that was ended goes on where it stopped, and a finished one only shows
+    its table again.
+
+    [bold]Example[/bold]: twoway reproduce synthetic-eps0.1 --size smoke
+    """
+    from rich.console import Console
+
+    from twoway.errors import unknown
+    from twoway.experiments.run import plan
+    from twoway.experiments.show import renderables, write_files, write_page
+    from twoway.experiments.summary import summarize
+    from twoway.experiments.tables import SIZES, find_experiments, find_methods
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=160)  # no table is cut in a file
+    if list_tables or not (tables or page):
+        _print_list(console)
+        return
+    chosen = next((known for known in SIZES if known == size), None)
+    if chosen is None:
+        raise unknown("size", size, SIZES)
+    experiments = find_experiments(tables or [])
+    named = find_methods([name.strip() for name in methods.split(",") if name.strip()])
+    todo = plan(experiments, chosen, out, trials=trials, jobs=jobs, methods=named)
+    try:
+        for experiment in _with_bar(todo):
+            summary = summarize(experiment, chosen, out, trials)
+            paths = write_files(summary, out)
+            console.print(*renderables(summary), sep="\n")
+            console.print(f"written: {', '.join(map(str, paths))}", style="dim", soft_wrap=True, markup=False)
+            if paths[-1].suffix != ".png":
+                console.print('no plot without matplotlib: pip install "twoway[plot]"', style="dim", markup=False)
+    except KeyboardInterrupt:
+        typer.echo(f"\nInterrupted; what was finished is saved in {out}, and the same command goes on there.", err=True)
+        raise typer.Exit(130) from None
+    if page is not None:
+        write_page(page, out, chosen)
+        console.print(f"written: {page}", style="dim", soft_wrap=True, markup=False)
+
+
+def _print_list(console: Console) -> None:
+    """Print the tables and the methods."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    from twoway.experiments.tables import EXPERIMENTS, METHODS
+
+    table = Table("table", "the paper's", "what", box=None, pad_edge=False, header_style="bold")
+    for experiment in EXPERIMENTS.values():
+        table.add_row(experiment.name, experiment.label, escape(experiment.title))
+    console.print(table)
+    table = Table("method", "what", box=None, pad_edge=False, header_style="bold")
+    for name, method in METHODS.items():
+        table.add_row(name, escape(method.what))
+    console.print("", table, sep="\n")
+    console.print("\ntwoway reproduce TABLE --size smoke    tries a table in seconds; 'all' takes every table")
+
+
+def _with_bar(todo: Plan) -> Iterator[Experiment]:
+    """Yield each experiment as it is finished, with a progress bar and the time left meanwhile."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[left]}"),
+        console=Console(stderr=True),
+        transient=True,
+    ) as bar:
+        task = bar.add_task("fits", total=None, left="")
+
+        def tell(done: int, total: int, seconds_left: float | None) -> None:
+            left = "" if seconds_left is None else f"about {timedelta(seconds=round(seconds_left))} left"
+            bar.update(task, completed=done, total=total, left=left)
+
+        yield from todo.run(tell)

@@ -1,0 +1,303 @@
+"""The least-squares fit of three-way tables: one sweep over all factors, then the weights.
+
+Legend: table t shows variables j < k < l; X_t (I_j, I_k, I_l) are its shares, in C order from ``shares[starts[t]]`` on,
+and [[λ; A_j, A_k, A_l]] is its model. θ (1 + I, width) holds λ above the stacked factors, padded to whole lanes. A
+*place* is 3 · t + axis: a variable's axis in a table. With all but A_n fixed, half the squared error is a constant plus
+
+    ½ tr(A_n Q A_nᵀ) − tr(Vᵀ A_n)    Q = λλᵀ ∗ Σ_t A_aᵀA_a ∗ A_bᵀA_b    V = Σ_t (X_t ×_a A_a ×_b A_b) · diag(λ)
+
+over the tables t that hold n, each beside some a and b; for λ it is ½ λᵀHλ − gᵀλ. Only V and g need the tables. Each
+table is read once for each of its variables, and what was read for the last one gives its part of g.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.kernels.jit import jit
+from twoway.kernels.lanes import add, load, multiply, spread, store
+
+Array = NDArray[np.float64]
+
+
+@jit
+def contract(
+    place: int,
+    shares: Array,
+    starts: NDArray[np.int64],
+    sets: NDArray[np.int32],
+    offsets: NDArray[np.int64],
+    theta: Array,
+    sums: Array,
+    prototype: tuple[int, ...],
+) -> None:
+    """Add a table, multiplied along its two other axes by their factors, to ``sums`` (I_n, width)."""
+    table, axis = place // 3, place % 3
+    j, k, l = sets[table]  # noqa: E741  # as in the legend
+    row_j, row_k, row_l = offsets[j] + 1, offsets[k] + 1, offsets[l] + 1
+    n_j, n_k, n_l = offsets[j + 1] - offsets[j], offsets[k + 1] - offsets[k], offsets[l + 1] - offsets[l]
+    width = theta.shape[1]
+    parameters, out = theta.reshape(-1), sums.reshape(-1)
+    for f in range(0, width, len(prototype)):
+        for a in range(n_j):
+            of_a = load(parameters, (row_j + a) * width + f, prototype)
+            first = starts[table] + a * n_k * n_l
+            if axis == 2:
+                # Strided reads, but the running sum stays in registers.
+                for c in range(n_l):
+                    inner = spread(0.0, prototype)
+                    for b in range(n_k):
+                        share = spread(shares[first + b * n_l + c], prototype)
+                        inner = add(inner, multiply(share, load(parameters, (row_k + b) * width + f, prototype)))
+                    at = c * width + f
+                    store(out, at, add(load(out, at, prototype), multiply(inner, of_a)))
+                continue
+            for b in range(n_k):
+                inner = spread(0.0, prototype)
+                for c in range(n_l):
+                    share = spread(shares[first + b * n_l + c], prototype)
+                    inner = add(inner, multiply(share, load(parameters, (row_l + c) * width + f, prototype)))
+                at = (a if axis == 0 else b) * width + f
+                beside = load(parameters, (row_k + b) * width + f, prototype) if axis == 0 else of_a
+                store(out, at, add(load(out, at, prototype), multiply(inner, beside)))
+
+
+@jit
+def project(values: Array, first: int, step: int, count: int) -> None:
+    """Replace the entries first, first + step, … of a flat array by the nearest point of the simplex.
+
+    Michelot, A finite algorithm for finding the projection of a point onto the canonical simplex of ℝⁿ, 1986.
+    """
+    threshold = -np.inf
+    n_kept = count + 1
+    while True:
+        total = 0.0
+        n_above = 0
+        for i in range(count):
+            value = values[first + i * step]
+            if value > threshold:
+                total += value
+                n_above += 1
+        # Fewer are kept each time; rounding alone could keep more again, and go round for ever.
+        if n_above >= n_kept or n_above == 0:
+            break
+        n_kept = n_above
+        threshold = (total - 1.0) / n_kept
+    for i in range(count):
+        at = first + i * step
+        values[at] = max(values[at] - threshold, 0.0)
+
+
+@jit
+def _project_all(block: Array, by_columns: bool) -> None:
+    """Project each column of a factor, or the one row of weights."""
+    rows, rank = block.shape
+    flat = block.reshape(-1)
+    if by_columns:
+        for f in range(rank):
+            project(flat, f, rank, rows)
+    else:
+        project(flat, 0, 1, rank)
+
+
+@jit
+def quadratic(block: Array, q: Array, v: Array) -> float:
+    """Return ½ tr(B Q Bᵀ) − tr(Vᵀ B) for B (rows, ≥ rank), Q (rank, rank) and V (rows, ≥ rank)."""
+    value = 0.0
+    rank = len(q)
+    for i in range(len(block)):
+        for f in range(rank):
+            product = 0.0
+            for g in range(rank):
+                product += q[f, g] * block[i, g]
+            value += block[i, f] * (0.5 * product - v[i, f])
+    return value
+
+
+@jit
+def _invert(q: Array, rho: float, inverse: Array) -> None:
+    """Fill (Q + ρI)⁻¹ by Gauss and Jordan's method.
+
+    numpy's own inverse would add many seconds to the compilation. Pivots need no search: the matrix is positive
+    definite, and with ρ the mean of Q's eigenvalues its condition number is at most rank + 1.
+    """
+    rank = len(q)
+    for f in range(rank):
+        for g in range(rank):
+            inverse[f, g] = q[f, g] + (rho if f == g else 0.0)
+    for p in range(rank):
+        pivot = inverse[p, p]
+        inverse[p, p] = 1.0
+        for g in range(rank):
+            inverse[p, g] /= pivot
+        for f in range(rank):
+            if f != p:
+                factor = inverse[f, p]
+                inverse[f, p] = 0.0
+                for g in range(rank):
+                    inverse[f, g] -= factor * inverse[p, g]
+
+
+@jit
+def minimize_on_simplex(block: Array, q: Array, v: Array, by_columns: bool, n_inner: int) -> None:
+    """Lower `quadratic` by some ADMM steps, with the columns of a block (or its one row) on the simplex.
+
+    At the solution, ADMM's scaled duals are the gradient over ρ. They start there: a block that is solved stays as it
+    is, and a sweep depends on θ alone. ADMM does not descend at each step; where it ends higher, the block takes a
+    projected gradient step instead, which cannot rise.
+    """
+    rows, rank = len(block), len(q)
+    trace = 0.0
+    for f in range(rank):
+        trace += q[f, f]
+    if trace <= 0.0:
+        return
+    rho = trace / rank
+    inverse = np.empty((rank, rank))
+    _invert(q, rho, inverse)
+    found, slope, duals = np.empty((rows, rank)), np.empty((rows, rank)), np.empty((rows, rank))
+    for i in range(rows):
+        for f in range(rank):
+            found[i, f] = block[i, f]
+            slope[i, f] = -v[i, f]
+            for g in range(rank):
+                slope[i, f] += q[f, g] * block[i, g]
+            duals[i, f] = slope[i, f] / rho
+    free = np.empty(rank)
+    for _ in range(n_inner):
+        for i in range(rows):
+            for f in range(rank):
+                free[f] = 0.0
+            for g in range(rank):
+                right = v[i, g] + rho * (found[i, g] + duals[i, g])
+                for f in range(rank):
+                    free[f] += right * inverse[g, f]
+            for f in range(rank):
+                # What is projected is the free solution less the dual; the new dual is what projecting it takes away.
+                found[i, f] = free[f] - duals[i, f]
+                duals[i, f] = -found[i, f]
+        _project_all(found, by_columns)
+        for i in range(rows):
+            for f in range(rank):
+                duals[i, f] += found[i, f]
+    before = quadratic(block, q, v)
+    if not quadratic(found, q, v) <= before:
+        # The trace is at least the largest curvature.
+        for i in range(rows):
+            for f in range(rank):
+                found[i, f] = block[i, f] - slope[i, f] / trace
+        _project_all(found, by_columns)
+        if not quadratic(found, q, v) <= before:
+            return
+    for i in range(rows):
+        for f in range(rank):
+            block[i, f] = found[i, f]
+
+
+@jit
+def _gram(rows: Array, gram: Array) -> None:
+    """Fill AᵀA (rank, rank) for the rows of a factor."""
+    gram[:] = 0.0
+    for i in range(len(rows)):
+        for f in range(len(gram)):
+            for g in range(len(gram)):
+                gram[f, g] += rows[i, f] * rows[i, g]
+
+
+@jit
+def _add_overlap(rows: Array, sums: Array, overlap: Array) -> None:
+    """Add the column sums of A ∗ (what a table gave for A) to g (1, width)."""
+    for i in range(len(rows)):
+        for f in range(overlap.shape[1]):
+            overlap[0, f] += rows[i, f] * sums[i, f]
+
+
+@jit
+def _gram_of_weights(grams: Array, sets: NDArray[np.int32]) -> Array:
+    """Return H: the Gram matrix of all tables' components."""
+    h = np.zeros(grams.shape[1:])
+    for table in range(len(sets)):
+        one, two, three = grams[sets[table, 0]], grams[sets[table, 1]], grams[sets[table, 2]]
+        for f in range(len(h)):
+            for g in range(len(h)):
+                h[f, g] += one[f, g] * two[f, g] * three[f, g]
+    return h
+
+
+@jit
+def value(
+    theta: Array,
+    shares: Array,
+    starts: NDArray[np.int64],
+    sets: NDArray[np.int32],
+    offsets: NDArray[np.int64],
+    rank: int,
+    prototype: tuple[int, ...],
+) -> float:
+    """Return ½ Σ_t ‖X_t − [[λ; A_j, A_k, A_l]]‖², less ½ Σ_t ‖X_t‖², in one pass over the tables."""
+    width = theta.shape[1]
+    n_variables = offsets.size - 1
+    grams = np.empty((n_variables, rank, rank))
+    for n in range(n_variables):
+        _gram(theta[offsets[n] + 1 : offsets[n + 1] + 1], grams[n])
+    overlap = np.zeros((1, width))
+    for table in range(len(sets)):
+        n = sets[table, 2]
+        rows = theta[offsets[n] + 1 : offsets[n + 1] + 1]
+        sums = np.zeros(rows.shape)
+        contract(3 * table + 2, shares, starts, sets, offsets, theta, sums, prototype)
+        _add_overlap(rows, sums, overlap)
+    return quadratic(theta[:1], _gram_of_weights(grams, sets), overlap)
+
+
+@jit
+def sweep(
+    theta: Array,
+    shares: Array,
+    starts: NDArray[np.int64],
+    sets: NDArray[np.int32],
+    offsets: NDArray[np.int64],
+    places: NDArray[np.int64],
+    firsts: NDArray[np.int64],
+    rank: int,
+    n_inner: int,
+    prototype: tuple[int, ...],
+) -> float:
+    """Improve each factor in turn, then the weights, in place; return `value` at the new θ.
+
+    Parameters
+    ----------
+    places, firsts
+        Variable n is at ``places[firsts[n]:firsts[n + 1]]``.
+    n_inner
+        ADMM steps a block.
+    """
+    width = theta.shape[1]
+    n_variables = offsets.size - 1
+    grams = np.empty((n_variables, rank, rank))
+    for n in range(n_variables):
+        _gram(theta[offsets[n] + 1 : offsets[n + 1] + 1], grams[n])
+    overlap = np.zeros((1, width))
+    q = np.empty((rank, rank))
+    for n in range(n_variables):
+        rows = theta[offsets[n] + 1 : offsets[n + 1] + 1]
+        # Where n is the last variable of a table, no factor of the table changes any more in this sweep.
+        sums, last_sums = np.zeros(rows.shape), np.zeros(rows.shape)
+        q[:] = 0.0
+        for place in places[firsts[n] : firsts[n + 1]]:
+            table, axis = place // 3, place % 3
+            contract(place, shares, starts, sets, offsets, theta, last_sums if axis == 2 else sums, prototype)
+            one, other = grams[sets[table, (axis + 1) % 3]], grams[sets[table, (axis + 2) % 3]]
+            for f in range(rank):
+                for g in range(rank):
+                    q[f, g] += one[f, g] * other[f, g] * theta[0, f] * theta[0, g]
+        for i in range(len(rows)):
+            for f in range(rank):
+                sums[i, f] = (sums[i, f] + last_sums[i, f]) * theta[0, f]
+        minimize_on_simplex(rows, q, sums, True, n_inner)
+        _gram(rows, grams[n])
+        _add_overlap(rows, last_sums, overlap)
+    h = _gram_of_weights(grams, sets)
+    minimize_on_simplex(theta[:1], h, overlap, False, n_inner)
+    return quadratic(theta[:1], h, overlap)

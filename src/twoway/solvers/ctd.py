@@ -1,0 +1,93 @@
+"""CTD: coupled tensor decomposition, the least-squares fit of all available three-way tables.
+
+Kargas, Sidiropoulos and Fu, Tensors, learning, and "Kolmogorov extension" for finite-alphabet random vectors, 2018. One
+factor after the other, then the weights, by ADMM on F × F systems (AO-ADMM: Huang, Sidiropoulos and Liavas, A flexible
+and efficient algorithmic framework for constrained matrix and tensor factorization, 2016). No block may rise, so a
+sweep never does, and `descend` extrapolates between sweeps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from twoway.errors import DataError, whole_number
+from twoway.pmf import JointPMF
+from twoway.solvers.base import Path, Problem, Solution, Watch, descend
+from twoway.solvers.cells import Theta
+from twoway.solvers.starts import random_start
+from twoway.solvers.triples import three_way_tables
+from twoway.tables import Tables
+
+
+@dataclass(frozen=True)
+class CTD:
+    """The PMF that comes closest, in squared distance, to all three-way tables together, each with the same weight."""
+
+    max_iter: int = 2000
+    """Sweeps over the tables."""
+    tol: float = 1e-8
+    """Stop when three cycles of up to three sweeps each lower the objective by less than this share."""
+    n_inner: int = 10
+    """ADMM steps for each factor in a sweep."""
+
+    name: ClassVar[str] = "ctd"
+
+    def __post_init__(self) -> None:
+        whole_number("n_inner", self.n_inner, 1)
+
+    def solve(self, problem: Problem) -> Solution:
+        """Return the PMF at the end of one descent, from the start given or a random one."""
+        if any(problem.smoothing):
+            raise DataError(
+                "solver 'ctd' fits the tables as they are, without smoothing; 'mle-ad' fits the same tables and smooths"
+            )
+        tables = three_way_tables(problem.evidence, self.name)
+        start = problem.start or random_start(tables.schema, problem.rank, problem.evidence.sets.shares, problem.seeds)
+        pmf, path = fit_squares(
+            tables,
+            start,
+            n_inner=self.n_inner,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            task=self.name,
+            watch=problem.watch,
+        )
+        return Solution(
+            pmf, path.objectives, path.stop_reason, problem.chain(self.name), "half the squared error of all triples"
+        )
+
+
+def fit_squares(
+    tables: Tables, start: JointPMF, *, n_inner: int, max_iter: int, tol: float, task: str, watch: Watch
+) -> tuple[JointPMF, Path]:
+    """Return the PMF at the end of the descent on half the squared error, and how it went."""
+    from twoway.kernels import triples
+    from twoway.kernels.expectation import pack
+    from twoway.kernels.lanes import layout
+
+    schema, rank = tables.schema, start.rank
+    _, prototype = layout(rank)
+    shares = tables.flat / np.repeat(tables.totals, np.diff(tables.starts))
+    constant = 0.5 * float(shares @ shares)
+    variables = tables.sets.ravel()
+    places = np.argsort(variables, kind="stable")
+    firsts = np.searchsorted(variables[places], np.arange(len(schema) + 1))
+    arrays = (shares, tables.starts, tables.sets, schema.offsets)
+    # A sweep knows the error where it ends; a pass over the tables is needed only for points from elsewhere.
+    ended: tuple[Theta | None, float] = (None, np.nan)
+
+    def update(theta: Theta) -> tuple[Theta, float]:
+        nonlocal ended
+        here = ended[1] if ended[0] is theta else triples.value(theta, *arrays, rank, prototype)
+        following = theta.copy()
+        ended = following, triples.sweep(following, *arrays, places, firsts, rank, n_inner, prototype)
+        # Where the fit is exact, the difference may round to less than zero.
+        return following, max(constant + here, 0.0)
+
+    path = descend(
+        update, pack(start.weights, start.stacked), schema, rank, max_iter=max_iter, tol=tol, task=task, watch=watch
+    )
+    return JointPMF.from_stacked(schema, path.theta[0, :rank].copy(), path.theta[1:, :rank].copy()), path

@@ -1,0 +1,448 @@
+"""Every table of the paper at smoke size, through the command line; and what happens when a run is ended or wrong."""
+
+import contextlib
+import json
+import math
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import twoway as tw
+from twoway import __version__
+from twoway.cli import app, main
+from twoway.datasets import nearly_separable
+from twoway.experiments import run, show
+from twoway.experiments.scores import published_mse
+from twoway.experiments.summary import summarize
+from twoway.experiments.tables import EXPERIMENTS, METHODS, Setting, _published, method_seed
+from twoway.measures import match_components
+
+TABLE = "synthetic-eps0.1"
+
+
+def reproduce(*arguments):
+    return CliRunner().invoke(app, ["reproduce", *map(str, arguments)])
+
+
+def lines_of(path):
+    return [json.loads(text) for text in path.read_text(encoding="utf-8").splitlines()]
+
+
+def numbers_of(lines):
+    """Return what must be the same each time: the scores without the seconds, or the reason."""
+    return {
+        run.key_of(line): {name: value for name, value in (line["scores"] or {}).items() if name != "seconds"}
+        or line["reason"]
+        for line in lines
+    }
+
+
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory):
+    """The folder and the output of all tables at smoke size, two processes."""
+    out = tmp_path_factory.mktemp("smoke")
+    result = reproduce("all", "--size", "smoke", "--jobs", 2, "--out", out)
+    assert result.exit_code == 0, result.output
+    return out, result.stdout
+
+
+# What comes out
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_cell_was_run(smoke, name):
+    out, _ = smoke
+    experiment = EXPERIMENTS[name]
+    expected = {
+        (setting.n_records, setting.observed, setting.n_variables, trial, method)
+        for setting in experiment.smoke
+        for trial in range(2)
+        for method in METHODS
+    }
+    lines = lines_of(out / f"{name}-smoke.jsonl")
+    keys = ("n_records", "observed", "n_variables")
+    found = [(*(line["setting"][key] for key in keys), line["trial"], line["method"]) for line in lines]
+    assert len(found) == len(set(found))
+    assert set(found) == expected
+    assert all((line["scores"] is None) != (line["reason"] is None) for line in lines)
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_the_files_say_what_the_lines_say(smoke, name):
+    out, told = smoke
+    experiment = EXPERIMENTS[name]
+    lines = lines_of(out / f"{name}-smoke.jsonl")
+    summary = json.loads((out / f"{name}-smoke.json").read_text(encoding="utf-8"))
+    page = (out / f"{name}-smoke.md").read_text(encoding="utf-8")
+    assert [metric["name"] for metric in summary["metrics"]] == list(experiment.metrics)
+    for metric in summary["metrics"]:
+        for row in metric["rows"]:
+            for column, cell in zip(summary["columns"], row["cells"], strict=True):
+                same = [line for line in lines if line["method"] == row["method"]]
+                same = [line for line in same if line["setting"] == column["setting"]]
+                values = [line["scores"][metric["name"]] for line in same if line["scores"]]
+                assert cell["trials"] == len(same) == 2
+                assert cell["failed"] == 2 - len(values)
+                if not values:
+                    assert cell["mean"] is None
+                    continue
+                assert cell["mean"] == pytest.approx(np.mean(values))
+                assert (cell["sd"] is None) == (len(values) == 1)
+                if len(values) == 2:
+                    assert cell["sd"] == pytest.approx(np.std(values, ddof=1))
+                assert f"{show.ours_of(cell)}" in page
+                assert f"{show.ours_of(cell)}" in told
+                if cell["paper"] is not None:
+                    assert f"paper {cell['paper']:g}" in told
+    assert (out / f"{name}-smoke.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_papers_numbers_stand_only_beside_the_same_setting(smoke):
+    out, told = smoke
+    summary = json.loads((out / f"{TABLE}-smoke.json").read_text(encoding="utf-8"))
+    like = {metric["name"]: metric["rows"][1]["cells"] for metric in summary["metrics"]}
+    assert [cell["paper"] for cell in like["mse_published"]] == [None, 0.0519]
+    assert [cell["paper"] for cell in like["mre_estimate"]] == [None, 0.6746]
+    assert [cell["paper"] for cell in like["mse"]] == [None, None]
+    sparse = json.loads((out / "synthetic-sparse-smoke.json").read_text(encoding="utf-8"))
+    assert all(c["paper"] is None for metric in sparse["metrics"] for row in metric["rows"] for c in row["cells"])
+    assert "paper 0.6746" in told
+
+
+def test_too_little_evidence_is_a_dash_and_a_reason(smoke):
+    out, told = smoke
+    summary = json.loads((out / "synthetic-sparse-smoke.json").read_text(encoding="utf-8"))
+    rows = {row["method"]: row["cells"] for row in summary["metrics"][0]["rows"]}
+    assert show.ours_of(rows["CTD"][3]) == "—"
+    assert all(cell["failed"] == 0 for cell in rows["auto"])
+    reasons = [one["reason"] for one in summary["reasons"] if (one["method"], one["column"]) == ("CTD", "p=0.005")]
+    assert len(reasons) == 1
+    assert "no 3 variables were seen together" in reasons[0]
+    assert "CTD, p=0.005: failed in 2 of 2 trials" in told
+    assert summary["metrics"][0]["lowest"][3] not in (None, "CTD")
+
+
+# A trial
+
+
+def test_a_trial_draws_the_same_data_each_time_and_other_data_than_any_other():
+    setting = Setting(200)
+    codes = setting.records(0).codes()
+    assert np.array_equal(codes, setting.records(0).codes())
+    assert not np.array_equal(codes, setting.records(1).codes())
+    assert np.array_equal(setting.model(0).stacked, Setting(1000).model(0).stacked)
+    assert not np.array_equal(codes, Setting(1000).records(0).codes()[:200])
+    assert len({method_seed(trial) for trial in range(20)}) == 20
+
+
+def test_the_published_mse_scales_the_first_factor_of_the_truth():
+    truth, estimate = nearly_separable(seed=1), nearly_separable(seed=2)
+    for other in (truth, estimate):
+        matched = match_components(truth, other)
+        expected = np.square(other.weights[matched] - truth.weights).sum()
+        for number, (right, found) in enumerate(zip(truth.factors, other.factors, strict=True)):
+            target = right * truth.weights if number == 0 else right
+            expected += np.square(found[:, matched] - target).sum() / (5 * 5)
+        assert published_mse(truth, other) == pytest.approx(expected)
+    assert published_mse(truth, truth) > 0.01 > tw.factor_mse(truth, truth)
+
+
+# A run that was ended goes on
+
+
+def test_a_run_goes_on_where_it_stopped_with_the_same_numbers(smoke, tmp_path):
+    whole = smoke[0] / f"{TABLE}-smoke.jsonl"
+    rest = tmp_path / whole.name
+    texts = whole.read_text(encoding="utf-8").splitlines(keepends=True)
+    kept = "".join(texts[: len(texts) // 2])
+    rest.write_text(kept + texts[-1][:40], encoding="utf-8")  # the last line is torn
+    result = reproduce(TABLE, "--size", "smoke", "--jobs", 1, "--out", tmp_path)
+    assert result.exit_code == 0, result.output
+    assert rest.read_text(encoding="utf-8").startswith(kept)
+    assert len(lines_of(rest)) == len(texts)
+    # Other processes, and other numbers of threads, give the same numbers.
+    assert numbers_of(lines_of(rest)) == numbers_of(lines_of(whole))
+
+
+def test_a_finished_run_is_only_shown_again(smoke, tmp_path):
+    shutil.copy(smoke[0] / f"{TABLE}-smoke.jsonl", tmp_path)
+    before = (tmp_path / f"{TABLE}-smoke.jsonl").read_bytes()
+    assert not run.plan([EXPERIMENTS[TABLE]], "smoke", tmp_path).trials
+    result = reproduce(TABLE, "--size", "smoke", "--out", tmp_path)
+    assert result.exit_code == 0
+    assert (tmp_path / f"{TABLE}-smoke.jsonl").read_bytes() == before
+    again = json.loads((tmp_path / f"{TABLE}-smoke.json").read_text(encoding="utf-8"))
+    assert again == json.loads((smoke[0] / f"{TABLE}-smoke.json").read_text(encoding="utf-8"))
+
+
+def test_what_another_version_saved_is_run_again(smoke, tmp_path):
+    text = (smoke[0] / f"{TABLE}-smoke.jsonl").read_text(encoding="utf-8")
+    other = text.replace(f'"version": "{__version__}"', '"version": "0.0.1"')
+    assert other != text
+    (tmp_path / f"{TABLE}-smoke.jsonl").write_text(other, encoding="utf-8")
+    todo = run.plan([EXPERIMENTS[TABLE]], "smoke", tmp_path)
+    assert sum(len(trial.methods) for trial in todo.trials) == len(text.splitlines())
+
+
+def test_a_killed_run_leaves_no_process_and_whole_lines(tmp_path):
+    """Nothing that ends the command, however hard, may leave a process that goes on writing."""
+    arguments = ["reproduce", TABLE, "--size", "smoke", "--methods", "RAND-EM", "--jobs", "2", "--trials", "5000"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "twoway", *arguments, "--out", str(tmp_path)],
+        start_new_session=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    path = tmp_path / f"{TABLE}-smoke.jsonl"
+    try:
+        _wait(lambda: path.exists() and path.read_bytes().count(b"\n") >= 4)
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    try:
+        _wait(lambda: not _is_alive(process.pid))
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    saved = run.read_lines(path)
+    assert len(saved) >= 4
+    assert len(saved) < 10_000
+    todo = run.plan([EXPERIMENTS[TABLE]], "smoke", tmp_path, trials=5000, methods=["RAND-EM"])
+    assert len(todo.trials) == 10_000 - len(saved)
+
+
+def _wait(is_so, seconds=60):
+    until = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < until, "waited in vain"
+        time.sleep(0.05)
+
+
+def _is_alive(group):
+    """Return whether a process of the group is left."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_ctrl_c_says_that_nothing_is_lost(tmp_path, monkeypatch):
+    def interrupted(self, tell):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run.Plan, "run", interrupted)
+    result = reproduce(TABLE, "--size", "smoke", "--out", tmp_path)
+    assert result.exit_code == 130
+    assert "what was finished is saved" in result.output
+
+
+def test_the_time_left_is_foretold():
+    small, large = Setting(1000), Setting(10_000)
+    told = []
+    trials = [run.Trial("t", setting, 0, ("auto",), None, 1, False) for setting in (small, large, large)]
+    clock = run._Clock(trials, lambda *args: told.append(args))
+    clock.finish(trials[0], 2.0, 2)
+    clock.finish(trials[1], 30.0, 2)
+    # Two trials ten times as large as one of 2 s, two at a time; then one that is known to take 30 s.
+    assert told == [(0, 3, None), (1, 3, pytest.approx(20.0)), (2, 3, pytest.approx(15.0))]
+
+
+# Means, marks and the page, from lines written by hand
+
+
+def write_lines(path, experiment, values, setting):
+    """Save one trial for each value of a method; None is a failed one."""
+    with path.open("a", encoding="utf-8") as file:
+        for method, numbers in values.items():
+            for trial, value in enumerate(numbers):
+                line = {
+                    "version": __version__,
+                    "setting": {key: getattr(setting, key) for key in setting.__dataclass_fields__},
+                    "trial": trial,
+                    "method": method,
+                    "date": "2026-01-02",
+                    "machine": "a machine",
+                    "scores": None if value is None else dict.fromkeys([*experiment.metrics, "seconds"], value),
+                    "reason": "nothing seen" if value is None else None,
+                }
+                file.write(json.dumps(line) + "\n")
+
+
+@pytest.fixture
+def by_hand(tmp_path):
+    experiment = EXPERIMENTS["synthetic-n15-p0.5"]
+    values = {
+        "CNMF-SPA": [0.1, 0.12],  # the paper: 0.1183
+        "CNMF-OPT": [0.5, 0.7, 0.6],  # the paper: 0.0218
+        "CTD": [0.03286, 0.03294],  # the paper: 0.0329, the same number once it is rounded
+        "RAND-EM": [None, 0.01],
+        "CNMF-SPA-EM": [None],
+        "auto": [0.05],
+    }
+    write_lines(tmp_path / f"{experiment.name}-paper.jsonl", experiment, values, experiment.paper[0])
+    return experiment, tmp_path
+
+
+def test_means_marks_and_notes(by_hand):
+    experiment, out = by_hand
+    summary = summarize(experiment, "paper", out)
+    cells = {row["method"]: row["cells"][0] for row in summary["metrics"][0]["rows"]}
+    assert cells["CNMF-SPA"]["mean"] == pytest.approx(0.11)
+    assert cells["CNMF-SPA"]["sd"] == pytest.approx(math.sqrt(0.0002))
+    assert [cells[name]["better"] for name in ("CNMF-SPA", "CNMF-OPT", "CTD", "auto")] == [
+        "ours",
+        "paper",
+        "both",
+        None,
+    ]
+    assert show.ours_of(cells["RAND-EM"]) == "0.0100†"
+    assert show.ours_of(cells["CNMF-SPA-EM"]) == "—"
+    assert show.ours_of(cells["MLE-AD-EM"]) == "not run"
+    # RAND-EM has the lowest mean, but of the trials that did not fail only.
+    assert summary["metrics"][0]["lowest"] == ["CTD", None, None, None]
+    text = show.markdown(summary)
+    assert "| CNMF-SPA | **0.110 ± 0.014** (paper 0.1183) | not run (paper 0.103)" in text
+    assert "| CNMF-OPT | 0.600 ± 0.100 (paper **0.0218**)" in text
+    assert "| CTD | **0.0329 ± 0.0001** (paper **0.0329**)" in text
+    assert "- not run: MLE-AD-EM" in text
+    assert "- S=10³: at least 1 of 20 trials run" in text
+    assert "- RAND-EM, S=10³: failed in 1 of 2 trials: nothing seen" in text
+    assert "2026-01-02; a machine." in text
+
+
+def test_only_the_trials_asked_for_count(by_hand):
+    experiment, out = by_hand
+    summary = summarize(experiment, "paper", out, trials=1)
+    cells = {row["method"]: row["cells"][0] for row in summary["metrics"][0]["rows"]}
+    assert (cells["CNMF-OPT"]["mean"], cells["CNMF-OPT"]["sd"], cells["CNMF-OPT"]["trials"]) == (0.5, None, 1)
+
+
+def test_a_line_for_the_same_cell_counts_once(by_hand):
+    experiment, out = by_hand
+    before = summarize(experiment, "paper", out)
+    path = out / f"{experiment.name}-paper.jsonl"
+    path.write_text(path.read_text(encoding="utf-8") * 2, encoding="utf-8")
+    assert summarize(experiment, "paper", out) == before
+
+
+def test_the_page_keeps_what_stands_above_its_mark(by_hand):
+    experiment, out = by_hand
+    page = out / "results.md"
+    assert reproduce("--page", page, "--out", out).exit_code == 0
+    assert page.read_text(encoding="utf-8").startswith("# Results\n")
+    text = page.read_text(encoding="utf-8").replace("# Results\n", "# Results\n\nWhat I make of it.\n")
+    page.write_text(text + "\nthis goes\n", encoding="utf-8")
+    for _ in range(2):
+        assert reproduce("--page", page, "--out", out).exit_code == 0
+        assert page.read_text(encoding="utf-8") == text
+    assert "What I make of it." in text
+    assert f"## {experiment.name}\n" in text
+    assert "**0.110 ± 0.014** (paper 0.1183)" in text
+    assert text.count("Not run.") == len(EXPERIMENTS) - 1
+    page.write_text("# Mine\n", encoding="utf-8")
+    result = reproduce("--page", page, "--out", out)
+    assert "has no line" in str(result.exception)
+    assert page.read_text(encoding="utf-8") == "# Mine\n"
+
+
+def test_the_published_tables_have_the_columns_of_the_experiments():
+    published = {label: table for label, table in _published().items() if label != "source"}
+    assert set(published) == {experiment.label for experiment in EXPERIMENTS.values()}
+    for experiment in EXPERIMENTS.values():
+        table = published[experiment.label]
+        assert table["columns"] == [experiment.column(setting) for setting in experiment.paper]
+        words = {word for word in experiment.metrics.values() if word}
+        assert words == set(table) - {"columns"}
+        for word in words:
+            assert set(table[word]) <= set(METHODS) - {"auto"}
+            assert all(len(row) == len(table["columns"]) for row in table[word].values())
+
+
+def test_paper_size_is_the_papers():
+    for experiment in EXPERIMENTS.values():
+        for setting in experiment.paper:
+            assert experiment.n_trials(setting, "paper") == (5 if setting.n_records == 10**6 else 20)
+    setting = EXPERIMENTS["synthetic-eps0.3"].paper[3]
+    assert setting == Setting(10**6, 0.5, 5, 5, 10, 0.3)
+    assert EXPERIMENTS["synthetic-n15-p0.2"].paper[0] == Setting(1000, 0.2, 15, 10, 10, None)
+
+
+# Errors, before any work
+
+
+def test_the_list_names_every_table_and_method(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for arguments in (["--list"], []):
+        result = reproduce(*arguments)
+        assert result.exit_code == 0
+        assert all(name in result.stdout for name in [*EXPERIMENTS, *METHODS])
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (
+            ["synthetic-spars"],
+            "no table 'synthetic-spars'; did you mean 'synthetic-sparse'? known: 'synthetic-eps0.1', ",
+        ),
+        ([TABLE, "--methods", "auto,cnmf-spa"], "no method 'cnmf-spa'; did you mean 'CNMF-SPA'?"),
+        ([TABLE, "--size", "papr"], "no size 'papr'; did you mean 'paper'?"),
+        ([TABLE, "--jobs", "0"], "jobs must be a whole number of at least 1, not 0"),
+        ([TABLE, "--trials", "0"], "trials must be a whole number of at least 1, not 0"),
+    ],
+)
+def test_wrong_names_and_numbers(arguments, told, tmp_path):
+    out = tmp_path / "out"
+    result = reproduce(*arguments, "--out", out)
+    assert isinstance(result.exception, tw.TwowayError)
+    assert told in str(result.exception)
+    assert not out.exists()
+
+
+def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch, capsys):
+    (tmp_path / "file").write_text("")
+    for out in (tmp_path / "file", tmp_path / "file" / "below"):
+        monkeypatch.setattr(sys, "argv", ["twoway", "reproduce", TABLE, "--size", "smoke", "--out", str(out)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert ended.value.code == 1
+        assert f"twoway: cannot write to the folder {str(out)!r}: " in capsys.readouterr().err
+
+
+def test_more_than_fits_in_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "_available_bytes", lambda: 2**30)
+    result = reproduce("synthetic-n15-p0.5", "--jobs", 4, "--out", tmp_path)
+    assert isinstance(result.exception, tw.DataError)
+    assert (
+        "'synthetic-n15-p0.5' with 1000000 records of 15 variables takes about 0.4 GB a job, 1.7 GB for 4 at a time, "
+        "and 1.0 GB are available; use fewer --jobs"
+    ) in str(result.exception)
+    assert list(tmp_path.iterdir()) == []
+    assert run.plan([EXPERIMENTS["synthetic-n15-p0.5"]], "paper", tmp_path, jobs=2).trials
+
+
+def test_memory_is_known_here():
+    assert 2**20 < run._available_bytes() < 2**50
+
+
+def test_a_damaged_line_is_named(tmp_path):
+    (tmp_path / f"{TABLE}-smoke.jsonl").write_text('{"trial": 1}\nx\n', encoding="utf-8")
+    result = reproduce(TABLE, "--size", "smoke", "--out", tmp_path)
+    assert isinstance(result.exception, tw.FileFormatError)
+    assert f"line 1 of {str(tmp_path / f'{TABLE}-smoke.jsonl')!r} is not a result" in str(result.exception)
+
+
+def test_without_matplotlib_there_is_no_plot_and_a_word(by_hand, monkeypatch):
+    experiment, out = by_hand
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    paths = show.write_files(summarize(experiment, "paper", out), out)
+    assert [path.suffix for path in paths] == [".json", ".md"]
