@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import itertools
 import os
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.distribution import Distribution
-from twoway.errors import DataError
+from twoway.errors import DataError, whole_number
 from twoway.schema import Schema
 
 if TYPE_CHECKING:
@@ -211,9 +212,32 @@ class Records:
     ) -> T:
         """Return the combination of what ``per_block`` gives for each block, always in the same order."""
         blocks = self.blocks()
-        workers = min(threads or usable_cores(), len(blocks))
-        results = map(per_block, blocks) if workers == 1 else _pool(workers, os.getpid()).map(per_block, blocks)
-        return functools.reduce(combine, results)
+        workers = min(usable_cores() if threads is None else whole_number("threads", threads, 1), len(blocks))
+        if workers == 1:
+            return functools.reduce(combine, map(per_block, blocks))
+        waiting: dict[int, T] = {}
+        combined: list[T] = []
+        n_combined = 0
+        lock = threading.Lock()
+
+        def work(first: int) -> None:
+            nonlocal n_combined
+            for number in range(first, len(blocks), workers):
+                result = per_block(blocks[number])
+                with lock:
+                    waiting[number] = result
+                    # In the order of the blocks, whichever is done first.
+                    while n_combined in waiting:
+                        following = waiting.pop(n_combined)
+                        combined[:] = [combine(combined[0], following) if combined else following]
+                        n_combined += 1
+
+        # This thread works too: handing all to others would cost as much as a small block.
+        others = [_pool(workers, os.getpid()).submit(work, first) for first in range(1, workers)]
+        work(0)
+        for other in others:
+            other.result()
+        return combined[0]
 
     def reweighted(self, weights: NDArray[np.float64]) -> Records:
         """Return the same records with other weights; cells are shared, not copied."""
