@@ -110,8 +110,8 @@ def em() -> list[Row]:
 
     # Turn and turn about: a busy moment of the machine then hits both.
     one = two = float("inf")
-    for _ in range(15):
-        one, two = min(one, best_of(round_with(1), 10)), min(two, best_of(round_with(2), 10))
+    for _ in range(60):
+        one, two = min(one, best_of(round_with(1), 5)), min(two, best_of(round_with(2), 5))
     counting = best_of(lambda: tw.count(records, threads=1), 15)
     codes = records.codes().astype(float)
     codes[codes < 0] = np.nan
