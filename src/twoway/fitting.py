@@ -55,7 +55,7 @@ def fit(
     rank
         The number of components. None chooses it by held-out likelihood.
     solver
-        A name ("auto", "em", "coupled-nmf", "spa"), a chain ("spa+em"), an instance, or a sequence of these.
+        A name ("auto", "em", "coupled-nmf", "spa", "ctd", "mle-ad"), a chain ("spa+em"), an instance, or a sequence of these.
     seed
         The source of every random choice; the same seed gives the same model, whatever the number of threads.
     starts
@@ -247,7 +247,7 @@ def _with_likelihood(report: Report, pmf: JointPMF, records: RecordSource, threa
         return float(entropies.sum() if block.weights.size == 0 else entropies @ block.weights)
 
     if not np.isfinite(log_likelihood):
-        told = "some records are impossible under this model: it gives categories that no table shows no probability"
+        told = "some records are impossible under this model: it gives no probability to what they show"
         return replace(report, n_records=records.total_weight, warnings=(*report.warnings, told))
     n_parameters = report.n_parameters or 0
     n_records = records.total_weight
