@@ -215,8 +215,8 @@ class Path:
 
 # The longest extrapolation tried at first; it grows while it succeeds.
 _FIRST_LENGTH = 4.0
-# One quiet cycle may be a saddle, on which the objective rests before it goes on.
 _QUIET_CYCLES = 3
+_ROUNDING = 1e-13
 # Gains are relative to the objective, or to this where the objective itself goes to zero.
 _SMALL_OBJECTIVE = 1e-6
 
@@ -275,7 +275,7 @@ def descend(
             if watch.interrupted:
                 break
             watch.tell(Progress(task, passes, max_iter, at_point, _seconds_left(gains, tol, began)))
-            if tol > 0 and len(gains) > _QUIET_CYCLES and max(gains[-_QUIET_CYCLES:]) <= tol:
+            if tol > 0 and _has_settled(gains, tol):
                 stop_reason = StopReason.CONVERGED
                 break
             cycle_start = at_point
@@ -310,6 +310,18 @@ def check_loop_options(max_iter: int, tol: float) -> None:
     whole_number("max_iter", max_iter, 1)
     if not tol >= 0:
         raise DataError(f"tol must not be negative, got {tol!r}")
+
+
+def _has_settled(gains: list[float], tol: float) -> bool:
+    """Return whether the last cycles gained next to nothing, and what they gained was dying out.
+
+    One quiet cycle, or several whose gains grow again, may be a saddle, on which the objective rests before it goes on.
+    """
+    recent = gains[-_QUIET_CYCLES:]
+    if len(gains) <= _QUIET_CYCLES or max(recent) > tol:
+        return False
+    # Gains below rounding are noise, and neither grow nor shrink.
+    return recent[-1] <= max(recent[0], _ROUNDING)
 
 
 def _seconds_left(gains: list[float], tol: float, began: float) -> float | None:
