@@ -25,7 +25,7 @@ def demo(
 
     The digits ship with scikit-learn. The model is written to OUT/digits.twoway.
 
-    [bold]Example[/bold]: twoway demo --out /tmp/demo
+    [bold]Example[/bold]: twoway demo --out my-demo
     """
     import numpy as np
     from rich.console import Console
