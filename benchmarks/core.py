@@ -324,9 +324,10 @@ def write_page(results: dict[str, list[Row]]) -> None:
         ]
     lines += [
         "",
-        "Two rows to read with care. n15_s1e3: 8 starts were picked over 6 and 10 after seeing what each gave; other seeds and "
-        "other variable names end above the reference about half the time. p=0.2, S=1000: smoothing ends so strong that the "
-        "model is practically independence itself; the small gain is that of its smoother margins, not of dependence found.",
+        "Two rows to read with care. n15_s1e3: 8 starts were picked over 6 and 10 after seeing what each gave; other "
+        "seeds and other variable names end above the reference about half the time. p=0.2, S=1000: smoothing ends so "
+        "strong that the model is practically independence itself; the small gain is that of its smoother margins, not "
+        "of dependence found.",
     ]
     PAGE.write_text("\n".join(lines) + "\n")
 

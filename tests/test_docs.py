@@ -54,8 +54,12 @@ def test_readme(tmp_path, monkeypatch):
     """The blocks run in order in one namespace, in a folder where they may write."""
     monkeypatch.chdir(tmp_path)
     namespace = {"__name__": "readme"}
-    for line, source in code_blocks(README.read_text(encoding="utf-8")):
+    text = README.read_text(encoding="utf-8")
+    for line, source in code_blocks(text):
         run_block(source, line, namespace)
+    # What the page shows is what comes out.
+    shown = str(namespace["pmf"].marginal(["age", "vote"]))
+    assert "\n".join(line.rstrip() for line in shown.splitlines()) in text
 
 
 def test_blocks_are_found_and_can_fail():
