@@ -6,6 +6,7 @@ import pkgutil
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import twoway
@@ -57,9 +58,11 @@ def test_readme(tmp_path, monkeypatch):
     text = README.read_text(encoding="utf-8")
     for line, source in code_blocks(text):
         run_block(source, line, namespace)
-    # What the page shows is what comes out.
-    shown = str(namespace["pmf"].marginal(["age", "vote"]))
-    assert "\n".join(line.rstrip() for line in shown.splitlines()) in text
+    # What the page shows is what comes out, but for the last digits of another processor.
+    shown = re.search(r"^18-39 +([\d.]+) +([\d.]+)\n40\+ +([\d.]+) +([\d.]+)$", text, re.MULTILINE)
+    assert shown is not None
+    came_out = np.asarray(namespace["pmf"].marginal(["age", "vote"])).ravel()
+    np.testing.assert_allclose(came_out, [float(number) for number in shown.groups()], atol=0.01)
 
 
 def test_blocks_are_found_and_can_fail():
