@@ -20,6 +20,7 @@ ORDER = [
     "kernels",
     "kernels.jit",
     "kernels.lanes",
+    "kernels.logarithms",
     "kernels.compression",
     "kernels.counting",
     "kernels.expectation",

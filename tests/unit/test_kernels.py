@@ -1,5 +1,7 @@
 """The kernels of EM equal their slow twins: every cell type, rank, kind of weights and size of record."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -9,6 +11,7 @@ from reference import em as twin
 from twoway.kernels.compression import canonical_keys, compress, expand, gather, same_as_previous
 from twoway.kernels.expectation import expect, pack, posterior
 from twoway.kernels.lanes import layout
+from twoway.kernels.logarithms import weighted_log_sum
 from twoway.kernels.maximization import extrapolate, log_prior, maximize
 
 RANKS = (1, 3, 4, 5, 12, 16, 17, 20, 33)
@@ -63,6 +66,50 @@ def one_record(n_cells, dtype=np.uint16):
 
 
 # The E-step
+
+
+def table_cells(order, sizes, rank, seed=0, first=0):
+    """Return the cells of some tables as weighted records, neighbours sharing all but their last cell."""
+    random = np.random.default_rng(seed)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    rows = [
+        [offsets[variable] + code for variable, code in zip(variables, codes, strict=True)]
+        for variables in itertools.combinations(range(len(sizes)), order)
+        for codes in np.ndindex(*(sizes[variable] for variable in variables))
+    ]
+    keep = np.flatnonzero(random.random(len(rows)) < 0.8)
+    cells = np.concatenate([np.zeros(first, dtype=np.int64), np.array(rows)[keep].ravel()])
+    pointers = first + order * np.arange(keep.size + 1, dtype=np.int64)
+    factors = np.vstack([random.dirichlet(np.ones(size), rank).T for size in sizes])
+    weights = random.integers(0, 4, keep.size) * 0.7
+    return pointers, cells.astype(np.uint8), weights, random.dirichlet(np.ones(rank)), factors
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 4])
+@pytest.mark.parametrize("rank", [1, 3, 10, 16, 17])
+def test_table_cells(order, rank):
+    assert_same_as_twin(*table_cells(order, (3, 1, 4, 2, 5), rank, first=5))
+
+
+@pytest.mark.parametrize("scale", [1e-80, 1e-160, 0.0])
+def test_table_cells_that_underflow(scale):
+    pointers, cells, record_weights, weights, factors = table_cells(2, (3, 4, 2), 4)
+    factors[1:5] *= scale
+    counts, log_likelihood = run_expect(pointers, cells, record_weights, weights, factors)
+    expected, expected_value = twin.expect(pointers, cells, record_weights, weights, factors)
+    np.testing.assert_allclose(counts, expected, rtol=1e-11)
+    np.testing.assert_allclose(log_likelihood, expected_value, rtol=1e-12)
+
+
+@given(st.lists(st.floats(1e-300, 1e300), min_size=1, max_size=20))
+def test_sums_of_logarithms(numbers):
+    weights = np.linspace(0.5, 3.0, len(numbers))
+    ours, theirs = weighted_log_sum(weights, np.array(numbers)), weights @ np.log(numbers)
+    assert ours == pytest.approx(theirs, rel=1e-14, abs=1e-14 * np.abs(weights * np.log(numbers)).sum() + 1e-16)
+
+
+def test_the_logarithm_of_one_is_zero():
+    assert weighted_log_sum(np.ones(3), np.ones(3)) == 0.0
 
 
 @pytest.mark.parametrize("rank", RANKS)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from twoway.kernels.jit import inline, jit
 from twoway.kernels.lanes import add, layout, load, multiply, spread, store, total
+from twoway.kernels.logarithms import weighted_log_sum
 
 # Products are checked, and scaled up where needed, after this many cells.
 _SEGMENT = 16
@@ -166,13 +167,45 @@ def expect(
     width = theta.shape[1]
     parameters = theta.reshape(-1)
     sums = counts.reshape(-1)
-    q = np.empty(2 * width)
-    weighted = record_weights.size > 0
-    log_likelihood = 0.0
-    likelihood = 1.0
     # Long records, and those whose product underflows, wait for a loop of their own: compiled into this
     # one, their code would crowd its registers.
     waiting = np.empty(pointers.size, dtype=np.int64)
+    weighted = record_weights.size > 0
+    if weighted and width == len(prototype) and _is_table(pointers):
+        log_likelihood, n_waiting = _expect_table(pointers, cells, record_weights, parameters, sums, waiting, prototype)
+    else:
+        log_likelihood, n_waiting = _expect_few(
+            pointers, cells, record_weights, parameters, sums, width, waiting, prototype
+        )
+    q = np.empty(2 * width)
+    for s in waiting[:n_waiting]:
+        weight = record_weights[s] if weighted else 1.0
+        begin, end = pointers[s], pointers[s + 1]
+        probability, log_scale = _joint_of_many(begin, end, cells, parameters, width, q, prototype)
+        if probability == 0.0:
+            log_likelihood = -np.inf
+        else:
+            log_likelihood += weight * (np.log(probability) + log_scale)
+            _add_share(begin, end, cells, sums, width, q, weight / probability, prototype)
+    return log_likelihood
+
+
+@jit
+def _expect_few(
+    pointers: NDArray[np.int64],
+    cells: NDArray[Any],
+    record_weights: NDArray[np.float64],
+    parameters: NDArray[np.float64],
+    sums: NDArray[np.float64],
+    width: int,
+    waiting: NDArray[np.int64],
+    prototype: tuple[int, ...],
+) -> tuple[float, int]:
+    """Do the E-step on the short records; return their log-likelihood, and how many others wait."""
+    q = np.empty(width)
+    weighted = record_weights.size > 0
+    log_likelihood = 0.0
+    likelihood = 1.0
     n_waiting = 0
     probabilities = np.ones(record_weights.size)
     for s in range(pointers.size - 1):
@@ -198,19 +231,72 @@ def expect(
                 log_likelihood += np.log(likelihood)
                 likelihood = 1.0
         _add_share(begin, end, cells, sums, width, q, weight / probability, prototype)
-    # In a loop of their own, logarithms overlap.
-    for s in range(probabilities.size):
-        log_likelihood += record_weights[s] * np.log(probabilities[s])
-    for s in waiting[:n_waiting]:
-        weight = record_weights[s] if weighted else 1.0
-        begin, end = pointers[s], pointers[s + 1]
-        probability, log_scale = _joint_of_many(begin, end, cells, parameters, width, q, prototype)
-        if probability == 0.0:
-            log_likelihood = -np.inf
-        else:
-            log_likelihood += weight * (np.log(probability) + log_scale)
-            _add_share(begin, end, cells, sums, width, q, weight / probability, prototype)
-    return log_likelihood + float(np.log(likelihood))
+    if weighted:
+        return weighted_log_sum(record_weights, probabilities), n_waiting
+    return log_likelihood + float(np.log(likelihood)), n_waiting
+
+
+@jit
+def _is_table(pointers: NDArray[np.int64]) -> bool:
+    """Return whether all records have the same number of cells, two or three."""
+    order = pointers[1] - pointers[0] if pointers.size > 1 else 0
+    same = True
+    for s in range(pointers.size - 1):
+        same &= pointers[s + 1] - pointers[s] == order
+    return same and 2 <= order <= 3
+
+
+@jit
+def _expect_table(
+    pointers: NDArray[np.int64],
+    cells: NDArray[Any],
+    record_weights: NDArray[np.float64],
+    parameters: NDArray[np.float64],
+    sums: NDArray[np.float64],
+    waiting: NDArray[np.int64],
+    prototype: tuple[int, ...],
+) -> tuple[float, int]:
+    """Do the E-step on table cells; return their log-likelihood, and how many wait.
+
+    Neighbours differ in their last cell only: what they share is multiplied, and added up, once for a whole row.
+    """
+    width = len(prototype)
+    n_records = record_weights.size
+    last = pointers[1] - pointers[0] - 1
+    probabilities = np.ones(n_records)
+    n_waiting = 0
+    s = 0
+    while s < n_records:
+        begin = pointers[s]
+        shared = load(parameters, 0, prototype)
+        for t in range(begin, begin + last):
+            shared = multiply(shared, load(parameters, (cells[t] + 1) * width, prototype))
+        seen = spread(0.0, prototype)
+        same_row = True
+        while same_row:
+            row = (cells[pointers[s] + last] + 1) * width
+            factor = load(parameters, row, prototype)
+            probability = total(multiply(shared, factor))
+            weight = record_weights[s]
+            if probability >= _TINY:
+                probabilities[s] = probability
+                share = multiply(factor, spread(weight / probability, prototype))
+                seen = add(seen, share)
+                store(sums, row, add(load(sums, row, prototype), multiply(shared, share)))
+            elif weight > 0.0:
+                waiting[n_waiting] = s
+                n_waiting += 1
+            s += 1
+            same_row = s < n_records
+            if same_row:
+                for t in range(last):
+                    same_row &= cells[pointers[s] + t] == cells[begin + t]
+        seen = multiply(shared, seen)
+        store(sums, 0, add(load(sums, 0, prototype), seen))
+        for t in range(begin, begin + last):
+            row = (cells[t] + 1) * width
+            store(sums, row, add(load(sums, row, prototype), seen))
+    return weighted_log_sum(record_weights, probabilities), n_waiting
 
 
 @jit

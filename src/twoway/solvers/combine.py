@@ -9,8 +9,8 @@ from twoway.report import StopReason
 from twoway.solvers.base import Problem, Solution, Solver
 from twoway.solvers.starts import softened
 
-# Starts race: all run this many passes, then ever fewer of them run ever more.
-_FIRST_HEAT = 40
+# Starts race: all run this many passes, then the better ones go on for as many, and so forth.
+_HEAT = 240
 _KEPT = 3  # one in so many goes on to the next heat
 _FINALISTS = 1
 
@@ -62,13 +62,13 @@ def race(solver: Solver, problems: Sequence[Problem]) -> Solution:
     """Return the solution of the problem on which a solver gets lowest; the problems differ in their starts."""
     running, watch = list(range(len(problems))), problems[0].watch
     solutions: dict[int, Solution] = {}
-    passes, spent = _FIRST_HEAT, 0
+    spent = 0
     limit = getattr(solver, "max_iter", None)
     while True:
-        final = limit is None or spent + passes >= limit or len(running) <= _FINALISTS
+        final = limit is None or spent + _HEAT >= limit or len(running) <= _FINALISTS
         heat = solver
         if limit is not None:
-            heat = replace(solver, max_iter=limit - spent if final else passes)  # type: ignore[type-var]
+            heat = replace(solver, max_iter=limit - spent if final else _HEAT)  # type: ignore[type-var]
         with watch.guard():
             for start in running:
                 before = solutions.get(start)
@@ -89,7 +89,7 @@ def race(solver: Solver, problems: Sequence[Problem]) -> Solution:
         for start in done:
             if start not in running and solutions[start].stop_reason is StopReason.MAX_ITER:
                 solutions[start] = replace(solutions[start], stop_reason=StopReason.OUTRUN)
-        spent, passes = spent + passes, passes * _KEPT
+        spent += _HEAT
     best = min(solutions, key=lambda start: (solutions[start].objectives[-1], start))
     others = tuple(solutions[start].as_start() for start in sorted(solutions) if start != best)
     return replace(solutions[best], others=others)

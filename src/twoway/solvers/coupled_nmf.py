@@ -12,7 +12,7 @@ from typing import ClassVar, Literal
 from twoway.errors import DataError, shortlist
 from twoway.schema import Schema
 from twoway.solvers.base import Problem, Solution
-from twoway.solvers.latent import fit_cells
+from twoway.solvers.latent import anneal, fit_cells
 from twoway.solvers.mirror import Loss, fit_by_mirror_descent
 from twoway.solvers.pairs import PairWeights
 from twoway.solvers.spa import MOST_CELLS, SPA
@@ -62,11 +62,14 @@ class CoupledNMF:
             problem = replace(problem, start=softened(found.pmf, sets.shares), origin=found.solver)
         start = problem.start or random_start(sets.schema, problem.rank, sets.shares, problem.seeds)
         if self.loss == "kl" and self.update != "mirror":
+            max_iter, smoothing = self.max_iter, problem.smoothing
+            if problem.start is None:
+                start = anneal(sets, start, smoothing=smoothing, max_iter=max_iter, watch=problem.watch)
             pmf, path = fit_cells(
                 sets,
                 start,
-                smoothing=problem.smoothing,
-                max_iter=self.max_iter,
+                smoothing=smoothing,
+                max_iter=max_iter,
                 tol=self.tol,
                 task=self.name,
                 watch=problem.watch,

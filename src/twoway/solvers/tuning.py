@@ -24,6 +24,11 @@ Refit = Callable[[Records, Smoothing], JointPMF]
 _LEAST, _MOST = 2.0**-4, 2.0**12
 _LEAST_GAIN = 1e-5
 _USUAL_TRIALS = 12
+# Below this difference of probabilities components are one.
+_PLAIN = 1e-3
+# Nats a record between which two held-out likelihoods are the same.
+_SAME = 1e-4
+_EDGE_TRIALS = 4
 _WEIGHT_SHARES = (0.1, 0.3, 0.6, 0.9, 0.99)
 
 
@@ -35,6 +40,8 @@ class HeldOut:
     of_record: NDArray[np.float64]
     """(n_records × folds,), each record under the fold that held it out."""
     weights: NDArray[np.float64]
+    is_plain: bool
+    """Whether smoothing made all components one: no dependence is left."""
 
     @property
     def mean(self) -> float:
@@ -71,16 +78,20 @@ def choose_smoothing(
     def evaluate(smoothing: Smoothing) -> HeldOut:
         if smoothing not in tried:
             watch.tell(Progress("choosing the smoothing", len(tried), _USUAL_TRIALS))
-            scores = [_score(refit(train, smoothing), held) for train, held in folds]
+            fits = [refit(train, smoothing) for train, _ in folds]
             if watch.interrupted:  # and the fits cut short
                 raise KeyboardInterrupt
-            tried[smoothing] = HeldOut(smoothing, *map(np.concatenate, zip(*scores, strict=True)))
+            scores = [_score(fit, held) for fit, (_, held) in zip(fits, folds, strict=True)]
+            of_record, weights = map(np.concatenate, zip(*scores, strict=True))
+            is_plain = all(np.ptp(fit.stacked, axis=1).max() < _PLAIN for fit in fits)
+            tried[smoothing] = HeldOut(smoothing, of_record, weights, is_plain)
         return tried[smoothing]
 
     with watch.guard():
         if folds:
             best = _search_factors(evaluate, first)
-            _search_weights(evaluate, best, records.total_weight / n_components if n_components > 1 else 0.0)
+            if n_components > 1 and not best.is_plain:
+                _search_weights(evaluate, best, records.total_weight / n_components)
     if not tried:
         return Smoothing(first, first), ()
     chosen = max(tried.values(), key=lambda one: (one.mean, one.smoothing))
@@ -88,8 +99,8 @@ def choose_smoothing(
         {"smoothing": one.smoothing.factors, "weight_smoothing": one.smoothing.weights, "held_out": one.mean}
         for one in sorted(tried.values(), key=lambda one: one.smoothing)
     )
-    # It was chosen for what is left when a fold is held out.
-    whole = len(folds) / (len(folds) - 1.0) if len(folds) > 1 else 1.0
+    # It was chosen for what is left when a fold is held out, and what it must keep down, chance, grows as a root.
+    whole = math.sqrt(len(folds) / (len(folds) - 1.0)) if len(folds) > 1 else 1.0
     return Smoothing(whole * chosen.smoothing.factors, whole * chosen.smoothing.weights), candidates
 
 
@@ -103,9 +114,11 @@ def _search_factors(evaluate: Callable[[Smoothing], HeldOut], first: float) -> H
     for factor in (2.0, 0.5):
         while _LEAST <= best.smoothing.factors * factor <= _MOST:
             following = at(best.smoothing.factors * factor)
-            if following.mean <= best.mean + _LEAST_GAIN:  # a plateau goes on for ever
+            if following.mean <= best.mean + _LEAST_GAIN:
                 break
             best = following
+            if best.is_plain:  # and would be with more
+                return _edge(at, best)
         if best.smoothing.factors != first:
             break
     # A parabola through the peak and its neighbours finds it more finely.
@@ -118,6 +131,25 @@ def _search_factors(evaluate: Callable[[Smoothing], HeldOut], first: float) -> H
         return best
     refined = at(middle * 2.0 ** (0.5 * (low.mean - high.mean) / bend))
     return refined if refined.mean > best.mean else best
+
+
+def _edge(at: Callable[[float], HeldOut], plain: HeldOut) -> HeldOut:
+    """Return the best near the edge below which smoothing is too weak to make all components one.
+
+    Where dependence hardly stands out from chance, only the strongest of it is worth fitting, and that is there.
+    """
+    best, inside = plain, plain.smoothing.factors
+    while inside / 2.0 > _LEAST and at(inside / 2.0).is_plain:
+        inside /= 2.0
+    outside = inside / 2.0
+    for _ in range(_EDGE_TRIALS):
+        between = at(math.sqrt(outside * inside))
+        if between.mean < plain.mean - _SAME:
+            outside = between.smoothing.factors
+        else:
+            inside = between.smoothing.factors
+        best = max(best, between, key=lambda one: one.mean)
+    return best
 
 
 def _search_weights(evaluate: Callable[[Smoothing], HeldOut], best: HeldOut, weight_of_component: float) -> None:
