@@ -13,9 +13,10 @@ import math
 import os
 import tempfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,27 +47,36 @@ def write(
     arrays
         Named arrays of numbers.
     """
-    target = Path(path)
-    if target.is_dir():
-        raise DataError(f"cannot write {str(target)!r}: it is a folder; name a file")
-    if not target.parent.is_dir():
-        raise DataError(f"cannot write {str(target)!r}: there is no folder {str(target.parent)!r}")
     text = json.dumps(
         {"format": "twoway", "version": FORMAT_VERSION, "kind": kind, "written_by": f"twoway {__version__}", **header},
         sort_keys=True,
         allow_nan=False,
     )
+    with whole_file(path) as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr(zipfile.ZipInfo("header.json", _EPOCH), text.encode())
+        for name in sorted(arrays):
+            buffer = io.BytesIO()
+            array = np.ascontiguousarray(arrays[name])
+            little = array.astype(array.dtype.newbyteorder("<"), copy=False)
+            np.lib.format.write_array(buffer, little, version=(1, 0), allow_pickle=False)
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy", _EPOCH), buffer.getvalue())
+
+
+@contextmanager
+def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Give a stream whose content becomes the file when the block ends, and nothing where it fails.
+
+    An existing file is replaced only once the new one is complete.
+    """
+    target = Path(path)
+    if target.is_dir():
+        raise DataError(f"cannot write {str(target)!r}: it is a folder; name a file")
+    if not target.parent.is_dir():
+        raise DataError(f"cannot write {str(target)!r}: there is no folder {str(target.parent)!r}")
     descriptor, scratch = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
         with os.fdopen(descriptor, "wb") as stream:
-            with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
-                archive.writestr(zipfile.ZipInfo("header.json", _EPOCH), text.encode())
-                for name in sorted(arrays):
-                    buffer = io.BytesIO()
-                    array = np.ascontiguousarray(arrays[name])
-                    little = array.astype(array.dtype.newbyteorder("<"), copy=False)
-                    np.lib.format.write_array(buffer, little, version=(1, 0), allow_pickle=False)
-                    archive.writestr(zipfile.ZipInfo(f"{name}.npy", _EPOCH), buffer.getvalue())
+            yield stream
             stream.flush()
             os.fsync(stream.fileno())
         # mkstemp makes the file private; a result should be as readable as any other new file.

@@ -78,6 +78,33 @@ def signed_entropies(
     return Estimate(max(0.0, float(surprisals.mean()) / unit), spread / unit)
 
 
+def pairwise_information(weights: Floats, factors: Sequence[Floats]) -> Floats:
+    """Return the mutual information of every two variables in nats, (n_variables, n_variables).
+
+    The diagonal holds what a variable tells about itself: its entropy.
+
+    Examples
+    --------
+    >>> half = np.array([0.5, 0.5])
+    >>> pairwise_information(half, [np.eye(2), np.eye(2), np.full((2, 2), 0.5)]).round(3) + 0.0
+    array([[0.693, 0.693, 0.   ],
+           [0.693, 0.693, 0.   ],
+           [0.   , 0.   , 0.693]])
+    """
+    stacked = np.concatenate(factors)
+    starts = np.concatenate([[0], np.cumsum([len(factor) for factor in factors])[:-1]])
+    entropies = np.array([exact_entropy(weights, [factor]) for factor in factors])
+    result = np.empty((len(factors), len(factors)))
+    for index, factor in enumerate(factors):
+        joints = (factor * weights) @ stacked.T
+        logs = np.log(joints, out=np.zeros_like(joints), where=joints > 0)
+        joint_entropies = -np.add.reduceat((joints * logs).sum(axis=0), starts)
+        result[index] = np.maximum(0.0, entropies[index] + entropies - joint_entropies)
+        result[index, index] = entropies[index]
+    # Both orders of a pair are the same number but for rounding.
+    return np.minimum(result, result.T)
+
+
 def _unit(base: float | None) -> float:
     if base is None:
         return 1.0
