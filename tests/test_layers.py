@@ -68,6 +68,8 @@ ORDER = [
     "solvers",
     "ranks",
     "fitting",
+    "explorer.page",
+    "explorer",
     "experiments",
     "experiments.scores",
     "experiments.tables",

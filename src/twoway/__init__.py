@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         TwowayError,
         UnknownNameError,
     )
+    from twoway.explorer import explore
     from twoway.fitting import choose_rank, count, fit, load
     from twoway.information import Estimate
     from twoway.measures import factor_mse, kl_divergence, mean_relative_error, total_variation
@@ -44,6 +45,7 @@ _NAMES_OF_MODULE = {
         "TwowayError",
         "UnknownNameError",
     ),
+    "explorer": ("explore",),
     "fitting": ("choose_rank", "count", "fit", "load"),
     "information": ("Estimate",),
     "measures": ("factor_mse", "kl_divergence", "mean_relative_error", "total_variation"),
@@ -79,6 +81,7 @@ __all__ = [
     "choose_rank",
     "count",
     "datasets",
+    "explore",
     "factor_mse",
     "fit",
     "kl_divergence",
