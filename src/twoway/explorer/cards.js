@@ -1,31 +1,52 @@
 // A variable as a card: a button for each category, with a bar for its share and a line for the share without evidence.
 
-/** One bar with its text; a button where it can be picked. */
+/** A bar for a share, and a line at another one to compare it with. */
+class Track {
+  constructor(before = null) {
+    this.element = make("span", { className: "track", ariaHidden: "true" });
+    if (before === null) return;
+    const tick = make("i", { className: "tick" });
+    tick.style.left = `${100 * before}%`;
+    this.element.append(tick);
+  }
+
+  show(share) {
+    // Neither a width nor a transform: a background is painted anew without a new layout.
+    this.element.style.backgroundSize = `${100 * share}% 100%`;
+    return this;
+  }
+}
+
+/** A category with its bar: a button that says whether the category is part of what is known. */
 class Row {
-  #bar;
-  #share;
-  #change;
+  #track;
+  #share = make("span", { className: "share" }, "");
+  #change = make("span", { className: "change" }, "");
   #before;
+  #shown;
+  #isPressed = false;
 
   constructor(label, before, pick) {
     this.#before = before;
-    this.#bar = make("i", { className: "bar" });
-    this.#share = make("span", { className: "share" });
-    this.#change = make("span", { className: "change" });
-    const tick = make("i", { className: "tick" });
-    tick.style.transform = `translateX(${100 * before}%)`;
-    this.element = make("button", { className: "row", type: "button", ariaPressed: "false", onclick: pick }, this.#bar, tick, label, this.#share, this.#change);
+    this.#track = new Track(before);
+    const properties = { className: "row", type: "button", ariaPressed: "false", onclick: pick };
+    this.element = make("button", properties, label, this.#share, this.#change, this.#track.element);
   }
 
-  /** Show a share; null where there is none, because the evidence cannot occur. */
+  /** Show a share; null where there is none, because the evidence cannot occur. What stays the same is not touched. */
   show(share, isPressed) {
-    this.#bar.style.transform = `scaleX(${share ?? 0})`;
-    setText(this.#share, share === null ? "–" : percent(share));
-    const change = share === null ? "" : points(share - this.#before);
-    setText(this.#change, change);
-    this.#change.classList.toggle("less", change.startsWith("−"));
-    const pressed = String(isPressed);
-    if (this.element.ariaPressed !== pressed) this.element.ariaPressed = pressed;
+    if (share !== this.#shown) {
+      this.#shown = share;
+      this.#track.show(share ?? 0);
+      this.#share.firstChild.data = share === null ? "–" : percent(share);
+      const change = share === null ? "" : points(share - this.#before);
+      this.#change.firstChild.data = change;
+      this.#change.className = change.startsWith("−") ? "change less" : "change";
+    }
+    if (isPressed !== this.#isPressed) {
+      this.#isPressed = isPressed;
+      this.element.ariaPressed = String(isPressed);
+    }
   }
 }
 
@@ -45,7 +66,7 @@ class Card {
       return new Row(makeLabel(text, "label"), before, () => actions.pick(index, code));
     });
     this.#mean = make("span", { className: "mean" });
-    this.#clear = make("button", { className: "small", type: "button", hidden: true, ariaLabel: `Forget ${name}`, onclick: () => this.#forget(actions) }, "forget");
+    this.#clear = make("button", { className: "small", type: "button", hidden: true, ariaLabel: `Clear ${name}`, onclick: () => this.#clearAll(actions) }, "clear");
     const related = make("button", { className: "small", type: "button", ariaLabel: `What depends on ${name}`, title: "What depends on this?", onclick: () => actions.focus(index) }, "links");
     const heading = make("h3", {}, makeLabel(name));
     this.element = make(
@@ -72,7 +93,7 @@ class Card {
     }
   }
 
-  #forget(actions) {
+  #clearAll(actions) {
     actions.clear(this.index);
     this.focusFirst();
   }

@@ -21,28 +21,23 @@ class ComponentCard {
 
   constructor(model, component, actions) {
     this.component = component;
-    this.#row = new Row(make("span", { className: "label" }, "share of all records"), model.weights[component], () => actions.pickComponent(component));
+    this.#row = new Row(make("span", { className: "label" }, "how common"), model.weights[component], () => actions.pickComponent(component));
     this.#row.element.ariaLabel = `Component ${component + 1}`;
     const facts = standingOut(model, component).map(([index, code, within, overall]) => {
       const { name, categories } = model.variables[index];
-      const bar = make("i", { className: "bar" });
-      bar.style.transform = `scaleX(${within})`;
-      const tick = make("i", { className: "tick" });
-      tick.style.transform = `translateX(${100 * overall}%)`;
       return make(
         "li",
         { className: "row fact" },
-        bar,
-        tick,
         make("span", { className: "label" }, makeLabel(name, "of"), " ", makeLabel(categories[code])),
         make("span", { className: "share" }, percent(within)),
-        make("span", { className: "overall" }, `of ${percent(overall)}`),
+        make("span", { className: "overall" }, `vs ${percent(overall)}`),
+        new Track(overall).show(within).element,
       );
     });
     this.element = make(
       "article",
       { className: "card kind", ariaLabel: `Component ${component + 1}` },
-      make("header", {}, make("h3", {}, `Component ${component + 1}`)),
+      make("header", {}, make("h3", {}, `Component ${component + 1}`), make("button", { className: "small", type: "button", onclick: () => actions.showComponent(component) }, "everything about it")),
       this.#row.element,
       make("ul", { className: "rows" }, ...facts),
     );

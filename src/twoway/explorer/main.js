@@ -2,6 +2,8 @@
 
 /** Cards on the page at a time; a button shows as many more. */
 const PAGE = 300;
+/** Cards that are taken to be in sight where the browser has not said yet which are. */
+const FIRST_CARDS = 24;
 /** Evidence rarer than this is warned of, and evidence that fewer records than this are expected to fit. */
 const RARE = 0.001;
 const FEW_RECORDS = 5;
@@ -17,6 +19,15 @@ const actions = {
   pick: (index, code) => change(() => state.toggle(index, code)),
   clear: (index) => change(() => state.evidence.delete(index)),
   pickComponent: (component) => change(() => toggleIn(state.components, component)),
+  showComponent(component) {
+    change(() => {
+      state.clear();
+      state.components.add(component);
+      state.view = "answers";
+    });
+    at["tab-answers"].focus();
+    scrollTo({ top: 0 });
+  },
   focus(index) {
     const isMap = state.view === "map";
     view(() => Object.assign(state, { focus: index, view: "map" }));
@@ -27,10 +38,20 @@ const actions = {
 };
 const cards = model.variables.map(() => null);
 const kinds = [];
+const inSight = new Set();
+const watcher = new IntersectionObserver(
+  (entries) => entries.forEach(({ target, isIntersecting }) => inSight[isIntersecting ? "add" : "delete"](target)),
+  { rootMargin: "200px" },
+);
+let frame = 0;
+let timer = 0;
 const linkMap = new LinkMap(model, { lines: at.lines, nodes: at.nodes, related: at.related }, actions);
 
 function cardOf(index) {
-  cards[index] ??= new Card(model, index, actions);
+  if (!cards[index]) {
+    cards[index] = new Card(model, index, actions);
+    watcher.observe(cards[index].element);
+  }
   return cards[index];
 }
 
@@ -78,22 +99,41 @@ function drawCards() {
     const changeOf = new Map(indices.map((index, place) => [index, state.evidence.has(index) ? 2 : changes[place]]));
     indices.sort((one, other) => changeOf.get(other) - changeOf.get(one) || one - other);
   }
-  const shown = indices.slice(0, limit).map(cardOf);
-  const elements = shown.map((card) => card.element);
-  const isSame = elements.length === at.cards.children.length && elements.every((element, place) => element === at.cards.children[place]);
-  if (!isSame) {
-    const focused = document.activeElement;
-    at.cards.replaceChildren(...elements);
-    // An element that moves loses the focus.
-    if (at.cards.contains(focused)) focused.focus();
-  }
-  for (const card of shown) card.show(answer, state);
+  showCards(indices.slice(0, limit).map(cardOf));
   const total = model.variables.length;
   setText(at.count, indices.length === total ? "" : indices.length ? `${indices.length} of ${total} variables` : `Nothing is called “${state.find.trim()}”.`);
   at.more.hidden = indices.length <= limit;
   setText(at.more, `Show ${Math.min(PAGE, indices.length - limit)} more of ${indices.length}`);
   if (at.find.value !== state.find) at.find.value = state.find;
   at.order.value = state.order;
+}
+
+/** Show the cards that are in sight at once, and the others as soon as those are on the screen. */
+function showCards(shown) {
+  const first = placeCards(shown);
+  for (const card of shown) if (first.has(card) || inSight.has(card.element)) card.show(answer, state);
+  cancelAnimationFrame(frame);
+  clearTimeout(timer);
+  frame = requestAnimationFrame(() => {
+    timer = setTimeout(() => {
+      if (first.size) at.cards.append(...shown.slice(first.size).map((card) => card.element));
+      for (const card of shown) card.show(answer, state);
+    });
+  });
+}
+
+/** Where the cards are not those that should be there, in that order, put the first few in place and return them. */
+function placeCards(shown) {
+  const elements = shown.map((card) => card.element);
+  const { children } = at.cards;
+  if (elements.length === children.length && elements.every((element, place) => element === children[place])) return new Set();
+  const wanted = new Set(elements);
+  for (const element of [...children]) if (!wanted.has(element)) element.remove();
+  const focused = document.activeElement;
+  at.cards.prepend(...elements.slice(0, FIRST_CARDS));
+  // An element that moves loses the focus.
+  if (at.cards.contains(focused)) focused.focus({ preventScroll: true });
+  return new Set(shown.slice(0, FIRST_CARDS));
 }
 
 function drawComponents() {
@@ -121,11 +161,11 @@ function evidenceTexts() {
 function drawKnown() {
   const known = evidenceTexts();
   const chips = known.map(({ name, value, remove }) =>
-    make("span", { className: "chip" }, makeLabel(name, "of"), " ", makeLabel(value), make("button", { type: "button", ariaLabel: `Forget ${name}`, onclick: remove }, "×")),
+    make("span", { className: "chip" }, makeLabel(name, "of"), " ", makeLabel(value), make("button", { type: "button", ariaLabel: `Clear ${name}`, onclick: remove }, "×")),
   );
   if (known.length) {
     chips.unshift(make("span", { className: "given" }, "Given"));
-    chips.push(make("button", { className: "plain", type: "button", onclick: () => change(() => state.clear()) }, "Forget all"));
+    chips.push(make("button", { className: "plain", type: "button", onclick: () => change(() => state.clear()) }, "Clear all"));
   } else {
     chips.push(make("span", { className: "given" }, "Click what you know.", make("span", { className: "hint" }, " Pick any category below; all other bars move to what is then probable.")));
   }
@@ -142,7 +182,7 @@ function drawKnown() {
 function chanceText() {
   if (!answer.shares) return "Probability of this: 0";
   const probability = Math.exp(answer.logProbability);
-  const expected = model.records === null ? "" : `, ${expectedText(probability * model.records)} of the ${number(model.records)} records learned from`;
+  const expected = model.records === null ? "" : `, or ${expectedText(probability * model.records)} of the ${number(model.records)} records learned from`;
   return `Probability of this: ${probability < 0.0005 ? "" : `${percent(probability)}, `}${oneIn(answer.logProbability)}${expected}`;
 }
 
@@ -153,7 +193,7 @@ function expectedText(expected) {
 function warningText() {
   if (unknown.length) return `The address names what this page does not have, left out here: ${unknown.slice(0, 5).join("; ")}${unknown.length > 5 ? "; …" : ""}.`;
   if (!state.hasEvidence) return "";
-  if (!answer.shares) return "The model holds this combination to be impossible, so there is nothing to show. Forget one of the above.";
+  if (!answer.shares) return "The model holds this combination to be impossible, so there is nothing to show. Take one of the above away.";
   const probability = Math.exp(answer.logProbability);
   if (probability >= RARE && !(model.records * probability < FEW_RECORDS && model.records)) return "";
   return "This combination hardly ever occurs. The data hold few records like it or none, so the bars below rest on the model’s assumptions: do not read much into them.";

@@ -36,15 +36,39 @@ function thinOut(links, focus, size) {
   return links.filter((link) => kept.has(link));
 }
 
-/** Return a place for each variable, in percent: linked ones pull, all push one another away, none covers another. */
-function layOut({ shown, links }, focus, widths) {
+/** Return a place for each variable, in percent, where no label covers another. */
+function layOut(chosen, focus, widths) {
+  const places = focus === null ? spread(chosen) : surround(chosen, focus);
+  keepApart(chosen.shown, places, widths);
+  return places;
+}
+
+/** Put a variable into the middle and the others around it, neighbours beside each other that tell most about each other. */
+function surround({ shown, links }, focus) {
+  const left = new Set(shown.filter((index) => index !== focus));
+  const places = new Map([[focus, { x: 50, y: 50 }]]);
+  const step = (2 * Math.PI) / left.size;
+  let last = focus;
+  for (let place = 0; left.size; place++) {
+    const link = links.find(([a, b]) => (a === last && left.has(b)) || (b === last && left.has(a)));
+    last = link ? link[link[0] === last ? 1 : 0] : left.values().next().value;
+    left.delete(last);
+    // Every second one stands farther out, so that labels have room.
+    const [across, down] = place % 2 ? [42, 45] : [31, 33];
+    places.set(last, { x: 50 + across * Math.sin(place * step), y: 50 - down * Math.cos(place * step) });
+  }
+  return places;
+}
+
+/** Spread variables over the frame: linked ones pull, all push one another away. */
+function spread({ shown, links }) {
   const strongest = links[0]?.[2] ?? 1;
   const places = new Map(shown.map((index, at) => {
     const angle = (2 * Math.PI * at) / shown.length;
-    return [index, index === focus ? { x: 0, y: 0 } : { x: Math.cos(angle), y: Math.sin(angle) }];
+    return [index, { x: Math.cos(angle), y: Math.sin(angle) }];
   }));
   const nodes = [...places.values()];
-  const springs = links.map(([a, b, information]) => [places.get(a), places.get(b), 0.2 + 0.8 * Math.sqrt(information / strongest)]);
+  const springs = links.map(([a, b, information]) => [places.get(a), places.get(b), 0.4 + 0.6 * Math.sqrt(information / strongest)]);
   const distance = 1.6 / Math.sqrt(nodes.length);
   for (let step = 0; step < 300; step++) {
     const heat = 0.12 * (1 - step / 300);
@@ -59,7 +83,13 @@ function layOut({ shown, links }, focus, widths) {
       node.y += (node.dy / length) * Math.min(length, heat);
     }
   }
-  fitInto(shown, places, widths);
+  for (const axis of ["x", "y"]) {
+    // Half by distance, half by rank alone: a variable far out must not press all others together.
+    const inOrder = nodes.toSorted((one, other) => one[axis] - other[axis]);
+    const [low, high] = [inOrder[0][axis], inOrder.at(-1)[axis]];
+    const distances = inOrder.map((node) => (node[axis] - low) / (high - low || 1));
+    inOrder.forEach((node, rank) => (node[axis] = 8 + 42 * (distances[rank] + (rank + 0.5) / inOrder.length)));
+  }
   return places;
 }
 
@@ -83,17 +113,9 @@ function pull(one, other, strength) {
   other.dy -= dy * scale;
 }
 
-/** Stretch the places over the frame, then move labels apart that cover one another. */
-function fitInto(shown, places, widths) {
+/** Move labels apart that cover one another, within the frame. */
+function keepApart(shown, places, widths) {
   const height = 7;
-  for (const axis of ["x", "y"]) {
-    const values = shown.map((index) => places.get(index)[axis]);
-    const [low, high] = [Math.min(...values), Math.max(...values)];
-    for (const index of shown) {
-      const place = places.get(index);
-      place[axis] = high - low < 1e-9 ? 50 : 10 + (80 * (place[axis] - low)) / (high - low);
-    }
-  }
   for (let step = 0; step < 200; step++) {
     let isClear = true;
     for (let i = 0; i < shown.length; i++) {
@@ -183,7 +205,9 @@ class LinkMap {
     this.#card = null;
     if (focus === null) {
       const strongest = this.#model.links[0]?.[2] || 1;
-      const rows = this.#model.links.slice(0, 40).map(([a, b, information]) => this.#makeLink([a, b], information / strongest, information, a));
+      const rows = this.#model.links.slice(0, 40).map(([a, b, information]) => {
+        return this.#makeLink([a, b], a, information / strongest, `${(information / Math.LN2).toPrecision(2)} bits`);
+      });
       related.replaceChildren(
         make("h3", {}, "Strongest links"),
         make("p", { className: "hint" }, rows.length ? "How much two variables tell about each other, in bits. 1 bit settles a question of yes or no." : "There is only one variable, so nothing to link."),
@@ -192,11 +216,11 @@ class LinkMap {
       return;
     }
     const { name } = this.#model.variables[focus];
-    const links = this.#model.linksOf(focus);
-    const rows = links.map(([other, information]) => {
-      const removed = Math.min(1, information / (this.#model.entropy(other) || Infinity));
-      return this.#makeLink([other], removed, information, other, percent(removed));
-    });
+    const rows = this.#model
+      .linksOf(focus)
+      .map(([other, information]) => [other, Math.min(1, information / (this.#model.entropy(other) || Infinity))])
+      .sort((one, other) => other[1] - one[1])
+      .map(([other, removed]) => this.#makeLink([other], other, removed, percent(removed)));
     this.#card = new Card(this.#model, focus, this.#actions);
     related.replaceChildren(
       make("button", { className: "plain", type: "button", onclick: () => this.#actions.focus(null) }, "← the whole map"),
@@ -207,11 +231,11 @@ class LinkMap {
     );
   }
 
-  #makeLink(indices, share, information, target, text = `${(information / Math.LN2).toPrecision(2)} bits`) {
-    const bar = make("i", { className: "bar" });
-    bar.style.transform = `scaleX(${share})`;
+  #makeLink(indices, target, share, text) {
     const names = indices.flatMap((index, at) => [...(at ? [" – "] : []), makeLabel(this.#model.variables[index].name)]);
-    const button = make("button", { className: "row", type: "button", onclick: () => this.#actions.focus(target) }, bar, make("span", { className: "label" }, ...names), make("span", { className: "share" }, text));
-    return make("li", {}, button);
+    const properties = { className: "row", type: "button", onclick: () => this.#actions.focus(target) };
+    const label = make("span", { className: "label" }, ...names);
+    const value = make("span", { className: "share" }, text);
+    return make("li", {}, make("button", properties, label, value, new Track().show(share).element));
   }
 }

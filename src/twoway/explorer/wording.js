@@ -26,9 +26,12 @@ function points(difference) {
   return text === "0.0" ? "" : `${difference > 0 ? "+" : "−"}${text}`;
 }
 
+const FEW_DIGITS = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
+const WHOLE = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+
 /** Return a number with few digits: "3.42", "1,785". */
 function number(value) {
-  return value.toLocaleString("en", Math.abs(value) < 1000 ? { maximumSignificantDigits: 3 } : { maximumFractionDigits: 0 });
+  return (Math.abs(value) < 1000 ? FEW_DIGITS : WHOLE).format(value);
 }
 
 /** Return how rare something is: "about 1 in 8", "about 1 in 2.3 million", "about 1 in 10³⁰". */
@@ -44,7 +47,7 @@ function oneIn(logProbability) {
   for (const [size, word] of [[1e12, "trillion"], [1e9, "billion"], [1e6, "million"]]) {
     if (rounded >= size) return `about 1 in ${Number((rounded / size).toPrecision(2))} ${word}`;
   }
-  return `about 1 in ${rounded.toLocaleString("en")}`;
+  return `about 1 in ${number(rounded)}`;
 }
 
 /** Return text in which case and accents do not matter, to search in. */
