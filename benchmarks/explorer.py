@@ -27,8 +27,8 @@ WARM_UP = 5
 CLICKS = 25
 SIZES = [(5, 4, 3), (50, 5, 10), (300, 5, 20), (1000, 5, 20)]
 
-# What a frame's callback puts off runs when the frame is drawn. It is asked for before the click, so that it comes before
-# what the page itself puts off: the cards out of sight.
+# What a frame's callback puts off runs when the frame is drawn. It is asked for before the click, so that it comes
+# before what the page itself puts off: the cards out of sight.
 TIME_CLICKS = """async (cells) => {
     const times = [];
     for (const cell of cells) {
@@ -53,7 +53,11 @@ def measure(n_variables: int, n_categories: int, rank: int) -> list[str]:
         start = time.perf_counter()
         tw.explore(pmf, path)
         written = time.perf_counter() - start
-        row = [f"{n_variables} × {n_categories}, rank {rank}", f"{path.stat().st_size / 1e6:.2f} MB", f"{written:.2f} s"]
+        row = [
+            f"{n_variables} × {n_categories}, rank {rank}",
+            f"{path.stat().st_size / 1e6:.2f} MB",
+            f"{written:.2f} s",
+        ]
         for order in ("data", "changed"):
             page = browser.new_page(viewport={"width": 1280, "height": 900})
             page.goto(f"{path.as_uri()}#!order={order}")
@@ -69,7 +73,15 @@ def measure(n_variables: int, n_categories: int, rank: int) -> list[str]:
 
 def main() -> None:
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
-    head = ["model", "file", "written in", "click to redrawn: median (worst)", "of it script", "… changed most first", "of it script"]
+    head = [
+        "model",
+        "file",
+        "written in",
+        "click to redrawn: median (worst)",
+        "of it script",
+        "… changed most first",
+        "of it script",
+    ]
     print("| " + " | ".join(head) + " |")
     print("|" + "---|" * len(head))
     for size in SIZES:

@@ -77,6 +77,7 @@ ORDER = [
     "experiments.summary",
     "experiments.show",
     "cli.demo",
+    "cli.explore",
     "cli.reproduce",
     "cli",
     "__main__",

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway import __version__
-from twoway.errors import DataError, FileFormatError, MissingFileError
+from twoway.errors import DataError, FileFormatError, MissingFileError, TwowayError
 
 FORMAT_VERSION = 1
 MAX_BYTES = 2**32
@@ -52,7 +52,7 @@ def write(
         sort_keys=True,
         allow_nan=False,
     )
-    with whole_file(path) as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
+    with whole_or_not_at_all(path) as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(zipfile.ZipInfo("header.json", _EPOCH), text.encode())
         for name in sorted(arrays):
             buffer = io.BytesIO()
@@ -63,18 +63,19 @@ def write(
 
 
 @contextmanager
-def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Give a stream whose content becomes the file when the block ends, and nothing where it fails.
+def whole_or_not_at_all(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Give a stream whose content becomes a file once all of it was written; before that, nothing changes.
 
-    An existing file is replaced only once the new one is complete.
+    An error of the operating system names the file meant.
     """
     target = Path(path)
     if target.is_dir():
         raise DataError(f"cannot write {str(target)!r}: it is a folder; name a file")
     if not target.parent.is_dir():
         raise DataError(f"cannot write {str(target)!r}: there is no folder {str(target.parent)!r}")
-    descriptor, scratch = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    scratch = None
     try:
+        descriptor, scratch = tempfile.mkstemp(prefix=f".{target.name[:100]}.", dir=target.parent)
         with os.fdopen(descriptor, "wb") as stream:
             yield stream
             stream.flush()
@@ -84,9 +85,22 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         os.umask(mask)
         os.chmod(scratch, 0o666 & ~mask)
         os.replace(scratch, target)
-    except BaseException:
-        Path(scratch).unlink(missing_ok=True)
+    except BaseException as error:
+        if scratch is not None:
+            Path(scratch).unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno is not None and not isinstance(error, TwowayError):
+            raise OSError(error.errno, os.strerror(error.errno), str(target)) from error
         raise
+
+
+def kind_of(path: str | os.PathLike[str]) -> str | None:
+    """Return what a twoway file holds, "model" or "tables"; None for any other file."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            header = json.loads(archive.read("header.json"))
+        return str(header["kind"]) if header.get("format") == "twoway" else None
+    except (zipfile.BadZipFile, KeyError, ValueError, AttributeError, OSError):
+        return None
 
 
 def read(path: str | os.PathLike[str], kind: str | None = None) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

@@ -79,30 +79,24 @@ def signed_entropies(
 
 
 def pairwise_information(weights: Floats, factors: Sequence[Floats]) -> Floats:
-    """Return the mutual information of every two variables in nats, (n_variables, n_variables).
+    """Return the mutual information of every pair of variables in nats; on the diagonal, their entropies.
 
-    The diagonal holds what a variable tells about itself: its entropy.
-
-    Examples
-    --------
-    >>> half = np.array([0.5, 0.5])
-    >>> pairwise_information(half, [np.eye(2), np.eye(2), np.full((2, 2), 0.5)]).round(3) + 0.0
-    array([[0.693, 0.693, 0.   ],
-           [0.693, 0.693, 0.   ],
-           [0.   , 0.   , 0.693]])
+    Shape (n_variables, n_variables).
     """
-    stacked = np.concatenate(factors)
-    starts = np.concatenate([[0], np.cumsum([len(factor) for factor in factors])[:-1]])
-    entropies = np.array([exact_entropy(weights, [factor]) for factor in factors])
-    result = np.empty((len(factors), len(factors)))
+    stacked = np.vstack(factors)
+    starts = np.cumsum([0, *map(len, factors)])[:-1]
+    shares = stacked @ weights
+    table = np.empty((len(factors), len(factors)))
     for index, factor in enumerate(factors):
-        joints = (factor * weights) @ stacked.T
-        logs = np.log(joints, out=np.zeros_like(joints), where=joints > 0)
-        joint_entropies = -np.add.reduceat((joints * logs).sum(axis=0), starts)
-        result[index] = np.maximum(0.0, entropies[index] + entropies - joint_entropies)
-        result[index, index] = entropies[index]
-    # Both orders of a pair are the same number but for rounding.
-    return np.minimum(result, result.T)
+        # All tables that hold this variable, side by side.
+        joint = (factor * weights) @ stacked.T
+        independent = np.outer(shares[starts[index] : starts[index] + len(factor)], shares)
+        ratio = np.divide(joint, independent, out=np.ones_like(joint), where=joint > 0)
+        table[index] = np.add.reduceat((joint * np.log(ratio)).sum(axis=0), starts)
+        own = shares[starts[index] : starts[index] + len(factor)]
+        table[index, index] = -float(own[own > 0] @ np.log(own[own > 0]))
+    result: Floats = np.maximum((table + table.T) / 2, 0.0)
+    return result
 
 
 def _unit(base: float | None) -> float:

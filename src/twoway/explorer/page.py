@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway import __version__
-from twoway.container import whole_file
+from twoway.container import whole_or_not_at_all
 from twoway.information import pairwise_information
 from twoway.pmf import JointPMF
 from twoway.schema import Variable
@@ -51,7 +51,7 @@ def explore(pmf: JointPMF, path: str | os.PathLike[str], *, title: str | None = 
     '<!doctype html>'
     """
     text = render(describe(pmf, Path(path).stem if title is None else title))
-    with whole_file(path) as stream:
+    with whole_or_not_at_all(path) as stream:
         stream.write(text.encode())
 
 
