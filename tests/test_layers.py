@@ -80,6 +80,7 @@ ORDER = [
     "experiments.run",
     "experiments.summary",
     "experiments.show",
+    "cli.demo_picture",
     "cli.demo",
     "cli.explore",
     "cli.reproduce",

@@ -14,7 +14,7 @@ from twoway.errors import DataError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MOST_NUMBERS = 400
+MOST_NUMBERS = 900
 """A heat map of more cells has no numbers in them."""
 
 
