@@ -87,7 +87,7 @@ def draw_explorer(folder: Path) -> None:
     page_file = folder / "election.html"
     tw.explore(tw.fit(read_survey(), rank=6), page_file, title="US election survey, 2000")
     with open_browser() as browser:
-        page = browser.new_page(viewport={"width": 1280, "height": 860}, device_scale_factor=1.5)
+        page = browser.new_page(viewport={"width": 1280, "height": 940}, device_scale_factor=1.5)
         page.goto(f"{page_file.as_uri()}#party=independent&Gore: cares about people=Extremely well,Quite well")
         page.wait_for_timeout(500)
         page.screenshot(path=IMAGES / "explorer.png")

@@ -3,7 +3,7 @@
 /** Cards on the page at a time; a button shows as many more. */
 const PAGE = 300;
 /** Cards that are taken to be in sight where the browser has not said yet which are. */
-const FIRST_CARDS = 24;
+const FIRST_CARDS = 20;
 /** Evidence rarer than this is warned of, and evidence that fewer records than this are expected to fit. */
 const RARE = 0.001;
 const FEW_RECORDS = 5;
@@ -130,7 +130,9 @@ function placeCards(shown) {
   const wanted = new Set(elements);
   for (const element of [...children]) if (!wanted.has(element)) element.remove();
   const focused = document.activeElement;
-  at.cards.prepend(...elements.slice(0, FIRST_CARDS));
+  elements.slice(0, FIRST_CARDS).forEach((element, place) => {
+    if (children[place] !== element) at.cards.insertBefore(element, children[place] ?? null);
+  });
   // An element that moves loses the focus.
   if (at.cards.contains(focused)) focused.focus({ preventScroll: true });
   return new Set(shown.slice(0, FIRST_CARDS));
@@ -167,7 +169,7 @@ function drawKnown() {
     chips.unshift(make("span", { className: "given" }, "Given"));
     chips.push(make("button", { className: "plain", type: "button", onclick: () => change(() => state.clear()) }, "Clear all"));
   } else {
-    chips.push(make("span", { className: "given" }, "Click what you know.", make("span", { className: "hint" }, " Pick any category below; all other bars move to what is then probable.")));
+    chips.push(make("span", { className: "given" }, "Click what you know.", make("span", { className: "hint" }, " Pick any category below, and all other bars move to what is then probable. Several categories of one variable mean “one of these”.")));
   }
   const hadFocus = at.chips.contains(document.activeElement);
   at.chips.replaceChildren(...chips);
