@@ -11,7 +11,6 @@ import io
 import json
 import math
 import os
-import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -73,6 +72,8 @@ def whole_or_not_at_all(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         raise DataError(f"cannot write {str(target)!r}: it is a folder; name a file")
     if not target.parent.is_dir():
         raise DataError(f"cannot write {str(target)!r}: there is no folder {str(target.parent)!r}")
+    import tempfile  # which reading does without, and is quicker for it
+
     scratch = None
     try:
         descriptor, scratch = tempfile.mkstemp(prefix=f".{target.name[:100]}.", dir=target.parent)
