@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help install demo test lint test-data bench clean
+.PHONY: help install demo test lint browser test-data bench clean
 
 help:
 	@echo "make demo       set up, then learn handwritten digits with half their pixels hidden"
@@ -31,7 +31,15 @@ lint: .venv/.developers
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-test: lint
+# Tests of the explorer's page run in Chromium; without one they are skipped, with a reason.
+browser:
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || test -n "$$TWOWAY_CHROMIUM" || \
+	if test "$$(id -u)" = 0 && command -v apt-get >/dev/null; then \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; \
+	else echo "no Chromium here: the browser tests will be skipped (apt-get install chromium)"; fi || \
+	echo "Chromium could not be installed: the browser tests will be skipped"
+
+test: lint browser
 	$(BIN)/pytest
 
 test-data: .venv/.developers

@@ -1,4 +1,4 @@
-"""What the documentation shows is what happens: docstrings and the README."""
+"""What the documentation shows is what happens: docstrings, the README and the pages."""
 
 import doctest
 import importlib
@@ -12,6 +12,7 @@ import pytest
 import twoway
 
 README = Path(__file__).resolve().parents[1] / "README.md"
+PAGES = sorted((README.parent / "docs").glob("*.md"))
 MODULES = ["twoway", *(module.name for module in pkgutil.walk_packages(twoway.__path__, "twoway."))]
 MODULES = [name for name in MODULES if not name.endswith("__main__")]  # importing that one runs it
 
@@ -63,6 +64,15 @@ def test_readme(tmp_path, monkeypatch):
     assert shown is not None
     came_out = np.asarray(namespace["pmf"].marginal(["age", "vote"])).ravel()
     np.testing.assert_allclose(came_out, [float(number) for number in shown.groups()], atol=0.01)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pages(page, tmp_path, monkeypatch):
+    """A page's blocks run in order, in a namespace of their own and a folder where they may write."""
+    monkeypatch.chdir(tmp_path)
+    namespace = {"__name__": page.stem}
+    for line, source in code_blocks(page.read_text(encoding="utf-8")):
+        run_block(source, line, namespace, page.name)
 
 
 def test_blocks_are_found_and_can_fail():

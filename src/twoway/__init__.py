@@ -24,9 +24,11 @@ if TYPE_CHECKING:
         TwowayError,
         UnknownNameError,
     )
+    from twoway.explorer import explore
     from twoway.fitting import choose_rank, count, fit, load
     from twoway.information import Estimate
     from twoway.measures import factor_mse, kl_divergence, mean_relative_error, total_variation
+    from twoway.plots import plot_components, plot_convergence, plot_dependence, plot_residuals
     from twoway.pmf import JointPMF
     from twoway.records import Records
     from twoway.report import Monitor, Progress, ProgressBar, Report, Start, StopReason, TableMisfit
@@ -44,9 +46,11 @@ _NAMES_OF_MODULE = {
         "TwowayError",
         "UnknownNameError",
     ),
+    "explorer": ("explore",),
     "fitting": ("choose_rank", "count", "fit", "load"),
     "information": ("Estimate",),
     "measures": ("factor_mse", "kl_divergence", "mean_relative_error", "total_variation"),
+    "plots": ("plot_components", "plot_convergence", "plot_dependence", "plot_residuals"),
     "pmf": ("JointPMF",),
     "records": ("Records",),
     "report": ("Monitor", "Progress", "ProgressBar", "Report", "Start", "StopReason", "TableMisfit"),
@@ -79,11 +83,16 @@ __all__ = [
     "choose_rank",
     "count",
     "datasets",
+    "explore",
     "factor_mse",
     "fit",
     "kl_divergence",
     "load",
     "mean_relative_error",
+    "plot_components",
+    "plot_convergence",
+    "plot_dependence",
+    "plot_residuals",
     "solvers",
     "total_variation",
 ]

@@ -11,17 +11,17 @@ import io
 import json
 import math
 import os
-import tempfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twoway import __version__
-from twoway.errors import DataError, FileFormatError, MissingFileError
+from twoway.errors import DataError, FileFormatError, MissingFileError, TwowayError
 
 FORMAT_VERSION = 1
 MAX_BYTES = 2**32
@@ -46,27 +46,39 @@ def write(
     arrays
         Named arrays of numbers.
     """
-    target = Path(path)
-    if target.is_dir():
-        raise DataError(f"cannot write {str(target)!r}: it is a folder; name a file")
-    if not target.parent.is_dir():
-        raise DataError(f"cannot write {str(target)!r}: there is no folder {str(target.parent)!r}")
     text = json.dumps(
         {"format": "twoway", "version": FORMAT_VERSION, "kind": kind, "written_by": f"twoway {__version__}", **header},
         sort_keys=True,
         allow_nan=False,
     )
-    descriptor, scratch = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    with whole_or_not_at_all(path) as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr(zipfile.ZipInfo("header.json", _EPOCH), text.encode())
+        for name in sorted(arrays):
+            buffer = io.BytesIO()
+            array = np.ascontiguousarray(arrays[name])
+            little = array.astype(array.dtype.newbyteorder("<"), copy=False)
+            np.lib.format.write_array(buffer, little, version=(1, 0), allow_pickle=False)
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy", _EPOCH), buffer.getvalue())
+
+
+@contextmanager
+def whole_or_not_at_all(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Give a stream whose content becomes a file once all of it was written; before that, nothing changes.
+
+    An error of the operating system names the file meant.
+    """
+    target = Path(path)
+    if target.is_dir():
+        raise DataError(f"cannot write {str(target)!r}: it is a folder; name a file")
+    if not target.parent.is_dir():
+        raise DataError(f"cannot write {str(target)!r}: there is no folder {str(target.parent)!r}")
+    import tempfile  # which reading does without, and is quicker for it
+
+    scratch = None
     try:
+        descriptor, scratch = tempfile.mkstemp(prefix=f".{target.name[:100]}.", dir=target.parent)
         with os.fdopen(descriptor, "wb") as stream:
-            with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
-                archive.writestr(zipfile.ZipInfo("header.json", _EPOCH), text.encode())
-                for name in sorted(arrays):
-                    buffer = io.BytesIO()
-                    array = np.ascontiguousarray(arrays[name])
-                    little = array.astype(array.dtype.newbyteorder("<"), copy=False)
-                    np.lib.format.write_array(buffer, little, version=(1, 0), allow_pickle=False)
-                    archive.writestr(zipfile.ZipInfo(f"{name}.npy", _EPOCH), buffer.getvalue())
+            yield stream
             stream.flush()
             os.fsync(stream.fileno())
         # mkstemp makes the file private; a result should be as readable as any other new file.
@@ -74,9 +86,22 @@ def write(
         os.umask(mask)
         os.chmod(scratch, 0o666 & ~mask)
         os.replace(scratch, target)
-    except BaseException:
-        Path(scratch).unlink(missing_ok=True)
+    except BaseException as error:
+        if scratch is not None:
+            Path(scratch).unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno is not None and not isinstance(error, TwowayError):
+            raise OSError(error.errno, os.strerror(error.errno), str(target)) from error
         raise
+
+
+def kind_of(path: str | os.PathLike[str]) -> str | None:
+    """Return what a twoway file holds, "model" or "tables"; None for any other file."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            header = json.loads(archive.read("header.json"))
+        return str(header["kind"]) if header.get("format") == "twoway" else None
+    except (zipfile.BadZipFile, KeyError, ValueError, AttributeError, OSError):
+        return None
 
 
 def read(path: str | os.PathLike[str], kind: str | None = None) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

@@ -78,6 +78,27 @@ def signed_entropies(
     return Estimate(max(0.0, float(surprisals.mean()) / unit), spread / unit)
 
 
+def pairwise_information(weights: Floats, factors: Sequence[Floats]) -> Floats:
+    """Return the mutual information of every pair of variables in nats; on the diagonal, their entropies.
+
+    Shape (n_variables, n_variables).
+    """
+    stacked = np.vstack(factors)
+    starts = np.cumsum([0, *map(len, factors)])[:-1]
+    shares = stacked @ weights
+    table = np.empty((len(factors), len(factors)))
+    for index, factor in enumerate(factors):
+        # All tables that hold this variable, side by side.
+        joint = (factor * weights) @ stacked.T
+        independent = np.outer(shares[starts[index] : starts[index] + len(factor)], shares)
+        ratio = np.divide(joint, independent, out=np.ones_like(joint), where=joint > 0)
+        table[index] = np.add.reduceat((joint * np.log(ratio)).sum(axis=0), starts)
+        own = shares[starts[index] : starts[index] + len(factor)]
+        table[index, index] = -float(own[own > 0] @ np.log(own[own > 0]))
+    result: Floats = np.maximum((table + table.T) / 2, 0.0)
+    return result
+
+
 def _unit(base: float | None) -> float:
     if base is None:
         return 1.0

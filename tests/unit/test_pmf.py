@@ -768,3 +768,12 @@ def test_means_where_there_are_values_and_modes_elsewhere():
     filled = pmf.impute(pd.DataFrame({"n": [None, 1.0], "t": ["a", None]}), how="mean")
     assert filled["n"].tolist() == [2.0, 1.0]
     assert filled["t"].tolist() == ["a", "b"]
+
+
+@quick
+@given(pmfs(min_variables=1, max_variables=4))
+def test_the_information_of_all_pairs_is_that_of_each(pmf):
+    table = information.pairwise_information(pmf.weights, pmf.factors)
+    names = pmf.schema.names
+    each = [[pmf.entropy(a) if a == b else pmf.mutual_information(a, b) for b in names] for a in names]
+    np.testing.assert_allclose(table, each, atol=1e-12)

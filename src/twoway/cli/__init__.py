@@ -8,6 +8,7 @@ import typer
 
 from twoway import __version__
 from twoway.cli.demo import demo
+from twoway.cli.explore import explore
 from twoway.cli.reproduce import reproduce
 from twoway.errors import TwowayError
 
@@ -18,6 +19,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(demo)
+app.command()(explore)
 app.command()(reproduce)
 
 

@@ -19,11 +19,14 @@ _SHADES = " ░▒█"
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="The folder to write the model to.")] = Path("demo-output"),
+    out: Annotated[Path, typer.Option(help="The folder to write the model, a picture and a page to.")] = Path(
+        "demo-output"
+    ),
 ) -> None:
     """Learn handwritten digits with half of all pixels hidden, then complete and read half-hidden ones.
 
-    The digits ship with scikit-learn. The model is written to OUT/digits.twoway.
+    The digits ship with scikit-learn. OUT gets the model (digits.twoway), a picture of completed digits (digits.png)
+    and a page to click in (digits.html).
 
     [bold]Example[/bold]: twoway demo --out my-demo
     """
@@ -31,6 +34,7 @@ def demo(
     from rich.console import Console
 
     import twoway as tw
+    from twoway.cli.demo_picture import draw_digits
     from twoway.datasets import digits, hide
 
     console = Console(highlight=False, soft_wrap=True)
@@ -53,30 +57,40 @@ def demo(
     console.print(
         f"\nThe other {len(hidden)} digits, each with half its pixels hidden (·), as the model completes them:\n"
     )
-    completed = pmf.impute(hidden)
-    picked = [int(np.flatnonzero(whole.loc[test, "digit"] == digit)[1]) for digit in range(_SHOWN)]
-    console.print(_gallery(whole.loc[test, pixels].to_numpy(), hidden.to_numpy(), completed.to_numpy(), picked))
+    answer, truth = whole.loc[test, "digit"].to_numpy(), whole.loc[test, pixels].to_numpy()
+    completed = pmf.impute(hidden).to_numpy()
+    picked = [int(np.flatnonzero(answer == digit)[1]) for digit in range(10)]
+    console.print(_gallery(truth, hidden.to_numpy(), completed, picked[:_SHOWN]))
 
-    read = np.asarray(pmf.schema["digit"].categories)[_digit_shares(pmf, hidden).argmax(axis=1)]
-    right = float(np.mean(read == whole.loc[test, "digit"]))
+    shares = _digit_shares(pmf, hidden)
+    read = np.asarray(pmf.schema["digit"].categories)[shares.argmax(axis=1)]
     filled = hidden.isna().to_numpy()
-    truth, guess = whole.loc[test, pixels].to_numpy()[filled], completed.to_numpy()[filled]
-    common = np.tile(learn[pixels].mode().iloc[0].to_numpy(), (len(hidden), 1))[filled]
-    console.print(f"read correctly from half their pixels   {right:6.1%}   (guessing: 10%)")
+    common = np.tile(learn[pixels].mode().iloc[0].to_numpy(), (len(hidden), 1))
+    console.print(f"read correctly from half their pixels   {float(np.mean(read == answer)):6.1%}   (guessing: 10%)")
     console.print(
-        f"hidden pixels filled in correctly       {float(np.mean(guess == truth)):6.1%}   "
-        f"(each pixel's most common level: {float(np.mean(common == truth)):.1%})"
+        f"hidden pixels filled in correctly       {float(np.mean(completed[filled] == truth[filled])):6.1%}   "
+        f"(each pixel's most common level: {float(np.mean(common[filled] == truth[filled])):.1%})"
     )
     out.mkdir(parents=True, exist_ok=True)
-    path = out / "digits.twoway"
-    pmf.save(path)
-    console.print(f"\nThe model is in {path} ({path.stat().st_size / 1024:.0f} KB). What to try next, in Python:\n")
+    model, picture, page = out / "digits.twoway", out / "digits.png", out / "digits.html"
+    pmf.save(model)
+    # Expected grey levels look smoother than the most probable ones.
+    grey = np.stack([hidden.to_numpy(), pmf.impute(hidden, how="mean").to_numpy(), truth])[:, picked] / (_LEVELS - 1)
+    draw_digits(grey.astype(float), read[picked], answer[picked], picture)
+    tw.explore(pmf, page, title="Handwritten digits")
+    console.print(
+        f"\nTo look at: {picture}, digits completed; and {page}, to click in: open both in a browser. In the page pick "
+        "a digit and see which pixels turn dark, or some pixels and see which digit it may be.\n"
+        f"\nThe model is in {model} ({model.stat().st_size / 1024:.0f} KB). What to try next, in Python:\n",
+        markup=False,
+    )
     console.print(
         "    import twoway as tw\n"
-        f'    pmf = tw.load("{path}")\n'
+        f'    pmf = tw.load("{model}")\n'
         '    print(pmf.given({"r3c3": 3, "r4c4": 0}).marginal("digit"))   # a dark and a white pixel: which digit?\n'
         '    print(pmf.given({"digit": 7}).sample(3))                     # draw sevens\n'
-        '    pmf.mutual_information("digit", "r2c3")                      # which pixels tell most?',
+        '    pmf.mutual_information("digit", "r2c3")                      # which pixels tell most?\n'
+        '\nWith your own table: pmf = tw.fit(pandas.read_csv("survey.csv")), then tw.explore(pmf, "survey.html").',
         markup=False,
     )
 

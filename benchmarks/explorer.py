@@ -1,0 +1,107 @@
+"""How fast the explorer's page answers a click in headless Chromium, and how large it is.
+
+    python benchmarks/explorer.py
+
+Prints a Markdown table. A click is timed in the page, from before the click until the frame that shows its result has
+been drawn, with every card there; the first clicks warm the browser's compiler up and are not counted. The processor
+time is that of the page's own thread for the click and that frame, from the browser's trace: it says what to expect of
+an idle machine where this one is busy.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import twoway as tw
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+from browser.chromium import open_browser
+
+WARM_UP = 5
+CLICKS = 25
+SIZES = [(5, 4, 3), (50, 5, 10), (300, 5, 20), (1000, 5, 20)]
+ORDERS = {"data": "as in the data", "changed": "changed most first"}
+HEAD = ["model", "file", "written in", "order of the cards", "click to redrawn: median (best, worst)", "processor time"]
+
+# What a frame's callback puts off runs when the frame is drawn. It is asked for before the click, so that it comes
+# before what the page itself puts off: the cards out of sight.
+TIME_CLICKS = """async (cells) => {
+    const times = [];
+    for (const cell of cells) {
+        const rows = document.querySelectorAll("#cards .row");
+        const row = rows[cell % rows.length];
+        await new Promise((resolve) => setTimeout(resolve, 60));
+        const start = performance.now();
+        const drawn = new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve, 0)));
+        row.click();
+        await drawn;
+        times.push(performance.now() - start);
+    }
+    return times;
+}"""
+
+
+def measure(n_variables: int, n_categories: int, rank: int) -> None:
+    pmf = tw.datasets.dirichlet_rows(n_variables, n_categories, rank, seed=0)
+    cells = np.random.default_rng(0).integers(0, 10**6, WARM_UP + CLICKS).tolist()
+    with tempfile.TemporaryDirectory() as folder, open_browser() as browser:
+        path = Path(folder) / "page.html"
+        start = time.perf_counter()
+        tw.explore(pmf, path)
+        written = time.perf_counter() - start
+        for order, title in ORDERS.items():
+            page = browser.new_page(viewport={"width": 1280, "height": 900})
+            page.goto(f"{path.as_uri()}#!order={order}")
+            page.wait_for_selector("#cards .row")
+            page.evaluate(TIME_CLICKS, cells[:WARM_UP])
+            browser.start_tracing(page=page, path=Path(folder) / "trace", categories=["devtools.timeline", "cc"])
+            drawn = page.evaluate(TIME_CLICKS, cells[WARM_UP:])
+            browser.stop_tracing()
+            used = processor_times(json.loads((Path(folder) / "trace").read_bytes())["traceEvents"])
+            page.close()
+            row = [
+                f"{n_variables} × {n_categories}, rank {rank}",
+                f"{path.stat().st_size / 1e6:.2f} MB",
+                f"{written:.2f} s",
+                title,
+                f"{statistics.median(drawn):.0f} ms ({min(drawn):.0f}, {max(drawn):.0f})",
+                f"{statistics.median(used):.0f} ms",
+            ]
+            print("| " + " | ".join(row) + " |", flush=True)
+
+
+def processor_times(events: list[dict[str, Any]]) -> list[float]:
+    """Return the milliseconds of the page's thread for each click: its handler, and the next frame."""
+    whole = [event for event in events if event.get("ph") == "X" and "tdur" in event]
+    clicks = [
+        event
+        for event in whole
+        if event["name"] == "EventDispatch" and event.get("args", {}).get("data", {}).get("type") == "click"
+    ]
+    frames = sorted((event["ts"], event["tdur"]) for event in whole if event["name"] == "ProxyMain::BeginMainFrame")
+    times = []
+    for click in clicks:
+        frame = next((used for start, used in frames if start >= click["ts"]), None)
+        if frame is not None:
+            times.append((click["tdur"] + frame) / 1000)
+    return times
+
+
+def main() -> None:
+    print("| " + " | ".join(HEAD) + " |")
+    print("|" + "---|" * len(HEAD))
+    for size in SIZES:
+        measure(*size)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""Make the pictures of the documentation anew: docs/img/explorer.png and docs/img/digits.png.
+
+    python docs/make_images.py
+
+Needs Chromium and playwright (make install browser) and, for the explorer, the survey of US voters in 2000 that the R
+package poLCA ships, as lca/poLCA__election.csv in the folder that TWOWAY_DATA names, else in ../shared/data.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import pandas as pd
+
+import twoway as tw
+from twoway.cli.demo import demo
+
+HERE = Path(__file__).resolve().parent
+IMAGES = HERE / "img"
+DATA = Path(os.environ.get("TWOWAY_DATA") or HERE.parents[1] / "shared" / "data")
+sys.path.insert(0, str(HERE.parent / "tests"))
+
+TRAITS = {
+    "MORAL": "moral",
+    "CARES": "cares about people",
+    "KNOW": "knowledgeable",
+    "LEAD": "strong leader",
+    "DISHON": "dishonest",
+    "INTEL": "intelligent",
+}
+CODES = {
+    "vote": ("VOTE3", ["Gore", "Bush", "other"]),
+    "party": (
+        "PARTY",
+        [
+            "strong Democrat",
+            "weak Democrat",
+            "leaning Democrat",
+            "independent",
+            "leaning Republican",
+            "weak Republican",
+            "strong Republican",
+        ],
+    ),
+    "gender": ("GENDER", ["man", "woman"]),
+    "education": (
+        "EDUC",
+        [
+            "8 grades or less",
+            "no high school diploma",
+            "high school diploma",
+            "more than 12 years",
+            "junior college",
+            "bachelor's degree",
+            "advanced degree",
+        ],
+    ),
+}
+AGES = ["18–29", "30–44", "45–59", "60 and over"]
+
+
+def read_survey() -> pd.DataFrame:
+    """Return the survey with names and labels that a person can read, in their own order."""
+    coded = pd.read_csv(DATA / "lca" / "poLCA__election.csv")
+    survey = {}
+    for name, (column, labels) in CODES.items():
+        survey[name] = pd.Categorical.from_codes(coded[column].fillna(0).astype(int) - 1, labels, ordered=True)
+    survey["age"] = pd.cut(coded["AGE"], [0, 29, 44, 59, 200], labels=AGES)
+    for letter, candidate in (("G", "Gore"), ("B", "Bush")):
+        for trait, words in TRAITS.items():
+            survey[f"{candidate}: {words}"] = coded[trait + letter].str[2:]  # without "1 " and the like
+    frame = pd.DataFrame(survey)
+    answers = ["Extremely well", "Quite well", "Not too well", "Not well at all"]
+    for name in frame.columns[5:]:
+        frame[name] = pd.Categorical(frame[name], answers, ordered=True)
+    return frame
+
+
+def draw_explorer(folder: Path) -> None:
+    """Write the survey's page and take a picture of it."""
+    from browser.chromium import open_browser
+
+    page_file = folder / "election.html"
+    tw.explore(tw.fit(read_survey(), rank=6), page_file, title="US election survey, 2000")
+    with open_browser() as browser:
+        page = browser.new_page(viewport={"width": 1280, "height": 940}, device_scale_factor=1.5)
+        page.goto(f"{page_file.as_uri()}#party=independent&Gore: cares about people=Extremely well,Quite well")
+        page.wait_for_timeout(500)
+        page.screenshot(path=IMAGES / "explorer.png")
+
+
+def main() -> None:
+    """Make both pictures."""
+    with tempfile.TemporaryDirectory() as scratch:
+        demo(Path(scratch))
+        shutil.copy(Path(scratch) / "digits.png", IMAGES / "digits.png")
+        draw_explorer(Path(scratch))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+// A variable as a card: a button for each category, with a bar for its share and a line for the share without evidence.
+
+/** A bar for a share, and a line at another one to compare it with. */
+class Track {
+  constructor(before = null) {
+    this.element = make("span", { className: "track", ariaHidden: "true" });
+    if (before === null) return;
+    const tick = make("i", { className: "tick" });
+    tick.style.left = `${100 * before}%`;
+    this.element.append(tick);
+  }
+
+  show(share) {
+    // Neither a width nor a transform: a background is painted anew without a new layout.
+    this.element.style.backgroundSize = `${100 * share}% 100%`;
+    return this;
+  }
+}
+
+/** A category with its bar: a button that says whether the category is part of what is known. */
+class Row {
+  #track;
+  #share = make("span", { className: "share" }, "");
+  #change = make("span", { className: "change" }, "");
+  #before;
+  #shown;
+  #isPressed = false;
+
+  constructor(label, before, pick) {
+    this.#before = before;
+    this.#track = new Track(before);
+    const properties = { className: "row", type: "button", ariaPressed: "false", onclick: pick };
+    this.element = make("button", properties, label, this.#share, this.#change, this.#track.element);
+  }
+
+  /** Show a share; null where there is none, because the evidence cannot occur. What stays the same is not touched. */
+  show(share, isPressed) {
+    if (share !== this.#shown) {
+      this.#shown = share;
+      this.#track.show(share ?? 0);
+      this.#share.firstChild.data = share === null ? "–" : percent(share);
+      const change = share === null ? "" : points(share - this.#before);
+      this.#change.firstChild.data = change;
+      this.#change.className = change.startsWith("−") ? "change less" : "change";
+    }
+    if (isPressed !== this.#isPressed) {
+      this.#isPressed = isPressed;
+      this.element.ariaPressed = String(isPressed);
+    }
+  }
+}
+
+class Card {
+  #model;
+  #rows;
+  #mean;
+  #clear;
+
+  /** actions: pick(index, code), clear(index), focus(index). */
+  constructor(model, index, actions) {
+    this.#model = model;
+    this.index = index;
+    const { name, categories } = model.variables[index];
+    this.#rows = categories.map((text, code) => {
+      const before = model.prior.shares[model.offsets[index] + code];
+      return new Row(makeLabel(text, "label"), before, () => actions.pick(index, code));
+    });
+    this.#mean = make("span", { className: "mean" });
+    this.#clear = make("button", { className: "small", type: "button", hidden: true, ariaLabel: `Clear ${name}`, onclick: () => this.#clearAll(actions) }, "clear");
+    const related = make("button", { className: "small", type: "button", ariaLabel: `What depends on ${name}`, title: "What depends on this?", onclick: () => actions.focus(index) }, "links");
+    const heading = make("h3", {}, makeLabel(name));
+    this.element = make(
+      "article",
+      { className: "card", ariaLabel: name },
+      make("header", {}, heading, this.#mean, this.#clear, related),
+      make("div", { className: "rows" }, ...this.#rows.map((row) => row.element)),
+    );
+    this.searched = plainText([name, ...categories].join("\n"));
+  }
+
+  show(answer, state) {
+    const { offsets, prior } = this.#model;
+    const codes = state.evidence.get(this.index);
+    this.#rows.forEach((row, code) => {
+      row.show(answer.shares ? answer.shares[offsets[this.index] + code] : null, codes?.has(code) ?? false);
+    });
+    this.element.classList.toggle("is-known", Boolean(codes));
+    this.#clear.hidden = !codes;
+    const before = this.#model.mean(this.index, prior.shares);
+    if (before !== null) {
+      const mean = answer.shares ? number(this.#model.mean(this.index, answer.shares)) : "–";
+      setText(this.#mean, `mean ${mean}${state.hasEvidence && mean !== number(before) ? `, was ${number(before)}` : ""}`);
+    }
+  }
+
+  #clearAll(actions) {
+    actions.clear(this.index);
+    this.focusFirst();
+  }
+
+  focusFirst() {
+    this.#rows[0].element.focus();
+  }
+}
+
+function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+/** Let the arrow keys move between the categories of a list of cards: up and down a row, left and right a card. */
+function moveByArrows(container) {
+  container.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.altKey || event.metaKey || !event.target.matches(".row")) return;
+    const card = event.target.closest(".card");
+    let target = null;
+    if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+      const rows = [...container.querySelectorAll(".card:not([hidden]) .row")];
+      target = rows[rows.indexOf(event.target) + (event.key === "ArrowDown" ? 1 : -1)];
+    } else if (event.key === "ArrowRight" || event.key === "ArrowLeft") {
+      const cards = [...container.querySelectorAll(".card:not([hidden])")];
+      target = cards[cards.indexOf(card) + (event.key === "ArrowRight" ? 1 : -1)]?.querySelector(".row");
+    }
+    if (!target) return;
+    event.preventDefault();
+    target.focus();
+  });
+}

@@ -1,0 +1,51 @@
+// The components: how common each is, and which categories stand out in it.
+
+const STANDING_OUT = 8;
+
+/** Return the cells that tell most of a component from all records: [index, code, share in it, share in all]. */
+function standingOut(model, component) {
+  const found = [];
+  for (let index = 0; index < model.variables.length; index++) {
+    for (let cell = model.offsets[index]; cell < model.offsets[index + 1]; cell++) {
+      const within = model.factors[cell * model.rank + component];
+      const overall = model.prior.shares[cell];
+      if (within > overall) found.push([within * Math.log(within / overall), index, cell - model.offsets[index], within, overall]);
+    }
+  }
+  found.sort((one, other) => other[0] - one[0]);
+  return found.slice(0, STANDING_OUT).map(([, ...rest]) => rest);
+}
+
+class ComponentCard {
+  #row;
+
+  constructor(model, component, actions) {
+    this.component = component;
+    this.#row = new Row(make("span", { className: "label" }, "how common"), model.weights[component], () => actions.pickComponent(component));
+    this.#row.element.ariaLabel = `Component ${component + 1}`;
+    const facts = standingOut(model, component).map(([index, code, within, overall]) => {
+      const { name, categories } = model.variables[index];
+      return make(
+        "li",
+        { className: "row fact" },
+        make("span", { className: "label" }, makeLabel(name, "of"), " ", makeLabel(categories[code])),
+        make("span", { className: "share" }, percent(within)),
+        make("span", { className: "overall" }, `vs ${percent(overall)}`),
+        new Track(overall).show(within).element,
+      );
+    });
+    this.element = make(
+      "article",
+      { className: "card kind", ariaLabel: `Component ${component + 1}` },
+      make("header", {}, make("h3", {}, `Component ${component + 1}`), make("button", { className: "small", type: "button", onclick: () => actions.showComponent(component) }, "everything about it")),
+      this.#row.element,
+      make("ul", { className: "rows" }, ...facts),
+    );
+  }
+
+  show(answer, state) {
+    const isPressed = state.components.has(this.component);
+    this.#row.show(answer.weights ? answer.weights[this.component] : null, isPressed);
+    this.element.classList.toggle("is-known", isPressed);
+  }
+}

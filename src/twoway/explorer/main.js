@@ -1,0 +1,300 @@
+// The page: one state, one answer for it, and everything on the page shown from these two.
+
+/** Cards on the page at a time; a button shows as many more. */
+const PAGE = 300;
+/** Cards that are taken to be in sight where the browser has not said yet which are. */
+const FIRST_CARDS = 20;
+/** Evidence rarer than this is warned of, and evidence that fewer records than this are expected to fit. */
+const RARE = 0.001;
+const FEW_RECORDS = 5;
+
+const described = JSON.parse(document.getElementById("model").textContent);
+const model = new Model(described);
+const at = Object.fromEntries([...document.querySelectorAll("[id]")].map((element) => [element.id, element]));
+let { state, unknown } = State.fromHash(location.hash, model.variables, model.rank);
+let answer = model.prior;
+let limit = PAGE;
+
+const actions = {
+  pick: (index, code) => change(() => state.toggle(index, code)),
+  clear: (index) => change(() => state.evidence.delete(index)),
+  pickComponent: (component) => change(() => toggleIn(state.components, component)),
+  showComponent(component) {
+    change(() => {
+      state.clear();
+      state.components.add(component);
+      state.view = "answers";
+    });
+    at["tab-answers"].focus();
+    scrollTo({ top: 0 });
+  },
+  focus(index) {
+    const isMap = state.view === "map";
+    view(() => Object.assign(state, { focus: index, view: "map" }));
+    if (!isMap) scrollTo({ top: 0 });
+    say(index === null ? "The whole map." : `What depends on ${model.variables[index].name}.`);
+    (at.nodes.querySelector('[aria-pressed="true"]') ?? at.nodes.querySelector("button")).focus();
+  },
+};
+const cards = model.variables.map(() => null);
+const kinds = [];
+const inSight = new Set();
+const watcher = new IntersectionObserver(
+  (entries) => entries.forEach(({ target, isIntersecting }) => inSight[isIntersecting ? "add" : "delete"](target)),
+  { rootMargin: "200px" },
+);
+let frame = 0;
+let timer = 0;
+const linkMap = new LinkMap(model, { lines: at.lines, nodes: at.nodes, related: at.related }, actions);
+
+function cardOf(index) {
+  if (!cards[index]) {
+    cards[index] = new Card(model, index, actions);
+    watcher.observe(cards[index].element);
+  }
+  return cards[index];
+}
+
+/** Change what is known: a new entry in the browser's history, so that its back button takes it back. */
+function change(action) {
+  action();
+  unknown = [];
+  location.hash = state.toHash(model.variables);
+  update();
+  say(spokenAnswer());
+}
+
+/** Change what is looked at: the address follows, without an entry in the history. */
+function view(action) {
+  action();
+  location.replace(state.toHash(model.variables));
+  draw();
+}
+
+function update() {
+  answer = model.given(state.evidence, state.components);
+  draw();
+}
+
+function draw() {
+  document.documentElement.classList.toggle("has-evidence", state.hasEvidence);
+  document.documentElement.classList.toggle("is-impossible", !answer.shares);
+  for (const name of VIEWS) {
+    at[name].hidden = state.view !== name;
+    at[`tab-${name}`].setAttribute("aria-selected", String(state.view === name));
+    at[`tab-${name}`].tabIndex = state.view === name ? 0 : -1;
+  }
+  drawKnown();
+  if (state.view === "answers") drawCards();
+  if (state.view === "map") linkMap.show(answer, state);
+  if (state.view === "components") drawComponents();
+}
+
+function drawCards() {
+  const wanted = plainText(state.find.trim());
+  let indices = model.variables.map((_, index) => index);
+  if (wanted) indices = indices.filter((index) => cardOf(index).searched.includes(wanted));
+  if (state.order === "changed" && answer.shares) {
+    const changes = indices.map((index) => model.change(index, answer.shares));
+    const changeOf = new Map(indices.map((index, place) => [index, state.evidence.has(index) ? 2 : changes[place]]));
+    indices.sort((one, other) => changeOf.get(other) - changeOf.get(one) || one - other);
+  }
+  showCards(indices.slice(0, limit).map(cardOf));
+  const total = model.variables.length;
+  setText(at.count, indices.length === total ? "" : indices.length ? `${indices.length} of ${total} variables` : `Nothing is called “${state.find.trim()}”.`);
+  at.more.hidden = indices.length <= limit;
+  setText(at.more, `Show ${Math.min(PAGE, indices.length - limit)} more of ${indices.length}`);
+  if (at.find.value !== state.find) at.find.value = state.find;
+  at.order.value = state.order;
+}
+
+/** Show the cards that are in sight at once, and the others as soon as those are on the screen. */
+function showCards(shown) {
+  const first = placeCards(shown);
+  for (const card of shown) if (first.has(card) || inSight.has(card.element)) card.show(answer, state);
+  cancelAnimationFrame(frame);
+  clearTimeout(timer);
+  frame = requestAnimationFrame(() => {
+    timer = setTimeout(() => {
+      if (first.size) at.cards.append(...shown.slice(first.size).map((card) => card.element));
+      for (const card of shown) card.show(answer, state);
+    });
+  });
+}
+
+/** Where the cards are not those that should be there, in that order, put the first few in place and return them. */
+function placeCards(shown) {
+  const elements = shown.map((card) => card.element);
+  const { children } = at.cards;
+  if (elements.length === children.length && elements.every((element, place) => element === children[place])) return new Set();
+  const wanted = new Set(elements);
+  for (const element of [...children]) if (!wanted.has(element)) element.remove();
+  const focused = document.activeElement;
+  elements.slice(0, FIRST_CARDS).forEach((element, place) => {
+    if (children[place] !== element) at.cards.insertBefore(element, children[place] ?? null);
+  });
+  // An element that moves loses the focus.
+  if (at.cards.contains(focused)) focused.focus({ preventScroll: true });
+  return new Set(shown.slice(0, FIRST_CARDS));
+}
+
+function drawComponents() {
+  if (!kinds.length) {
+    for (let component = 0; component < model.rank; component++) kinds.push(new ComponentCard(model, component, actions));
+    at.kinds.replaceChildren(...kinds.map((kind) => kind.element));
+  }
+  for (const kind of kinds) kind.show(answer, state);
+}
+
+// What is known
+
+function evidenceTexts() {
+  const texts = [...state.evidence].map(([index, codes]) => {
+    const { name, categories } = model.variables[index];
+    return { name, value: oneOf([...codes].sort((a, b) => a - b).map((code) => categories[code])), remove: () => actions.clear(index) };
+  });
+  if (state.components.size) {
+    const value = oneOf([...state.components].sort((a, b) => a - b).map((component) => String(component + 1)));
+    texts.push({ name: "component", value, remove: () => change(() => state.components.clear()) });
+  }
+  return texts;
+}
+
+function drawKnown() {
+  const known = evidenceTexts();
+  const chips = known.map(({ name, value, remove }) =>
+    make("span", { className: "chip" }, makeLabel(name, "of"), " ", makeLabel(value), make("button", { type: "button", ariaLabel: `Clear ${name}`, onclick: remove }, "×")),
+  );
+  if (known.length) {
+    chips.unshift(make("span", { className: "given" }, "Given"));
+    chips.push(make("button", { className: "plain", type: "button", onclick: () => change(() => state.clear()) }, "Clear all"));
+  } else {
+    chips.push(make("span", { className: "given" }, "Click what you know.", make("span", { className: "hint" }, " Pick any category below, and all other bars move to what is then probable. Several categories of one variable mean “one of these”.")));
+  }
+  const hadFocus = at.chips.contains(document.activeElement);
+  at.chips.replaceChildren(...chips);
+  if (hadFocus) (at.chips.querySelector("button") ?? at[`tab-${state.view}`]).focus();
+  setText(at.chance, state.hasEvidence ? chanceText() : "");
+  const warning = warningText();
+  setText(at.warning, warning);
+  at.warning.hidden = !warning;
+  drawMoved();
+}
+
+function chanceText() {
+  if (!answer.shares) return "Probability of this: 0";
+  const probability = Math.exp(answer.logProbability);
+  const expected = model.records === null ? "" : `, or ${expectedText(probability * model.records)} of the ${number(model.records)} records learned from`;
+  return `Probability of this: ${probability < 0.0005 ? "" : `${percent(probability)}, `}${oneIn(answer.logProbability)}${expected}`;
+}
+
+function expectedText(expected) {
+  return expected < 0.5 ? "none" : `some ${number(expected < 100 ? Math.round(expected) : Number(expected.toPrecision(2)))}`;
+}
+
+function warningText() {
+  if (unknown.length) return `The address names what this page does not have, left out here: ${unknown.slice(0, 5).join("; ")}${unknown.length > 5 ? "; …" : ""}.`;
+  if (!state.hasEvidence) return "";
+  if (!answer.shares) return "The model holds this combination to be impossible, so there is nothing to show. Take one of the above away.";
+  const probability = Math.exp(answer.logProbability);
+  if (probability >= RARE && !(model.records * probability < FEW_RECORDS && model.records)) return "";
+  return "This combination hardly ever occurs. The data hold few records like it or none, so the bars below rest on the model’s assumptions: do not read much into them.";
+}
+
+/** Return the variables that evidence changes most, leaving out those it is about. */
+function mostChanged(count) {
+  if (!state.hasEvidence || !answer.shares) return [];
+  return model.variables
+    .map((_, index) => [index, state.evidence.has(index) ? 0 : model.change(index, answer.shares)])
+    .filter(([, changed]) => changed >= 0.005)
+    .sort((one, other) => other[1] - one[1])
+    .slice(0, count);
+}
+
+function drawMoved() {
+  const moved = mostChanged(6).map(([index]) =>
+    make("button", { className: "plain", type: "button", onclick: () => goTo(index) }, makeLabel(model.variables[index].name)),
+  );
+  at.moved.hidden = !moved.length;
+  at.moved.replaceChildren("Changed most: ", ...moved);
+}
+
+function goTo(index) {
+  view(() => Object.assign(state, { view: "answers", find: "" }));
+  while (!cardOf(index).element.isConnected) {
+    limit += PAGE;
+    drawCards();
+  }
+  cardOf(index).element.scrollIntoView({ block: "center" });
+  cardOf(index).focusFirst();
+}
+
+function spokenAnswer() {
+  if (!state.hasEvidence) return "Nothing is known; all distributions are those of all records.";
+  const given = evidenceTexts().map(({ name, value }) => `${name}: ${value}`).join("; ");
+  const moved = mostChanged(3).map(([index]) => model.variables[index].name).join(", ");
+  return `Given ${given}. ${chanceText()}. ${warningText()} ${moved ? `Changed most: ${moved}.` : ""}`;
+}
+
+function say(text) {
+  setText(at.said, text);
+}
+
+// Controls
+
+at.find.addEventListener("input", () => {
+  limit = PAGE;
+  view(() => (state.find = at.find.value));
+  say(at.count.textContent);
+});
+at.order.addEventListener("change", () => view(() => (state.order = at.order.value)));
+at.more.addEventListener("click", () => {
+  limit += PAGE;
+  drawCards();
+});
+VIEWS.forEach((name, place) => {
+  const tab = at[`tab-${name}`];
+  tab.addEventListener("click", () => view(() => (state.view = name)));
+  tab.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!step) return;
+    const next = VIEWS[(place + step + VIEWS.length) % VIEWS.length];
+    view(() => (state.view = next));
+    at[`tab-${next}`].focus();
+  });
+});
+moveByArrows(at.cards);
+document.addEventListener("keydown", (event) => {
+  if (event.key === "/" && !event.target.matches("input, select")) {
+    event.preventDefault();
+    view(() => (state.view = "answers"));
+    at.find.focus();
+  } else if (event.key === "Escape" && event.target === at.find && state.find) {
+    event.preventDefault();
+    view(() => (state.find = ""));
+  }
+});
+addEventListener("hashchange", () => {
+  // Our own changes have been shown already; this is the back button, a bookmark or an edited address.
+  if (location.hash === state.toHash(model.variables)) return;
+  ({ state, unknown } = State.fromHash(location.hash, model.variables, model.rank));
+  update();
+});
+new ResizeObserver(() => state.view === "map" && linkMap.show(answer, state)).observe(at.nodes);
+
+const about = [`${number(model.variables.length)} ${model.variables.length === 1 ? "variable" : "variables"}`, `${number(model.rank)} ${model.rank === 1 ? "component" : "components"}`];
+if (model.records !== null) about.unshift(`learned from ${number(model.records)} records`);
+at.about.textContent = about.join(" · ");
+update();
+
+/** For the browser's console: the exact numbers behind what is shown. */
+window.twoway = {
+  distribution(name) {
+    const index = model.variables.findIndex((variable) => variable.name === name);
+    const { categories } = model.variables[index];
+    return Object.fromEntries(categories.map((text, code) => [text, answer.shares[model.offsets[index] + code]]));
+  },
+  shares: () => answer.shares && [...answer.shares],
+  weights: () => answer.weights && [...answer.weights],
+  logProbability: () => answer.logProbability,
+};

@@ -1,0 +1,142 @@
+"""A model as one self-contained HTML page: no server, no network, nothing executed but the page's own script."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway import __version__
+from twoway.container import whole_or_not_at_all
+from twoway.information import pairwise_information
+from twoway.pmf import JointPMF
+from twoway.schema import Variable
+
+LINKS = 20
+"""The page knows the links of each variable to this many others, its strongest."""
+
+# One script, in the order in which its parts use one another.
+_SCRIPTS = ("model.js", "wording.js", "state.js", "cards.js", "map.js", "components.js", "main.js")
+
+
+def explore(pmf: JointPMF, path: str | os.PathLike[str], *, title: str | None = None) -> None:
+    """Write a page on which a person clicks what is known and sees all other variables change.
+
+    The page carries the whole model, exactly: what it shows is what `JointPMF.given` answers. It is one file that
+    needs neither a server nor a network, so it can be mailed, put on a shared folder or opened from a disk.
+
+    Parameters
+    ----------
+    pmf
+        The model.
+    path
+        Where to write; an existing file is replaced once the new one is complete.
+    title
+        The headline; the file's name if not given.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import twoway as tw
+    >>> pmf = tw.datasets.dirichlet_rows(n_variables=4, n_categories=3, rank=2)
+    >>> path = Path(tempfile.mkdtemp()) / "page.html"
+    >>> tw.explore(pmf, path)
+    >>> path.read_text(encoding="utf-8")[:15]
+    '<!doctype html>'
+    """
+    text = render(describe(pmf, Path(path).stem if title is None else title))
+    with whole_or_not_at_all(path) as stream:
+        stream.write(text.encode())
+
+
+def describe(pmf: JointPMF, title: str) -> dict[str, Any]:
+    """Return all that the page shows, as JSON can hold it; the parameters bit by bit, in base64."""
+    return {
+        "title": _sound_text(title),
+        "version": __version__,
+        "records": None if pmf.report is None else pmf.report.n_records,
+        "warnings": [] if pmf.report is None else [_sound_text(warning) for warning in pmf.report.warnings],
+        "variables": [
+            {
+                "name": _sound_text(variable.name),
+                "categories": label_texts(variable),
+                "values": None if variable.values is None else list(variable.values),
+            }
+            for variable in pmf.schema
+        ],
+        "weights": _base64(pmf.weights),
+        "factors": _base64(pmf.stacked),
+        "links": strongest_links(pairwise_information(pmf.weights, pmf.factors), LINKS),
+    }
+
+
+def label_texts(variable: Variable) -> list[str]:
+    """Return the categories as text, each different: where 1 and "1" are both there, the text has quotes.
+
+    Examples
+    --------
+    >>> label_texts(Variable("answer", (1, 2))), label_texts(Variable("answer", (1, "1")))
+    (['1', '2'], ['1', "'1'"])
+    """
+    texts = [str(label) for label in variable.categories]
+    if len(set(texts)) < len(texts):
+        texts = [repr(label) for label in variable.categories]
+    return [_sound_text(text) for text in texts]
+
+
+def strongest_links(information: NDArray[np.float64], n_each: int) -> list[tuple[int, int, float]]:
+    """Return pairs of variables and their mutual information, strongest first: the strongest few of each variable.
+
+    Examples
+    --------
+    >>> strongest_links(np.array([[1.0, 0.3, 0.1], [0.3, 1.0, 0.2], [0.1, 0.2, 1.0]]), 1)
+    [(0, 1, 0.3), (1, 2, 0.2)]
+    """
+    others = information.copy()
+    np.fill_diagonal(others, -1.0)
+    chosen = np.argsort(-others, axis=1, kind="stable")[:, : min(n_each, len(others) - 1)]
+    pairs = {(min(a, int(b)), max(a, int(b))) for a, row in enumerate(chosen) for b in row}
+    return sorted(((a, b, float(information[a, b])) for a, b in pairs), key=lambda link: (-link[2], link[:2]))
+
+
+def render(described: dict[str, Any]) -> str:
+    """Return the page: the template with the style, the script and what `describe` returned.
+
+    The browser is told to run the one script and use the one style whose hashes stand in the page's head, and to fetch
+    nothing. Labels reach the page as JSON only.
+    """
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    folder = files("twoway.explorer")
+    style = folder.joinpath("page.css").read_text(encoding="utf-8")
+    script = "\n".join(folder.joinpath(name).read_text(encoding="utf-8") for name in _SCRIPTS)
+    policy = (
+        f"default-src 'none'; script-src {_fingerprint(script)}; style-src {_fingerprint(style)}; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    environment = Environment(
+        loader=PackageLoader("twoway.explorer", "."), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    return environment.get_template("page.html").render(
+        model=described, policy=policy, style=Markup(style), script=Markup(script)
+    )
+
+
+def _fingerprint(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _base64(array: NDArray[np.float64]) -> str:
+    return base64.b64encode(np.ascontiguousarray(array, dtype="<f8").tobytes()).decode()
+
+
+def _sound_text(text: str) -> str:
+    """Return text that a browser can encode: half of a surrogate pair becomes a replacement mark."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

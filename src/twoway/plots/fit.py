@@ -1,0 +1,168 @@
+"""Pictures of a fit: how the starts went, and where the model differs from the tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.errors import DataError
+from twoway.plots.heatmap import axes_or_new, draw_heatmap, plain
+from twoway.pmf import JointPMF
+from twoway.records import as_records
+from twoway.report import Report
+from twoway.tables import Tables
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_MOST_VARIABLES = 40
+
+
+def plot_convergence(fitted: JointPMF | Report, *, ax: Axes | None = None) -> Axes:
+    """Draw how far each start was from the best objective that any reached, pass by pass; the kept one stands out.
+
+    Parameters
+    ----------
+    fitted
+        A model that `tw.fit` returned, or its report.
+    ax
+        Where to draw; by default on a new figure.
+
+    Examples
+    --------
+    >>> import twoway as tw
+    >>> pmf = tw.fit({"age": ["young", "old", "old"], "vote": ["no", "yes", "no"]}, rank=2, solver="em", starts=2)
+    >>> plot_convergence(pmf).get_xlabel()
+    'pass'
+    """
+    report = fitted.report if isinstance(fitted, JointPMF) else fitted
+    if not isinstance(report, Report):
+        raise DataError("only a model that was fitted has objectives to draw; this one has no report")
+    ax = axes_or_new(ax, 6.4, 4.2)
+    lowest = min(value for start in report.starts for value in start.objectives)
+    # A logarithm has no zero: the best point of all stands where a difference would be lost in rounding.
+    least = max(1e-12, 1e-12 * abs(lowest))
+    order = sorted(range(len(report.starts)), key=lambda place: place == report.best)
+    for place in order:
+        start, is_kept = report.starts[place], place == report.best
+        passes = [number for number, value in enumerate(start.objectives, 1) if math.isfinite(value)]
+        gaps = [max(value - lowest, least) for value in start.objectives if math.isfinite(value)]
+        style: dict[str, Any] = {"color": "C0", "linewidth": 2, "zorder": 3} if is_kept else {"color": "0.65"}
+        label = f"{start.solver}, {start.stop_reason.value}" + (" (kept)" if is_kept else "")
+        ax.plot(passes, gaps, marker="o", markevery=[-1] if passes else None, label=label, **style)
+    ax.set_yscale("log")
+    ax.set_xlabel("pass")
+    ax.set_ylabel(f"{report.objective_name},\nabove the best of all starts")
+    ax.spines[["top", "right"]].set_visible(False)
+    handles, labels = ax.get_legend_handles_labels()
+    by_label = dict(zip(reversed(labels), reversed(handles), strict=True))
+    ax.legend(by_label.values(), by_label.keys(), fontsize="small", frameon=False)
+    return ax
+
+
+def plot_residuals(pmf: JointPMF, observed: Any, names: Sequence[str] | None = None, *, ax: Axes | None = None) -> Axes:
+    """Draw where the observed two-way tables differ from the model's, in standard errors.
+
+    Of all tables: the root mean square of each table's standardised residuals; about 1 is what chance alone leaves, and
+    more says that the model misses something about these two variables. Of one table: the residual of each cell.
+
+    Parameters
+    ----------
+    pmf
+        The model.
+    observed
+        Records in any form that `tw.fit` takes, or `Tables`.
+    names
+        Two variables, to see the cells of their table.
+    ax
+        Where to draw; by default on a new figure.
+
+    Examples
+    --------
+    >>> import twoway as tw
+    >>> pmf = tw.datasets.dirichlet_rows(n_variables=4, n_categories=3, rank=2)
+    >>> ax = plot_residuals(pmf, pmf.sample(1000), ["x1", "x3"])
+    >>> ax.get_ylabel(), ax.get_xlabel()
+    ('x1', 'x3')
+    """
+    tables = observed if isinstance(observed, Tables) else Tables.count(as_records(observed, pmf.schema))
+    if names is None:
+        return _draw_tables(pmf, tables, ax)
+    if len(names) != 2 or isinstance(names, str):
+        raise DataError(f"the cells of a table are those of two variables; got {names!r}")
+    residuals = standardised_residuals(pmf, tables, names)
+    first, second = pmf.schema[names[0]], pmf.schema[names[1]]
+    ax = axes_or_new(ax, 2.8 + 0.5 * len(second), 1.6 + 0.4 * len(first))
+    draw_heatmap(
+        ax,
+        residuals,
+        [plain(label) for label in first.categories],
+        [plain(label) for label in second.categories],
+        legend="observed minus model, in standard errors",
+        texts=np.array([[f"{value:.1f}" for value in row] for row in residuals]),
+        cmap="RdBu",
+        vmin=-4,
+        vmax=4,
+    )
+    ax.set_ylabel(plain(first.name))
+    ax.set_xlabel(plain(second.name))
+    return ax
+
+
+def _draw_tables(pmf: JointPMF, tables: Tables, ax: Axes | None) -> Axes:
+    if tables.order != 2 or not len(tables):
+        raise DataError("residuals are those of two-way tables; there is none here")
+    positions = {name: place for place, name in enumerate(tables.schema.names)}
+    sizes = np.full((len(positions), len(positions)), np.nan)
+    for names in tables.names:
+        size = float(np.sqrt(np.mean(standardised_residuals(pmf, tables, names) ** 2)))
+        one, other = (positions[name] for name in names)
+        sizes[one, other] = sizes[other, one] = size
+    worst = np.nan_to_num(sizes).max(axis=1)
+    kept = np.sort(np.argsort(-worst, kind="stable")[:_MOST_VARIABLES])
+    labels = [plain(tables.schema.names[place]) for place in kept]
+    sizes = sizes[np.ix_(kept, kept)]
+    extent = 2.5 + 0.3 * len(labels)
+    ax = axes_or_new(ax, extent + 0.8, extent)
+    draw_heatmap(
+        ax,
+        sizes,
+        labels,
+        labels,
+        legend="residuals in standard errors (chance: about 1)",
+        texts=np.array([[f"{value:.1f}" for value in row] for row in sizes]),
+        cmap="OrRd",
+        vmin=0,
+        vmax=max(3.0, float(np.nanmax(sizes))),
+    )
+    return ax
+
+
+def standardised_residuals(pmf: JointPMF, tables: Tables, names: Sequence[str]) -> NDArray[np.float64]:
+    """Return the differences of a table's shares from the model's, each divided by its standard error.
+
+    Shape (n_categories of the first, n_categories of the second). A cell that the model excludes has none, unless it
+    was observed all the same.
+
+    Examples
+    --------
+    >>> import twoway as tw
+    >>> pmf = tw.JointPMF([1], [[[0.5], [0.5]]] * 2, tw.Schema((tw.Variable("a", (0, 1)), tw.Variable("b", (0, 1)))))
+    >>> tables = tw.count({"a": [0] * 50 + [1] * 50, "b": [0] * 20 + [1] * 30 + [0] * 30 + [1] * 20})
+    >>> standardised_residuals(pmf, tables, ["a", "b"]).round(2)
+    array([[-1.15,  1.15],
+           [ 1.15, -1.15]])
+    """
+    table = tables.marginal(list(names))
+    for variable in table.variables:
+        if found := pmf.schema[variable.name].difference(variable):
+            raise DataError(f"the tables are not of the model's variables: {found}")
+    expected, n_records = np.asarray(pmf.marginal(list(names))), table.total
+    if n_records is None:
+        raise DataError(f"the table of {names!r} has no total, so its residuals have no standard error")
+    errors = np.sqrt(np.clip(expected * (1 - expected), 1e-12, None) / n_records)
+    return np.asarray((np.asarray(table) - expected) / errors)

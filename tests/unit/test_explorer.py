@@ -1,0 +1,116 @@
+"""The explorer's page as text; what it does in a browser is in tests/browser."""
+
+import base64
+import hashlib
+import json
+import re
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import twoway as tw
+from twoway.cli import app
+from twoway.datasets import dirichlet_rows
+from twoway.errors import DataError
+from twoway.explorer.page import describe, label_texts, render, strongest_links
+from twoway.pmf import JointPMF
+from twoway.schema import Schema, Variable
+
+PMF = dirichlet_rows(4, 3, 2)
+
+
+def hostile_pmf():
+    schema = Schema(
+        (Variable("</script><script>", ("\u2028", "<!--", "\ud800 half")), Variable("it's", ('"', "'", "&")))
+    )
+    return JointPMF([0.5, 0.5], [np.full((3, 2), 1 / 3)] * 2, schema)
+
+
+def read_model(page):
+    return json.loads(re.search(r'<script type="application/json" id="model">(.*?)</script>', page, re.DOTALL).group(1))
+
+
+def test_the_model_is_there_bit_by_bit():
+    described = read_model(render(describe(PMF, "title")))
+    for name, array in (("weights", PMF.weights), ("factors", PMF.stacked)):
+        assert base64.b64decode(described[name]) == array.astype("<f8").tobytes()
+    assert [variable["name"] for variable in described["variables"]] == list(PMF.schema.names)
+    assert described["variables"][0] == {"name": "x1", "categories": ["0", "1", "2"], "values": [0.0, 1.0, 2.0]}
+    for a, b, information in described["links"]:
+        expected = PMF.mutual_information(PMF.schema.names[a], PMF.schema.names[b])
+        assert information == pytest.approx(expected, rel=1e-9, abs=1e-12)
+    assert len(described["links"]) == 6
+
+
+def test_labels_cannot_leave_the_data():
+    pmf = hostile_pmf()
+    page = render(describe(pmf, "</title><script>alert(1)</script>"))
+    assert page.count("<script") == page.count("</script>") == 2
+    assert page.count("<title>") == page.count("</title>") == 1
+    assert "\u2028" not in page
+    described = read_model(page)
+    assert described["title"] == "</title><script>alert(1)</script>"
+    assert described["variables"][0]["name"] == "</script><script>"
+    assert described["variables"][0]["categories"] == ["\u2028", "<!--", "\ufffd half"]
+
+
+def test_only_the_script_and_style_with_these_hashes_run():
+    page = render(describe(PMF, "title"))
+    script = re.search(r'<script type="module">(.*?)</script>', page, re.DOTALL).group(1)
+    style = re.search(r"<style>(.*?)</style>", page, re.DOTALL).group(1)
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page).group(1).replace("&#39;", "'")
+    for name, text in (("script-src", script), ("style-src", style)):
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"{name} 'sha256-{digest}';" in policy
+    assert policy.startswith("default-src 'none'; ")
+    assert "unsafe" not in policy
+    # Nothing is named that would be fetched.
+    assert not re.search(r"""(src|href)=["'](?!data:)|@import|url\(""", page)
+
+
+def test_texts_of_labels_differ():
+    assert label_texts(Variable("v", ("a", 1, True))) == ["a", "1", "True"]
+    assert label_texts(Variable("v", (1, "1", "'1'"))) == ["1", "'1'", "\"'1'\""]
+
+
+def test_strongest_links_are_those_of_each_variable():
+    information = np.array([[9, 5, 4, 0], [5, 9, 3, 0], [4, 3, 9, 1], [0, 0, 1, 9]], dtype=float)
+    assert strongest_links(information, 1) == [(0, 1, 5.0), (0, 2, 4.0), (2, 3, 1.0)]
+    assert len(strongest_links(information, 20)) == 6
+    assert strongest_links(np.ones((1, 1)), 20) == []
+
+
+def test_a_large_model_stays_below_a_megabyte(tmp_path):
+    pmf = dirichlet_rows(300, 5, 20)
+    tw.explore(pmf, tmp_path / "page.html")
+    assert (tmp_path / "page.html").stat().st_size < 1e6
+
+
+def test_the_same_model_gives_the_same_bytes(tmp_path):
+    for name in ("one", "two"):
+        tw.explore(PMF, tmp_path / name, title="title")
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+    assert b"<title>page</title>" not in (tmp_path / "one").read_bytes()
+    tw.explore(PMF, tmp_path / "page.html")
+    assert b"<title>page</title>" in (tmp_path / "page.html").read_bytes()
+
+
+def test_where_no_page_can_be_written(tmp_path):
+    with pytest.raises(DataError, match="is a folder"):
+        tw.explore(PMF, tmp_path)
+    with pytest.raises(DataError, match="there is no folder"):
+        tw.explore(PMF, tmp_path / "none" / "page.html")
+
+
+def test_the_command(tmp_path):
+    model, page = tmp_path / "survey.twoway", tmp_path / "survey.html"
+    PMF.save(model)
+    told = CliRunner().invoke(app, ["explore", str(model)], catch_exceptions=False)
+    assert told.exit_code == 0
+    assert str(page) in told.stdout.replace("\n", "")
+    assert read_model(page.read_text(encoding="utf-8"))["title"] == "survey"
+    assert CliRunner().invoke(app, ["explore", str(model)]).exit_code != 0
+    options = ["explore", str(model), "-o", str(page), "--title", "Ours", "--force"]
+    assert CliRunner().invoke(app, options, catch_exceptions=False).exit_code == 0
+    assert read_model(page.read_text(encoding="utf-8"))["title"] == "Ours"

@@ -1,0 +1,179 @@
+"""Pictures: what is drawn where, and what cannot be drawn."""
+
+import math
+import subprocess
+import sys
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+
+import twoway as tw
+from twoway.errors import DataError, UnknownNameError
+from twoway.plots.fit import standardised_residuals
+from twoway.plots.model import neighbours_together
+from twoway.pmf import JointPMF
+from twoway.schema import Schema, Variable
+
+mpl.use("Agg")
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    from matplotlib import pyplot
+
+    pyplot.close("all")
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    rng = np.random.default_rng(0)
+    first = rng.integers(0, 2, 400)
+    frame = pd.DataFrame(
+        {"a": first, "b": np.where(rng.random(400) < 0.8, first, 1 - first), "$c$": rng.integers(0, 3, 400)}
+    )
+    frame = frame.mask(rng.random(frame.shape) < 0.2)
+    return frame, tw.fit(frame, rank=2, solver="em", starts=3)
+
+
+def labels(axis):
+    return [label.get_text() for label in axis.get_ticklabels()]
+
+
+def drawn(ax):
+    """Return what is drawn, without drawing: the figure must be sound."""
+    ax.figure.canvas.draw()
+    return np.ma.filled(ax.images[0].get_array(), np.nan)
+
+
+def test_components(fitted):
+    _, pmf = fitted
+    ax = tw.plot_components(pmf)
+    assert labels(ax.yaxis) == ["a", "0", "1", "b", "0", "1", r"\$c\$", "0", "1", "2"]
+    assert labels(ax.xaxis) == [f"{n + 1}\n{weight:.0%}" for n, weight in enumerate(pmf.weights)]
+    image = drawn(ax)
+    assert np.isnan(image[[0, 3, 6]]).all()
+    np.testing.assert_allclose(image[[4, 5]], pmf.factors[1] - np.asarray(pmf.marginal("b"))[:, np.newaxis])
+    assert [text.get_text() for text in ax.texts][2] == f"{100 * pmf.factors[0][1, 0]:.0f}"
+    assert labels(tw.plot_components(pmf, "b").yaxis) == ["b", "0", "1"]
+    with pytest.raises(UnknownNameError, match="did you mean"):
+        tw.plot_components(pmf, ["bb"])
+
+
+def test_components_of_a_large_model_are_those_that_differ():
+    rng = np.random.default_rng(0)
+    schema = Schema(tuple(Variable(f"v{n}", tuple(range(4))) for n in range(30)))
+    same = np.repeat(rng.dirichlet(np.ones(4))[:, np.newaxis], 3, axis=1)
+    pmf = JointPMF([0.5, 0.3, 0.2], [rng.dirichlet(np.ones(4), 3).T if n == 17 else same for n in range(30)], schema)
+    ax = tw.plot_components(pmf)
+    assert "v17" in labels(ax.yaxis)
+    assert len(labels(ax.yaxis)) <= 75
+    assert "of 30 variables" in ax.get_xlabel()
+    drawn(ax)
+
+
+def test_dependence(fitted):
+    _, pmf = fitted
+    ax = tw.plot_dependence(pmf)
+    names = [label.replace("\\", "") for label in labels(ax.yaxis)]
+    assert sorted(names) == ["$c$", "a", "b"]
+    assert abs(names.index("a") - names.index("b")) == 1
+    image = drawn(ax)
+    for row, one in enumerate(names):
+        for column, other in enumerate(names):
+            if one == other:
+                assert math.isnan(image[row, column])
+            else:
+                assert image[row, column] == pytest.approx(pmf.mutual_information(one, other, base=2), abs=1e-12)
+    drawn(tw.plot_dependence(pmf, ["a", "b"]))
+    many = tw.plot_dependence(tw.datasets.dirichlet_rows(50, 2, 2))
+    assert len(labels(many.yaxis)) == 40
+
+
+def test_neighbours_stand_together():
+    closeness = np.zeros((6, 6))
+    for one, other in [(0, 5), (5, 2), (1, 3), (3, 4)]:
+        closeness[one, other] = closeness[other, one] = 1
+    order = neighbours_together(closeness)
+    assert sorted(order) == list(range(6))
+    assert {*order[:3]} in ({0, 2, 5}, {1, 3, 4})
+
+
+def test_convergence(fitted):
+    _, pmf = fitted
+    for source in (pmf, pmf.report):
+        ax = tw.plot_convergence(source)
+        ax.figure.canvas.draw()
+        assert len(ax.lines) == len(pmf.report.starts) == 3
+        kept = ax.lines[-1]
+        assert kept.get_label().endswith("(kept)")
+        assert len(kept.get_xdata()) == pmf.report.starts[pmf.report.best].n_iter
+        assert ax.get_yscale() == "log"
+        lowest = min(start.objective for start in pmf.report.starts)
+        first = pmf.report.starts[pmf.report.best].objectives[0]
+        assert kept.get_ydata()[0] == pytest.approx(first - lowest)
+    with pytest.raises(DataError, match="no report"):
+        tw.plot_convergence(pmf.with_report(None))
+
+
+def test_residuals(fitted):
+    frame, pmf = fitted
+    tables = tw.count(frame)
+    image = drawn(tw.plot_residuals(pmf, frame))
+    names = list(pmf.schema.names)
+    assert np.isnan(np.diag(image)).all()
+    residuals = standardised_residuals(pmf, tables, ["a", "b"])
+    assert image[names.index("a"), names.index("b")] == pytest.approx(np.sqrt(np.mean(residuals**2)))
+    cells = tw.plot_residuals(pmf, tables, ["b", "a"])
+    np.testing.assert_allclose(drawn(cells), residuals.T)
+    # By hand: observed and expected counts of one cell.
+    complete = frame.dropna(subset=["a", "b"])
+    n, observed = len(complete), int(((complete["a"] == 1) & (complete["b"] == 0)).sum())
+    p = pmf.prob({"a": 1, "b": 0})
+    assert residuals[1, 0] == pytest.approx((observed - n * p) / math.sqrt(n * p * (1 - p)))
+
+
+def test_residuals_find_what_the_model_misses(fitted):
+    frame, pmf = fitted
+    independent = tw.fit(frame, rank=1, solver="em")
+    assert (
+        np.nanmax(drawn(tw.plot_residuals(independent, frame)))
+        > 5
+        > 2
+        > np.nanmax(drawn(tw.plot_residuals(pmf, frame)))
+    )
+
+
+def test_residuals_of_other_variables_are_refused(fitted):
+    frame, pmf = fitted
+    other = tw.count(pd.DataFrame({"a": ["x", "y"], "b": [0, 1]}))
+    with pytest.raises(DataError, match="category 1 of 'a'"):
+        tw.plot_residuals(pmf, other)
+    with pytest.raises(DataError, match="two variables"):
+        tw.plot_residuals(pmf, frame, ["a"])
+    with pytest.raises(DataError, match="two-way tables"):
+        tw.plot_residuals(pmf, tw.count(frame, order=3))
+
+
+def test_axes_that_are_given_are_used(fitted):
+    from matplotlib.figure import Figure
+
+    frame, pmf = fitted
+    panels = Figure(figsize=(12, 8)).subplots(2, 2).ravel()
+    assert tw.plot_components(pmf, ax=panels[0]) is panels[0]
+    assert tw.plot_dependence(pmf, ax=panels[1]) is panels[1]
+    assert tw.plot_convergence(pmf, ax=panels[2]) is panels[2]
+    assert tw.plot_residuals(pmf, frame, ax=panels[3]) is panels[3]
+
+
+def test_without_matplotlib_the_error_says_what_to_install():
+    code = (
+        "import sys; sys.modules['matplotlib'] = None\n"
+        "import twoway as tw\n"
+        "try: tw.plot_dependence(tw.datasets.dirichlet_rows(3, 2, 2))\n"
+        "except tw.DataError as error: print(error)"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert 'pip install "twoway[plot]"' in told
