@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         TwowayError,
         UnknownNameError,
     )
+    from twoway.estimators import RatingPredictor
     from twoway.explorer import explore
     from twoway.fitting import choose_rank, count, fit, load
     from twoway.information import Estimate
@@ -47,6 +48,7 @@ _NAMES_OF_MODULE = {
         "UnknownNameError",
     ),
     "explorer": ("explore",),
+    "estimators": ("RatingPredictor",),
     "fitting": ("choose_rank", "count", "fit", "load"),
     "information": ("Estimate",),
     "measures": ("factor_mse", "kl_divergence", "mean_relative_error", "total_variation"),
@@ -70,6 +72,7 @@ __all__ = [
     "Monitor",
     "Progress",
     "ProgressBar",
+    "RatingPredictor",
     "Records",
     "Report",
     "Schema",
