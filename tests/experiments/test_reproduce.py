@@ -19,12 +19,15 @@ from twoway import __version__
 from twoway.cli import app, main
 from twoway.datasets import nearly_separable
 from twoway.experiments import run, show
+from twoway.experiments.base import method_seed
 from twoway.experiments.scores import published_mse
 from twoway.experiments.summary import summarize
-from twoway.experiments.tables import EXPERIMENTS, METHODS, Setting, _published, method_seed
+from twoway.experiments.synthetic import SOLVERS, Synthetic
+from twoway.experiments.tables import EXPERIMENTS, METHODS, _published
 from twoway.measures import match_components
 
 TABLE = "synthetic-eps0.1"
+SYNTHETIC = [name for name, experiment in EXPERIMENTS.items() if experiment.varies != "data"]
 
 
 def reproduce(*arguments):
@@ -46,9 +49,9 @@ def numbers_of(lines):
 
 @pytest.fixture(scope="module")
 def smoke(tmp_path_factory):
-    """The folder and the output of all tables at smoke size, two processes."""
+    """The folder and the output of all synthetic tables at smoke size, two processes."""
     out = tmp_path_factory.mktemp("smoke")
-    result = reproduce("all", "--size", "smoke", "--jobs", 2, "--out", out)
+    result = reproduce(*SYNTHETIC, "--size", "smoke", "--jobs", 2, "--out", out)
     assert result.exit_code == 0, result.output
     return out, result.stdout
 
@@ -56,7 +59,7 @@ def smoke(tmp_path_factory):
 # What comes out
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", SYNTHETIC)
 def test_every_cell_was_run(smoke, name):
     out, _ = smoke
     experiment = EXPERIMENTS[name]
@@ -64,7 +67,7 @@ def test_every_cell_was_run(smoke, name):
         (setting.n_records, setting.observed, setting.n_variables, trial, method)
         for setting in experiment.smoke
         for trial in range(2)
-        for method in METHODS
+        for method in SOLVERS
     }
     lines = lines_of(out / f"{name}-smoke.jsonl")
     keys = ("n_records", "observed", "n_variables")
@@ -74,7 +77,7 @@ def test_every_cell_was_run(smoke, name):
     assert all((line["scores"] is None) != (line["reason"] is None) for line in lines)
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", SYNTHETIC)
 def test_the_files_say_what_the_lines_say(smoke, name):
     out, told = smoke
     experiment = EXPERIMENTS[name]
@@ -126,19 +129,19 @@ def test_too_little_evidence_is_a_dash_and_a_reason(smoke):
     assert len(reasons) == 1
     assert "no 3 variables were seen together" in reasons[0]
     assert "CTD, p=0.005: failed in 2 of 2 trials" in told
-    assert summary["metrics"][0]["lowest"][3] not in (None, "CTD")
+    assert summary["metrics"][0]["best"][3] not in (None, "CTD")
 
 
 # A trial
 
 
 def test_a_trial_draws_the_same_data_each_time_and_other_data_than_any_other():
-    setting = Setting(200)
-    codes = setting.records(0).codes()
-    assert np.array_equal(codes, setting.records(0).codes())
-    assert not np.array_equal(codes, setting.records(1).codes())
-    assert np.array_equal(setting.model(0).stacked, Setting(1000).model(0).stacked)
-    assert not np.array_equal(codes, Setting(1000).records(0).codes()[:200])
+    setting = Synthetic(200)
+    codes = setting.data(0).codes()
+    assert np.array_equal(codes, setting.data(0).codes())
+    assert not np.array_equal(codes, setting.data(1).codes())
+    assert np.array_equal(setting.model(0).stacked, Synthetic(1000).model(0).stacked)
+    assert not np.array_equal(codes, Synthetic(1000).data(0).codes()[:200])
     assert len({method_seed(trial) for trial in range(20)}) == 20
 
 
@@ -245,9 +248,9 @@ def test_ctrl_c_says_that_nothing_is_lost(tmp_path, monkeypatch):
 
 
 def test_the_time_left_is_foretold():
-    small, large = Setting(1000), Setting(10_000)
+    small, large = Synthetic(1000), Synthetic(10_000)
     told = []
-    trials = [run.Trial("t", setting, 0, ("auto",), None, 1, False) for setting in (small, large, large)]
+    trials = [run.Trial("t", setting, 0, ("auto",), None, 1, False, False) for setting in (small, large, large)]
     clock = run._Clock(trials, lambda *args: told.append(args))
     clock.finish(trials[0], 2.0, 2)
     clock.finish(trials[1], 30.0, 2)
@@ -307,7 +310,7 @@ def test_means_marks_and_notes(by_hand):
     assert show.ours_of(cells["CNMF-SPA-EM"]) == "—"
     assert show.ours_of(cells["MLE-AD-EM"]) == "not run"
     # RAND-EM has the lowest mean, but of the trials that did not fail only.
-    assert summary["metrics"][0]["lowest"] == ["CTD", None, None, None]
+    assert summary["metrics"][0]["best"] == ["CTD", None, None, None]
     text = show.markdown(summary)
     assert "| CNMF-SPA | **0.110 ± 0.014** (paper 0.1183) | not run (paper 0.103)" in text
     assert "| CNMF-OPT | 0.600 ± 0.100 (paper **0.0218**)" in text
@@ -369,10 +372,10 @@ def test_the_published_tables_have_the_columns_of_the_experiments():
 def test_paper_size_is_the_papers():
     for experiment in EXPERIMENTS.values():
         for setting in experiment.paper:
-            assert experiment.n_trials(setting, "paper") == (5 if setting.n_records == 10**6 else 20)
+            assert experiment.n_trials(setting, "paper") == (5 if getattr(setting, "n_records", 0) == 10**6 else 20)
     setting = EXPERIMENTS["synthetic-eps0.3"].paper[3]
-    assert setting == Setting(10**6, 0.5, 5, 5, 10, 0.3)
-    assert EXPERIMENTS["synthetic-n15-p0.2"].paper[0] == Setting(1000, 0.2, 15, 10, 10, None)
+    assert setting == Synthetic(10**6, 0.5, 5, 5, 10, 0.3)
+    assert EXPERIMENTS["synthetic-n15-p0.2"].paper[0] == Synthetic(1000, 0.2, 15, 10, 10, None)
 
 
 # Errors, before any work
@@ -423,7 +426,7 @@ def test_more_than_fits_in_memory(tmp_path, monkeypatch):
     result = reproduce("synthetic-n15-p0.5", "--jobs", 4, "--out", tmp_path)
     assert isinstance(result.exception, tw.DataError)
     assert (
-        "'synthetic-n15-p0.5' with 1000000 records of 15 variables takes about 0.4 GB a job, 1.7 GB for 4 at a time, "
+        "'synthetic-n15-p0.5' at S=10⁶ takes about 0.4 GB a job, 1.7 GB for 4 at a time, "
         "and 1.0 GB are available; use fewer --jobs"
     ) in str(result.exception)
     assert list(tmp_path.iterdir()) == []

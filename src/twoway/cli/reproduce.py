@@ -1,4 +1,4 @@
-"""``twoway reproduce``: run the paper's synthetic tables, and show them beside the published numbers."""
+"""``twoway reproduce``: run the paper's tables, and show them beside the published numbers."""
 
 from __future__ import annotations
 
@@ -29,6 +29,12 @@ def reproduce(
     out: Annotated[Path, typer.Option(help="The folder for results; what is in it is not run again.")] = Path(
         "reproduce-output"
     ),
+    movielens: Annotated[
+        str,
+        typer.Option(
+            help="The release of MovieLens to use: its folder or zip in the folder 'movielens' of TWOWAY_DATA."
+        ),
+    ] = "ml-latest-small",
     methods: Annotated[str, typer.Option(help="Methods to run, separated by commas; by default all.")] = "",
     page: Annotated[
         Path | None, typer.Option(help="Also write all tables in OUT to this Markdown page, below its mark.")
@@ -38,6 +44,8 @@ def reproduce(
 
     Every finished fit is saved at once: a run that was ended goes on where it stopped, and a finished one only shows
     its table again.
+
+    Real data are looked for in the folder that the variable TWOWAY_DATA names; UCI's are fetched from OpenML otherwise.
 
     [bold]Example[/bold]: twoway reproduce synthetic-eps0.1 --size smoke
     """
@@ -58,7 +66,7 @@ def reproduce(
     chosen = next((known for known in SIZES if known == size), None)
     if chosen is None:
         raise unknown("size", size, SIZES)
-    experiments = find_experiments(tables or [])
+    experiments = find_experiments(tables or [], movielens)
     named = find_methods([name.strip() for name in methods.split(",") if name.strip()])
     todo = plan(experiments, chosen, out, trials=trials, jobs=jobs, methods=named)
     try:
@@ -73,7 +81,7 @@ def reproduce(
         typer.echo(f"\nInterrupted; what was finished is saved in {out}, and the same command goes on there.", err=True)
         raise typer.Exit(130) from None
     if page is not None:
-        write_page(page, out, chosen)
+        write_page(page, out, chosen, movielens)
         console.print(f"written: {page}", style="dim", soft_wrap=True, markup=False)
 
 
@@ -89,8 +97,8 @@ def _print_list(console: Console) -> None:
         table.add_row(experiment.name, experiment.label, escape(experiment.title))
     console.print(table)
     table = Table("method", "what", box=None, pad_edge=False, header_style="bold")
-    for name, method in METHODS.items():
-        table.add_row(name, escape(method.what))
+    for name, what in METHODS.items():
+        table.add_row(name, escape(what))
     console.print("", table, sep="\n")
     console.print("\ntwoway reproduce TABLE --size smoke    tries a table in seconds; 'all' takes every table")
 

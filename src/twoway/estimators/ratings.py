@@ -35,8 +35,8 @@ class RatingPredictor(BaseEstimator):  # type: ignore[misc]
         The points that a rating can be, such as ``range(1, 6)``. None takes those that occur in training.
     columns
         The columns of a long table: user, item, rating.
-    n_averaged
-        How many fits, each from a random start of its own, are averaged: that predicts better than the best of them.
+    restarts
+        How many fits are averaged, each from a random start of its own: that predicts better than the best of them.
     smoothing
         How many pseudo-ratings each component gets for each item.
     random_state
@@ -68,11 +68,11 @@ class RatingPredictor(BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        rank: int | None = None,
         *,
+        rank: int | None = None,
         scale: Sequence[float] | None = None,
         columns: Sequence[str] = ("user", "item", "rating"),
-        n_averaged: int = 10,
+        restarts: int = 10,
         smoothing: float = 8.0,
         random_state: Any = 0,
         threads: int | None = None,
@@ -80,7 +80,7 @@ class RatingPredictor(BaseEstimator):  # type: ignore[misc]
         self.rank = rank
         self.scale = scale
         self.columns = columns
-        self.n_averaged = n_averaged
+        self.restarts = restarts
         self.smoothing = smoothing
         self.random_state = random_state
         self.threads = threads
@@ -96,7 +96,7 @@ class RatingPredictor(BaseEstimator):  # type: ignore[misc]
         y
             The ratings, where a long table has no column for them.
         """
-        n_averaged = whole_number("n_averaged", self.n_averaged, 1)
+        restarts = whole_number("restarts", self.restarts, 1)
         if not 0 < self.smoothing < np.inf:
             raise DataError(f"smoothing must be a number of pseudo-ratings above 0, not {self.smoothing!r}")
         if len(self.columns) != 3:
@@ -107,7 +107,7 @@ class RatingPredictor(BaseEstimator):  # type: ignore[misc]
         self.users_, self.items_, self.scale_ = self.known_.users, self.known_.items, self.known_.points
         options: dict[str, Any] = {"smoothing": float(self.smoothing), "seed": seed, "threads": self.threads}
         self.rank_, self.validation_ = choose_rank(self.known_, **options) if rank is None else (rank, [])
-        self.pmf_ = average_fit(self.known_, self.rank_, n_fits=n_averaged, **options)
+        self.pmf_ = average_fit(self.known_, self.rank_, n_fits=restarts, **options)
         return self
 
     def predict(self, X: Any, known: Any = None) -> Floats:

@@ -18,25 +18,21 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import asdict, astuple, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from twoway import __version__
 from twoway.errors import DataError, FileFormatError, TwowayError, unknown, whole_number
-from twoway.experiments.scores import scores_of
-from twoway.experiments.tables import METHODS, SIZES, Experiment, Setting, Size, method_seed
-from twoway.records import Records, usable_cores
-from twoway.solvers import find_solver
+from twoway.experiments.base import Setting
+from twoway.experiments.tables import SIZES, Experiment, Size
+from twoway.records import usable_cores
 
 Line = dict[str, Any]
 Key = tuple[Any, ...]
 Tell = Callable[[int, int, float | None], None]
 """Called with the fits done, all fits to do, and the seconds left where they can be foretold."""
-
-# Kernels are loaded, and compiled where they never were, on so many records at most before anything is timed.
-_WARM_UP_RECORDS = 1000
 
 
 @dataclass(frozen=True)
@@ -51,6 +47,9 @@ class Trial:
     """The file that results are added to."""
     threads: int | None
     is_timed: bool
+    """Whether it runs alone."""
+    shows_seconds: bool
+    """Whether seconds are shown, so that nothing may be loaded or compiled while they are taken."""
 
 
 @dataclass(frozen=True)
@@ -104,8 +103,9 @@ def plan(
     jobs = usable_cores() if jobs is None else whole_number("jobs", jobs, 1)
     if trials is not None:
         trials = whole_number("trials", trials, 1)
-    for name in methods or METHODS:
-        find_solver(METHODS[name].solver(), METHODS[name].starts)
+    for experiment in experiments:
+        for setting in experiment.settings(size):
+            setting.check()
     check_writable(out)
     waiting = []
     for experiment in experiments:
@@ -118,11 +118,12 @@ def plan(
         numbers = {setting: trials or experiment.n_trials(setting, size) for setting in settings}
         for number in range(max(numbers.values())):
             for setting in settings:
-                missing = tuple(name for name in asked if (*astuple(setting), number, name) not in done)
+                missing = tuple(name for name in asked if (settings_key(asdict(setting)), number, name) not in done)
                 if number < numbers[setting] and missing:
                     threads = 1 if jobs > 1 and not experiment.is_timed else None
                     is_timed = experiment.is_timed
-                    waiting.append(Trial(experiment.name, setting, number, missing, path, threads, is_timed))
+                    seconds = "seconds" in experiment.metrics
+                    waiting.append(Trial(experiment.name, setting, number, missing, path, threads, is_timed, seconds))
     _check_memory(waiting, jobs)
     return Plan(tuple(experiments), tuple(waiting), jobs)
 
@@ -134,7 +135,12 @@ def results_file(out: Path, experiment: Experiment, size: Size) -> Path:
 
 def key_of(line: Line) -> Key:
     """Return what a line is about: setting, trial and method."""
-    return (*astuple(Setting(**line["setting"])), line["trial"], line["method"])
+    return settings_key(line["setting"]), line["trial"], line["method"]
+
+
+def settings_key(fields: dict[str, Any]) -> Key:
+    """Return the fields of a setting as something to look them up by."""
+    return tuple(sorted(fields.items()))
 
 
 def read_lines(path: Path) -> list[Line]:
@@ -146,7 +152,7 @@ def read_lines(path: Path) -> list[Line]:
         try:
             line = json.loads(text)
             key_of(line)
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, AttributeError):
             raise FileFormatError(
                 f"line {number} of {str(path)!r} is not a result of 'twoway reproduce': {text[:60]!r}; "
                 "remove the line, or name another folder with --out"
@@ -185,9 +191,9 @@ def _check_memory(trials: Sequence[Trial], jobs: int) -> None:
         if needed > there:
             top = together[-1]
             raise DataError(
-                f"{top.table!r} with {top.setting.n_records} records of {top.setting.n_variables} variables takes "
-                f"about {top.setting.n_bytes / 2**30:.1f} GB a job, {needed / 2**30:.1f} GB for {len(together)} at a "
-                f"time, and {there / 2**30:.1f} GB are available; use fewer --jobs or a smaller --size"
+                f"{top.table!r} at {top.setting.drawn} takes about {top.setting.n_bytes / 2**30:.1f} GB a job, "
+                f"{needed / 2**30:.1f} GB for {len(together)} at a time, and {there / 2**30:.1f} GB are available; use "
+                "fewer --jobs or a smaller --size"
             )
 
 
@@ -280,12 +286,15 @@ def _begin_process() -> None:
 
 def run_trial(trial: Trial) -> float:
     """Draw the data of a trial, run every method on it, save each result at once; return the seconds."""
+    from threadpoolctl import threadpool_limits
+
     began = time.perf_counter()
-    records = trial.setting.records(trial.number)
+    data = trial.setting.data(trial.number)
     for name in trial.methods:
-        if trial.is_timed:
-            _warm_up(replace(trial.setting, n_records=min(trial.setting.n_records, _WARM_UP_RECORDS)), name)
-        line = _run_method(trial, name, records)
+        with threadpool_limits(trial.threads):  # of libraries; ours are told by the setting
+            if trial.shows_seconds:
+                _warm_up(trial.setting.smaller(), name)
+            line = _run_method(trial, name, data)
         # One write in append mode: lines of several processes do not mix, and a killed one leaves at most one torn.
         descriptor = os.open(trial.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
         try:
@@ -295,11 +304,9 @@ def run_trial(trial: Trial) -> float:
     return time.perf_counter() - began
 
 
-def _run_method(trial: Trial, name: str, records: Records) -> Line:
+def _run_method(trial: Trial, name: str, data: Any) -> Line:
     """Return the line of one method: its scores, or why there are none."""
-    from twoway.fitting import fit
-
-    setting, method = trial.setting, METHODS[name]
+    setting = trial.setting
     line: Line = {
         "version": __version__,
         "setting": asdict(setting),
@@ -309,31 +316,19 @@ def _run_method(trial: Trial, name: str, records: Records) -> Line:
         "machine": machine(),
         "threads": trial.threads or usable_cores(),
     }
-    began = time.perf_counter()
     try:
-        pmf = fit(
-            records,
-            rank=setting.rank,
-            solver=method.solver(),
-            starts=method.starts,
-            seed=method_seed(trial.number),
-            threads=trial.threads,
-        )
+        scores, details = setting.run(name, data, trial.number, trial.threads)
     except TwowayError as error:  # too little evidence for this method
         return {**line, "scores": None, "reason": str(error)}
     except Exception as error:
         error.add_note(f"in trial {trial.number} of {trial.table!r} at {setting}, method {name!r}")
         raise
-    seconds = time.perf_counter() - began
-    report = pmf.report
-    if report is not None:
-        line["stop"], line["passes"] = report.stop_reason.value, report.starts[report.best].n_iter
-    return {**line, "scores": scores_of(setting.model(trial.number), pmf, seconds), "reason": None}
+    return {**line, **details, "scores": scores, "reason": None}
 
 
 @cache
 def _warm_up(setting: Setting, name: str) -> None:
-    _run_method(Trial("warm-up", setting, 0, (name,), Path(os.devnull), None, True), name, setting.records(0))
+    _run_method(Trial("warm-up", setting, 0, (name,), Path(os.devnull), None, True, True), name, setting.data(0))
 
 
 @cache

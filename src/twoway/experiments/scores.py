@@ -12,10 +12,13 @@ from twoway.pmf import JointPMF
 
 @dataclass(frozen=True)
 class Metric:
-    """A number that says how good a method is; lower is better."""
+    """A number that says how good a method is."""
 
     title: str
     short: str
+    is_higher_better: bool = False
+    decimals: int = 4
+    """How many the paper prints: a mean that rounds to its number is as good."""
 
 
 METRICS = {
@@ -25,7 +28,11 @@ METRICS = {
     ),
     "mre": Metric("MRE of the joint, relative to the truth", "MRE"),
     "mre_estimate": Metric("MRE as published: relative to the estimate", "MRE*"),
+    "accuracy": Metric("Accuracy on the test part, %", "accuracy, %", is_higher_better=True, decimals=2),
+    "rmse": Metric("RMSE on the test part", "RMSE"),
+    "mae": Metric("MAE on the test part", "MAE"),
     "seconds": Metric("Seconds a fit", "seconds"),
+    "seconds_all": Metric("Seconds with all that was compared to choose ranks and the like", "seconds in all"),
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from twoway.errors import DataError
 from twoway.experiments.run import results_file
 from twoway.experiments.scores import METRICS
 from twoway.experiments.summary import Summary, summarize
-from twoway.experiments.tables import EXPERIMENTS, METHODS, Experiment, Size, power
+from twoway.experiments.tables import DEFAULT_RELEASE, Size, find_experiments
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -57,7 +58,9 @@ def ours_of(cell: Summary) -> str:
 
 def paper_of(cell: Summary) -> str:
     """Return the paper's number as printed there, or nothing."""
-    return "" if cell["paper"] is None else f"{cell['paper']:g}"
+    if cell["paper"] is None:
+        return ""
+    return f"{cell['paper']:g}" + ("" if cell["paper_sd"] is None else f" ± {cell['paper_sd']:g}")
 
 
 def shown_rows(summary: Summary, metric: Summary) -> list[Summary]:
@@ -65,9 +68,45 @@ def shown_rows(summary: Summary, metric: Summary) -> list[Summary]:
     return [row for row in metric["rows"] if row["method"] not in summary["not_run"]]
 
 
+@dataclass(frozen=True)
+class Grid:
+    """A table as it is shown: columns, and a row a method."""
+
+    title: str
+    columns: list[str]
+    rows: list[tuple[str, list[Summary]]]
+    best: list[str | None]
+    """The best method of each column."""
+
+
+def grids(summary: Summary) -> list[Grid]:
+    """Return a table a metric; or one table with a column a metric, where there is but one setting."""
+    metrics = summary["metrics"]
+    if len(summary["columns"]) > 1 or len(metrics) == 1:
+        columns = [column["title"] for column in summary["columns"]]
+        return [
+            Grid(
+                metric["title"],
+                columns,
+                [(row["method"], row["cells"]) for row in shown_rows(summary, metric)],
+                metric["best"],
+            )
+            for metric in metrics
+        ]
+    rows = zip(*(shown_rows(summary, metric) for metric in metrics), strict=True)
+    return [
+        Grid(
+            summary["columns"][0]["title"],
+            [METRICS[metric["name"]].short for metric in metrics],
+            [(row[0]["method"], [one["cells"][0] for one in row]) for row in rows],
+            [metric["best"][0] for metric in metrics],
+        )
+    ]
+
+
 def notes_of(summary: Summary) -> list[str]:
     """Return what has to be said below a table: trials left to run, methods not run, why some failed."""
-    notes = []
+    notes = [summary["note"]] if summary["note"] else []
     rows = [row for metric in summary["metrics"][:1] for row in shown_rows(summary, metric)]
     for place, column in enumerate(summary["columns"]):
         fewest = min((row["cells"][place]["trials"] for row in rows), default=0)
@@ -83,14 +122,14 @@ def notes_of(summary: Summary) -> list[str]:
 
 
 def trials_of(summary: Summary) -> str:
-    """Return how many trials and records the columns have: "20 trials, 5 at S=10⁶; S=10³, 10⁴, 10⁵, 10⁶"."""
+    """Return how many trials the columns have, and of what: "20 trials, 5 at S=10⁶; S=10⁵, S=10⁶"."""
     columns = summary["columns"]
     counts = [column["trials"] for column in columns]
     others = [
         f", {count} at {column['title']}" for count, column in zip(counts, columns, strict=True) if count != counts[0]
     ]
-    records = dict.fromkeys(power(column["setting"]["n_records"]) for column in columns)
-    return f"{counts[0]} {'trial' if counts[0] == 1 else 'trials'}{''.join(others)}; S={', '.join(records)}"
+    drawn = dict.fromkeys(column["drawn"] for column in columns)
+    return f"{counts[0]} {'trial' if counts[0] == 1 else 'trials'}{''.join(others)}; {', '.join(drawn)}"
 
 
 # On the terminal
@@ -106,16 +145,16 @@ def renderables(summary: Summary) -> list[RenderableType]:
         Text(f"\n{summary['table']}: {summary['title']}", style="bold"),
         Text(f"the paper's {summary['label']}; {trials_of(summary)}; ✓ the better one of ours and the paper's", "dim"),
     ]
-    for metric in summary["metrics"]:
-        table = Table(title=escape(metric["title"]), title_justify="left", title_style="", header_style="bold")
+    for grid in grids(summary):
+        table = Table(title=escape(grid.title), title_justify="left", title_style="", header_style="bold")
         table.add_column("method", no_wrap=True)
-        has_paper = any(cell["paper"] is not None for row in metric["rows"] for cell in row["cells"])
-        for column in summary["columns"]:
-            table.add_column(escape(column["title"]), justify="right", no_wrap=True)
-        for row in shown_rows(summary, metric):
-            table.add_row(row["method"], *(_terminal_cell(cell, has_paper) for cell in row["cells"]))
+        has_paper = any(cell["paper"] is not None for _, cells in grid.rows for cell in cells)
+        for column in grid.columns:
+            table.add_column(escape(column), justify="right", no_wrap=True)
+        for method, cells in grid.rows:
+            table.add_row(method, *(_terminal_cell(cell, has_paper) for cell in cells))
         table.add_section()
-        table.add_row("lowest of ours", *(name or "" for name in metric["lowest"]), style="dim")
+        table.add_row("best of ours", *(name or "" for name in grid.best), style="dim")
         parts.append(table)
     parts += [Text(note, style="dim") for note in notes_of(summary)]
     return parts
@@ -147,17 +186,15 @@ def markdown(summary: Summary, level: int = 2) -> str:
         + ".",
         "",
     ]
-    for metric in summary["metrics"]:
+    for grid in grids(summary):
         lines += [
-            f"**{metric['title']}**",
+            f"**{grid.title}**",
             "",
-            "| method | " + " | ".join(column["title"] for column in summary["columns"]) + " |",
-            "|---|" + "---|" * len(summary["columns"]),
+            "| method | " + " | ".join(grid.columns) + " |",
+            "|---|" + "---|" * len(grid.columns),
         ]
-        for row in shown_rows(summary, metric):
-            cells = " | ".join(_markdown_cell(cell) for cell in row["cells"])
-            lines.append(f"| {row['method']} | {cells} |")
-        lines += ["| *lowest of ours* | " + " | ".join(f"*{name or ''}*" for name in metric["lowest"]) + " |", ""]
+        lines += [f"| {method} | {' | '.join(_markdown_cell(cell) for cell in cells)} |" for method, cells in grid.rows]
+        lines += ["| *best of ours* | " + " | ".join(f"*{name or ''}*" for name in grid.best) + " |", ""]
     notes = [f"- {note}" for note in notes_of(summary)]
     return "\n".join([*lines, *notes, *([""] if notes else [])])
 
@@ -192,46 +229,67 @@ def write_files(summary: Summary, out: Path) -> list[Path]:
 
 
 def _plot(summary: Summary, path: Path) -> None:
-    """Draw a panel a metric, a line a method, all logarithmic; the paper's numbers dotted where they are alike."""
+    """Draw a panel a metric, a line a method, all logarithmic; the paper's numbers dotted where they are alike.
+
+    Where there is but one setting, a method is a mark with its standard deviation, the paper's an empty one.
+    """
     from matplotlib.figure import Figure
 
-    experiment, metrics = EXPERIMENTS[summary["table"]], summary["metrics"]
+    metrics, varies = summary["metrics"], summary["varies"]
     n_columns = 2 if len(metrics) > 1 else 1
     n_rows = -(-len(metrics) // n_columns)
     figure = Figure(figsize=(5.0 * n_columns, 3.6 * n_rows + 0.6), layout="constrained")
     panels = figure.subplots(n_rows, n_columns, squeeze=False).ravel()
-    places, axis_label = _axis(experiment, summary)
+    places, axis_label = _axis(summary)
     for panel, metric in zip(panels, metrics, strict=False):
+        panel.set_title(metric["title"].split(":")[0], fontsize="medium")
+        panel.grid(alpha=0.3)
+        if varies == "data":
+            _marks(panel, metric["name"], shown_rows(summary, metric))
+            continue
         for row in shown_rows(summary, metric):
-            number = list(METHODS).index(row["method"])
+            number = [one["method"] for one in metric["rows"]].index(row["method"])
             style: dict[str, Any] = {"color": f"C{number}", "marker": "osD^v<>"[number]}
             _line(panel, places, [cell["mean"] for cell in row["cells"]], label=row["method"], **style)
             paper = [cell["paper"] for cell in row["cells"]]
             _line(panel, places, paper, linestyle=":", markerfacecolor="none", alpha=0.6, **style)
         panel.set_yscale("log")
-        if experiment.varies == "shape":
+        if varies == "shape":
             panel.set_xticks(places, [column["title"] for column in summary["columns"]])
         else:
             panel.set_xscale("log")
         panel.set_xlabel(axis_label)
         panel.set_ylabel(METRICS[metric["name"]].short)
-        panel.set_title(metric["title"].split(":")[0], fontsize="medium")
-        panel.grid(alpha=0.3)
     for panel in panels[len(metrics) :]:
         panel.set_axis_off()
     handles, labels = panels[0].get_legend_handles_labels()
     if handles:
         figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize="small")
-    figure.suptitle(f"{summary['table']} ({summary['size']}); dotted: the paper's")
+    figure.suptitle(f"{summary['table']} ({summary['size']}); {'empty' if varies == 'data' else 'dotted'}: the paper's")
     figure.savefig(path, dpi=120)
 
 
-def _axis(experiment: Experiment, summary: Summary) -> tuple[list[float], str]:
+def _marks(panel: Any, metric: str, rows: list[Summary]) -> None:
+    """Draw each method's mean and standard deviation, and the paper's, the first method at the top."""
+    names = [row["method"] for row in rows]
+    for place, row in enumerate(rows):
+        cell = row["cells"][0]
+        for mean, sd, face in ((cell["mean"], cell["sd"], "C0"), (cell["paper"], cell["paper_sd"], "none")):
+            if mean is not None:
+                panel.errorbar(mean, place, xerr=sd, fmt="o", color="C0", markerfacecolor=face)
+    panel.set_yticks(range(len(names)), names)
+    panel.invert_yaxis()
+    panel.set_xlabel(METRICS[metric].short)
+    if metric.startswith("seconds"):
+        panel.set_xscale("log")
+
+
+def _axis(summary: Summary) -> tuple[list[float], str]:
     """Return where the columns stand, and what that is."""
     settings = [column["setting"] for column in summary["columns"]]
-    if experiment.varies == "records":
+    if summary["varies"] == "records":
         return [setting["n_records"] for setting in settings], "records"
-    if experiment.varies == "observed":
+    if summary["varies"] == "observed":
         return [setting["observed"] for setting in settings], "probability that a cell is observed"
     return [float(place) for place in range(len(settings))], "[variables, rank, categories]"
 
@@ -242,8 +300,11 @@ def _line(panel: Any, places: Sequence[float], values: Sequence[float | None], *
         panel.plot(*zip(*known, strict=True), **style)
 
 
-def write_page(page: Path, out: Path, size: Size) -> None:
-    """Write all tables found in a folder below the mark of a page; what stands above it is kept."""
+def write_page(page: Path, out: Path, size: Size, release: str = DEFAULT_RELEASE) -> None:
+    """Write all tables found in a folder below the mark of a page; what stands above it is kept.
+
+    The tables of ratings are those of one release of MovieLens.
+    """
     above = f"# Results\n\n{MARK}\n"
     if page.exists():
         above, mark, _ = page.read_text(encoding="utf-8").partition(MARK)
@@ -251,7 +312,7 @@ def write_page(page: Path, out: Path, size: Size) -> None:
             raise DataError(f"{str(page)!r} has no line {MARK!r}: what is below such a line is replaced, so add it")
         above += f"{MARK}\n"
     parts = [above, "", _LEGEND, ""]
-    for experiment in EXPERIMENTS.values():
+    for experiment in find_experiments(["all"], release):
         if results_file(out, experiment, size).exists():
             parts.append(markdown(summarize(experiment, size, out)))
         else:

@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from twoway import __version__
-from twoway.experiments.run import Line, key_of, read_lines, results_file
+from twoway.experiments.base import Setting
+from twoway.experiments.run import Line, read_lines, results_file, settings_key
 from twoway.experiments.scores import METRICS
-from twoway.experiments.tables import Experiment, Setting, Size
+from twoway.experiments.tables import EXPERIMENTS, Experiment, Size
 
 Summary = dict[str, Any]
-
-# The paper prints so many decimals: a mean that rounds to its number is as good.
-_DECIMALS = 4
 
 
 def summarize(experiment: Experiment, size: Size, out: Path, trials: int | None = None) -> Summary:
@@ -27,30 +25,40 @@ def summarize(experiment: Experiment, size: Size, out: Path, trials: int | None 
     """
     settings = experiment.settings(size)
     wanted = {setting: trials or experiment.n_trials(setting, size) for setting in settings}
-    lines = {}
+    by_key = {settings_key(asdict(setting)): setting for setting in settings}
+    lines: dict[tuple[Setting, int, str], Line] = {}
     for line in read_lines(results_file(out, experiment, size)):
-        setting = Setting(**line["setting"])
-        if line["trial"] < wanted.get(setting, 0) and line["method"] in experiment.methods:
-            lines[key_of(line)] = line
+        setting = by_key.get(settings_key(line["setting"]))
+        if setting is not None and line["trial"] < wanted[setting] and line["method"] in experiment.methods:
+            lines[setting, line["trial"], line["method"]] = line
     found: dict[tuple[Setting, str], list[Line]] = {}
-    for line in sorted(lines.values(), key=lambda line: int(line["trial"])):
-        found.setdefault((Setting(**line["setting"]), line["method"]), []).append(line)
+    for setting, trial, method in sorted(lines, key=lambda key: key[1]):
+        found.setdefault((setting, method), []).append(lines[setting, trial, method])
     option = "" if trials is None else f" --trials {trials}"
+    table = next(name for name in EXPERIMENTS if experiment.name.startswith(name))
+    option += "" if table == experiment.name else f" --movielens {experiment.name.removeprefix(f'{table}-')}"
     return {
         "table": experiment.name,
         "title": experiment.title,
         "label": experiment.label,
+        "varies": experiment.varies,
         "size": size,
         "version": __version__,
-        "command": f"twoway reproduce {experiment.name} --size {size}{option}",
+        "command": f"twoway reproduce {table} --size {size}{option}",
         "dates": sorted({line["date"] for line in lines.values()}),
         "machines": sorted({line["machine"] for line in lines.values()}),
         "columns": [
-            {"title": experiment.column(setting), "setting": asdict(setting), "trials": wanted[setting]}
+            {
+                "title": experiment.column(setting),
+                "drawn": setting.drawn,
+                "setting": asdict(setting),
+                "trials": wanted[setting],
+            }
             for setting in settings
         ],
         "metrics": [_summarize_metric(experiment, metric, wanted, found) for metric in experiment.metrics],
         "reasons": _reasons(experiment, wanted, found),
+        "note": experiment.note,
         "not_run": [name for name in experiment.methods if not any(method == name for _, method in found)],
     }
 
@@ -73,33 +81,38 @@ def _summarize_metric(
         "title": METRICS[metric].title,
         "paper": experiment.metrics[metric],
         "rows": rows,
-        "lowest": [_lowest(rows, column) for column in range(len(wanted))],
+        "best": [_best(metric, rows, column) for column in range(len(wanted))],
     }
 
 
-def _cell(metric: str, lines: list[Line], paper: float | None) -> Summary:
+def _cell(metric: str, lines: list[Line], published: tuple[float, float | None] | None) -> Summary:
     """Return mean, sample standard deviation, how many trials were run and failed, the paper's number, the better."""
-    values = [line["scores"][metric] for line in lines if line["scores"] is not None]
+    scored = [line["scores"] for line in lines if line["scores"] is not None]
+    values = [scores[metric] for scores in scored if metric in scores]
     mean = statistics.fmean(values) if values else None
+    paper, paper_sd = published or (None, None)
     better = None
     if mean is not None and paper is not None:
-        rounded = round(mean, _DECIMALS)
-        better = "both" if rounded == paper else "ours" if rounded < paper else "paper"
+        ahead = round(mean, METRICS[metric].decimals) - paper
+        ahead = ahead if METRICS[metric].is_higher_better else -ahead
+        better = "both" if ahead == 0 else "ours" if ahead > 0 else "paper"
     return {
         "mean": mean,
         "sd": statistics.stdev(values) if len(values) > 1 else None,
         "trials": len(lines),
-        "failed": len(lines) - len(values),
+        "failed": len(lines) - len(scored),
         "paper": paper,
+        "paper_sd": paper_sd,
         "better": better,
     }
 
 
-def _lowest(rows: list[Summary], column: int) -> str | None:
-    """Return the method with the lowest mean of a column, among those that never failed there."""
+def _best(metric: str, rows: list[Summary], column: int) -> str | None:
+    """Return the method with the best mean of a column, among those that never failed there."""
     means = {row["method"]: row["cells"][column] for row in rows}
     entered = {name: cell["mean"] for name, cell in means.items() if cell["mean"] is not None and not cell["failed"]}
-    return min(entered, key=lambda name: float(entered[name])) if entered else None
+    sign = -1.0 if METRICS[metric].is_higher_better else 1.0
+    return min(entered, key=lambda name: sign * float(entered[name])) if entered else None
 
 
 def _reasons(

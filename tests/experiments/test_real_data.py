@@ -1,0 +1,343 @@
+"""The tables on real data, on files made up in the same format; and the baselines they compare with."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import twoway as tw
+from twoway.cli import app
+from twoway.datasets import uci
+from twoway.estimators.rating_table import read_ratings
+from twoway.experiments import choosing, classification, factorization, recommendation, run, show
+from twoway.experiments.classification import CLASSIFIERS, Classification
+from twoway.experiments.classifiers import pipeline_and_grid
+from twoway.experiments.recommendation import FILMS, Recommendation
+from twoway.experiments.summary import summarize
+from twoway.experiments.tables import EXPERIMENTS, find_experiments
+
+TABLES = ("car", "movielens-animation")
+
+
+def reproduce(*arguments):
+    return CliRunner().invoke(app, ["reproduce", *map(str, arguments)])
+
+
+def run_here(names, out, methods=(), release="ml-latest-small"):
+    """Run one trial of each table at smoke size in this process: to start others takes longer than all else."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run, "_warm_up", lambda setting, name: None)
+        for trial in run.plan(find_experiments(names, release), "smoke", out, trials=1, methods=methods).trials:
+            run.run_trial(trial)
+
+
+def write_uci(folder, source, random):
+    """Write a data set of the right shape: two kinds of records, told apart by every column."""
+    kind = random.integers(2, size=source.n_records)
+    columns = {}
+    for name in source.columns:
+        labels = np.array(["a", "b", "c"])[np.where(random.uniform(size=len(kind)) < 0.8, kind, 2)]
+        if name == "class" and source.name == "nursery":
+            labels = np.where(labels == "a", "priority", np.where(labels == "b", "spec_prior", "not_recom"))
+        elif name != "class" and source.name == "votes":
+            labels = np.where(random.uniform(size=len(kind)) < 0.1, "?", labels)
+        columns[name] = labels
+    pd.DataFrame(columns).to_csv(folder / source.file, header=False, index=False)
+
+
+def write_ratings(folder, random):
+    """Write half-star ratings by users who are generous or strict."""
+    folder.mkdir(parents=True)
+    films = sorted({film for ids in FILMS.values() for film in ids})
+    rows = []
+    for user in range(90):
+        seen = random.uniform(size=len(films)) < 0.8
+        ratings = np.clip(random.normal(2.5 + 1.5 * (user % 2), 0.7, size=len(films)), 0.5, 5)
+        rows += [
+            (user, film, round(rating * 2) / 2, 0)
+            for film, rating, is_seen in zip(films, ratings, seen, strict=True)
+            if is_seen
+        ]
+    rows += [(1000, films[0], 5.0, 0), (1001, 999_999, 5.0, 0)]  # too few films, and another film
+    pd.DataFrame(rows, columns=["userId", "movieId", "rating", "timestamp"]).to_csv(folder / "ratings.csv", index=False)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def data(tmp_path_factory):
+    """Files of the right format in a folder that TWOWAY_DATA names."""
+    folder, random = tmp_path_factory.mktemp("data"), np.random.default_rng(0)
+    (folder / "uci").mkdir()
+    for source in (uci._CAR, uci._NURSERY, uci._MUSHROOM, uci._VOTES):
+        write_uci(folder / "uci", source, random)
+    for release in ("ml-latest-small", "ml-20m"):
+        write_ratings(folder / "movielens" / release, random)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TWOWAY_DATA", str(folder))
+        for cached in (classification._prepared, recommendation._ratings):
+            cached.cache_clear()
+        yield folder
+    for cached in (classification._prepared, recommendation._ratings):
+        cached.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def smoke(data, tmp_path_factory):
+    """The folder and the output of two tables at smoke size."""
+    out = tmp_path_factory.mktemp("smoke")
+    run_here(TABLES, out)
+    result = reproduce(*TABLES, "--size", "smoke", "--trials", 1, "--out", out)
+    assert result.exit_code == 0, (result.output, result.exception)
+    return out, result.stdout
+
+
+# What comes out
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_method_scores(smoke, name):
+    out, told = smoke
+    experiment = EXPERIMENTS[name]
+    lines = [json.loads(line) for line in (out / f"{name}-smoke.jsonl").read_text().splitlines()]
+    assert [line["method"] for line in lines] == list(experiment.methods)
+    assert [line["reason"] for line in lines] == [None] * len(lines)
+    assert all(name in told for name in experiment.methods)
+    page = (out / f"{name}-smoke.md").read_text(encoding="utf-8")
+    assert page.count("| method |") == 1  # a column a metric
+    assert (out / f"{name}-smoke.png").read_bytes().startswith(b"\x89PNG")
+    for line in lines:
+        scores = line["scores"]
+        if name == "car":
+            assert scores["accuracy"] > 60  # guessing gets 40
+        else:
+            assert scores["mae"] <= scores["rmse"] < 1.3
+        if line["method"] not in recommendation.AVERAGES:
+            assert 0 < scores["seconds"] <= scores["seconds_all"]
+    shown = {row["method"]: row["cells"][0] for row in summarize(experiment, "smoke", out, 1)["metrics"][-1]["rows"]}
+    if name != "car":
+        assert show.ours_of(shown["Global Average"]) == "—"
+        assert shown["Global Average"]["failed"] == 0
+
+
+@pytest.mark.parametrize("name", ["votes", "nursery", "mushroom", "movielens-action", "movielens-romance"])
+def test_the_other_tables_run_too(name, tmp_path):
+    run_here([name], tmp_path, ["Naive Bayes", "Movie Average", "RAND-EM"])
+    lines = [json.loads(line) for line in (tmp_path / f"{name}-smoke.jsonl").read_text().splitlines()]
+    assert len(lines) == 2
+    assert all(line["scores"] for line in lines)
+
+
+def test_best_means_highest_accuracy_and_lowest_error(smoke):
+    out, _ = smoke
+    for name, first in (("car", "accuracy"), ("movielens-animation", "rmse")):
+        metric = summarize(EXPERIMENTS[name], "smoke", out, 1)["metrics"][0]
+        assert metric["name"] == first
+        means = {row["method"]: row["cells"][0]["mean"] for row in metric["rows"]}
+        pick = max if first == "accuracy" else min
+        assert means[metric["best"][0]] == pick(means.values())
+
+
+def saved(experiment, out, scores):
+    """Save one trial of each method with the scores given."""
+    setting = experiment.paper[0]
+    lines = [
+        {
+            "version": tw.__version__,
+            "setting": {key: getattr(setting, key) for key in setting.__dataclass_fields__},
+            "trial": 0,
+            "method": method,
+            "date": "2026-01-02",
+            "machine": "a machine",
+            "scores": scores,
+            "reason": None,
+        }
+        for method in experiment.methods
+    ]
+    path = out / f"{experiment.name}-paper.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+
+
+def test_the_papers_numbers_and_their_spread(tmp_path):
+    experiment = EXPERIMENTS["votes"]
+    saved(experiment, tmp_path, {"accuracy": 94.939, "seconds": 1.0, "seconds_all": 2.0})
+    text = show.markdown(summarize(experiment, "paper", tmp_path))
+    # A higher accuracy is better, and one that rounds to the paper's is as good.
+    assert "| CNMF-SPA | **94.9** (paper 90.07 ± 1.3) | 1.00 (paper **0.005**) | 2.00 |" in text
+    assert "| CNMF-OPT | **94.9** (paper **94.94 ± 2.13**) |" in text
+    assert "`twoway reproduce votes --size paper`" in text
+
+
+def test_another_release_has_results_of_its_own(tmp_path):
+    (small,), (large,) = (find_experiments(["movielens-action"], release) for release in ("ml-latest-small", "ml-20m"))
+    assert small is EXPERIMENTS["movielens-action"]
+    assert large.name == "movielens-action-ml-20m"
+    assert large.paper[0] == Recommendation("action", "ml-20m")
+    # The paper's numbers were got on ml-20m.
+    assert small.published("rmse", "BMF", small.paper[0]) is None
+    assert large.published("rmse", "BMF", large.paper[0]) == (0.8011, 0.0012)
+    assert large.published("rmse", "auto", large.paper[0]) is None
+    saved(large, tmp_path, {"rmse": 0.7, "mae": 0.6, "seconds": 1.0, "seconds_all": 2.0})
+    page = tmp_path / "page.md"
+    assert reproduce("--page", page, "--movielens", "ml-20m", "--out", tmp_path).exit_code == 0
+    text = page.read_text(encoding="utf-8")
+    assert "`twoway reproduce movielens-action --size paper --movielens ml-20m`" in text
+    assert "| BMF | **0.700** (paper 0.8011 ± 0.0012) |" in text
+    assert "29 films, not 30" in text
+
+
+def test_a_release_is_read_where_it_is_asked_for(tmp_path):
+    run_here(["movielens-action"], tmp_path, ["Global Average"], "ml-20m")
+    run_here(["movielens-action"], tmp_path, ["Global Average"])
+    errors = []
+    for name in ("movielens-action-ml-20m", "movielens-action"):
+        (line,) = (json.loads(text) for text in (tmp_path / f"{name}-smoke.jsonl").read_text().splitlines())
+        errors.append(line["scores"]["rmse"])
+    assert errors[0] != errors[1]  # other ratings
+
+
+# Missing data: said before any work
+
+
+def test_missing_data_is_told_before_any_work(tmp_path, monkeypatch):
+    classification._prepared.cache_clear()
+    recommendation._ratings.cache_clear()
+    monkeypatch.setenv("TWOWAY_DATA", str(tmp_path / "nowhere"))
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", lambda **options: (_ for _ in ()).throw(OSError("no network")))
+    for table, told in (
+        ("car", "get 'car.data' from https://"),
+        ("movielens-action", "get 'ml-latest-small.zip' from"),
+    ):
+        result = reproduce("runtime", table, "--out", tmp_path / "out")
+        assert isinstance(result.exception, tw.MissingFileError)
+        assert told in str(result.exception)
+        assert not (tmp_path / "out").exists()
+
+
+# How data are prepared
+
+
+def test_splits_are_50_20_30_and_differ():
+    setting = Classification("car", 1728)
+    one, same, other = setting.data(0), setting.data(0), setting.data(1)
+    assert [len(part) for part in (one.train, one.validation, one.test)] == [864, 346, 518]
+    assert sorted(np.concatenate([one.train_and_validation, one.test])) == list(range(1728))
+    assert np.array_equal(one.train, same.train)
+    assert not np.array_equal(one.train, other.train)
+
+
+def test_preparation_as_the_paper_did():
+    nursery = Classification("nursery", 12960).data(0).frame
+    assert nursery.shape == (12960, 8)
+    assert "finance" not in nursery
+    assert set(nursery["class"]) == {"priority", "not_recom"}
+    votes = Classification("votes", 435)
+    data = votes.data(0)
+    assert data.frame.isna().to_numpy().any()
+    filled = votes._filled(data).frame
+    assert not filled.isna().to_numpy().any()
+    column = data.frame.columns[1]
+    holes = data.frame[column].isna()
+    assert set(filled.loc[holes, column]) == {data.frame[column].iloc[data.train].value_counts().idxmax()}
+    assert filled.loc[~holes, column].equals(data.frame.loc[~holes, column])
+
+
+def test_ratings_are_rounded_and_hidden():
+    setting = Recommendation("animation")
+    data = setting.data(0)
+    table = data.table
+    assert len(table.items) == 30
+    assert table.users.max() < 1000  # one rating is too few
+    assert set(table.points) == {1, 2, 3, 4, 5}
+    raw = tw.datasets.movielens("ml-latest-small").set_index(["user", "item"])["rating"]
+    users, items, ratings = data.pairs(np.ones(len(table.keys), dtype=bool))
+    expected = raw.loc[list(zip(table.users[users], table.items[items], strict=True))].to_numpy()
+    np.testing.assert_array_equal(ratings, np.floor(expected + 0.5).clip(1))
+    n = len(table.keys)
+    assert data.train.sum() == n - round(0.3 * n) - (n - round(0.8 * n))
+    assert not (data.train & data.validation).any()
+    assert not (data.test & (data.train | data.validation)).any()
+    assert set(data.pairs(data.test)[0]) <= set(data.pairs(data.train)[0])
+    assert set(data.pairs(data.test)[1]) <= set(data.pairs(data.train)[1])
+    assert len(FILMS["action"]) == len(set(FILMS["action"])) == 29
+
+
+# The methods
+
+
+def test_rank_and_rounds_are_those_that_lose_least():
+    """The loss decides: where it wants the largest rank and 10 rounds, it gets them, fitted to everything."""
+    data = Classification("car", 200).data(0)
+    train, both = data.records.take(data.train), data.records.take(data.train_and_validation)
+    losses = []
+
+    def loss(pmf):
+        losses.append(pmf.rank)
+        return abs(len(losses) - 6)  # the sixth candidate: rank 3, 10 rounds
+
+    found = choosing.fit_chosen("CNMF-SPA-EM", train, both, (2, 3), loss, seed=0, threads=1)
+    assert losses == [2] * 4 + [3] * 4
+    assert (found.rank, found.rounds, found.pmf.rank) == (3, 10, 3)
+    assert 0 < found.seconds < found.seconds_all
+    only_train = choosing.fit_chosen("CNMF-SPA-EM", train, train, (3,), loss, seed=0, threads=1)
+    assert not np.allclose(found.pmf.weights, only_train.pmf.weights)
+
+
+def test_a_rank_that_cannot_be_found_is_passed_over():
+    data = Classification("car", 200).data(0)
+    parts = data.records.take(data.train), data.records.take(data.train_and_validation)
+    options = {"seed": 0, "threads": 1}
+    found = choosing.fit_chosen("CNMF-SPA", *parts, (2, 1000), lambda pmf: -pmf.rank, **options)
+    assert found.rank == 2
+    with pytest.raises(tw.DataError, match="rank 1000 is more than 'spa' can find"):
+        choosing.fit_chosen("CNMF-SPA", *parts, (1000, 2000), lambda pmf: 0.0, **options)
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_classifiers_take_missing_and_new_labels(name):
+    pipeline, grid = pipeline_and_grid(name, 0)
+    assert set(grid) <= set(pipeline.get_params())
+    train = pd.DataFrame({"x": ["a", "b", None] * 10, "y": ["c", "d", "c"] * 10}, dtype=object)
+    labels = ["p", "q", "r"] * 10
+    pipeline.set_params(**{key: values[-1] for key, values in grid.items()}).fit(train, labels)
+    assert list(pipeline.predict(train.iloc[:3])) == ["p", "q", "r"]
+    assert pipeline.predict(pd.DataFrame({"x": ["new"], "y": ["d"]}, dtype=object)) in ("p", "q", "r")
+
+
+def test_factorization_minimises_its_penalised_error():
+    """After many sweeps no user's or item's vector can be bettered, and nudges make it worse."""
+    random = np.random.default_rng(0)
+    users, items = np.nonzero(random.uniform(size=(20, 8)) < 0.6)
+    frame = pd.DataFrame({"user": users, "item": items, "rating": random.integers(1, 6, size=len(users))})
+    table = read_ratings(frame, ("user", "item", "rating"), scale=range(1, 6))
+    rating = frame["rating"].to_numpy()
+
+    def cost(model, user_vectors, item_vectors):
+        product = (user_vectors[users, :-1] * item_vectors[items, :-1]).sum(axis=1)
+        predicted = model.mean + user_vectors[users, -1] + item_vectors[items, -1] + product
+        return ((predicted - rating) ** 2).sum() + 10 * ((user_vectors**2).sum() + (item_vectors**2).sum())
+
+    costs = []
+    for number, model in enumerate(factorization.sweeps(table, 2, seed=0)):
+        costs.append(cost(model, model.users, model.items))
+        if number == 60:
+            break
+    assert model.mean == pytest.approx(rating.mean())
+    assert (np.diff(costs) <= 1e-9).all()
+    for _ in range(20):
+        nudge = random.normal(scale=1e-3, size=model.items.shape)
+        assert cost(model, model.users, model.items + nudge) > costs[-1]
+    predicted = model.predict(users, items)
+    assert ((predicted >= 1) & (predicted <= 5)).all()
+
+
+def test_averages_are_averages():
+    data = Recommendation("animation").data(0)
+    users, items, ratings = data.pairs(data.train | data.validation)
+    asked = data.pairs(data.test)[:2]
+    for method, keys, group in (("User Average", users, asked[0]), ("Movie Average", items, asked[1])):
+        predict, _, _ = recommendation._run_average(method, data)
+        means = pd.Series(ratings).groupby(keys).mean()
+        np.testing.assert_allclose(predict(*asked), means.loc[group])
+    predict, _, _ = recommendation._run_average("Global Average", data)
+    np.testing.assert_allclose(predict(*asked), ratings.mean())
