@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.errors import DataError, shortlist, unknown
-from twoway.frames import label_array
 from twoway.records import Records
-from twoway.schema import Schema, Variable, plain_label, sort_labels
+from twoway.schema import Schema, Variable, label_key, plain_label, sort_labels
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -113,13 +112,13 @@ def read_ratings(
     scale
         The points that ratings can take; those that occur by default.
     """
-    import pandas as pd
-
     found = _read_long(source, columns, ratings) if _is_long(source, columns) else _read_wide(source, ratings, items)
     rated = ~np.isnan(found.ratings)
     is_new = items is None
     if items is None:
-        items = pd.Index(label_array(sort_labels(plain_label(label) for label in found.items)))
+        place = {label_key(label): position for position, label in enumerate(found.items)}
+        ordered = sort_labels(plain_label(label) for label in found.items)
+        items = found.items[[place[label_key(label)] for label in ordered]]
     item_codes = find_items(items, found.items)[found.item_codes]
     never = np.bincount(item_codes[rated], minlength=len(items)) == 0
     points = _check_scale(scale, found.ratings[rated])
@@ -156,7 +155,7 @@ def _compress(
     users: pd.Index, items: pd.Index, points: Floats, user_codes: Ints, item_codes: Ints, rating_codes: Ints
 ) -> RatingTable:
     """Return the table of ratings that stand in any order."""
-    schema = Schema(tuple(Variable(str(item), tuple(points.tolist())) for item in items))
+    schema = Schema(tuple(Variable(str(plain_label(item)), tuple(points.tolist())) for item in items))
     keys = user_codes * len(items) + item_codes
     if (np.diff(keys) <= 0).any():
         order = np.argsort(keys, kind="stable")

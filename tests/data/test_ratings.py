@@ -1,0 +1,25 @@
+"""Ratings of real people: the predictor against the averages and against biased matrix factorisation."""
+
+import numpy as np
+import pytest
+
+from twoway.experiments import recommendation
+from twoway.experiments.recommendation import AVERAGES, Recommendation
+
+pytestmark = pytest.mark.data
+
+
+@pytest.mark.parametrize("films", recommendation.FILMS)
+def test_it_beats_every_average_and_the_factorisation(data_folder, monkeypatch, films):
+    monkeypatch.setenv("TWOWAY_DATA", str(data_folder))
+    recommendation._ratings.cache_clear()
+    setting = Recommendation(films)
+    errors = {}
+    for trial in range(10):
+        data = setting.data(trial)
+        for method in (*AVERAGES, "BMF", "auto"):
+            scores, _ = setting.run(method, data, trial, None)
+            errors.setdefault(method, []).append(scores["rmse"])
+    means = {method: np.mean(values) for method, values in errors.items()}
+    assert means.pop("auto") < min(means.values())
+    recommendation._ratings.cache_clear()
