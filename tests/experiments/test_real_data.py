@@ -163,8 +163,8 @@ def test_the_papers_numbers_and_their_spread(tmp_path):
     saved(experiment, tmp_path, {"accuracy": 94.939, "seconds": 1.0, "seconds_all": 2.0})
     text = show.markdown(summarize(experiment, "paper", tmp_path))
     # A higher accuracy is better, and one that rounds to the paper's is as good.
-    assert "| CNMF-SPA | **94.9** (paper 90.07 ± 1.3) | 1.00 (paper **0.005**) | 2.00 |" in text
-    assert "| CNMF-OPT | **94.9** (paper **94.94 ± 2.13**) |" in text
+    assert "| CNMF-SPA | **94.94** (paper 90.07 ± 1.3) | 1.00 (paper **0.005**) | 2.00 |" in text
+    assert "| CNMF-OPT | **94.94** (paper **94.94 ± 2.13**) |" in text
     assert "`twoway reproduce votes --size paper`" in text
 
 
@@ -182,7 +182,7 @@ def test_another_release_has_results_of_its_own(tmp_path):
     assert reproduce("--page", page, "--movielens", "ml-20m", "--out", tmp_path).exit_code == 0
     text = page.read_text(encoding="utf-8")
     assert "`twoway reproduce movielens-action --size paper --movielens ml-20m`" in text
-    assert "| BMF | **0.700** (paper 0.8011 ± 0.0012) |" in text
+    assert "| BMF | **0.7000** (paper 0.8011 ± 0.0012) |" in text
     assert "29 films, not 30" in text
 
 

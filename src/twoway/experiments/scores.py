@@ -19,6 +19,8 @@ class Metric:
     is_higher_better: bool = False
     decimals: int = 4
     """How many the paper prints: a mean that rounds to its number is as good."""
+    shows_decimals: bool = False
+    """Whether our means are shown with as many; otherwise with three significant digits."""
 
 
 METRICS = {
@@ -28,9 +30,11 @@ METRICS = {
     ),
     "mre": Metric("MRE of the joint, relative to the truth", "MRE"),
     "mre_estimate": Metric("MRE as published: relative to the estimate", "MRE*"),
-    "accuracy": Metric("Accuracy on the test part, %", "accuracy, %", is_higher_better=True, decimals=2),
-    "rmse": Metric("RMSE on the test part", "RMSE"),
-    "mae": Metric("MAE on the test part", "MAE"),
+    "accuracy": Metric(
+        "Accuracy on the test part, %", "accuracy, %", is_higher_better=True, decimals=2, shows_decimals=True
+    ),
+    "rmse": Metric("RMSE on the test part", "RMSE", shows_decimals=True),
+    "mae": Metric("MAE on the test part", "MAE", shows_decimals=True),
     "seconds": Metric("Seconds a fit", "seconds"),
     "seconds_all": Metric("Seconds with all that was compared to choose ranks and the like", "seconds in all"),
 }

@@ -42,16 +42,18 @@ def ours_of(cell: Summary) -> str:
 
     Examples
     --------
-    >>> ours_of({"mean": 0.6521, "sd": 0.0213, "trials": 20, "failed": 0})
+    >>> ours_of({"mean": 0.6521, "sd": 0.0213, "decimals": None, "trials": 20, "failed": 0})
     '0.652 ± 0.021'
-    >>> ours_of({"mean": None, "sd": None, "trials": 20, "failed": 20})
+    >>> ours_of({"mean": 94.9387, "sd": 2.1, "decimals": 2, "trials": 20, "failed": 0})
+    '94.94 ± 2.10'
+    >>> ours_of({"mean": None, "sd": None, "decimals": None, "trials": 20, "failed": 20})
     '—'
     """
     if not cell["trials"]:
         return "not run"
     if cell["mean"] is None:
         return "—"
-    decimals = digits(cell["mean"])
+    decimals = digits(cell["mean"]) if cell["decimals"] is None else cell["decimals"]
     spread = "" if cell["sd"] is None else f" ± {cell['sd']:.{decimals}f}"
     return f"{cell['mean']:.{decimals}f}{spread}{'†' if cell['failed'] else ''}"
 

@@ -99,6 +99,7 @@ def _cell(metric: str, lines: list[Line], published: tuple[float, float | None] 
     return {
         "mean": mean,
         "sd": statistics.stdev(values) if len(values) > 1 else None,
+        "decimals": METRICS[metric].decimals if METRICS[metric].shows_decimals else None,
         "trials": len(lines),
         "failed": len(lines) - len(scored),
         "paper": paper,
