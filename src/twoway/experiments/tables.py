@@ -22,8 +22,8 @@ DEFAULT_RELEASE = "ml-latest-small"
 
 METHODS: dict[str, str] = {
     "CNMF-SPA": "successive projection, the first 3 variables (5 on real data) against the others",
-    "CNMF-OPT": "KL fit of all two-way tables, started by 'spa'",
-    "CNMF-SPA-EM": "EM on the records, started by 'spa'",
+    "CNMF-OPT": "KL fit of all two-way tables, started by CNMF-SPA",
+    "CNMF-SPA-EM": "EM on the records, started by CNMF-SPA",
     "RAND-EM": "EM on the records from one random start",
     "CTD": "least-squares fit of all three-way tables from one random start",
     "MLE-AD-EM": "EM, started by the KL fit of all three-way tables",
