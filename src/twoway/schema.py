@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, time, timedelta
@@ -17,6 +18,8 @@ from numpy.typing import NDArray
 from twoway.errors import DataError, unknown
 
 Label: TypeAlias = str | int | float | bool
+
+_DIGITS = re.compile(r"([0-9]+)")
 
 
 def label_key(label: object) -> tuple[str, object]:
@@ -62,9 +65,25 @@ def plain_label(label: object) -> Label:
 
 
 def sort_labels(labels: Iterable[Label]) -> list[Label]:
-    """Return labels in their natural order: truth values, then numbers by size, then text."""
+    """Return labels in their natural order: truth values, then numbers by size, then text.
+
+    Numbers within text count by size too, so that the bands of an age or an income stand in their order.
+
+    Examples
+    --------
+    >>> sort_labels(["10-14", "5-9", "none", 3])
+    [3, '5-9', '10-14', 'none']
+    """
     rank = {"truth": 0, "number": 1, "text": 2}
-    return sorted(labels, key=lambda label: (rank[label_key(label)[0]], label))
+
+    def key(label: Label) -> tuple[int, Any, Label]:
+        # Text and digits in turn; of two numbers the one with more digits is larger.
+        parts = _DIGITS.split(label) if isinstance(label, str) else []
+        digits = [part.lstrip("0") for part in parts[1::2]]
+        parts[1::2] = [(len(number), number) for number in digits]
+        return rank[label_key(label)[0]], parts, label
+
+    return sorted(labels, key=key)
 
 
 def stable_hash(*parts: str) -> int:

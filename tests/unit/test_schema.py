@@ -145,3 +145,18 @@ def test_to_dict_and_back(schema):
     for one, other in zip(again, schema, strict=True):
         assert [label_key(label) for label in one.categories] == [label_key(label) for label in other.categories]
         assert one.values == other.values
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        (["10-14", "5-9", "0-4"], ["0-4", "5-9", "10-14"]),
+        (["$10,000", "$0-$9,999", "$100"], ["$0-$9,999", "$10,000", "$100"]),
+        (["x10", "x2", "x02", "x"], ["x", "x02", "x2", "x10"]),
+        (["b", True, 2, "a1", 1.5, False], [False, True, 1.5, 2, "a1", "b"]),
+        (["1" + "0" * 5000, "9" * 4999, "٣", "1"], ["1", "9" * 4999, "1" + "0" * 5000, "٣"]),
+    ],
+)
+def test_numbers_within_text_are_sorted_by_size(labels, expected):
+    assert sort_labels(labels) == expected
+    assert sort_labels(reversed(labels)) == expected
