@@ -162,7 +162,7 @@ def _number(probability: float) -> str:
     return f"{probability:.1e}" if 0 < abs(probability) < 0.00005 else f"{probability:.4f}"
 
 
-def _lines(rows: Sequence[Sequence[str]], more: str) -> str:
+def aligned(rows: Sequence[Sequence[str]], more: str = "") -> str:
     """Return rows as lines with their columns aligned, and what was left out below."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
@@ -180,7 +180,7 @@ def _cross_tab(table: Distribution) -> str:
     hidden = [f"{hidden_rows} more rows"] * bool(hidden_rows) + [f"{hidden_columns} more columns"] * bool(
         hidden_columns
     )
-    return _lines(printed, f"… {' and '.join(hidden)}" if hidden else "")
+    return aligned(printed, f"… {' and '.join(hidden)}" if hidden else "")
 
 
 def _long_table(table: Distribution) -> str:
@@ -189,4 +189,4 @@ def _long_table(table: Distribution) -> str:
     for labels, probability in zip(cells, table.array.ravel()[:MAX_ROWS], strict=False):
         printed.append([*map(printable, labels), _number(probability)])
     hidden = table.array.size - MAX_ROWS
-    return _lines(printed, f"… {hidden} more rows" if hidden > 0 else "")
+    return aligned(printed, f"… {hidden} more rows" if hidden > 0 else "")

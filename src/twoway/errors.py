@@ -28,6 +28,10 @@ class ImpossibleEvidenceError(TwowayError, ValueError):
     """Evidence whose probability under the model is zero."""
 
 
+class QuestionError(TwowayError, ValueError):
+    """A question that cannot be read, or asks for something that does not exist; it points at the place."""
+
+
 class FileFormatError(TwowayError, ValueError):
     """A model or tables file that is truncated, foreign or of a newer version."""
 

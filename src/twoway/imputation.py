@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -71,6 +71,24 @@ def fills(
         for index in indices
         if rows[index]
     }
+
+
+def hole_shares(
+    records: Records, weights: Floats, stacked: Floats, indices: Sequence[int]
+) -> Iterator[tuple[int, NDArray[np.int64], Floats]]:
+    """Yield, a block and a variable at a time, the rows where it is missing and what could be there.
+
+    Each is the variable's position, rows (n_holes,) and Pr(category | the record), shape (n_holes, n_categories).
+    """
+    first = 0
+    for block in records.blocks():
+        missing = Records.from_cells(records.schema, block.pointers, block.cells).codes() < 0
+        memberships, _ = posterior_of(block, weights, stacked)
+        for index in indices:
+            holes = np.flatnonzero(missing[:, index])
+            if len(holes):
+                yield index, holes + first, memberships[holes] @ stacked[records.schema.cells(index)].T
+        first += len(missing)
 
 
 def _labels(variable: Variable, values: NDArray[Any]) -> NDArray[Any]:

@@ -193,6 +193,7 @@ class ProgressBar:
         self._name: str | None = None
 
     def __enter__(self) -> Self:
+        from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
         self._bar = Progress(
@@ -202,6 +203,7 @@ class ProgressBar:
             TextColumn("{task.fields[objective]}"),
             TimeElapsedColumn(),
             TextColumn("{task.fields[left]}"),
+            console=Console(stderr=True),  # what was asked for goes to the other stream
             transient=True,
         )
         self._bar.start()

@@ -248,3 +248,25 @@ def test_every_error_is_the_packages_own(saved):
     (saved.parent / "x").write_bytes(b"x")
     with pytest.raises(ValueError, match="not a twoway file"):
         JointPMF.load(saved.parent / "x")
+
+
+def test_the_kind_of_a_file(tmp_path):
+    container.write(tmp_path / "x", "tables", {}, {})
+    assert container.kind_of(tmp_path / "x") == "tables"
+    (tmp_path / "y").write_text("a,b\n")
+    assert container.kind_of(tmp_path / "y") is None
+    assert container.kind_of(tmp_path / "nix") is None
+    with zipfile.ZipFile(tmp_path / "z", "w") as archive:
+        archive.writestr("header.json", "[1]")
+    assert container.kind_of(tmp_path / "z") is None
+
+
+def test_errors_of_the_system_name_the_file_that_was_meant(tmp_path):
+    def write_to_a_full_disk():
+        with container.whole_or_not_at_all(tmp_path / "x"):
+            raise OSError(28, "No space left on device", "/some/scratch")
+
+    with pytest.raises(OSError, match="No space left") as caught:
+        write_to_a_full_disk()
+    assert caught.value.filename == str(tmp_path / "x")
+    assert list(tmp_path.iterdir()) == []
