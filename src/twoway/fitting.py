@@ -51,7 +51,8 @@ def fit(
     Parameters
     ----------
     source
-        Records (a pandas, polars or pyarrow frame, a numpy array, a mapping of columns, or `Records`), or `Tables`.
+        Records (a pandas, polars or pyarrow frame, a numpy array, a mapping of columns, the name of a file such as
+        "survey.csv", or `Records`), or `Tables`.
     rank
         The number of components. None chooses it by held-out likelihood.
     solver

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from twoway.engines import files
 from twoway.errors import DataError, near_miss, shortlist, unknown
 from twoway.schema import Label, Schema, Variable, label_key, plain_label, sort_labels
 
@@ -54,7 +55,10 @@ def read(
     if unseen not in ("error", "missing"):
         raise DataError(f"unseen must be 'error' or 'missing', not {unseen!r}")
     named = isinstance(weights, str) and columns is not None and weights not in columns
-    opened = open_columns(source, [*columns, weights] if named and columns is not None else columns)
+    wanted = [*columns, weights] if named and columns is not None else columns
+    if files.is_path(source):
+        source = files.read_table(source, wanted, missing=missing, schema=schema)
+    opened = open_columns(source, wanted)
     if isinstance(weights, str):
         if weights not in opened.names:
             raise unknown("column", weights, opened.names, where=" for the weights")

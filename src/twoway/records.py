@@ -78,11 +78,13 @@ class Records:
     Parameters
     ----------
     source
-        A pandas, polars or pyarrow frame, a 2-D numpy array, a mapping of names to columns, or records.
+        A pandas, polars or pyarrow frame, a 2-D numpy array, a mapping of names to columns, the name of a file
+        (CSV, TSV, Parquet, Arrow, JSON lines), or records.
         Text, numbers, truth values and categorical columns are categories; whole floats are integers.
     schema
         Variables and categories to read by. Found in the data if not given: numbers by size, text by
-        alphabet, declared categories (pandas Categorical, polars Enum, an ordered pyarrow dictionary) as declared.
+        alphabet but "5-9" before "10-14", declared categories (pandas Categorical, polars Enum, an ordered pyarrow
+        dictionary) as declared.
     columns
         The columns to use, all by default; for an array, their names ("x0", "x1", … by default).
     missing

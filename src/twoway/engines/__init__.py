@@ -1,0 +1,1 @@
+"""Where records come from when they are not in memory yet."""
