@@ -1,0 +1,114 @@
+"""Published tables: a folder of cross-tabs, a list of cells, or a banner sheet."""
+
+import gzip
+
+import numpy as np
+import pytest
+
+import twoway as tw
+from twoway.crosstabs.published import read_published
+from twoway.errors import DataError, FileFormatError, MissingFileError
+
+BANNER = """AMONG ADULTS,,Everybody,Age,,Region,,
+,,,18-39,40+,north,south,west
+Do you trust them?,,,,,,,
+,Yes,40%,30%,45%,41%,38%,40%
+,No,60%,70%,55%,59%,62%,60%
+"What do you read? (All that apply)",,,,,,,
+,Papers,70%,50%,80%,75%,65%,66%
+,Books,55%,65%,50%,51%,60%,57%
+,Other,5%,6%,4%,5%,6%,3%
+What do you watch?,,,,,,,
+,Films,90%,91%,89%,93%,88%,85%
+,Other,15%,16%,14%,15%,16%,13%
+AMONG THE EMPLOYED: Do you like it?,,,,,,,
+,Yes,40%,,45%,41%,38%,40%
+,No,60%,,55%,59%,62%,60%
+"""
+
+
+def tables_of(path, **options):
+    return tw.Tables.from_crosstabs(read_published(path).tables, **options)
+
+
+def test_a_folder_of_cross_tabs(tmp_path):
+    (tmp_path / "one.csv").write_text("age × vote,no,yes\nyoung,30,70\nold,65,35\n")
+    (tmp_path / "age_x_trust.csv").write_text(",low,high\nyoung,120,680\nold,700,500\n")
+    (tmp_path / "vote by trust.tsv").write_text("\tlow\thigh\nno\t430\t500\nyes\t390\t680\n")
+    (tmp_path / "notes.md").write_text("not a table")
+    tables = tables_of(tmp_path)
+    assert tables.pairs == (("age", "trust"), ("age", "vote"), ("trust", "vote"))
+    assert tables["vote", "age"]["no", "old"] == pytest.approx(65 / 200)
+    assert tables["vote", "trust"]["yes", "high"] == pytest.approx(0.34)
+
+
+@pytest.mark.parametrize("corner", ["age × vote", "age \\ vote", "age / vote", "age x vote", "age by vote", "age|vote"])
+def test_corners(tmp_path, corner):
+    (tmp_path / "t.csv").write_text(f"{corner},no,yes\nyoung,3,7\nold,6,3\n")
+    assert tables_of(tmp_path / "t.csv").pairs == (("age", "vote"),)
+
+
+@pytest.mark.parametrize("name", ["age × vote", "age_x_vote", "age by vote", "age--vote", "age__vote", "age_by_vote"])
+def test_file_names(tmp_path, name):
+    (tmp_path / f"{name}.csv.gz").write_bytes(gzip.compress(b",no,yes\nyoung,3,7\nold,6,3\n"))
+    assert tables_of(tmp_path).pairs == (("age", "vote"),)
+
+
+def test_labels_of_two_lines(tmp_path):
+    (tmp_path / "t.csv").write_text('age × vote,no,"yes,\nsurely"\nyoung,3,7\nold,6,3\n')
+    assert tables_of(tmp_path).schema["vote"].categories == ("no", "yes,\nsurely")
+
+
+def test_a_list_of_cells_is_what_tables_write(tmp_path):
+    tables = tw.count({"a": ["x", "y", "y"], "b": [1, 2, 2], "c": ["u", "u", "v"]})
+    tables.to_frame().to_csv(tmp_path / "cells.csv", index=False)
+    assert tables_of(tmp_path / "cells.csv") == tables
+
+
+def test_a_banner_sheet(tmp_path):
+    path = tmp_path / "sheet.csv"
+    path.write_text(BANNER)
+    published = read_published(path)
+    assert published.notes == ["'AMONG THE EMPLOYED: Do you like it?' has empty cells in sheet.csv; left out"]
+    tables = tw.Tables.from_crosstabs(published.tables, kind="column", totals=1000)
+    assert set(tables.schema.names) == {
+        "Do you trust them?",
+        "Age",
+        "Region",
+        "Papers",
+        "Books",
+        "Other [What do you read? (All that apply)]",
+        "Films",
+        "Other [What do you watch?]",
+    }
+    assert len(tables) == 12
+    assert tables.schema["Papers"].categories == ("yes", "no")
+    # The totals say how many are of each age, though the sheet does not.
+    assert tables.marginal("Age")["18-39"] == pytest.approx(1 / 3, abs=0.01)
+    given_age = tables["Age", "Books"]
+    np.testing.assert_allclose(given_age[{"Age": "18-39"}].array / tables.marginal("Age")["18-39"], [0.65, 0.35])
+    np.testing.assert_allclose(tables.marginal("Do you trust them?").array, [0.4, 0.6], atol=0.01)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "error", "match"),
+    [
+        ("t.csv", ",no,yes\nyoung,3,7\n", DataError, "which are its two variables?"),
+        ("t.csv", "", DataError, "holds no table"),
+        ("t.xlsx", "x", FileFormatError, "names end in .csv"),
+        ("t.csv", ",,Total,A\n,,,x\nq,1,2,3\n,yes,1,2\n", DataError, "the question 'q' should have no other cells"),
+        ("t.csv", "us,,,\n,,x,y\nq,,,\n,yes,1,2\n", DataError, "column 3, 'x', stands below no variable"),
+        ("t.csv", ",,Total\n,,\nq,,\n,yes,1\n", DataError, "which are its two variables"),
+    ],
+)
+def test_what_is_no_table(tmp_path, name, text, error, match):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(error, match=match):
+        read_published(tmp_path / name)
+
+
+def test_nothing_there(tmp_path):
+    with pytest.raises(DataError, match="has no tables"):
+        read_published(tmp_path)
+    with pytest.raises(MissingFileError):
+        read_published(tmp_path / "nix")
