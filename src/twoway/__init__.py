@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         FileFormatError,
         ImpossibleEvidenceError,
         MissingFileError,
+        QuestionError,
         TwowayError,
         UnknownNameError,
     )
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from twoway.measures import factor_mse, kl_divergence, mean_relative_error, total_variation
     from twoway.plots import plot_components, plot_convergence, plot_dependence, plot_residuals
     from twoway.pmf import JointPMF
+    from twoway.questions import ask
     from twoway.records import Records
     from twoway.report import Monitor, Progress, ProgressBar, Report, Start, StopReason, TableMisfit
     from twoway.schema import Schema, Variable
@@ -44,6 +46,7 @@ _NAMES_OF_MODULE = {
         "FileFormatError",
         "ImpossibleEvidenceError",
         "MissingFileError",
+        "QuestionError",
         "TwowayError",
         "UnknownNameError",
     ),
@@ -54,6 +57,7 @@ _NAMES_OF_MODULE = {
     "measures": ("factor_mse", "kl_divergence", "mean_relative_error", "total_variation"),
     "plots": ("plot_components", "plot_convergence", "plot_dependence", "plot_residuals"),
     "pmf": ("JointPMF",),
+    "questions": ("ask",),
     "records": ("Records",),
     "report": ("Monitor", "Progress", "ProgressBar", "Report", "Start", "StopReason", "TableMisfit"),
     "schema": ("Schema", "Variable"),
@@ -72,6 +76,7 @@ __all__ = [
     "Monitor",
     "Progress",
     "ProgressBar",
+    "QuestionError",
     "RatingPredictor",
     "Records",
     "Report",
@@ -83,6 +88,7 @@ __all__ = [
     "TwowayError",
     "UnknownNameError",
     "Variable",
+    "ask",
     "choose_rank",
     "count",
     "datasets",

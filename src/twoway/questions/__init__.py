@@ -1,0 +1,7 @@
+"""The question language: parse, print, answer."""
+
+from twoway.questions.answer import Answer, ask
+from twoway.questions.language import Question, Term
+from twoway.questions.parse import parse
+
+__all__ = ["Answer", "Question", "Term", "ask", "parse"]

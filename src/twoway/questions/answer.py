@@ -1,0 +1,150 @@
+"""From a question to its answer under a model."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from twoway.distribution import Distribution
+from twoway.errors import ImpossibleEvidenceError, QuestionError
+from twoway.information import Estimate
+from twoway.mode_search import Mode
+from twoway.pmf import JointPMF
+from twoway.questions.language import Question, Term
+from twoway.questions.parse import parse, parse_terms
+from twoway.schema import Label, Schema, Variable
+
+Answer: TypeAlias = float | Estimate | Distribution | Mode
+
+_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def ask(pmf: JointPMF, question: str | Question, *, base: float | None = None) -> Answer:
+    """Return the answer to a question in words of probability.
+
+    Parameters
+    ----------
+    pmf
+        The model.
+    question
+        ``P(vote | age = 30-39)`` is a `Distribution`, ``P(vote = yes)`` a number, as are ``E(rating | genre = drama)``,
+        ``H(vote)`` and ``I(vote; age)``; ``mode(vote, age)`` is a `Mode`. ``P(vote | age)`` is the distribution of vote
+        for each age. docs/cli.md has the grammar.
+    base
+        The base of the logarithm of H and I; 2 for bits, None for nats.
+
+    Examples
+    --------
+    >>> from twoway.schema import Variable
+    >>> schema = Schema((Variable("age", ("young", "old")), Variable("vote", ("no", "yes"))))
+    >>> pmf = JointPMF([0.5, 0.5], [[[1, 0.2], [0, 0.8]], [[0.9, 0.4], [0.1, 0.6]]], schema)
+    >>> round(ask(pmf, "P(vote = yes | age = old)"), 6)
+    0.6
+    >>> ask(pmf, "P(vote | age)")
+    age \\ vote  no      yes
+    young       0.8167  0.1833
+    old         0.4000  0.6000
+    """
+    asked = parse(question, pmf.schema) if isinstance(question, str) else question
+    known = suppose(pmf, asked.given)
+    targets = [term.name for term in asked.targets]
+    groups = [term.name for term in asked.given if not term.operator]
+    match asked.kind:
+        case "P":
+            return _probability(known, asked.targets, groups)
+        case "E":
+            return known.expect(targets[0])
+        case "mode":
+            return known.mode(targets)
+        case "H":
+            whole = known.entropy([*targets, *groups], base)
+            if not groups:
+                return whole
+            part = known.entropy(groups, base)
+            return Estimate(max(0.0, whole - part), float(np.hypot(whole.standard_error, part.standard_error)))
+        case _:
+            others = [term.name for term in asked.others]
+            return known.mutual_information(targets, others, groups or None, base)
+
+
+def suppose(pmf: JointPMF, conditions: str | Iterable[Term]) -> JointPMF:
+    """Return the model given conditions such as ``age = 30-39, vote != no``; none leave it as it is."""
+    if isinstance(conditions, str):
+        conditions = parse_terms(conditions, pmf.schema) if conditions.strip() else ()
+    terms = [term for term in conditions if term.operator]
+    if not terms:
+        return pmf
+    try:
+        return pmf.given(evidence(pmf.schema, terms))
+    except ImpossibleEvidenceError:
+        shown = ", ".join(map(str, terms))
+        raise ImpossibleEvidenceError(f"what is known, {shown}, has probability 0 under the model") from None
+
+
+def evidence(schema: Schema, terms: Iterable[Term]) -> dict[str, list[Label]]:
+    """Return the labels that terms allow, for each variable they say something about."""
+    allowed: dict[str, list[int]] = {}
+    for term in terms:
+        if term.operator:
+            codes = allowed_codes(schema[term.name], term)
+            kept = [code for code in allowed.get(term.name, codes) if code in codes]
+            if not kept:
+                raise QuestionError(f"no category of {term.name!r} is left by all that is said about it")
+            allowed[term.name] = kept
+    return {name: [schema[name].categories[code] for code in codes] for name, codes in allowed.items()}
+
+
+def allowed_codes(variable: Variable, term: Term) -> list[int]:
+    """Return the codes of the categories that a term allows.
+
+    Numbers are compared by value; categories without values by their order in the schema.
+    """
+    if term.operator in _COMPARE:
+        compare, values = _COMPARE[term.operator], variable.values
+        code = variable.find(term.labels[0])
+        if values is None:
+            threshold: float = variable.code(term.labels[0])
+        else:
+            threshold = float(term.labels[0]) if code is None else values[code]
+        places = range(len(variable)) if values is None else values
+        codes = [code for code, value in enumerate(places) if compare(value, threshold)]
+    else:
+        named = {variable.code(label) for label in term.labels}
+        wanted = term.operator in ("=", "in")
+        codes = [code for code in range(len(variable)) if (code in named) == wanted]
+    if not codes:
+        shown = variable.categories if len(variable) <= 4 else (*variable.categories[:2], "…", variable.categories[-1])
+        raise QuestionError(f"no category of {term.name!r} is {term}: it has {', '.join(map(str, shown))}")
+    return codes
+
+
+def _probability(pmf: JointPMF, targets: tuple[Term, ...], groups: list[str]) -> float | Distribution:
+    """Return the probability of what targets say, or the distribution of those named, in each group."""
+    event = evidence(pmf.schema, targets)
+    if not event:
+        names = [term.name for term in targets]
+        joint = pmf.marginal([*groups, *names])
+        if not groups:
+            return joint
+        sums = joint.array.sum(axis=tuple(range(len(groups), joint.array.ndim)), keepdims=True)
+        return Distribution(joint.variables, _divide(joint.array, sums))
+    probability = pmf.prob(event)
+    if not groups:
+        return probability
+    every = pmf.marginal(groups)
+    hit = pmf.given(event).marginal(groups).array * probability if probability > 0 else np.zeros_like(every.array)
+    return Distribution(every.variables, _divide(hit, every.array))
+
+
+def _divide(shares: Any, of: Any) -> Any:
+    """Return shares of each group; a group that cannot occur has none, NaN."""
+    with np.errstate(invalid="ignore"):
+        return np.where(of > 0, shares / of, np.nan)

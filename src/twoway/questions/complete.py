@@ -1,0 +1,38 @@
+"""What a question that is being typed may go on with."""
+
+from __future__ import annotations
+
+import re
+
+from twoway.questions.language import KINDS, STOPS, quote
+from twoway.schema import Schema
+
+DELIMITERS = STOPS
+"""Characters after which a new name or label begins."""
+
+
+def complete(text: str, schema: Schema) -> list[str]:
+    """Return what may stand for the last, unfinished word of a text: kinds, names or labels.
+
+    Examples
+    --------
+    >>> from twoway.schema import Variable
+    >>> schema = Schema((Variable("vote", ("no", "yes")), Variable("voter", (1, 2)), Variable("age", ("a,b", "c"))))
+    >>> complete("P(vo", schema), complete("P(vote | age = ", schema), complete("m", schema)
+    (['vote', 'voter'], [" 'a,b'", ' c'], ['mode('])
+    """
+    start = max((text.rfind(char) for char in DELIMITERS), default=-1) + 1
+    word = text[start:]
+    lead = word[: len(word) - len(word.lstrip())]
+    begun = word.strip().lstrip("'\"")
+    if "(" not in text:
+        return [f"{kind}(" for kind in KINDS if kind.casefold().startswith(begun.casefold())]
+    name = _name_before(text[:start])
+    known = schema[name].categories if name in schema else schema.names
+    return [lead + quote(label) for label in known if str(label).casefold().startswith(begun.casefold())]
+
+
+def _name_before(text: str) -> str:
+    """Return the variable whose label comes next, "" where a name does."""
+    found = re.search(r"([^,|;(){}=<>!]+?)\s*(?:(?:!=|<=|>=|=|<|>)|\s(?:not\s+)?in\s*\{[^{}]*)$", text)
+    return found.group(1).strip().strip("'\"") if found else ""

@@ -1,0 +1,258 @@
+"""From text to a question about the variables of a schema; errors point at the place."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from twoway.distribution import printable
+from twoway.errors import QuestionError, unknown
+from twoway.questions.language import KINDS, NUMBER, STOPS, TRUTHS, Kind, Question, Term
+from twoway.schema import Label, Schema, Variable, plain_label
+
+EXAMPLES = (
+    "P(vote | age = 30-39, region in {north, east})",
+    "P(vote = yes)",
+    "P(rating >= 4 | genre = drama)",
+    "E(rating | genre = drama)",
+    "mode(vote, age | region = north)",
+    "H(vote)",
+    "I(vote; age | region)",
+)
+_QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
+_OPERATOR = re.compile(r"!=|<=|>=|=|<|>")
+_LIST_WORD = re.compile(r"(not\s+in|in)\s*(?=\{)")
+_HINT = f"names and labels with any of {' '.join(STOPS)} need quotes"
+
+
+class _Word(NamedTuple):
+    """A name or label as it stands in the text."""
+
+    text: str
+    is_quoted: bool
+    start: int
+    stop: int
+
+
+def parse(text: str, schema: Schema) -> Question:
+    """Return the question that a text asks about the variables of a schema.
+
+    Parameters
+    ----------
+    text
+        For example ``P(vote | age = 30-39, region in {north, east})``; docs/cli.md has the grammar.
+    schema
+        The variables. A label without quotes is the number or truth value that it reads as, where the variable has
+        that category, otherwise text; one in quotes is text.
+
+    Examples
+    --------
+    >>> from twoway.schema import Variable
+    >>> schema = Schema((Variable("vote", ("no", "yes")), Variable("age", ("18-39", "40+"))))
+    >>> print(parse("p( vote|age=40+ )", schema))
+    P(vote | age = 40+)
+    >>> parse("P(vot | age = 40+)", schema)
+    Traceback (most recent call last):
+    twoway.errors.QuestionError: no variable 'vot'; did you mean 'vote'? known: 'vote', 'age'
+        P(vot | age = 40+)
+          ^^^
+    """
+    return _Reader(text, schema).question()
+
+
+def parse_terms(text: str, schema: Schema) -> tuple[Term, ...]:
+    """Return what a text says about variables: what may stand behind the "|" of a question, and nothing else.
+
+    Examples
+    --------
+    >>> from twoway.schema import Variable
+    >>> print(*parse_terms("age != old, vote = yes", Schema((Variable("age", ("old",)), Variable("vote", ("yes",))))))
+    age != old vote = yes
+    """
+    return _Reader(text, schema).only_terms()
+
+
+class _Reader:
+    """A text and how far it was read."""
+
+    def __init__(self, text: str, schema: Schema) -> None:
+        self.text, self.schema, self.at = text, schema, 0
+
+    def error(self, message: str, start: int | None = None, stop: int | None = None) -> QuestionError:
+        """Return an error that shows the text with a mark below the place."""
+        start = self.at if start is None else start
+        stop = max(start + 1, start + 1 if stop is None else stop)
+        width = 10 * len(self.text) + 10
+        before, marked = (printable(part, width) for part in (self.text[:start], self.text[start:stop]))
+        shown = printable(self.text, width)
+        return QuestionError(f"{message}\n    {shown}\n    {' ' * len(before)}{'^' * max(1, len(marked))}")
+
+    def skip(self) -> str:
+        """Pass over space; return the next character, "" at the end."""
+        while self.text[self.at : self.at + 1].isspace():
+            self.at += 1
+        return self.text[self.at : self.at + 1]
+
+    def expect(self, char: str, why: str) -> None:
+        if self.skip() != char:
+            raise self.error(
+                f"{char!r} is missing here, {why}" if self.at < len(self.text) else f"{char!r} is missing, {why}"
+            )
+        self.at += 1
+
+    def question(self) -> Question:
+        kind = self.kind()
+        self.expect("(", f"as in {EXAMPLES[1]}")
+        start = self.at
+        targets = self.terms()
+        others: tuple[Term, ...] = ()
+        given: tuple[Term, ...] = ()
+        if self.skip() == ";":
+            if kind != "I":
+                raise self.error(f"';' parts the two sides of a mutual information, I(a; b); {kind} has one side")
+            self.at += 1
+            others = self.terms()
+        elif kind == "I":
+            raise self.error("a mutual information has two sides, I(a; b)")
+        known_from = self.at
+        if self.skip() == "|":
+            self.at += 1
+            known_from = self.at
+            given = self.terms()
+        self.expect(")", f"which ends the question; {_HINT}")
+        if self.skip():
+            raise self.error("the question ended before this", self.at, len(self.text))
+        question = Question(kind, targets, others, given)
+        self.check(question, start, known_from)
+        return question
+
+    def only_terms(self) -> tuple[Term, ...]:
+        terms = self.terms()
+        if self.skip():
+            raise self.error(f"',' or the end is missing here; {_HINT}")
+        bare = [term.name for term in terms if not term.operator]
+        if bare:
+            raise self.error(f"what of {bare[0]!r} is known? a value is needed, as in a = x", 0, len(self.text))
+        return terms
+
+    def kind(self) -> Kind:
+        self.skip()
+        word = re.compile(r"[^\s(]*").match(self.text, self.at)
+        name = word.group() if word else ""
+        for kind in KINDS:
+            if name.casefold() == kind.casefold():
+                self.at += len(name)
+                return kind
+        if not name:
+            raise self.error(f"a question begins with one of {', '.join(KINDS)}, as in {EXAMPLES[0]}")
+        raise self.error(
+            f"no question {name!r}; there are {', '.join(KINDS)}, as in {EXAMPLES[0]}", stop=self.at + len(name)
+        )
+
+    def check(self, question: Question, start: int, known_from: int) -> None:
+        """Refuse what a kind of question cannot mean."""
+        kind, targets = question.kind, question.targets
+        said = [term for term in targets if term.operator]
+        if kind != "P" and (said or any(term.operator for term in question.others)):
+            raise self.error(f"{kind} asks about variables; what is known of them stands behind '|'", start, known_from)
+        if said and len(said) < len(targets):
+            raise self.error("either each variable has a value, P(a = x, b = y), or none, P(a, b)", start, known_from)
+        if kind == "E" and len(targets) > 1:
+            raise self.error("E asks about one variable", start, known_from)
+        names = [term.name for term in (*targets, *question.others, *question.given) if not term.operator]
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
+            raise self.error(
+                f"{twice[0]!r} stands there twice; each variable may be asked about once", start, len(self.text)
+            )
+        unsaid = [term.name for term in question.given if not term.operator]
+        if kind in ("E", "mode") and unsaid:
+            raise self.error(f"what of {unsaid[0]!r} is known? {kind} needs values behind '|', as in a = x", known_from)
+
+    def terms(self) -> tuple[Term, ...]:
+        terms = [self.term()]
+        while self.skip() == ",":
+            self.at += 1
+            terms.append(self.term())
+        return tuple(terms)
+
+    def term(self) -> Term:
+        name = self.word("a variable's name")
+        listed = None
+        if name.is_quoted:
+            self.skip()
+            listed = _LIST_WORD.match(self.text, self.at)
+            if listed:
+                self.at = listed.end()
+        elif self.skip() == "{" and (found := re.search(r"\s+(not\s+in|in)$", name.text)):
+            listed = found
+            name = _Word(name.text[: found.start()], False, name.start, name.start + found.start())
+        if name.text not in self.schema:
+            raise self.error(str(unknown("variable", name.text, self.schema.names)), name.start, name.stop)
+        variable = self.schema[name.text]
+        if listed:
+            return Term(variable.name, " ".join(listed.group(1).split()), self.listed(variable))
+        operator = _OPERATOR.match(self.text, self.at) if self.skip() else None
+        if operator is None:
+            return Term(variable.name)
+        self.at = operator.end()
+        word = self.word("a label")
+        compares = operator.group() not in ("=", "!=")
+        return Term(variable.name, operator.group(), (self.label(variable, word, compares=compares),))
+
+    def listed(self, variable: Variable) -> tuple[Label, ...]:
+        self.expect("{", "which opens the list of labels")
+        labels = [self.label(variable, self.word("a label"))]
+        while self.skip() == ",":
+            self.at += 1
+            labels.append(self.label(variable, self.word("a label")))
+        self.expect("}", "which closes the list of labels")
+        return tuple(labels)
+
+    def word(self, what: str) -> _Word:
+        """Return the next name or label, up to whatever ends it."""
+        if self.skip() in ("'", '"') and self.at < len(self.text):
+            found = _QUOTED.match(self.text, self.at)
+            if found is None:
+                raise self.error("this quote is not closed")
+            start, self.at = self.at, found.end()
+            try:
+                return _Word(ast.literal_eval(found.group().replace("\n", "\\n")), True, start, self.at)
+            except (SyntaxError, ValueError):
+                raise self.error(
+                    "this text in quotes cannot be read; \\ begins an escape, as in Python", start, self.at
+                ) from None
+        start = self.at
+        while self.at < len(self.text) and self.text[self.at] not in STOPS and self.text[self.at : self.at + 2] != "!=":
+            self.at += 1
+        text = self.text[start : self.at].rstrip()
+        if not text:
+            raise self.error(f"{what} is missing here; {_HINT}")
+        return _Word(text, False, start, start + len(text))
+
+    def label(self, variable: Variable, word: _Word, *, compares: bool = False) -> Label:
+        """Return the category that a word means; a number to compare with need not be one."""
+        readings: list[Label] = [word.text]
+        if not word.is_quoted:
+            # What reads as a number is one first: the text can be had in quotes.
+            readings = [*_numbers(word.text), *readings]
+        for reading in readings:
+            if variable.find(reading) is not None:
+                return reading
+        if compares and variable.values is not None and isinstance(readings[0], int | float):
+            return readings[0]
+        where = f" of {variable.name!r}"
+        raise self.error(str(unknown("category", readings[0], variable.categories, where=where)), word.start, word.stop)
+
+
+def _numbers(text: str) -> Sequence[Label]:
+    """Return the number or truth value that a bare word may be."""
+    if text.casefold() in TRUTHS:
+        return [TRUTHS[text.casefold()]]
+    if NUMBER.fullmatch(text):
+        value = float(text)
+        if abs(value) < float("inf"):
+            return [plain_label(int(text) if text.lstrip("+-").isdigit() else value)]
+    return []

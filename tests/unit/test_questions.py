@@ -1,0 +1,265 @@
+"""The question language: what is printed reads back as the same, answers are the library's, errors point."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import pmfs, schemas
+
+import twoway as tw
+from twoway.errors import DataError, ImpossibleEvidenceError, QuestionError
+from twoway.questions import Question, Term, ask, parse
+from twoway.questions.complete import complete
+from twoway.questions.language import OPERATORS, quote
+from twoway.questions.parse import EXAMPLES, parse_terms
+from twoway.schema import Schema, Variable, label_key
+
+SCHEMA = Schema(
+    (
+        Variable("vote", ("no", "yes")),
+        Variable("age", ("18-29", "30-39", "40+")),
+        Variable("region", ("north", "east", "south")),
+        Variable("rating", (1, 2, 3, 4, 5)),
+        Variable("genre", ("drama", "comedy")),
+        Variable("born in", ("a, b", "it's", "4", 4, True, "True", "x = y")),
+    )
+)
+
+
+@pytest.fixture(scope="module")
+def pmf():
+    rng = np.random.default_rng(0)
+    factors = [rng.dirichlet(np.ones(len(variable)), 3).T for variable in SCHEMA]
+    return tw.JointPMF(rng.dirichlet(np.ones(3)), factors, SCHEMA)
+
+
+# Any text at all as names and labels, some of it made to mislead.
+NASTY = st.one_of(
+    st.text(max_size=8),
+    st.sampled_from(
+        ["", " ", "in", "x in", "not in", "P(", "a|b", "'", '"', "\\", "\\n", "a\n", "1", "-2.5e3", "TRUE", "!", "a!=b"]
+    ),
+)
+LABELS = st.one_of(
+    NASTY, st.integers(-(10**18), 10**18), st.floats(allow_nan=False, allow_infinity=False), st.booleans()
+)
+
+
+@st.composite
+def nasty_schemas(draw):
+    names = draw(st.lists(NASTY, min_size=4, max_size=5, unique=True))
+    labels = st.lists(LABELS, min_size=1, max_size=4, unique_by=label_key)
+    return Schema(tuple(Variable(name, tuple(draw(labels))) for name in names))
+
+
+@st.composite
+def terms(draw, variable):
+    operator = draw(st.sampled_from(OPERATORS))
+    several = operator.endswith("in")
+    labels = draw(st.lists(st.sampled_from(variable.categories), min_size=1, max_size=3 if several else 1))
+    return Term(variable.name, operator, tuple(labels))
+
+
+@st.composite
+def questions(draw, schema):
+    kind = draw(st.sampled_from(["P", "P=", "E", "mode", "H", "I"]))
+    variables = draw(st.permutations(schema.variables))
+    target, other, known, named = variables[:4]
+    given = [draw(terms(known))] if draw(st.booleans()) else []
+    if kind in ("P", "P=", "H", "I") and draw(st.booleans()):
+        given.append(Term(named.name))
+    if kind == "P=":
+        return Question("P", (draw(terms(target)), draw(terms(other))), (), tuple(given))
+    if kind == "I":
+        return Question("I", (Term(target.name),), (Term(other.name),), tuple(given))
+    targets = [Term(target.name)] + ([Term(other.name)] if kind != "E" and draw(st.booleans()) else [])
+    return Question(kind, tuple(targets), (), tuple(given))
+
+
+def exactly(question):
+    """Return a question with its labels' types, which Python's == does not tell apart."""
+    sides = (question.targets, question.others, question.given)
+    return question.kind, [[(t.name, t.operator, [label_key(one) for one in t.labels]) for t in side] for side in sides]
+
+
+@given(data=st.data())
+def test_printing_and_parsing_again_gives_the_same_question(data):
+    schema = data.draw(nasty_schemas())
+    question = data.draw(questions(schema))
+    again = parse(str(question), schema)
+    assert exactly(again) == exactly(question)
+    assert str(again) == str(question)
+
+
+@given(text=st.text(max_size=30), data=st.data())
+def test_any_text_is_a_question_or_an_error_that_points_into_it(text, data):
+    mixed = data.draw(st.sampled_from(EXAMPLES))
+    place = data.draw(st.integers(0, len(mixed)))
+    try:
+        parse(mixed[:place] + text + mixed[place:], SCHEMA)
+    except QuestionError as error:
+        lines = str(error).split("\n")
+        assert len(lines) == 3
+        assert set(lines[2]) <= {" ", "^"}
+        assert "^" in lines[2]
+        assert lines[2].index("^") <= len(lines[1])
+
+
+@pytest.mark.parametrize("text", EXAMPLES)
+def test_the_examples_are_questions(text):
+    assert str(parse(text, SCHEMA)) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "printed"),
+    [
+        (" p( vote|age=30-39 ,region  in{north,east}) ", "P(vote | age = 30-39, region in {north, east})"),
+        ("MODE(vote,age)", "mode(vote, age)"),
+        ("P(\"vote\"='yes')", "P(vote = yes)"),
+        ("P(born in = it's)", "P('born in' = it's)"),
+        ("P(born in = 'a, b')", "P('born in' = 'a, b')"),
+        ("P(born in = 4, born in='4')", "P('born in' = 4, 'born in' = '4')"),
+        ("P(born in not in {True, 'True'})", "P('born in' not in {True, 'True'})"),
+        ("P('born in' not  in {4.0})", "P('born in' not in {4})"),
+        ("P(rating>=3.5|vote!=no)", "P(rating >= 3.5 | vote != no)"),
+        ("H(vote,age|region)", "H(vote, age | region)"),
+        ("P('vote' = 'y\\x65s')", "P(vote = yes)"),
+    ],
+)
+def test_spellings(text, printed):
+    assert str(parse(text, SCHEMA)) == printed
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "marked"),
+    [
+        ("P(vot | age = 40+)", "no variable 'vot'; did you mean 'vote'?", "vot"),
+        ("P(vote | age = 40)", "no category 40 of 'age'; did you mean '40+'?", "40"),
+        ("P(vote | region in {nort, east})", "no category 'nort' of 'region'; did you mean 'north'?", "nort"),
+        ("P(rating = '4')", "did you mean the int 4?", "'4'"),
+        ("P(vote = yes", "')' is missing", ""),
+        ("P(vote = yes)) x", "the question ended before this", ") x"),
+        ("Q(vote)", "no question 'Q'; there are P, E, mode, H, I", "Q"),
+        ("", "a question begins with one of P, E, mode, H, I", ""),
+        ("P vote", "'(' is missing here", "v"),
+        ("P(vote | )", "a variable's name is missing here", ")"),
+        ("P(vote = )", "a label is missing here", ")"),
+        ("P(vote in {})", "a label is missing here", "}"),
+        ("P(vote in {yes)", "'}' is missing here", ")"),
+        ("P('vote = yes)", "this quote is not closed", "'"),
+        ("P('vo\\xte')", "cannot be read", "'vo\\xte'"),
+        ("I(vote)", "a mutual information has two sides, I(a; b)", ")"),
+        ("P(vote; age)", "P has one side", ";"),
+        ("E(vote, age)", "E asks about one variable", "vote, age"),
+        ("P(vote = yes, age)", "either each variable has a value", "vote = yes, age"),
+        ("H(vote = yes)", "H asks about variables", "vote = yes"),
+        ("mode(vote | age)", "what of 'age' is known?", " "),
+        ("P(vote, vote)", "'vote' stands there twice", "vote, vote)"),
+        ("P(age > 35)", "no category 35 of 'age'", "35"),
+        ("P(vote = \x1b[31m)", "no category '\\x1b[31m' of 'vote'", "\\x1b[31m"),
+    ],
+)
+def test_errors_point_at_the_place(text, message, marked):
+    with pytest.raises(QuestionError) as caught:
+        parse(text, SCHEMA)
+    told, shown, carets = str(caught.value).split("\n")
+    assert message in told
+    start = carets.index("^")
+    assert shown[start : start + carets.count("^")] == marked
+    assert "\x1b" not in str(caught.value)
+
+
+def test_answers_are_those_of_the_library(pmf):
+    known = pmf.given({"age": "30-39", "region": ["north", "east"]})
+    answer = ask(pmf, "P(vote | age = 30-39, region in {north, east})")
+    assert answer.names == ("vote",)
+    np.testing.assert_allclose(answer.array, known.marginal("vote").array)
+    assert ask(pmf, "P(vote = yes)") == pmf.prob({"vote": "yes"})
+    assert ask(pmf, "P(vote = yes, age != 40+)") == pytest.approx(pmf.prob({"vote": "yes", "age": ["18-29", "30-39"]}))
+    assert ask(pmf, "P(rating >= 4 | genre = drama)") == pytest.approx(
+        pmf.given({"genre": "drama"}).prob({"rating": [4, 5]})
+    )
+    assert ask(pmf, "P(rating > 1.5, rating < 4)") == pytest.approx(pmf.prob({"rating": [2, 3]}))
+    assert ask(pmf, "P(age >= 30-39)") == pytest.approx(pmf.prob({"age": ["30-39", "40+"]}))
+    assert ask(pmf, "E(rating | genre = drama)") == pmf.given({"genre": "drama"}).expect("rating")
+    assert ask(pmf, "mode(vote, age | region = north)") == pmf.given({"region": "north"}).mode(["vote", "age"])
+    assert ask(pmf, "H(vote)") == pmf.entropy("vote")
+    assert ask(pmf, "H(vote)", base=2) == pytest.approx(pmf.entropy("vote") / math.log(2))
+    assert ask(pmf, "I(vote; age)") == pmf.mutual_information("vote", "age")
+    assert ask(pmf, "I(vote; age | region)") == pmf.mutual_information("vote", "age", "region")
+    assert ask(pmf, "I(vote; age | region = north)") == pmf.given({"region": "north"}).mutual_information("vote", "age")
+    assert ask(pmf, "H(vote | age)") == pytest.approx(pmf.entropy(["vote", "age"]) - pmf.entropy("age"))
+
+
+def test_a_variable_behind_the_bar_gives_an_answer_for_each_of_its_categories(pmf):
+    table = ask(pmf, "P(vote | age, region)")
+    assert table.names == ("age", "region", "vote")
+    one = pmf.given({"age": "40+", "region": "east"}).marginal("vote")
+    np.testing.assert_allclose(table[{"age": "40+", "region": "east"}].array, one.array)
+    hit = ask(pmf, "P(vote = yes | age, genre = drama)")
+    assert hit["40+"] == pytest.approx(pmf.given({"age": "40+", "genre": "drama"}).prob({"vote": "yes"}))
+
+
+def test_groups_that_cannot_occur_have_no_answer():
+    schema = Schema((Variable("a", ("x", "y")), Variable("b", ("u", "v"))))
+    certain = tw.JointPMF([1.0], [[[1.0], [0.0]], [[0.5], [0.5]]], schema)
+    assert np.isnan(ask(certain, "P(b | a)")["y", "u"])
+    assert np.isnan(ask(certain, "P(b = u | a)")["y"])
+    assert ask(certain, "P(a = y | b)").array.tolist() == [0, 0]
+    with pytest.raises(ImpossibleEvidenceError, match="what is known, a = y, has probability 0"):
+        ask(certain, "P(b | a = y)")
+
+
+def test_what_no_category_meets_is_an_error(pmf):
+    with pytest.raises(QuestionError, match=r"no category of 'rating' is rating > 5: it has 1, 2, …, 5"):
+        ask(pmf, "P(rating > 5)")
+    with pytest.raises(QuestionError, match="no category of 'rating' is left"):
+        ask(pmf, "P(vote | rating > 4, rating < 2)")
+    with pytest.raises(DataError, match="has no expected value"):
+        ask(pmf, "E(vote)")
+
+
+@given(data=st.data())
+def test_probabilities_add_up_whatever_is_asked(data):
+    pmf = data.draw(pmfs(schema=data.draw(schemas(min_variables=2))))
+    first, second = pmf.schema.names[:2]
+    label = data.draw(st.sampled_from(pmf.schema[first].categories))
+    is_it = ask(pmf, f"P({quote(first)} = {quote(label)})")
+    assert 0 <= is_it <= 1
+    if len(pmf.schema[first]) > 1:
+        assert is_it + ask(pmf, f"P({quote(first)} != {quote(label)})") == pytest.approx(1)
+    table = ask(pmf, f"P({quote(second)} | {quote(first)})").array
+    rows = table.sum(axis=1)
+    assert np.all(np.isnan(rows) | np.isclose(rows, 1))
+
+
+def test_conditions_alone():
+    assert [str(term) for term in parse_terms("age != 40+, rating > 2", SCHEMA)] == ["age != 40+", "rating > 2"]
+    with pytest.raises(QuestionError, match="what of 'age' is known"):
+        parse_terms("vote = yes, age", SCHEMA)
+    with pytest.raises(QuestionError, match="',' or the end is missing"):
+        parse_terms("vote = yes | age = 40+", SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", ["P(", "E(", "mode(", "H(", "I("]),
+        ("M", ["mode("]),
+        ("P(", ["vote", "age", "region", "rating", "genre", "'born in'"]),
+        ("P(v", ["vote"]),
+        ("P(vote | r", [" region", " rating"]),
+        ("P(vote = ", [" no", " yes"]),
+        ("P(vote != y", [" yes"]),
+        ("P(rating >= ", [" 1", " 2", " 3", " 4", " 5"]),
+        ("P(vote | region in {north, s", [" south"]),
+        ("P(vote | region not in {", ["north", "east", "south"]),
+        ("P('born in' = 'a", [" 'a, b'"]),
+        ("P(born in = x", [" 'x = y'"]),
+        ("P(nix = ", [" vote", " age", " region", " rating", " genre", " 'born in'"]),
+    ],
+)
+def test_completion(text, expected):
+    assert complete(text, SCHEMA) == expected
