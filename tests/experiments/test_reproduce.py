@@ -16,7 +16,8 @@ from typer.testing import CliRunner
 
 import twoway as tw
 from twoway import __version__
-from twoway.cli import app, main
+from twoway.cli import main
+from twoway.cli.app import app
 from twoway.datasets import nearly_separable
 from twoway.experiments import run, show
 from twoway.experiments.base import method_seed
@@ -417,7 +418,7 @@ def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch, capsys):
         monkeypatch.setattr(sys, "argv", ["twoway", "reproduce", TABLE, "--size", "smoke", "--out", str(out)])
         with pytest.raises(SystemExit) as ended:
             main()
-        assert ended.value.code == 1
+        assert ended.value.code == 3
         assert f"twoway: cannot write to the folder {str(out)!r}: " in capsys.readouterr().err
 
 

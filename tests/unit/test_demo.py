@@ -7,7 +7,7 @@ import numpy as np
 from typer.testing import CliRunner
 
 import twoway
-from twoway.cli import app
+from twoway.cli.app import app
 from twoway.cli.demo_picture import draw_digits
 from twoway.pmf import JointPMF
 

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import twoway as tw
-from twoway.cli import app
+from twoway.cli.app import app
 from twoway.datasets import dirichlet_rows
 from twoway.errors import DataError
 from twoway.explorer.page import describe, label_texts, render, strongest_links

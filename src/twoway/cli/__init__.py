@@ -2,49 +2,75 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
-import typer
-
-from twoway import __version__
-from twoway.cli.demo import demo
-from twoway.cli.explore import explore
-from twoway.cli.reproduce import reproduce
-from twoway.errors import TwowayError
-
-app = typer.Typer(
-    help="The joint probability of many discrete variables, from records full of holes or from two-way tables alone.",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-)
-app.command()(demo)
-app.command()(explore)
-app.command()(reproduce)
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        from importlib.metadata import version
-
-        parts = (f"{name} {version(name)}" for name in ("numpy", "numba", "scipy", "pandas", "pyarrow"))
-        typer.echo(f"twoway {__version__} (Python {sys.version.split()[0]}, {', '.join(parts)})")
-        raise typer.Exit
-
-
-@app.callback()
-def _options(
-    version: bool = typer.Option(
-        False, "--version", callback=_print_version, is_eager=True, help="Print versions and exit."
-    ),
-) -> None:
-    """Hold the options that stand before any command."""
+EXIT_CODES = {
+    0: "done",
+    1: "something unexpected; please report it with what --debug shows",
+    2: "the command line itself is wrong: an unknown command or option, a value that is not one",
+    3: "the data, the question or the model does not allow it: a bad column, an unknown name, impossible evidence",
+    4: "a file: not there, not readable, not what its name says, there already, no permission, disk full",
+    130: "interrupted by Ctrl-C",
+    141: "the program that read the output ended",
+}
+"""What the command's exit codes mean."""
 
 
 def main() -> None:
-    """Run the command line; an error of ours is a line, not a traceback."""
+    """Run the command line; an error is a line or two and an exit code, not a traceback."""
+    if hasattr(signal, "SIGPIPE"):  # `twoway sample … | head` ends as any other tool would
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a terminal that lacks a letter gets its number
+            stream.reconfigure(errors="backslashreplace")
+    sys.exit(run([argument for argument in sys.argv[1:] if argument != "--debug"], debug="--debug" in sys.argv))
+
+
+def run(arguments: list[str], *, debug: bool = False) -> int:
+    """Run a command and return its exit code."""
     try:
-        app()
-    except TwowayError as error:
-        typer.echo(f"twoway: {error}", err=True)
-        sys.exit(1)
+        if asked := _plain_questions(arguments):
+            # The parser of arguments takes longer to import than the answer takes to find.
+            from twoway.cli.answers import answer_all
+
+            answer_all(asked[0], asked[1:], json="--json" in arguments)
+        else:
+            from twoway.cli.app import app
+
+            app(arguments, prog_name="twoway")
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        if debug:
+            import traceback
+
+            traceback.print_exc()
+        from twoway.cli.terminal import say
+
+        told, code = _describe(error)
+        say(f"twoway: {told}", err=True)
+        return code
+    return 0
+
+
+def _plain_questions(arguments: list[str]) -> list[str]:
+    """Return the model and the questions of ``ask MODEL QUESTION…`` with no option but --json, otherwise nothing."""
+    rest = [one for one in arguments[1:] if one != "--json"]
+    is_plain = arguments[:1] == ["ask"] and len(rest) > 1 and not any(one.startswith("-") for one in rest)
+    return rest if is_plain else []
+
+
+def _describe(error: Exception) -> tuple[str, int]:
+    """Return what to say about an error, and the exit code."""
+    from twoway.errors import FileFormatError, TwowayError
+
+    if isinstance(error, TwowayError):
+        return str(error), 4 if isinstance(error, OSError | FileFormatError) else 3
+    if isinstance(error, OSError):
+        return ": ".join(str(part) for part in (error.filename, error.strerror or error) if part), 4
+    if isinstance(error, MemoryError):
+        return "not enough memory; use fewer columns (--drop) or records", 1
+    return f"unexpected {type(error).__name__}: {error}; --debug shows where, please report it", 1

@@ -7,14 +7,17 @@ from typing import Annotated
 
 import typer
 
+from twoway.cli.options import Force, Model
+from twoway.cli.terminal import check_output, say
+
 
 def explore(
-    model: Annotated[Path, typer.Argument(help="A model that `twoway fit` wrote.")],
+    model: Model,
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="The page to write; by default the model's name with .html.")
     ] = None,
     title: Annotated[str | None, typer.Option(help="The page's headline; by default the model's name.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an output that is there already.")] = False,
+    force: Force = False,
 ) -> None:
     """Write one HTML file that shows the model: click what is known, and see everything else change.
 
@@ -26,12 +29,10 @@ def explore(
 
     twoway explore survey.twoway --title "Our survey, spring" --force
     """
-    from twoway.errors import DataError
     from twoway.explorer import explore as write_page
     from twoway.pmf import JointPMF
 
     page = model.with_suffix(".html") if out is None else out
-    if page.exists() and not force:
-        raise DataError(f"{str(page)!r} is there already; --force replaces it")
+    check_output(page, force)
     write_page(JointPMF.load(model), page, title=model.stem if title is None else title)
-    typer.echo(f"{page} ({page.stat().st_size / 1024:.0f} KB): open it in a browser")
+    say(f"{page} ({page.stat().st_size / 1024:.0f} KB): open it in a browser")

@@ -1,0 +1,109 @@
+"""Questions to a model and their answers, without the parser of arguments: this must start at once."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from twoway.cli.terminal import is_terminal, note, say, say_json
+from twoway.pmf import JointPMF
+from twoway.questions import Question, parse
+from twoway.questions import ask as answer_question
+from twoway.questions.answer import allowed_codes, evidence
+
+if TYPE_CHECKING:
+    import os
+
+    from twoway.questions import Answer
+
+
+def answer_all(
+    model: str | os.PathLike[str], questions: list[str], *, base: float | None = None, json: bool = False
+) -> None:
+    """Print the answers to questions, "-" for those on standard input; none open a prompt."""
+    pmf = JointPMF.load(model)
+    if not questions and is_terminal(sys.stdin):
+        from twoway.cli.prompt import converse
+
+        converse(pmf, lambda text: show(answer(pmf, text, base)))
+        return
+    asked = list(_lines(questions or ["-"]))
+    for number, text in enumerate(asked):
+        content = answer(pmf, text, base)
+        if json:
+            say_json({key: value for key, value in content.items() if key != "text"})
+            continue
+        if len(asked) > 1:
+            say(("\n" if number else "") + content["question"])
+        show(content)
+
+
+def _lines(questions: Iterable[str]) -> Iterator[str]:
+    for text in questions:
+        if text != "-":
+            yield text
+            continue
+        for line in sys.stdin:
+            if line.strip() and not line.lstrip().startswith("#"):
+                yield line.strip()
+
+
+def answer(pmf: JointPMF, text: str, base: float | None = None) -> dict[str, Any]:
+    """Return a question, its answer and what should be known about it, as plain data and one text."""
+    question = parse(text, pmf.schema)
+    found = answer_question(pmf, question, base=base)
+    content: dict[str, Any] = {"question": str(question), **_content(question, found, base)}
+    known = evidence(pmf.schema, question.given)
+    if known:
+        content["evidence_probability"] = pmf.prob(known)
+    content["notes"] = list(_notes(pmf, question, content.get("evidence_probability")))
+    return content
+
+
+def _content(question: Question, found: Answer, base: float | None) -> dict[str, Any]:
+    from twoway.distribution import Distribution
+    from twoway.mode_search import Mode
+
+    if isinstance(found, Distribution):
+        axes = [{"variable": variable.name, "categories": list(variable.categories)} for variable in found.variables]
+        return {"axes": axes, "probabilities": found.array.tolist(), "text": repr(found)}
+    if isinstance(found, Mode):
+        lines = [f"{name} = {label}" for name, label in found.values.items()]
+        told = f"probability {found.probability:.4g}" + ("" if found.proven else ", not proven to be the highest")
+        return {
+            "mode": found.values,
+            "probability": found.probability,
+            "proven": found.proven,
+            "text": "\n".join([*lines, told]),
+        }
+    unit = {None: " nats", 2.0: " bits"}.get(base, f" (base {base:g})" if base else "") if question.kind in "HI" else ""
+    error = getattr(found, "standard_error", 0.0)
+    more = f" ± {error:.2g}" if error else ""
+    return {"value": float(found), "standard_error": error, "text": f"{_number(float(found))}{more}{unit}"}
+
+
+def _number(value: float) -> str:
+    return f"{value:.4f}" if value == 0 or 0.0005 <= abs(value) < 1e6 else f"{value:.3g}"
+
+
+def _notes(pmf: JointPMF, question: Question, probability: float | None) -> Iterator[str]:
+    """Yield what keeps an answer from being misread."""
+    for term in (*question.targets, *question.given):
+        variable = pmf.schema[term.name]
+        if term.operator[:1] in ("<", ">") and variable.values is None:
+            meant = ", ".join(str(variable.categories[code]) for code in allowed_codes(variable, term))
+            yield f"{term} goes by the order of the categories, and means {meant}"
+    n_records = None if pmf.report is None else pmf.report.n_records
+    if probability is not None and n_records and probability * n_records < 10:
+        yield (
+            f"what is known has probability {probability:.2g}: about {probability * n_records:.2g} of the "
+            f"{n_records:,.0f} records, so the answer rests on the model more than on them"
+        )
+
+
+def show(content: dict[str, Any]) -> None:
+    """Print an answer for people."""
+    say(content["text"])
+    for one in content["notes"]:
+        note(one)

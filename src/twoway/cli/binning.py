@@ -1,0 +1,146 @@
+"""Columns of numbers as intervals, whose labels say the edges, so that new records can be put into the same ones."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.errors import DataError, unknown
+from twoway.frames import Fill
+from twoway.schema import Schema, Variable
+
+_DEFAULT_BINS = 5
+_LOWER = re.compile(r"(\S+) to below \S+|(\S+) or more")
+
+
+@dataclass(frozen=True)
+class Binning:
+    """The inner edges of some columns' bins."""
+
+    edges: Mapping[str, NDArray[np.float64]]
+    """For each column the lower edges of all bins but the first, ascending."""
+    values: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """For each column the mean of what is in each bin, where that is known."""
+    missing: tuple[object, ...] = ()
+    """What means "not observed", numbers among it."""
+
+    @classmethod
+    def find(cls, table: Any, asked: Iterable[str], missing: tuple[object, ...]) -> Binning:
+        """Return bins of about equally many records, for columns asked for as "name" or "name=n_bins"."""
+        edges: dict[str, NDArray[np.float64]] = {}
+        values: dict[str, tuple[float, ...]] = {}
+        for text in asked:
+            name, n_bins = _parse(text, table.column_names)
+            numbers = _numbers(table.column(name), name, missing)
+            seen = numbers[~np.isnan(numbers)]
+            inner = _inner_edges(seen, n_bins)
+            if len(inner) == 0:
+                raise DataError(f"column {name!r} has too few different numbers for {n_bins} bins")
+            code = np.searchsorted(inner, seen, side="right")
+            edges[name] = inner
+            values[name] = tuple(float(seen[code == place].mean()) for place in range(len(inner) + 1))
+        return cls(edges, values, missing)
+
+    @classmethod
+    def of(cls, schema: Schema, missing: tuple[object, ...] = ()) -> Binning:
+        """Return the bins that the categories of a model's variables name."""
+        found = {variable.name: _edges_of(variable) for variable in schema}
+        return cls({name: edges for name, edges in found.items() if edges is not None}, missing=missing)
+
+    def apply(self, table: Any) -> Any:
+        """Return an Arrow table with its numbers replaced by intervals, in order."""
+        import pyarrow as pa
+
+        for name, inner in self.edges.items():
+            if name not in table.column_names or _is_text(table.column(name)):
+                continue
+            numbers = _numbers(table.column(name), name, self.missing)
+            code = pa.array(np.searchsorted(inner, numbers, side="right").astype(np.int32), mask=np.isnan(numbers))
+            column = pa.DictionaryArray.from_arrays(code, pa.array(_labels(inner)), ordered=True)
+            table = table.set_column(table.column_names.index(name), name, column)
+        return table
+
+    def to_numbers(self, fills: Mapping[str, Fill], schema: Schema) -> dict[str, Fill]:
+        """Return what fills the holes of binned columns as numbers, each bin's mean, as the cells beside them are."""
+        found = dict(fills)
+        for name in self.edges:
+            if name in found and found[name][1].dtype.kind != "f":
+                rows, labels = found[name]
+                values = schema[name].values
+                if values is not None:
+                    found[name] = rows, np.array([values[schema[name].code(label)] for label in labels])
+        return found
+
+    def with_values(self, schema: Schema) -> Schema:
+        """Return a schema whose binned variables have the means of the bins as values."""
+        return Schema(
+            tuple(replace(v, values=self.values[v.name]) if v.name in self.values else v for v in schema.variables)
+        )
+
+
+def _parse(text: str, known: Sequence[str]) -> tuple[str, int]:
+    if text in known:
+        return text, _DEFAULT_BINS
+    name, _, number = text.rpartition("=")
+    if name not in known:
+        raise unknown("column", name or text, known, where=" to put into bins")
+    if not number.isdigit() or int(number) < 2:
+        raise DataError(f"--bins {text}: the number of bins must be a whole number of at least 2")
+    return name, int(number)
+
+
+def _inner_edges(seen: NDArray[np.float64], n_bins: int) -> NDArray[np.float64]:
+    """Return the edges between bins of about equally many numbers, rounded as far as they stay apart."""
+    from sklearn.preprocessing import KBinsDiscretizer
+
+    if len(np.unique(seen)) < 2:
+        return np.empty(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # bins that would be empty are merged, which is right
+        fitted = KBinsDiscretizer(n_bins, encode="ordinal", strategy="quantile", subsample=None).fit(seen[:, None])
+    edges = np.unique([float(f"{edge:.6g}") for edge in fitted.bin_edges_[0][1:-1]])
+    inner: NDArray[np.float64] = edges[(edges > seen.min()) & (edges <= seen.max())]
+    return inner
+
+
+def _labels(inner: NDArray[np.float64]) -> list[str]:
+    shown = [f"{edge:.15g}" for edge in inner]
+    between = [f"{low} to below {high}" for low, high in itertools.pairwise(shown)]
+    return [f"below {shown[0]}", *between, f"{shown[-1]} or more"]
+
+
+def _edges_of(variable: Variable) -> NDArray[np.float64] | None:
+    """Return the edges that a variable's categories name, None where they name none."""
+    if len(variable) < 2 or not all(isinstance(label, str) for label in variable.categories):
+        return None
+    matches = [_LOWER.fullmatch(str(label)) for label in variable.categories[1:]]
+    try:
+        inner = np.array([float(found.group(1) or found.group(2)) for found in matches if found])
+    except ValueError:
+        return None
+    return inner if len(inner) == len(matches) and _labels(inner) == list(variable.categories) else None
+
+
+def _is_text(column: Any) -> bool:
+    import pyarrow as pa
+
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    return not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def _numbers(column: Any, name: str, missing: Sequence[object]) -> NDArray[np.float64]:
+    """Return a column's numbers, NaN where there is none or one that means "not observed"."""
+    import pyarrow as pa
+
+    if _is_text(column):
+        raise DataError(f"column {name!r} is not one of numbers, which --bins needs")
+    plain = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+    numbers: NDArray[np.float64] = plain.cast(pa.float64()).to_numpy()
+    return np.where(np.isin(numbers, [one for one in missing if isinstance(one, float)]), np.nan, numbers)

@@ -1,0 +1,218 @@
+"""``twoway fit``: from records or published tables to a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from twoway.cli.options import (
+    MAX_CATEGORIES,
+    Bins,
+    Drop,
+    Force,
+    Json,
+    MaxCategories,
+    Missing,
+    Only,
+    Seed,
+    Weights,
+    read_records,
+)
+from twoway.cli.terminal import check_output, say, say_json, shows_progress
+
+if TYPE_CHECKING:
+    from twoway.pmf import JointPMF
+    from twoway.records import Records
+    from twoway.tables import Tables
+
+_MOST_PAIRS = 5
+_MOST_WARNINGS = 6
+
+
+def fit(
+    data: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[DATA]", help="Records: CSV, TSV, Parquet, Arrow or JSON lines; or tables from `twoway count`."
+        ),
+    ] = None,
+    out: Annotated[Path, typer.Option("-o", "--out", metavar="MODEL", help="The file to write the model to.")] = Path(
+        "model.twoway"
+    ),
+    rank: Annotated[int | None, typer.Option(help="The number of components; chosen if not given.")] = None,
+    solver: Annotated[str, typer.Option(help="auto, em, coupled-nmf, spa, ctd, mle-ad, or a chain: spa+em.")] = "auto",
+    seed: Seed = 0,
+    smoothing: Annotated[str, typer.Option(help="Pseudo-records a component, or auto.")] = "auto",
+    only: Only = None,
+    drop: Drop = None,
+    missing: Missing = None,
+    bins: Bins = None,
+    weights: Weights = None,
+    max_categories: MaxCategories = MAX_CATEGORIES,
+    tables: Annotated[
+        Path | None,
+        typer.Option(help="Instead of records, published cross-tabs: a folder of one a file, or a banner sheet."),
+    ] = None,
+    kind: Annotated[
+        str, typer.Option(help="What the numbers of --tables are: counts, joint, row or column percentages.")
+    ] = "counts",
+    total: Annotated[
+        float | None, typer.Option(metavar="N", help="How many records each of --tables rests on, if they do not say.")
+    ] = None,
+    threads: Annotated[int | None, typer.Option(help="All cores by default.")] = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Learn a model from records with holes, or from published tables, and say what was learned.
+
+    [bold]Examples[/bold]
+
+    twoway fit survey.csv -o survey.twoway
+
+    twoway fit survey.csv -o survey.twoway --drop id,comment --bins income=6 --weights w --missing=-9
+
+    twoway fit --tables crosstabs/ --kind column -o published.twoway --rank 4
+    """
+    from twoway.errors import DataError
+    from twoway.fitting import fit as fit_source
+
+    if (data is None) == (tables is None):
+        raise typer.BadParameter("give either a file of records, DATA, or --tables")
+    check_output(out, force)
+    amount: Any = smoothing
+    if smoothing != "auto":
+        try:
+            amount = float(smoothing)
+        except ValueError:
+            raise DataError(f"--smoothing must be a number or auto, not {smoothing!r}") from None
+    source = (
+        _read_tables(tables, kind, total)
+        if tables is not None
+        else _read_data(data, only, drop, missing, weights, bins, max_categories)  # type: ignore[arg-type]
+    )
+    pmf = fit_source(
+        source, rank=rank, solver=solver, seed=seed, smoothing=amount, threads=threads, monitor=shows_progress() or None
+    )
+    pmf.save(out)
+    learned = _learned(pmf, source, out)
+    if json:
+        say_json(learned)
+    else:
+        _print(learned)
+    if learned["stop_reason"] == "interrupted":
+        raise typer.Exit(130)
+
+
+def _read_data(data: Path, *options: Any) -> Records | Tables:
+    from twoway.container import kind_of
+    from twoway.errors import DataError
+    from twoway.tables import Tables
+
+    match kind_of(data):
+        case "tables":
+            return Tables.load(data)
+        case "model":
+            raise DataError(f"{str(data)!r} is a model already; `twoway ask` and `twoway info` read it")
+    only, drop, missing, weights, bins, max_categories = options
+    return read_records(
+        data, only=only, drop=drop, missing=missing, weights=weights, bins=bins, max_categories=max_categories
+    )
+
+
+def _read_tables(path: Path, kind: str, total: float | None) -> Tables:
+    from dataclasses import replace
+
+    from twoway.crosstabs.published import read_published
+    from twoway.tables import Tables
+
+    published = read_published(path)
+    tables = Tables.from_crosstabs(published.tables, kind=kind, totals=total)  # type: ignore[arg-type]  # checked there
+    return replace(tables, notes=(*published.notes, *tables.notes))
+
+
+def _learned(pmf: JointPMF, source: Records | Tables, out: Path) -> dict[str, Any]:
+    """Return what a fit found, for people and for machines."""
+    import numpy as np
+
+    from twoway.information import pairwise_information
+    from twoway.records import Records
+
+    report = pmf.report
+    assert report is not None
+    names = pmf.schema.names
+    information = pairwise_information(pmf.weights, pmf.factors)
+    first, second = np.triu_indices(len(names), 1)
+    strongest = np.argsort(-information[first, second], kind="stable")[:_MOST_PAIRS]
+    learned: dict[str, Any] = {
+        "model": str(out),
+        "variables": len(names),
+        "rank": pmf.rank,
+        "solver": report.solver,
+        "stop_reason": report.stop_reason.value,
+        "passes": report.starts[report.best].n_iter,
+        "strongest": [
+            {"variables": [names[first[pair]], names[second[pair]]], "nats": information[first[pair], second[pair]]}
+            for pair in strongest
+        ],
+        "warnings": list(report.warnings),
+        "seconds": report.seconds,
+    }
+    if isinstance(source, Records):
+        cells = source.n_records * len(names)
+        learned |= {
+            "records": source.n_records,
+            "cells": cells,
+            "holes": cells - source.n_observed,
+            "log_likelihood": report.log_likelihood,
+            "log_likelihood_a_record": None
+            if report.log_likelihood is None or not report.n_records
+            else report.log_likelihood / report.n_records,
+            "bic": report.bic,
+        }
+    else:
+        learned |= {
+            "tables": len(source),
+            "worst_fit": [
+                {"variables": list(misfit.variables), "total_variation": misfit.total_variation}
+                for misfit in report.misfits[:3]
+            ],
+        }
+    return learned
+
+
+def _print(learned: dict[str, Any]) -> None:
+    from twoway.distribution import aligned, printable
+
+    def pair(one: dict[str, Any]) -> str:
+        return " × ".join(printable(name, 40) for name in one["variables"])
+
+    if "records" in learned:
+        holes = learned["holes"] / max(learned["cells"], 1)
+        told = f"{learned['records']:,} records, {holes:.1%} of their cells missing"
+    else:
+        told = f"{learned['tables']:,} tables"
+    end = {"converged": "converged", "direct": "solved directly", "interrupted": "interrupted by Ctrl-C"}
+    rows = [
+        ["learned from", told],
+        ["model", f"{learned['variables']} variables, rank {learned['rank']}: {learned['model']}"],
+        [
+            "how",
+            f"{learned['solver']}, {end.get(learned['stop_reason'], 'not converged yet')} after {learned['passes']} "
+            f"passes, {learned['seconds']:.1f} s",
+        ],
+    ]
+    if learned.get("log_likelihood_a_record") is not None:
+        rows.append(
+            ["fit", f"log-likelihood {learned['log_likelihood_a_record']:.4f} a record, BIC {learned['bic']:,.1f}"]
+        )
+    for number, worst in enumerate(learned.get("worst_fit", [])):
+        rows.append(["" if number else "worst fit", f"{pair(worst)}: total variation {worst['total_variation']:.3f}"])
+    for number, one in enumerate(learned["strongest"]):
+        rows.append(["" if number else "strongest", f"{pair(one)}: {one['nats']:.3f} nats"])
+    warnings = learned["warnings"]
+    rows += [["warning", printable(warning, 400)] for warning in warnings[:_MOST_WARNINGS]]
+    if len(warnings) > _MOST_WARNINGS:
+        rows.append(["", f"{len(warnings) - _MOST_WARNINGS} more: twoway info {learned['model']}"])
+    say(aligned(rows))

@@ -1,0 +1,97 @@
+"""``twoway impute``: holes filled in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from twoway.cli.options import DataFile, Force, Json, Missing, Model, Seed, Unseen, read_by
+from twoway.cli.terminal import check_output, say, say_json, write_result
+
+if TYPE_CHECKING:
+    from twoway.pmf import JointPMF
+    from twoway.records import Records
+
+
+def impute(
+    model: Model,
+    data: DataFile,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", help="CSV, TSV, Parquet, Arrow or JSON lines; standard output if not given."),
+    ] = None,
+    how: Annotated[
+        str,
+        typer.Option(
+            help="mode: the most probable category; mean: the expected number; sample: drawn, a record's together."
+        ),
+    ] = "mode",
+    proba: Annotated[
+        bool, typer.Option("--proba", help="Write the probability of each category for each hole instead.")
+    ] = False,
+    seed: Seed = 0,
+    missing: Missing = None,
+    unseen: Unseen = "error",
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Fill the holes of records, given what each record shows. Observed cells stay as they are.
+
+    [bold]Examples[/bold]
+
+    twoway impute survey.twoway survey.csv -o complete.csv
+
+    twoway impute survey.twoway survey.csv --how sample --seed 1 -o drawn.parquet
+
+    twoway impute survey.twoway survey.csv --proba -o probabilities.csv
+    """
+    from twoway.pmf import JointPMF
+
+    check_output(out, force)
+    pmf = JointPMF.load(model)
+    read = read_by(pmf.schema, data, missing, unseen)
+    present = [index for index, name in enumerate(pmf.schema.names) if name in read.table.column_names]
+    result = _shares(pmf, read.records, present) if proba else _filled(pmf, read, present, how, seed)
+    write_result(result, out, as_json=json)
+    holes = read.records.n_records * len(present) - read.records.n_observed
+    told = {"records": read.records.n_records, "filled": holes, "out": None if out is None else str(out)}
+    if out is not None and json:
+        say_json(told)
+    elif out is not None:
+        say(f"{holes:,} holes in {read.records.n_records:,} records {'told' if proba else 'filled'}: {out}")
+
+
+def _filled(pmf: JointPMF, read: Any, present: list[int], how: Any, seed: int) -> Any:
+    from twoway.frames import fill
+    from twoway.imputation import fills
+
+    found = fills(read.records, pmf.weights, pmf.stacked, present, how, seed)
+    return fill(read.table, read.binning.to_numbers(found, pmf.schema), read.table.column_names)
+
+
+def _shares(pmf: JointPMF, records: Records, present: list[int]) -> Any:
+    """Return a line for each hole and category: the record's number, the variable, the category, its probability."""
+    import numpy as np
+    import pyarrow as pa
+
+    from twoway.imputation import hole_shares
+
+    parts = []
+    for index, rows, shares in hole_shares(records, pmf.weights, pmf.stacked, present):
+        variable = pmf.schema.variables[index]
+        labels = pa.array([str(label) for label in variable.categories])
+        parts.append(
+            pa.table(
+                {
+                    "record": np.repeat(rows + 1, len(variable)),
+                    "variable": pa.array([variable.name]).take(pa.array(np.zeros(shares.size, dtype=np.int64))),
+                    "category": labels.take(pa.array(np.tile(np.arange(len(variable)), len(rows)))),
+                    "probability": shares.ravel(),
+                }
+            )
+        )
+    empty = {"record": pa.int64(), "variable": pa.string(), "category": pa.string(), "probability": pa.float64()}
+    whole = pa.concat_tables(parts) if parts else pa.schema(empty.items()).empty_table()
+    return whole.take(np.argsort(whole["record"].to_numpy(), kind="stable"))

@@ -1,0 +1,90 @@
+"""``twoway info``: what a model or a file of tables holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from twoway.cli.options import Json
+from twoway.cli.terminal import say, say_json
+
+_MOST_TABLES = 20
+_MOST_LABELS = 8
+
+
+def info(
+    path: Annotated[Path, typer.Argument(metavar="MODEL|TABLES", help="What `twoway fit` or `twoway count` wrote.")],
+    json: Json = False,
+) -> None:
+    """Show what a file holds: variables and categories, and how a model came about or which tables are there.
+
+    [bold]Examples[/bold]
+
+    twoway info survey.twoway
+
+    twoway info survey.tables --json
+    """
+    from twoway.container import kind_of
+
+    content, text = _tables(path) if kind_of(path) == "tables" else _model(path)
+    if json:
+        say_json(content)
+    else:
+        say(text)
+
+
+def _model(path: Path) -> tuple[dict[str, Any], str]:
+    from twoway.pmf import JointPMF
+
+    pmf = JointPMF.load(path)
+    content = {
+        "kind": "model",
+        "rank": pmf.rank,
+        "weights": pmf.weights,
+        "variables": pmf.schema.to_dict(),
+        "report": None if pmf.report is None else pmf.report.to_dict(),
+    }
+    parts = [f"a model of rank {pmf.rank} with {len(pmf.schema)} variables", _variables(pmf.schema)]
+    if pmf.report is not None:
+        parts.append(str(pmf.report))
+    return content, "\n\n".join(parts)
+
+
+def _tables(path: Path) -> tuple[dict[str, Any], str]:
+    from twoway.distribution import aligned, printable
+    from twoway.tables import Tables
+
+    tables = Tables.load(path)
+    content = {
+        "kind": "tables",
+        "variables": tables.schema.to_dict(),
+        "tables": [
+            {"variables": list(names), "total": total, "weight": weight}
+            for names, total, weight in zip(tables.names, tables.totals.tolist(), tables.weights.tolist(), strict=True)
+        ],
+        "notes": list(tables.notes),
+    }
+    rows = [["table", "total"]]
+    for names, total in list(zip(tables.names, tables.totals, strict=True))[:_MOST_TABLES]:
+        rows.append([" × ".join(map(printable, names)), f"{total:,.6g}"])
+    more = f"… {len(tables) - _MOST_TABLES} more tables" if len(tables) > _MOST_TABLES else ""
+    parts = [repr(tables).strip("<>"), _variables(tables.schema), aligned(rows, more)]
+    if tables.notes:
+        parts.append("\n".join(f"note: {note}" for note in tables.notes))
+    return content, "\n\n".join(parts)
+
+
+def _variables(schema: Any) -> str:
+    """Return a line for each variable: its name, the number of its categories, and the first of them."""
+    from twoway.distribution import aligned, printable
+    from twoway.questions.language import quote
+
+    rows = [["variable", "categories", ""]]
+    for variable in schema:
+        # As they are written in a question.
+        labels = [printable(quote(label), 60) for label in variable.categories[:_MOST_LABELS]]
+        more = [f"… ({len(variable) - _MOST_LABELS} more)"] if len(variable) > _MOST_LABELS else []
+        rows.append([printable(quote(variable.name), 200), str(len(variable)), ", ".join([*labels, *more])])
+    return aligned(rows)

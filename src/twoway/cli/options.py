@@ -1,0 +1,194 @@
+"""Options that several commands share, and the records that they describe."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
+
+import typer
+
+from twoway.errors import DataError, UnknownNameError, unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from twoway.cli.binning import Binning
+    from twoway.records import Records
+    from twoway.schema import Schema
+
+Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one line of JSON, for machines.")]
+Force: TypeAlias = Annotated[bool, typer.Option("--force", help="Replace an output that is there already.")]
+Seed: TypeAlias = Annotated[int, typer.Option(help="Where every random choice starts from.")]
+Model: TypeAlias = Annotated[Path, typer.Argument(help="A model that `twoway fit` wrote.")]
+Missing: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="TEXT",
+        help="What means 'not observed', beside the empty cell; may be given several times. "
+        "By default NA, N/A, n/a, NaN, nan, null, NULL and ?.",
+    ),
+]
+Only: TypeAlias = Annotated[
+    list[str] | None, typer.Option(metavar="COLUMNS", help="Use these columns only, separated by commas.")
+]
+Drop: TypeAlias = Annotated[
+    list[str] | None, typer.Option(metavar="COLUMNS", help="Leave these columns out, separated by commas.")
+]
+Bins: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COLUMN[=N]", help="Put a column of numbers into N bins of about equally many records; 5 by default."
+    ),
+]
+Weights: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="The column that says how many records each one stands for.")
+]
+MaxCategories: TypeAlias = Annotated[
+    int, typer.Option(metavar="N", help="Refuse columns with more distinct values than that.")
+]
+
+DataFile: TypeAlias = Annotated[
+    Path, typer.Argument(metavar="DATA", help="Records: CSV, TSV, Parquet, Arrow or JSON lines.")
+]
+Unseen: TypeAlias = Annotated[
+    str, typer.Option(metavar="error|missing", help="What a label gets that the model does not know.")
+]
+
+MAX_CATEGORIES = 1000
+"""More distinct values are rather free text, identifiers or measurements than categories."""
+
+
+def markers(given: Sequence[str] | None) -> tuple[object, ...]:
+    """Return what means "not observed", as text and where it reads as one also as a number.
+
+    Examples
+    --------
+    >>> markers(["?", "-9"])
+    ('', '?', '-9', -9.0)
+    """
+    from twoway.records import MISSING
+
+    if not given:
+        return MISSING
+    found: list[object] = [""]
+    for text in given:
+        found.append(text)
+        try:
+            found.append(float(text))
+        except ValueError:
+            continue
+    return tuple(found)
+
+
+def split_names(given: Iterable[str] | None, known: Sequence[str]) -> list[str]:
+    """Return names that were given separated by commas; a name that holds a comma itself is one name.
+
+    Examples
+    --------
+    >>> split_names(["age,vote", "a, b"], ["age", "vote", "a, b"])
+    ['age', 'vote', 'a, b']
+    """
+    found: list[str] = []
+    for text in given or ():
+        parts = [text] if text in known else [part.strip() for part in text.split(",") if part.strip()]
+        for name in parts:
+            if name not in known:
+                raise unknown("column", name, known)
+        found += parts
+    return list(dict.fromkeys(found))
+
+
+def read_records(
+    path: Path,
+    *,
+    only: Sequence[str] | None = None,
+    drop: Sequence[str] | None = None,
+    missing: Sequence[str] | None = None,
+    weights: str | None = None,
+    bins: Sequence[str] | None = None,
+    max_categories: int = MAX_CATEGORIES,
+) -> Records:
+    """Return the records of a file as the options say."""
+    from twoway.cli.binning import Binning
+    from twoway.engines import files
+    from twoway.records import Records
+
+    names = files.column_names(path)
+    if weights is not None and weights not in names:
+        raise unknown("column", weights, names, where=" for the weights")
+    chosen = split_names(only, names) or names
+    dropped = split_names(drop, names)
+    kept = [name for name in chosen if name not in dropped and name != weights]
+    if not kept:
+        raise DataError(f"no column of {str(path)!r} is left to use")
+    table = files.read_table(path, kept if weights is None else [*kept, weights], missing=markers(missing))
+    if table.num_rows == 0:
+        raise DataError(f"{str(path)!r} has columns but no records")
+    binning = Binning.find(table, bins or (), markers(missing))
+    table = binning.apply(table)
+    _check_categories(table, kept, max_categories)
+    records = Records(table, columns=kept, missing=markers(missing), weights=weights)
+    return Records.from_cells(binning.with_values(records.schema), records.pointers, records.cells, records.weights)
+
+
+class ReadFile(NamedTuple):
+    """A file as it is, and as a model sees it."""
+
+    table: Any
+    """The Arrow table as it was read."""
+    records: Records
+    """The same, its numbers in bins where the model's are."""
+    binning: Binning
+
+
+def read_by(
+    schema: Schema,
+    path: Path,
+    missing: Sequence[str] | None = None,
+    unseen: str = "error",
+    weights: str | None = None,
+) -> ReadFile:
+    """Return a file whose columns are a model's variables; columns that the model does not have stay in the table."""
+    from twoway.cli.binning import Binning
+    from twoway.engines import files
+    from twoway.records import Records
+
+    binning = Binning.of(schema, markers(missing))
+    # What is in bins in the model is numbers in the file.
+    plain = [name for name in schema.names if name not in binning.edges]
+    table = files.read_table(path, missing=markers(missing), schema=schema.subset(plain) if plain else None)
+    try:
+        records = Records(
+            binning.apply(table),
+            schema=schema,
+            missing=markers(missing),
+            weights=weights,
+            unseen=unseen,  # type: ignore[arg-type]  # checked there
+        )
+    except UnknownNameError as error:
+        raise UnknownNameError(str(error).replace("Records(…, unseen='missing')", "--unseen missing")) from error
+    return ReadFile(table, records, binning)
+
+
+def _check_categories(table: Any, names: Sequence[str], most: int) -> None:
+    """Refuse columns that are no categories: free text, identifiers, measurements."""
+    import pyarrow as pa
+
+    for name in names:
+        column = table.column(name)
+        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+        if pa.types.is_nested(kind):
+            raise DataError(f"column {name!r} holds {kind}, which is no category; --drop {name!r} leaves it out")
+        n_distinct = len(column.cast(kind).unique().drop_null())
+        if n_distinct <= most:
+            continue
+        is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+        what, way = (
+            ("measurements or an identifier?", f"--bins {name!r} puts it into bins, --drop {name!r} leaves it out")
+            if is_number
+            else ("free text or an identifier?", f"--drop {name!r} leaves it out")
+        )
+        raise DataError(
+            f"column {name!r} has {n_distinct:,} distinct values in {table.num_rows:,} records: {what} "
+            f"{way}, --max-categories {n_distinct} takes each value as a category"
+        )

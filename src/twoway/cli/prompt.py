@@ -1,0 +1,81 @@
+"""The prompt of ``twoway ask``: questions one after the other, with history and completion."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from twoway.cli.terminal import say
+from twoway.errors import TwowayError
+from twoway.questions.complete import DELIMITERS, complete
+
+if TYPE_CHECKING:
+    from twoway.pmf import JointPMF
+
+_HISTORY_LINES = 1000
+
+
+def converse(pmf: JointPMF, respond: Callable[[str], None]) -> None:
+    """Let ``respond`` answer questions until the end of input; a wrong one is told and asked again."""
+    names = pmf.schema.names
+    shown = ", ".join(names[:12]) + (f", … ({len(names) - 12} more)" if len(names) > 12 else "")
+    say(f"{len(names)} variables: {shown}")
+    say("Ask, such as P(a | b = x); Tab completes names, ? lists variables, Ctrl-D ends.")
+    with _readline(pmf):
+        while True:
+            try:
+                text = input("twoway> ").strip()
+            except EOFError:
+                say()
+                return
+            except KeyboardInterrupt:
+                say()
+                continue
+            if text in ("quit", "exit"):
+                return
+            if text == "?":
+                for variable in pmf.schema:
+                    say(f"{variable.name}: {', '.join(map(str, variable.categories))}")
+            elif text:
+                try:
+                    respond(text)
+                except TwowayError as error:
+                    say(str(error))
+
+
+def history_file() -> Path:
+    """Return where questions are remembered."""
+    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    return Path(state) / "twoway" / "history"
+
+
+@contextlib.contextmanager
+def _readline(pmf: JointPMF) -> Iterator[None]:
+    """Set up completion and history, where the system has them."""
+    try:
+        import readline
+    except ImportError:
+        yield
+        return
+    path = history_file()
+    with contextlib.suppress(OSError):
+        readline.read_history_file(path)
+
+    def completer(text: str, state: int) -> str | None:
+        found = complete(readline.get_line_buffer()[: readline.get_endidx()], pmf.schema)
+        return found[state] if state < len(found) else None
+
+    readline.set_completer_delims(DELIMITERS)
+    readline.set_completer(completer)
+    readline.parse_and_bind("tab: complete")
+    readline.set_history_length(_HISTORY_LINES)
+    try:
+        yield
+    finally:
+        # A folder that cannot be written to costs the history, nothing else.
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            readline.write_history_file(path)

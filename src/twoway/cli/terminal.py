@@ -1,0 +1,94 @@
+"""What goes to the terminal and to files: safe text, JSON, and outputs that are not overwritten by accident."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from twoway.errors import MissingFileError, TwowayError
+
+
+class OutputExistsError(TwowayError, FileExistsError):
+    """An output that is there already."""
+
+
+def say(text: str = "", *, err: bool = False) -> None:
+    """Print text with everything escaped that a terminal could take for a command."""
+    print(safe(text), file=sys.stderr if err else sys.stdout, flush=True)
+
+
+def safe(text: str) -> str:
+    """Return text with control characters escaped, line ends kept.
+
+    Examples
+    --------
+    >>> safe("a\\x1b[31mred")
+    'a\\\\x1b[31mred'
+    """
+    return "".join(
+        char if char == "\n" or char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text
+    )
+
+
+def note(text: str) -> None:
+    """Print a remark beside the result, on standard error."""
+    say(f"note: {text}", err=True)
+
+
+def say_json(content: Any) -> None:
+    """Print content as one line of JSON; numbers that JSON lacks are null."""
+    print(json.dumps(_plain(content), allow_nan=False), flush=True)
+
+
+def _plain(content: Any) -> Any:
+    if isinstance(content, dict):
+        return {str(key): _plain(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_plain(value) for value in content]
+    if hasattr(content, "tolist"):
+        return _plain(content.tolist())
+    if isinstance(content, float):
+        return float(content) if math.isfinite(content) else None
+    return content
+
+
+def check_output(path: Path | None, force: bool) -> None:
+    """Raise before any work is done where an output could not be written, or would replace a file unasked."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise OutputExistsError(f"cannot write {str(path)!r}: it is a folder; name a file")
+    if not path.parent.is_dir():
+        raise MissingFileError(f"cannot write {str(path)!r}: there is no folder {str(path.parent)!r}")
+    if path.exists() and not force:
+        raise OutputExistsError(f"{str(path)!r} is there already; --force replaces it")
+    if not os.access(path.parent, os.W_OK):
+        raise PermissionError(13, os.strerror(13), str(path))
+
+
+def is_terminal(stream: Any) -> bool:
+    """Return whether a person looks at a stream."""
+    return bool(stream is not None and stream.isatty())
+
+
+def shows_progress() -> bool:
+    """Return whether a progress display would be seen."""
+    return is_terminal(sys.stderr)
+
+
+def write_result(table: Any, out: Path | None, *, as_json: bool = False) -> None:
+    """Write an Arrow table to a file, or as CSV or JSON lines to standard output, escaped where a person looks."""
+    from twoway.engines import files
+
+    if out is not None:
+        files.write_table(table, out)
+        return
+    buffer = io.BytesIO() if is_terminal(sys.stdout) else sys.stdout.buffer
+    files.write_stream(table, buffer, "json" if as_json else "csv")
+    if isinstance(buffer, io.BytesIO):
+        say(buffer.getvalue().decode().rstrip("\n"))

@@ -1,0 +1,511 @@
+"""The command line, as somebody without Python meets it."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import twoway as tw
+from twoway.cli import EXIT_CODES, run
+from twoway.cli.binning import Binning
+from twoway.cli.terminal import safe
+
+RED = "\x1b[31mred\x1b[0m"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A survey with holes, and a model of it."""
+    folder = tmp_path_factory.mktemp("cli")
+    rng = np.random.default_rng(0)
+    young = rng.random(600) < 0.4
+    survey = pd.DataFrame(
+        {
+            "age": np.where(young, "18-39", "40+"),
+            "vote": np.where(rng.random(600) < np.where(young, 0.8, 0.3), "yes", "no"),
+            "trust": np.where(young, 3, 2) + rng.integers(-1, 2, 600),
+        }
+    ).mask(rng.random((600, 3)) < 0.2)
+    survey["trust"] = survey["trust"].astype("Int64")
+    survey["income"] = rng.lognormal(10, 1, 600).round(2)
+    survey["w"] = rng.integers(1, 4, 600)
+    survey.to_csv(folder / "survey.csv", index=False)
+    fit = ["fit", str(folder / "survey.csv"), "-o", str(folder / "m.twoway"), "--rank", "2", "--solver", "em"]
+    assert run([*fit, "--drop", "w", "--bins", "income=3"]) == 0
+    return folder
+
+
+@pytest.fixture
+def cli(folder, capfdbinary, monkeypatch):
+    """Run a command in the folder; returns its exit code, output and errors."""
+    monkeypatch.chdir(folder)
+    capfdbinary.readouterr()
+
+    def call(*arguments):
+        code = run(list(arguments))
+        sys.stdout.flush()
+        out, err = capfdbinary.readouterr()
+        return code, out.decode(), err.decode()
+
+    return call
+
+
+def test_fit_says_what_was_learned(cli, folder):
+    code, out, err = cli(
+        "fit", "survey.csv", "-o", "x.twoway", "--rank", "2", "--solver", "em", "--only", "age,vote,trust"
+    )
+    assert (code, err) == (0, "")
+    assert "600 records, 20.8% of their cells missing" in out
+    assert "3 variables, rank 2: x.twoway" in out
+    assert "age × vote" in out
+    assert "converged" in out
+    assert tw.load(folder / "x.twoway").rank == 2
+    code, out, _ = cli(
+        "fit", "survey.csv", "-o", "x.twoway", "--rank", "1", "--weights", "w", "--force", "--json", "--drop=income"
+    )
+    told = json.loads(out)
+    assert told["records"] == 600
+    assert told["variables"] == 3
+    assert tw.load(folder / "x.twoway").report.n_records > 1000
+
+
+def test_fit_gives_the_model_of_the_library(cli, folder):
+    cli(
+        "fit",
+        "survey.csv",
+        "-o",
+        "y.twoway",
+        "--rank",
+        "2",
+        "--solver",
+        "em",
+        "--seed",
+        "3",
+        "--only",
+        "age",
+        "--only",
+        "vote",
+    )
+    frame = pd.read_csv(folder / "survey.csv")[["age", "vote"]]
+    tw.fit(frame, rank=2, solver="em", seed=3).save(folder / "z.twoway")
+    assert (folder / "y.twoway").read_bytes() == (folder / "z.twoway").read_bytes()
+
+
+def test_ask(cli, folder):
+    pmf = tw.load(folder / "m.twoway")
+    code, out, _ = cli("ask", "m.twoway", "P(vote = yes | age = 18-39)")
+    assert code == 0
+    assert float(out) == pytest.approx(pmf.given({"age": "18-39"}).prob({"vote": "yes"}), abs=1e-4)
+    code, out, _ = cli("ask", "m.twoway", "P(vote)", "H(vote)", "mode(vote, age)")
+    assert out.startswith("P(vote)\nvote  probability\nno")
+    assert " nats\n\nmode(vote, age)\n" in out
+    code, out, _ = cli("ask", "m.twoway", "P(vote)", "I(vote; age)", "--json", "--base", "2")
+    first, second = map(json.loads, out.splitlines())
+    assert first["axes"] == [{"variable": "vote", "categories": ["no", "yes"]}]
+    assert first["probabilities"] == pmf.marginal("vote").array.tolist()
+    assert second["value"] == pytest.approx(pmf.mutual_information("vote", "age", base=2))
+    # With and without the parser of arguments.
+    assert cli("ask", "m.twoway", "P(vote)", "--json") == cli("ask", "--json", "m.twoway", "P(vote)")
+
+
+def test_ask_notes_what_could_be_misread(cli):
+    _, out, err = cli("ask", "m.twoway", "P(age >= 40+)")
+    assert "note: age >= 40+ goes by the order of the categories, and means 40+" in err
+    assert float(out) > 0
+    _, _, err = cli("ask", "m.twoway", "P(vote | age = 18-39, trust = 1, income >= 40000)")
+    assert "of the 600 records" in err
+
+
+def test_ask_reads_standard_input(cli, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("# a remark\n\nH(vote)\nP(vote = yes)\n"))
+    code, out, _ = cli("ask", "m.twoway", "-")
+    assert code == 0
+    assert out.count("H(vote)") == out.count("P(vote = yes)") == 1
+    monkeypatch.setattr("sys.stdin", io.StringIO("H(vote)\n"))
+    assert cli("ask", "m.twoway")[1].endswith("nats\n")
+
+
+def test_the_prompt(cli, monkeypatch, tmp_path):
+    """Questions one after the other; a wrong one does not end it, and history is kept."""
+    from twoway.cli import prompt
+
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    lines = iter(["H(vote)", "", "H(vot)", "?", "P(vote = yes)"])
+
+    def type_in(_):
+        try:
+            return next(lines)
+        except StopIteration:
+            raise EOFError from None
+
+    monkeypatch.setattr("builtins.input", type_in)
+    monkeypatch.setattr("twoway.cli.answers.is_terminal", lambda stream: True)
+    code, out, _ = cli("ask", "m.twoway")
+    assert code == 0
+    assert "4 variables: age, vote, trust, income" in out
+    assert "did you mean 'vote'?" in out
+    assert "vote: no, yes" in out
+    assert out.count("nats") == 1
+    assert out.rstrip().split("\n")[-1].startswith("0.")
+    assert prompt.history_file() == tmp_path / "twoway" / "history"
+    assert prompt.history_file().exists()
+
+
+def test_impute_leaves_observed_cells_as_they_are(cli, folder):
+    before = pd.read_csv(folder / "survey.csv", dtype=str)
+    for how in ("mode", "mean", "sample"):
+        code, out, _ = cli("impute", "m.twoway", "survey.csv", "--how", how, "-o", f"{how}.csv")
+        assert code == 0
+        assert "holes in 600 records filled" in out
+        after = pd.read_csv(folder / f"{how}.csv", dtype=str)
+        assert list(after) == list(before)
+        assert not after.isna().any().any()
+        same = after.where(before.notna())
+        pd.testing.assert_frame_equal(same[["age", "vote", "income", "w"]], before[["age", "vote", "income", "w"]])
+        np.testing.assert_allclose(same["trust"].astype(float), before["trust"].astype(float))
+
+
+def test_impute_probabilities(cli, folder):
+    code, out, _ = cli("impute", "m.twoway", "survey.csv", "--proba")
+    assert code == 0
+    told = pd.read_csv(io.StringIO(out))
+    assert list(told) == ["record", "variable", "category", "probability"]
+    np.testing.assert_allclose(told.groupby(["record", "variable"])["probability"].sum(), 1)
+    before = pd.read_csv(folder / "survey.csv")
+    assert len(told.groupby(["record", "variable"])) == before.isna().sum().sum()
+    hole = told[told["variable"] == "vote"].iloc[0]
+    record = before.loc[hole["record"] - 1]
+    pmf = tw.load(folder / "m.twoway")
+    binned = Binning.of(pmf.schema).edges["income"].searchsorted(record["income"], side="right")
+    known = {"age": record["age"], "trust": record["trust"], "income": pmf.schema["income"].categories[binned]}
+    assert hole["probability"] == pytest.approx(pmf.given(known).prob({"vote": hole["category"]}))
+
+
+def test_binned_columns_are_filled_with_numbers(cli, folder, tmp_path):
+    path = tmp_path / "holes.csv"
+    path.write_text("age,vote,trust,income\n18-39,yes,3,\n40+,no,2,12.5\n")
+    cli("impute", "m.twoway", str(path), "-o", str(tmp_path / "full.csv"))
+    full = pd.read_csv(tmp_path / "full.csv")
+    assert full["income"][1] == 12.5
+    assert full["income"][0] in tw.load(folder / "m.twoway").schema["income"].values
+
+
+def test_numbers_that_mean_missing_are_in_no_bin(cli, folder):
+    for ending in ("csv", "parquet"):
+        frame = pd.DataFrame({"x": [-9, *range(40)] * 2, "y": ["a", "b"] * 41})
+        frame.to_csv(folder / "nine.csv", index=False)
+        frame.to_parquet(folder / "nine.parquet")
+        out = f"nine-{ending}.twoway"
+        code, text, _ = cli(
+            "fit", f"nine.{ending}", "-o", out, "--missing=-9", "--bins", "x=2", "--rank", "1", "--solver", "em"
+        )
+        assert code == 0
+        assert "82 records, 1.2% of their cells missing" in text
+        variable = tw.load(folder / out).schema["x"]
+        assert len(variable) == 2
+        assert variable.values == (9.5, 29.5)
+
+
+def test_sample(cli, folder):
+    code, out, _ = cli("sample", "m.twoway", "-n", "50", "--seed", "1")
+    assert code == 0
+    drawn = pd.read_csv(io.StringIO(out))
+    assert drawn.shape == (50, 4)
+    assert set(drawn["vote"]) == {"no", "yes"}
+    cli("sample", "m.twoway", "-n", "50", "--seed", "1", "-o", "drawn.parquet")
+    pd.testing.assert_frame_equal(pd.read_parquet(folder / "drawn.parquet"), drawn, check_dtype=False)
+    _, out, _ = cli("sample", "m.twoway", "-n", "5", "--given", "vote = no, age != 40+", "--json")
+    assert {(one["vote"], one["age"]) for one in map(json.loads, out.splitlines())} == {("no", "18-39")}
+
+
+def test_labels_of_several_types_are_drawn_as_text(cli, tmp_path):
+    model = str(tmp_path / "mixed.twoway")
+    tw.JointPMF([1.0], [[[0.5], [0.5]]], tw.Schema((tw.Variable("a", (1, "1")),))).save(model)
+    assert set(cli("sample", model, "-n", "50")[1].split()) == {"a", "1", "'1'"}
+
+
+def test_an_interrupted_fit_is_saved_and_says_so(cli, folder, monkeypatch):
+    def interrupt(progress):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("twoway.cli.fit.shows_progress", lambda: interrupt)
+    code, out, _ = cli(
+        "fit", "survey.csv", "-o", "i.twoway", "--only", "age,vote,trust", "--rank", "2", "--solver", "em"
+    )
+    assert code == 130
+    assert "interrupted by Ctrl-C" in out
+    assert tw.load(folder / "i.twoway").report.stop_reason == "interrupted"
+
+
+def test_score(cli, folder):
+    code, out, _ = cli("score", "m.twoway", "survey.csv")
+    assert code == 0
+    scores = pd.read_csv(io.StringIO(out))
+    assert scores["record"].tolist() == list(range(1, 601))
+    _, out, _ = cli("score", "m.twoway", "survey.csv", "--top", "2", "--json")
+    told = [json.loads(line) for line in out.splitlines()]
+    assert [one["log_prob"] for one in told] == scores["log_prob"].nsmallest(2).tolist()
+    odd = told[0]["surprising"]
+    assert [cell["probability"] for cell in odd] == sorted(cell["probability"] for cell in odd)
+    _, out, _ = cli("score", "m.twoway", "survey.csv", "--top", "1")
+    assert out.startswith(f"record {told[0]['record']}: log-probability")
+    assert f"{odd[0]['variable']} = {odd[0]['category']} has probability" in out
+
+
+def test_count_add_and_fit(cli, folder):
+    code, out, _ = cli("count", "survey.csv", "-o", "t.tables", "--drop", "income,w")
+    assert code == 0
+    assert "600 records counted: 3 tables of 3 variables in t.tables" in out
+    once = tw.Tables.load(folder / "t.tables")
+    assert once == tw.count(pd.read_csv(folder / "survey.csv")[["age", "vote", "trust"]])
+    assert cli("count", "survey.csv", "--add", "t.tables")[0] == 0
+    assert tw.Tables.load(folder / "t.tables") == once + once
+    _, out, _ = cli("info", "t.tables")
+    assert "3 pairs of 3 variables" in out
+    code, out, _ = cli("fit", "t.tables", "-o", "tt.twoway", "--rank", "2", "--solver", "coupled-nmf")
+    assert code == 0
+    assert "3 tables" in out
+    assert "worst fit" in out
+    code, out, err = cli("compare", "m.twoway", "tt.twoway")
+    assert code == 0
+    assert "age × vote" in out
+    assert "only the first model has 'income'" in err
+    told = json.loads(cli("compare", "m.twoway", "tt.twoway", "--json")[1])
+    assert told["shared"] == 3
+    assert len(told["pairs"]) == 3
+
+
+def test_info(cli, folder):
+    code, out, _ = cli("info", "m.twoway")
+    assert code == 0
+    assert "a model of rank 2 with 4 variables" in out
+    assert "18-39, 40+" in out
+    told = json.loads(cli("info", "m.twoway", "--json")[1])
+    assert told["rank"] == 2
+    assert [variable["name"] for variable in told["variables"]] == ["age", "vote", "trust", "income"]
+
+
+def test_published_tables(cli, tmp_path):
+    (tmp_path / "age_x_vote.csv").write_text(",no,yes\nyoung,30%,70%\nold,65%,35%\nTotal,50%,50%\n")
+    (tmp_path / "age_x_trust.csv").write_text(",low,high\nyoung,15%,85%\nold,58%,42%\nTotal,40%,60%\n")
+    out = str(tmp_path / "m.twoway")
+    code, text, _ = cli("fit", "--tables", str(tmp_path), "--kind", "row", "--total", "500", "-o", out, "--rank", "2")
+    assert code == 0
+    assert "2 tables" in text
+    code, text, _ = cli("ask", out, "P(vote | age)")
+    assert text.startswith("age \\ vote  no")
+
+
+# What goes wrong
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (["fit", "nix.csv"], 4, "there is no file 'nix.csv'"),
+        (["fit", "survey.csv", "-o", "m.twoway"], 4, "'m.twoway' is there already; --force replaces it"),
+        (["fit", "survey.csv", "-o", "no/where.twoway"], 4, "there is no folder 'no'"),
+        (["fit", "survey.csv", "-o", "new", "--drop", "agee"], 3, "no column 'agee'; did you mean 'age'?"),
+        (["fit", "survey.csv", "-o", "new", "--weights", "ww"], 3, "no column 'ww' for the weights"),
+        (["fit", "survey.csv", "-o", "new", "--bins", "vote"], 3, "'vote' is not one of numbers"),
+        (["fit", "survey.csv", "-o", "new", "--bins", "income=1"], 3, "at least 2"),
+        (["fit", "survey.csv", "-o", "new", "--only", "age", "--rank", "0"], 3, "rank must be a whole number"),
+        (["fit", "survey.csv", "-o", "new", "--only", "age", "--solver", "emm"], 3, "did you mean 'em'?"),
+        (["fit", "survey.csv", "-o", "new", "--only", "age", "--smoothing", "much"], 3, "must be a number or auto"),
+        (["fit", "survey.csv", "-o", "new", "--only", "age", "--drop", "age"], 3, "no column"),
+        (["fit", "survey.csv", "-o", "new", "--max-categories", "100"], 3, "--bins 'income' puts it into bins"),
+        (["fit", "m.twoway", "-o", "new"], 3, "is a model already"),
+        (["fit", "survey.csv", "--rank", "x"], 2, "--rank"),
+        (["fit", "-o", "new"], 2, "DATA, or --tables"),
+        (["nonsense"], 2, "No such command"),
+        (["ask", "survey.csv", "H(age)"], 4, "'survey.csv' is not a twoway file"),
+        (["ask", "m.twoway", "H(agee)"], 3, "did you mean 'age'?"),
+        (["ask", "m.twoway", "H(age)", "--base", "1"], 3, "base of a logarithm"),
+        (["count", "survey.csv"], 2, "-o"),
+        (["impute", "m.twoway", "survey.csv", "--how", "magic"], 3, "no way to impute 'magic'"),
+        (["score", "m.twoway", "nix.csv"], 4, "there is no file"),
+        (["sample", "m.twoway", "-n", "-1"], 3, "whole number from 0 on"),
+        (["sample", "m.twoway", "-o", "x.xls"], 4, "ends in '.xls'"),
+        (["info", "nix"], 4, "there is no file 'nix'"),
+        (["compare", "m.twoway", "nix"], 4, "there is no file 'nix'"),
+    ],
+)
+def test_errors_are_a_line_and_a_code(cli, folder, arguments, code, told):
+    before = sorted(folder.iterdir())
+    got, out, err = cli(*arguments)
+    assert (got, out) == (code, "")
+    assert told in " ".join(err.replace("│", "").split())
+    assert "Traceback" not in err
+    assert code in EXIT_CODES
+    if code != 2:  # the parser of arguments shows the usage too
+        assert len(err.rstrip().split("\n")) <= 3
+    assert sorted(folder.iterdir()) == before
+
+
+def test_empty_files_and_free_text(cli, tmp_path):
+    empty, header, text = tmp_path / "empty.csv", tmp_path / "header.csv", tmp_path / "text.csv"
+    empty.write_text("")
+    header.write_text("a,b\n")
+    text.write_text("a,remark\n" + "".join(f"{n % 3},remark number {n}\n" for n in range(50_000)))
+    out = str(tmp_path / "new")
+    assert "is empty" in cli("fit", str(empty), "-o", out)[2]
+    assert "has columns but no records" in cli("fit", str(header), "-o", out)[2]
+    code, _, err = cli("fit", str(text), "-o", out)
+    assert code == 3
+    assert "column 'remark' has 50,000 distinct values in 50,000 records: free text or an identifier?" in err
+    assert "--drop 'remark'" in err
+    assert not (tmp_path / "new").exists()
+
+
+def test_columns_that_are_no_categories(cli, tmp_path):
+    path, out = tmp_path / "x.parquet", str(tmp_path / "new")
+    pd.DataFrame({"a": [1, 2, 1], "nothing": [None] * 3, "lists": [[1], [2], None]}).to_parquet(path)
+    code, _, err = cli("fit", str(path), "-o", out)
+    assert code == 3
+    assert "column 'lists' holds list" in err
+    assert "--drop 'lists'" in err
+    code, _, err = cli("fit", str(path), "-o", out, "--drop", "lists")
+    assert code == 3
+    assert "column 'nothing' has no observed cell" in err
+    assert cli("fit", str(path), "-o", out, "--drop", "lists,nothing", "--rank", "1")[0] == 0
+
+
+def test_labels_that_the_model_does_not_know(cli, tmp_path):
+    (tmp_path / "new.csv").write_text("age,vote,trust,income\n18-39,maybe,3,1\n")
+    path = str(tmp_path / "new.csv")
+    code, _, err = cli("score", "m.twoway", path)
+    assert code == 3
+    assert "no category 'maybe' of 'vote'" in err
+    assert "--unseen missing reads such labels as missing" in err
+    assert cli("score", "m.twoway", path, "--unseen", "missing")[0] == 0
+
+
+def test_files_that_may_not_be_written_or_read(cli, folder, monkeypatch, tmp_path):
+    from twoway.engines import files
+
+    def full(*_):
+        raise OSError(28, os.strerror(28))
+
+    monkeypatch.setattr(files, "write_stream", full)
+    code, out, err = cli("sample", "m.twoway", "-o", str(tmp_path / "x.csv"))
+    assert (code, out) == (4, "")
+    assert err == f"twoway: {tmp_path / 'x.csv'}: No space left on device\n"
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr(os, "access", lambda path, mode, **_: mode != os.W_OK)
+    code, _, err = cli("sample", "m.twoway", "-o", str(tmp_path / "x.csv"))
+    assert (code, err) == (4, f"twoway: {tmp_path / 'x.csv'}: Permission denied\n")
+
+
+def test_a_model_of_a_newer_format(cli, monkeypatch, tmp_path):
+    monkeypatch.setattr("twoway.container.FORMAT_VERSION", 99)
+    tw.JointPMF([1.0], [[[1.0]]], tw.Schema((tw.Variable("a", ("x",)),))).save(tmp_path / "new.twoway")
+    monkeypatch.undo()
+    code = run(["ask", str(tmp_path / "new.twoway"), "H(a)"])
+    assert code == 4
+
+
+def test_bugs_are_told_as_such(cli, monkeypatch):
+    monkeypatch.setattr("twoway.pmf.JointPMF.load", lambda path: 1 / 0)
+    code, _, err = cli("info", "m.twoway")
+    assert code == 1
+    assert err.startswith("twoway: unexpected ZeroDivisionError: division by zero; --debug shows where")
+    assert run(["info", "m.twoway"], debug=True) == 1
+    monkeypatch.setattr("twoway.pmf.JointPMF.load", lambda path: (_ for _ in ()).throw(KeyboardInterrupt))
+    assert cli("ask", "m.twoway", "H(age)")[0] == 130
+
+
+# Terminals
+
+
+def test_labels_cannot_speak_to_the_terminal(cli, tmp_path):
+    """Names and labels with escape codes reach no human-readable output raw, on any way."""
+    path, model = tmp_path / "red.csv", str(tmp_path / "red.twoway")
+    path.write_text(f"{RED},b\n{RED},x\n\x1b]0;title\x07,y\n{RED},\u202ey\n")
+    for arguments in (
+        ["fit", str(path), "-o", model, "--rank", "1", "--solver", "em"],
+        ["info", model],
+        ["ask", model, "P(b)", f"P('{RED}')", f"mode('{RED}', b)"],
+        ["ask", model, f"P('{RED}' = '{RED}x')"],
+        ["ask", model, f"P({RED}x)"],
+        ["score", model, str(path), "--top", "2"],
+        ["compare", model, model],
+        ["fit", str(tmp_path / f"{RED}.csv"), "-o", str(tmp_path / "n")],
+        ["fit", str(path), "-o", str(tmp_path / "n"), "--drop", f"{RED}x"],
+        ["ask", model, "P(b)", "--json"],
+        ["info", model, "--json"],
+    ):
+        code, out, err = cli(*arguments)
+        assert code in (0, 3, 4)
+        assert out + err
+        assert not {"\x1b", "\x07", "\u202e"} & set(out + err), arguments
+    assert safe(RED) == "\\x1b[31mred\\x1b[0m"
+
+
+def test_data_is_escaped_where_a_person_looks(cli, tmp_path, monkeypatch):
+    model = str(tmp_path / "red.twoway")
+    tw.JointPMF([1.0], [[[1.0]]], tw.Schema((tw.Variable("a", (RED,)),))).save(model)
+    assert RED in cli("sample", model, "-n", "1")[1]
+    monkeypatch.setattr("twoway.cli.terminal.is_terminal", lambda stream: True)
+    assert "\x1b" not in cli("sample", model, "-n", "1")[1]
+
+
+# Processes
+
+
+def twoway(folder, *arguments, **options):
+    return subprocess.run(
+        [sys.executable, "-m", "twoway", *arguments], cwd=folder, capture_output=True, text=True, check=False, **options
+    )
+
+
+def test_ask_imports_nothing_heavy(folder):
+    script = (
+        "import sys\nsys.argv = ['twoway', 'ask', 'm.twoway', 'P(vote | age = 40+)', 'I(vote; age)', '--json']\n"
+        "from twoway.cli import main\n"
+        "try:\n    main()\nexcept SystemExit as ended:\n    assert ended.code == 0\n"
+        "print(' '.join({name.split('.')[0] for name in sys.modules}))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, check=True)
+    found = set(done.stdout.splitlines()[-1].split())
+    assert "numpy" in found
+    heavy = {
+        "numba",
+        "scipy",
+        "pandas",
+        "sklearn",
+        "pyarrow",
+        "duckdb",
+        "narwhals",
+        "polars",
+        "rich",
+        "typer",
+        "pydantic",
+    }
+    assert not found & heavy
+
+
+def test_a_closed_pipe_ends_quietly(folder):
+    command = f"{sys.executable} -m twoway sample m.twoway -n 200000 | head -n 1; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.stdout == "age,vote,trust,income\n"
+    assert done.stderr == ""
+    assert done.returncode == 141
+
+
+def test_debug_shows_the_traceback_anywhere_in_the_line(folder):
+    done = twoway(folder, "ask", "m.twoway", "--debug", "H(nix)")
+    assert done.returncode == 3
+    assert "Traceback" in done.stderr
+    assert "twoway: no variable 'nix'" in done.stderr
+
+
+def test_version_and_help():
+    done = twoway(None, "--version")
+    assert done.returncode == 0
+    for name in ("twoway", "Python", "numpy", "numba", "pyarrow", "duckdb"):
+        assert name in done.stdout

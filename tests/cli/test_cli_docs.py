@@ -1,0 +1,109 @@
+"""docs/cli.md says what the command line does: every command, option, question and exit code."""
+
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import typer
+
+import twoway as tw
+from twoway.cli import EXIT_CODES, run
+from twoway.cli.app import app
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+TEXT = (DOCS / "cli.md").read_text(encoding="utf-8")
+COMMANDS = typer.main.get_command(app).commands
+# They have pages of their own.
+ELSEWHERE = {"demo", "reproduce", "explore"}
+
+
+def section(name):
+    found = re.search(rf"^### `twoway {name}\b.*?(?=^##)", TEXT, re.MULTILINE | re.DOTALL)
+    assert found, f"docs/cli.md has no section on twoway {name}"
+    return found.group()
+
+
+def options_in(text):
+    """Return the options that a section names in code, but those of its shell examples."""
+    prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    return set(re.findall(r"`(--?[a-z][a-z-]*)", prose))
+
+
+@pytest.mark.parametrize("name", sorted(set(COMMANDS) - ELSEWHERE))
+def test_every_option_is_documented_and_none_that_is_not_there(name):
+    real = {option for parameter in COMMANDS[name].params for option in parameter.opts if option.startswith("-")}
+    assert options_in(section(name)) == real - {"--help"}
+
+
+def test_every_command_is_documented():
+    for name in ELSEWHERE:
+        assert f"`twoway {name}`" in TEXT
+    assert re.findall(r"^### `twoway (\w+)", TEXT, re.MULTILINE) == [n for n in COMMANDS if n not in ELSEWHERE]
+
+
+@pytest.mark.parametrize("name", sorted(set(COMMANDS) - ELSEWHERE))
+def test_help_has_examples_that_parse(name):
+    help_text = COMMANDS[name].help
+    examples = [line.strip() for line in help_text.splitlines() if line.strip().startswith("twoway ")]
+    assert len(examples) >= 2
+    for example in examples:
+        command, *arguments = shlex.split(example)[1:]
+        COMMANDS[command].make_context(command, arguments, resilient_parsing=False)
+
+
+def test_exit_codes():
+    rows = dict(re.findall(r"^\| (\d+) \| (.*) \|$", TEXT, re.MULTILINE))
+    assert {int(code): told for code, told in rows.items()} == EXIT_CODES
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("docs")
+    rng = np.random.default_rng(0)
+    n = 400
+    young = rng.random(n) < 0.4
+    survey = pd.DataFrame(
+        {
+            "age": np.where(young, "18-39", "40+"),
+            "region": rng.choice(["north", "south", "west"], n),
+            "vote": np.where(rng.random(n) < np.where(young, 0.7, 0.35), "yes", "no"),
+            "trust": rng.integers(1, 6, n),
+        }
+    ).mask(rng.random((n, 4)) < 0.2)
+    survey["trust"] = survey["trust"].astype("Int64")
+    survey.assign(id=range(n), income=rng.integers(0, 500, n), w=1.5).to_csv(folder / "survey.csv", index=False)
+    (folder / "tables").mkdir()
+    page = (DOCS / "published-tables.md").read_text(encoding="utf-8")
+    for name, content in re.findall(r"^`(tables/\S+)`:\n\n```text\n(.*?)```", page, re.MULTILINE | re.DOTALL):
+        (folder / name).write_text(content)
+    return folder
+
+
+@pytest.mark.parametrize("page", ["cli.md", "published-tables.md"])
+def test_the_shell_examples_run(folder, monkeypatch, capsys, page):
+    """Each line of a page, one after the other; the survey of the walk-through is a test of real data."""
+    monkeypatch.chdir(folder)
+    text = (DOCS / page).read_text(encoding="utf-8")
+    lines = re.findall(r"^ *(twoway .*)$", "\n".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL)), re.MULTILINE)
+    lines = [line for line in lines if "men.twoway" not in line]
+    assert len(lines) >= 2
+    for line in lines:
+        assert run([*shlex.split(line)[1:], *(["--force"] if " -o " in line else [])]) == 0, line
+    capsys.readouterr()
+
+
+def test_the_questions_are_questions(folder, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    asked = TEXT[TEXT.index("## Questions") : TEXT.index("The grammar, in full")]
+    questions = [one.replace("\\|", "|") for one in re.findall(r"`((?:P|E|mode|H|I)\(.*?\))`", asked)]
+    assert len(questions) == 14
+    run(["fit", "survey.csv", "-o", "q.twoway", "--rank", "1", "--solver", "em", "--only", "age,region,vote,trust"])
+    pmf = tw.load("q.twoway")
+    for question in questions:
+        assert tw.ask(pmf, question) is not None
+    capsys.readouterr()
+    assert run(["ask", "q.twoway", "P(vot | age = 18-39)"]) == 3
+    assert capsys.readouterr().err in TEXT
