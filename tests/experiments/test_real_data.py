@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 import twoway as tw
-from twoway.cli import app
+from twoway.cli.app import app
 from twoway.datasets import uci
 from twoway.estimators.rating_table import read_ratings
 from twoway.experiments import choosing, classification, factorization, recommendation, run, show
