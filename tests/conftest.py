@@ -1,9 +1,14 @@
-"""Where real data is, for the tests that need it."""
+"""Where real data is, for the tests that need it; and how hypothesis runs."""
 
 import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# Tests are never timed: a first call compiles, and machines are shared.
+settings.register_profile("twoway", deadline=None)
+settings.load_profile("twoway")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 

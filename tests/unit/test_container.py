@@ -63,7 +63,7 @@ def rewrite(path, header=None, **arrays):
 
 
 @given(pmfs())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_saving_what_was_loaded_gives_the_same_bytes(tmp_path_factory, pmf):
     folder = tmp_path_factory.mktemp("models")
     pmf.save(folder / "one")

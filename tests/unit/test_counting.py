@@ -56,7 +56,7 @@ def test_kernels_equal_their_twin(dtype, order, weighted):
     np.testing.assert_array_equal(counted, twin_flat(pointers, cells, weights, sizes, order))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 2**32),
     sizes=st.lists(st.integers(1, 4), min_size=1, max_size=5),

@@ -94,7 +94,7 @@ def test_a_bad_cell_is_named(raw, problem):
 
 
 @given(st.integers(0, 10**12))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_thousands_come_back(number):
     assert parse_cell(f"{number:,}").value == parse_cell(f"{number:_}").value == number
 
@@ -521,7 +521,7 @@ def test_bad_tables_are_errors(tables, message):
         Tables.from_crosstabs(tables)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     counts=st.lists(st.lists(st.integers(0, 10**6), min_size=2, max_size=2), min_size=3, max_size=3).filter(
         lambda lines: any(map(any, lines))

@@ -27,7 +27,7 @@ def test_labels_pick_a_float_or_the_rest():
 
 
 @given(st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_every_cell_is_found_by_its_labels(data):
     schema = data.draw(schemas())
     array = np.random.default_rng(0).random(schema.sizes)

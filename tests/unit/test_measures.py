@@ -17,7 +17,7 @@ from twoway.pmf import JointPMF
 from twoway.records import Records
 from twoway.schema import Schema, Variable
 
-quick = settings(max_examples=40, deadline=None)
+quick = settings(max_examples=40)
 
 
 @st.composite

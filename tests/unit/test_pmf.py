@@ -20,7 +20,7 @@ from twoway.pmf import Estimate, JointPMF, Mode
 from twoway.records import Records
 from twoway.schema import Schema, Variable, label_key
 
-quick = settings(max_examples=40, deadline=None)
+quick = settings(max_examples=40)
 AGE, VOTE = Variable("age", ("young", "old")), Variable("vote", ("no", "yes"))
 SCHEMA = Schema((AGE, VOTE))
 PMF = JointPMF([0.5, 0.5], [[[1, 0.2], [0, 0.8]], [[0.9, 0.4], [0.1, 0.6]]], SCHEMA)

@@ -388,7 +388,7 @@ def test_columns_lacking_or_left_over_but_not_both():
 # Any frame, any slices
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.data())
 def test_codes_say_what_the_frame_says(data):
     schema = data.draw(schemas())
@@ -455,7 +455,7 @@ def test_dictionary_of_an_empty_chunked_column():
     assert codes.size == 0
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.one_of(st.none(), st.text(), st.floats(), st.integers(), st.booleans(), st.binary(), st.dates())))
 def test_anything_is_read_or_refused_by_name(cells):
     column = objects(*cells)

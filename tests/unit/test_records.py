@@ -77,7 +77,7 @@ def test_marginal_counts_the_records_that_show_all():
         Records({"a": [0, None], "b": [None, 1]}).marginal(["a", "b"])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.data())
 def test_marginal_equals_pandas(data):
     schema = data.draw(schemas(min_variables=2, kinds=(("a", "b", "c"), (1, 2.5))))
@@ -216,7 +216,7 @@ def test_folds_partition_the_weights(kind, n_folds):
 # The canonical order
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.data())
 def test_canonical_does_not_depend_on_the_order_of_rows(data):
     schema = data.draw(schemas())

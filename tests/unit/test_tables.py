@@ -178,7 +178,7 @@ def test_the_caller_may_go_on_writing_to_an_array_that_was_given():
     assert tables.flat[0] == 1
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seeds=st.lists(st.integers(0, 1000), min_size=3, max_size=3), data=st.data())
 def test_tables_are_a_commutative_monoid(seeds, data):
     parts = []
