@@ -46,8 +46,8 @@ _SMALL_LOSS = 0.004
 _N_FOLDS = 5
 # Folds are looked at until so many predictions have been scored, on records of so many cells.
 _ENOUGH_PREDICTIONS, _ENOUGH_CELLS = 1000, 100_000
-# Fits that are averaged in a trial: on little data each goes its own way, and all cost little.
-_TRIAL_RESTARTS, _TRIAL_RESTARTS_ON_LITTLE, _LITTLE_CELLS = 2, 4, 20_000
+# Fits that are averaged in a trial.
+_TRIAL_RESTARTS = 2
 # The choice is made on so many observed cells at most: more would say the same.
 _SAMPLE_CELLS = 500_000
 
@@ -227,10 +227,11 @@ class _Choice:
     def _losses_of(self, recipe: Recipe) -> Losses:
         """Return the losses under a recipe."""
         if recipe not in self.losses:
-            restarts = _TRIAL_RESTARTS if self.records.n_observed > _LITTLE_CELLS else _TRIAL_RESTARTS_ON_LITTLE
-            tasks = [_Task(train, recipe, number) for train, _ in self.folds for number in range(restarts)]
+            tasks = [_Task(train, recipe, number) for train, _ in self.folds for number in range(_TRIAL_RESTARTS)]
             fits = self.fitter.fit_all(tasks)
-            averages = [JointPMF.average(fits[at : at + restarts]) for at in range(0, len(fits), restarts)]
+            averages = [
+                JointPMF.average(fits[at : at + _TRIAL_RESTARTS]) for at in range(0, len(fits), _TRIAL_RESTARTS)
+            ]
             scored = [self.loss(pmf, held) for pmf, (_, held) in zip(averages, self.folds, strict=True)]
             losses, weights = map(np.concatenate, zip(*scored, strict=True))
             self.losses[recipe] = losses, weights
