@@ -158,7 +158,10 @@ def impute() -> Iterator[Row]:
             }
             rounded = np.rint(IterativeImputer(max_iter=20, random_state=0).fit_transform(codes)).astype(int)
             iterative = np.column_stack(
-                [known.to_numpy()[column.clip(0, len(known) - 1)] for known, column in zip(categories, rounded.T)]
+                [
+                    known.to_numpy()[column.clip(0, len(known) - 1)]
+                    for known, column in zip(categories, rounded.T, strict=True)
+                ]
             )
             filled["iterative"] = iterative.astype(object)[hidden]
             truth = frame.to_numpy()[hidden]

@@ -185,7 +185,10 @@ def _evidence(source: Any, threads: int | None) -> tuple[Evidence, list[str], in
         warnings.append(told)
     many = [v.name for v in records.schema if len(v) > max(50, 0.2 * records.n_records) and v.name not in continuous]
     if many:
-        warnings.append(f"nearly as many categories as records: {shortlist(many)}; an identifier? leave it out")
+        warnings.append(
+            f"nearly as many categories as records: {shortlist(many)}; an identifier or a continuous column? "
+            "leave it out, or put it into bins: twoway.Discretizer"
+        )
     # Records that show nothing have no say; the rest come in an order that does not depend on the rows'.
     shows = np.diff(records.pointers) > 0
     if not shows.all():
@@ -201,8 +204,10 @@ def _evidence(source: Any, threads: int | None) -> tuple[Evidence, list[str], in
 
 
 def _is_continuous(variable: Variable) -> bool:
-    is_number = label_key(variable.categories[0])[0] == "number" and variable.values is not None
-    return is_number and looks_continuous(np.array(variable.values))
+    """Return whether a variable's categories are numbers, some of them with fractions, and too many for categories."""
+    kinds = {label_key(label)[0] for label in variable.categories}
+    has_fractions = any(isinstance(label, float) for label in variable.categories)
+    return kinds == {"number"} and has_fractions and looks_continuous(np.array(variable.values))
 
 
 def _report(

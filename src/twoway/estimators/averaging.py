@@ -39,8 +39,8 @@ _SMOOTHING, _MORE_SMOOTHING = 0.25, 4.0
 _LEAST_SMOOTHING, _MOST_SMOOTHING = 2.0**-8, 2.0**8
 # The search for a rank ends after so many in a row that predict no better.
 _PATIENCE = 2
-# What a higher rank, another smoothing or longer runs must save of the loss of a prediction, and in standard errors.
-_LEAST_GAIN, _LEAST_ERRORS = 0.0005, 0.5
+# What a higher rank or another smoothing must save of the mean loss, and in standard errors of what it saves.
+_LEAST_GAIN, _LEAST_ERRORS = 0.0005, 1.0
 # A mean loss that leaves nothing to gain.
 _SMALL_LOSS = 0.004
 _N_FOLDS = 5

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,40 @@ from twoway.pmf import JointPMF
 from twoway.reading import Columns, Unseen, check_weights, open_columns
 from twoway.records import Block, Records
 from twoway.schema import Schema
+
+_PARAMETERS = """rank
+        The number of components of each fit. None chooses it by held-out records.
+    smoothing
+        Pseudo-records a component. "auto" chooses it, too.
+    restarts
+        How many fits are averaged, each from a random start of its own: that predicts better than the best of them.
+    n_bins
+        How many intervals the numbers of a column that looks continuous are put into (see `Discretizer`). None takes
+        every number as a category.
+    unseen
+        What a category that training never saw means in later data: "error", or "missing". Declare categories (pandas
+        ``Categorical``, polars ``Enum``) that are possible but may be lacking in training.
+    threads
+        All cores by default. The result does not depend on it.
+    random_state
+        The source of every random choice."""
+_ATTRIBUTES = """pmf_ : JointPMF
+        The average of the fits, for every other question; its rank is ``rank_`` times ``restarts``.
+    rank_, smoothing_ : int, float
+        What was given or chosen.
+    candidates_ : tuple of dict
+        What was compared: "rank", "smoothing" and "loss", the mean over held-out predictions.
+    n_features_in_, feature_names_in_ : int, ndarray
+        The columns of training; names where they had some."""
+
+Class = TypeVar("Class", bound=type)
+
+
+def documented(one: Class) -> Class:
+    """Return a class whose docstring has what all estimators share in the places marked."""
+    text = (one.__doc__ or "").replace("<parameters>", _PARAMETERS)
+    one.__doc__ = text.replace("<attributes>", _ATTRIBUTES)
+    return one
 
 
 def is_frame(X: Any) -> bool:
@@ -96,7 +130,7 @@ def seed_of(random_state: Any) -> int:
     return int(check_random_state(random_state).randint(2**31))
 
 
-class JointPMFEstimator(BaseEstimator):
+class JointPMFEstimator(BaseEstimator):  # type: ignore[misc]
     """A joint PMF of all columns, averaged over several fits; the base of the estimators."""
 
     def __init__(
@@ -145,7 +179,7 @@ class JointPMFEstimator(BaseEstimator):
         X, columns = open_table(self, X, self._schema.names)
         return X, Records(binned(columns, self._bins), schema=self._schema, unseen=self.unseen)
 
-    def _fit_average(self, records: Records, loss: Loss, tol: float = 3e-4) -> None:
+    def _fit_average(self, records: Records, loss: Loss, tol: float = 1e-3) -> None:
         fitted = fit_average(
             records,
             loss,

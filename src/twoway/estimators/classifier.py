@@ -12,17 +12,56 @@ from sklearn.utils.validation import column_or_1d
 
 from twoway.errors import DataError
 from twoway.estimators.averaging import Losses
-from twoway.estimators.base import JointPMFEstimator, probabilities
+from twoway.estimators.base import JointPMFEstimator, documented, probabilities
 from twoway.pmf import JointPMF
 from twoway.records import Records
 from twoway.schema import Schema, Variable
 
 
-class JointPMFClassifier(ClassifierMixin, JointPMFEstimator):
-    """A classifier for tables of categories, with any cells missing, in training and in prediction."""
+@documented
+class JointPMFClassifier(ClassifierMixin, JointPMFEstimator):  # type: ignore[misc]
+    """A classifier for tables of categories with missing cells, the label being one more variable of a joint PMF.
+
+    Features may be missing, in training and in prediction: no imputation, no dummy codes. So may labels in training
+    (NaN or None in ``y``): such records still say what goes with what. The most probable class is predicted, prior
+    included. Rank and smoothing are chosen by the squared error of the classes' probabilities in held-out records.
+
+    Parameters
+    ----------
+    <parameters>
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The classes, sorted.
+    <attributes>
+
+    Notes
+    -----
+    -1 in ``y`` is a class like any other, for there are labels -1 and 1; write a missing label as NaN or None.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> X = pd.DataFrame({"sky": ["clear", "grey", None, "grey"] * 5, "wind": ["calm", "calm", "calm", "storm"] * 5})
+    >>> y = ["walk", "read", "walk", None] * 5
+    >>> model = JointPMFClassifier(rank=2).fit(X, y)
+    >>> model.predict(pd.DataFrame({"sky": ["grey", "clear"], "wind": [None, None]}))
+    array(['read', 'walk'], dtype=object)
+    """
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn the joint probability of features and label."""
+        """Learn the joint probability of features and label.
+
+        Parameters
+        ----------
+        X
+            A pandas, polars or pyarrow frame, or anything that becomes a 2-D array. NaN, None and null are missing.
+        y
+            A label a record, NaN or None where it is missing.
+        sample_weight
+            How many records each one stands for.
+        """
         features, counts = self._read_training(X, sample_weight)
         codes = self._read_labels(y, len(counts))[counts]
         schema = self._with_label(features.schema, getattr(y, "name", None))
@@ -32,7 +71,10 @@ class JointPMFClassifier(ClassifierMixin, JointPMFEstimator):
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return the probability of each class, shape (n_records, n_classes), in the order of ``classes_``."""
+        """Return the probability of each class, shape (n_records, n_classes), in the order of ``classes_``.
+
+        The columns of a frame may be in any order.
+        """
         _, features = self._read(X)
         schema = self.pmf_.schema
         # The label is the last variable: the cells of the others have the same numbers with it and without it.
@@ -68,6 +110,8 @@ class JointPMFClassifier(ClassifierMixin, JointPMFEstimator):
             known = np.array(known.tolist())
         if len(known) == 0:
             raise DataError(f"none of the {len(labels)} labels is there; a classifier needs some records with a label")
+        if known.dtype.kind == "f" and np.isinf(known).any():
+            raise DataError("y contains infinity; a label is text, a truth value or a finite number")
         check_classification_targets(known)
         self.classes_, found = np.unique(known, return_inverse=True)
         if len(self.classes_) == 1:

@@ -11,16 +11,49 @@ from sklearn.utils.validation import check_is_fitted
 
 from twoway import frames
 from twoway.estimators.averaging import Losses
-from twoway.estimators.base import JointPMFEstimator, is_frame, seed_of
+from twoway.estimators.base import JointPMFEstimator, documented, is_frame, seed_of
 from twoway.pmf import JointPMF
 from twoway.records import Records
 
 
-class JointPMFDensity(DensityMixin, JointPMFEstimator):
-    """The joint probability of all columns of a table."""
+@documented
+class JointPMFDensity(DensityMixin, JointPMFEstimator):  # type: ignore[misc]
+    """The joint probability of all columns of a table of categories with missing cells.
+
+    Rank and smoothing are those under which held-out records are most probable. The probability of a record with a
+    continuous column is that of its interval.
+
+    Parameters
+    ----------
+    <parameters>
+
+    Attributes
+    ----------
+    <attributes>
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[0, 0, 0], [1, 1, 1]] * 50)
+    >>> model = JointPMFDensity().fit(X)
+    >>> np.exp(model.score_samples([[1, 1, 1], [1, 0, 1], [1, np.nan, np.nan]])).round(2)
+    array([0.5, 0. , 0.5])
+    >>> model.sample(8)[5:]
+    array([[0, 0, 0],
+           [1, 1, 1],
+           [1, 1, 1]])
+    """
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Learn the joint probability of the columns; ``y`` is not used."""
+        """Learn the joint probability of the columns; ``y`` is not used.
+
+        Parameters
+        ----------
+        X
+            A pandas, polars or pyarrow frame, or anything that becomes a 2-D array. NaN, None and null are missing.
+        sample_weight
+            How many records each one stands for.
+        """
         self._library = frames.library_of(X) if is_frame(X) else "numpy"
         self._fit_average(self._read_training(X, sample_weight)[0], _record_loss)
         return self

@@ -10,7 +10,7 @@ from sklearn.utils import Tags
 
 from twoway import frames
 from twoway.estimators.averaging import Losses
-from twoway.estimators.base import JointPMFEstimator, probabilities, seed_of
+from twoway.estimators.base import JointPMFEstimator, documented, probabilities, seed_of
 from twoway.imputation import How, fills
 from twoway.observed import posterior_of
 from twoway.pmf import JointPMF
@@ -24,8 +24,47 @@ if TYPE_CHECKING:
 _HIDDEN = 0.2
 
 
-class JointPMFImputer(OneToOneFeatureMixin, TransformerMixin, JointPMFEstimator):
-    """An imputer for tables of categories, numbers or both."""
+@documented
+class JointPMFImputer(OneToOneFeatureMixin, TransformerMixin, JointPMFEstimator):  # type: ignore[misc]
+    """An imputer for tables of categories, numbers or both: each hole is filled given the record's other cells.
+
+    A frame keeps its library, its columns and their types. Rank and smoothing are those under which hidden cells of
+    held-out records are most probable. A continuous column is filled with the centre of an interval, or with a draw.
+
+    Parameters
+    ----------
+    how
+        "mode" fills in the most probable category; "mean" the expected value where a column has numbers, else the most
+        probable category; "sample" draws all holes of a record together.
+    <parameters>
+
+    Attributes
+    ----------
+    <attributes>
+
+    Notes
+    -----
+    With ``unseen="missing"`` a category that training never saw counts as missing, and is filled, too.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"sky": ["clear", "grey", None, "grey"] * 5, "mood": [3, 1, 3, None] * 5})
+    >>> imputer = JointPMFImputer(rank=2).fit(frame)
+    >>> imputer.transform(frame.head(4))
+         sky  mood
+    0  clear   3.0
+    1   grey   1.0
+    2  clear   3.0
+    3   grey   1.0
+    >>> imputer.predict_proba(frame.head(4)).round(1)
+    row  column  category
+    2    sky     clear       1.0
+                 grey        0.0
+    3    mood    1           1.0
+                 3           0.0
+    Name: probability, dtype: float64
+    """
 
     def __init__(
         self,
@@ -56,7 +95,15 @@ class JointPMFImputer(OneToOneFeatureMixin, TransformerMixin, JointPMFEstimator)
         return tags
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Learn the joint probability of the columns; ``y`` is not used."""
+        """Learn the joint probability of the columns; ``y`` is not used.
+
+        Parameters
+        ----------
+        X
+            A pandas, polars or pyarrow frame, or anything that becomes a 2-D array. NaN, None and null are missing.
+        sample_weight
+            How many records each one stands for.
+        """
         self._fit_average(self._read_training(X, sample_weight)[0], _hidden_loss)
         return self
 
@@ -77,21 +124,30 @@ class JointPMFImputer(OneToOneFeatureMixin, TransformerMixin, JointPMFEstimator)
     def predict_proba(self, X: Any) -> pd.Series[float]:
         """Return the probability of each category of each missing cell.
 
-        A pandas Series whose index has the levels "row" (a number from 0 on), "column" and "category".
+        A pandas Series whose index has the levels "row" (a number from 0 on), "column" and "category":
+        ``.loc[3, "vote"]`` are the probabilities of one hole, ``.xs("vote", level="column").unstack()`` those of all
+        holes of a column as a table.
         """
         import pandas as pd
 
         _, records = self._read(X)
         missing = records.codes() < 0
+        labels = list(dict.fromkeys(label for variable in records.schema for label in variable.categories))
+        place_of_label = {label: place for place, label in enumerate(labels)}
         parts = []
         for index, variable in enumerate(records.schema):
-            rows = np.flatnonzero(missing[:, index])
-            table = probabilities(self.pmf_, records.take(rows), index)
-            levels = pd.MultiIndex.from_product(
-                [rows, [variable.name], list(variable.categories)], names=["row", "column", "category"]
-            )
-            parts.append(pd.Series(table.ravel(), levels, name="probability"))
-        return pd.concat(parts).sort_index(level="row", sort_remaining=False, kind="stable")
+            holes = np.flatnonzero(missing[:, index])
+            values = probabilities(self.pmf_, records.take(holes), index).ravel()
+            of_label = np.array([place_of_label[label] for label in variable.categories])
+            places = np.repeat(holes, len(variable)), np.full(values.shape, index), np.tile(of_label, len(holes))
+            parts.append((values, *places))
+        values, rows, columns, categories = map(np.concatenate, zip(*parts, strict=True))
+        # The levels of the index stand in the order of the table, so that holes are found quickly.
+        order = np.argsort(rows, kind="stable")
+        levels: Any = [range(records.n_records), records.schema.names, pd.Index(labels, dtype=object)]
+        codes: Any = [places[order] for places in (rows, columns, categories)]
+        holes_and_categories = pd.MultiIndex(levels, codes, names=["row", "column", "category"])
+        return pd.Series(values[order], holes_and_categories, name="probability")
 
 
 def _hidden_loss(pmf: JointPMF, held: Records) -> Losses:
