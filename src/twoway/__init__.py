@@ -25,7 +25,13 @@ if TYPE_CHECKING:
         TwowayError,
         UnknownNameError,
     )
-    from twoway.estimators import RatingPredictor
+    from twoway.estimators import (
+        Discretizer,
+        JointPMFClassifier,
+        JointPMFDensity,
+        JointPMFImputer,
+        RatingPredictor,
+    )
     from twoway.explorer import explore
     from twoway.fitting import choose_rank, count, fit, load
     from twoway.information import Estimate
@@ -51,7 +57,7 @@ _NAMES_OF_MODULE = {
         "UnknownNameError",
     ),
     "explorer": ("explore",),
-    "estimators": ("RatingPredictor",),
+    "estimators": ("Discretizer", "JointPMFClassifier", "JointPMFDensity", "JointPMFImputer", "RatingPredictor"),
     "fitting": ("choose_rank", "count", "fit", "load"),
     "information": ("Estimate",),
     "measures": ("factor_mse", "kl_divergence", "mean_relative_error", "total_variation"),
@@ -67,11 +73,15 @@ _MODULE_OF_NAME = {name: module for module, names in _NAMES_OF_MODULE.items() fo
 
 __all__ = [
     "DataError",
+    "Discretizer",
     "Distribution",
     "Estimate",
     "FileFormatError",
     "ImpossibleEvidenceError",
     "JointPMF",
+    "JointPMFClassifier",
+    "JointPMFDensity",
+    "JointPMFImputer",
     "MissingFileError",
     "Monitor",
     "Progress",

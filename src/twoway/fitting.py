@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, Literal, SupportsFloat
+from warnings import warn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from twoway.pmf import JointPMF
 from twoway.ranks import RankChoice, choose_rank_from
 from twoway.records import Block, RecordSource, as_records
 from twoway.report import Monitor, ProgressBar, Report, StopReason, TableMisfit
-from twoway.schema import Schema
+from twoway.schema import Schema, Variable, label_key, looks_continuous
 from twoway.solvers import (
     Auto,
     Evidence,
@@ -175,11 +176,19 @@ def _evidence(source: Any, threads: int | None) -> tuple[Evidence, list[str], in
         raise DataError(f"none of the {records.n_records} records shows a single cell; there is nothing to fit")
     constant = [variable.name for variable in records.schema if len(variable) == 1]
     warnings = [f"one category only, which says nothing about the others: {shortlist(constant)}"] if constant else []
-    many = [v.name for v in records.schema if len(v) > max(50, 0.2 * records.n_records)]
+    continuous = [v.name for v in records.schema if _is_continuous(v)]
+    if continuous:
+        told = (
+            f"numbers that look continuous, each of which is a category now: {shortlist(continuous)}; "
+            "put them into bins: twoway.Discretizer"
+        )
+        warn(told, stacklevel=3)
+        warnings.append(told)
+    many = [v.name for v in records.schema if len(v) > max(50, 0.2 * records.n_records) and v.name not in continuous]
     if many:
         warnings.append(
             f"nearly as many categories as records: {shortlist(many)}; an identifier or a continuous column? "
-            "leave it out, or put it into bins"
+            "leave it out, or put it into bins: twoway.Discretizer"
         )
     # Records that show nothing have no say; the rest come in an order that does not depend on the rows'.
     shows = np.diff(records.pointers) > 0
@@ -193,6 +202,13 @@ def _evidence(source: Any, threads: int | None) -> tuple[Evidence, list[str], in
         records = records.take(np.flatnonzero(shows))
     unit = records.total_weight / records.n_records
     return Evidence(records.schema, records=records.canonical(), threads=threads, unit=unit), warnings, n_observed
+
+
+def _is_continuous(variable: Variable) -> bool:
+    """Return whether a variable's categories are numbers, some of them with fractions, and too many for categories."""
+    kinds = {label_key(label)[0] for label in variable.categories}
+    has_fractions = any(isinstance(label, float) for label in variable.categories)
+    return kinds == {"number"} and has_fractions and looks_continuous(np.array(variable.values))
 
 
 def _report(

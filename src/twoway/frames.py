@@ -118,12 +118,13 @@ def column_names(frame: Any, names: Sequence[str]) -> list[str]:
                 f"the columns of an array are the {len(names)} variables in order; got the shape {frame.shape}"
             )
         return list(names)
-    _library(frame)
+    library_of(frame)
     columns = frame.column_names if hasattr(frame, "column_names") else frame.columns
     return [str(name) for name in columns]
 
 
-def _library(frame: Any) -> str:
+def library_of(frame: Any) -> str:
+    """Return the library of a frame: "pandas", "polars" or "pyarrow"; anything else is an error."""
     import narwhals as nw
 
     native = nw.from_native(frame, eager_only=True, pass_through=True)
@@ -150,7 +151,7 @@ def fill(frame: Any, fills: Mapping[str, Fill], columns: Sequence[str]) -> Any:
     by_position = {columns.index(name): one for name, one in fills.items()}
     if isinstance(frame, np.ndarray):
         return _fill_numpy(frame, by_position)
-    match _library(frame):
+    match library_of(frame):
         case "pandas":
             filled = frame.copy()
             for position, (rows, values) in by_position.items():
@@ -164,6 +165,42 @@ def fill(frame: Any, fills: Mapping[str, Fill], columns: Sequence[str]) -> Any:
             for position, (rows, values) in by_position.items():
                 column = _fill_pyarrow(frame.column(position), columns[position], rows, values)
                 frame = frame.set_column(position, frame.field(position).with_type(column.type), column)
+            return frame
+
+
+def with_categories(frame: Any, columns: Mapping[int, tuple[NDArray[np.int64], Sequence[str]]]) -> Any:
+    """Return a frame of the same library in which some columns, by position, are ordered categories.
+
+    Parameters
+    ----------
+    frame
+        A pandas or polars DataFrame or a pyarrow Table.
+    columns
+        The position of a category in each row, -1 where missing, and the labels of the categories.
+    """
+    match library_of(frame):
+        case "pandas":
+            import pandas as pd
+
+            frame = frame.copy()
+            for position, (codes, labels) in columns.items():
+                values = pd.Categorical.from_codes(codes, pd.Index(list(labels)), ordered=True)
+                frame.isetitem(position, pd.Series(values, index=frame.index))
+            return frame
+        case "polars":
+            import polars as pl
+
+            return frame.with_columns(
+                pl.Series(frame.columns[position], [None if c < 0 else labels[c] for c in codes], pl.Enum(labels))
+                for position, (codes, labels) in columns.items()
+            )
+        case _:
+            import pyarrow as pa
+
+            for position, (codes, labels) in columns.items():
+                indices = pa.array(codes, pa.int32(), mask=codes < 0)
+                values = pa.DictionaryArray.from_arrays(indices, pa.array(labels), ordered=True)
+                frame = frame.set_column(position, frame.column_names[position], values)
             return frame
 
 

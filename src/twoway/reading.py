@@ -387,4 +387,4 @@ def _code(
     if unseen == "missing" or len(at) == 0:
         return -1
     error = unknown("category", label, variable.categories, where=f" of {variable.name!r} (record {start + at[0]})")
-    raise type(error)(f"{error}; Records(…, unseen='missing') reads such labels as missing")
+    raise type(error)(f"{error}; unseen='missing' reads such labels as missing")

@@ -86,6 +86,29 @@ def sort_labels(labels: Iterable[Label]) -> list[Label]:
     return sorted(labels, key=key)
 
 
+def looks_continuous(numbers: NDArray[np.float64]) -> bool:
+    """Return whether the different numbers of a column are more likely measurements than categories.
+
+    More than 100 numbers of any kind are, more than 20 with fractions, and more than 4 with fractions too fine for a
+    scale of people's making.
+
+    Examples
+    --------
+    >>> (
+    ...     looks_continuous(np.arange(1, 6)),
+    ...     looks_continuous(np.arange(0, 5, 0.5)),
+    ...     looks_continuous(np.arange(0, 30, 0.5)),
+    ... )
+    (False, False, True)
+    """
+    n_different = len(numbers)
+    if bool((numbers == np.rint(numbers)).all()):
+        return n_different > 100
+    thousandths = 1000.0 * numbers
+    is_fine = bool((np.abs(thousandths - np.rint(thousandths)) > 1e-6).any())
+    return n_different > (4 if is_fine else 20)
+
+
 def stable_hash(*parts: str) -> int:
     """Return a number of 64 bits for some text, the same in every process."""
     text = "\0".join(parts).encode(errors="surrogatepass")

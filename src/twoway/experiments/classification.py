@@ -172,9 +172,9 @@ def _run_classifier(method: str, data: Split, seed: int) -> Result:
 
 def _run_auto(data: Split, seed: int, threads: int | None) -> Result:
     """Return what the library's own classifier predicts with its defaults; it makes its own validation part."""
-    from twoway.experiments.classifiers import auto_classifier
+    from twoway.estimators import JointPMFClassifier
 
-    model = auto_classifier(seed, threads)
+    model = JointPMFClassifier(random_state=seed, threads=threads, unseen="missing")
     rows, features = data.train_and_validation, data.frame.drop(columns=_CLASS)
     began = time.perf_counter()
     model.fit(features.iloc[rows], data.frame[_CLASS].iloc[rows])

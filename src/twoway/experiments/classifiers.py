@@ -28,37 +28,3 @@ def pipeline_and_grid(method: str, seed: int) -> tuple[Any, dict[str, list[Any]]
     }[method]
     one_hot = OneHotEncoder(handle_unknown="ignore", dtype=np.float64)
     return Pipeline([("one_hot", one_hot), ("model", model)]), {f"model__{name}": list(grid[name]) for name in grid}
-
-
-def auto_classifier(seed: int, threads: int | None) -> Any:
-    """Return the library's own classifier with its defaults."""
-    import twoway
-
-    if "JointPMFClassifier" in twoway.__all__:
-        make = getattr(twoway, "JointPMFClassifier")  # noqa: B009
-        return make(random_state=seed, threads=threads, unseen="missing")
-    return _StandIn(seed, threads)
-
-
-class _StandIn:
-    """The average of some fits; it goes when there is a JointPMFClassifier."""
-
-    def __init__(self, seed: int, threads: int | None) -> None:
-        self._seed, self._threads = seed, threads
-
-    def fit(self, features: Any, labels: Any) -> None:
-        from twoway.fitting import fit
-        from twoway.pmf import JointPMF
-
-        frame = features.assign(label=labels)
-        options: dict[str, Any] = {"solver": "em", "starts": 1, "smoothing": 1.0, "threads": self._threads}
-        rank = min(20, max(1, len(frame) // 20))
-        self._pmf = JointPMF.average([fit(frame, rank=rank, seed=self._seed + n, **options) for n in range(8)])
-
-    def predict(self, features: Any) -> Any:
-        from twoway.records import Records
-
-        schema = self._pmf.schema
-        records = Records(features, schema=schema, unseen="missing")
-        chosen = (self._pmf.memberships(records) @ self._pmf.factors[-1].T).argmax(axis=1)
-        return np.array(schema["label"].categories, dtype=object)[chosen]

@@ -1,0 +1,195 @@
+"""What the estimators share: their parameters, how they read tables, and how they fit."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from twoway.errors import DataError, whole_number
+from twoway.estimators.averaging import Loss, fit_average
+from twoway.estimators.bins import Bins, binned, find_continuous, make_bins
+from twoway.observed import posterior_of
+from twoway.pmf import JointPMF
+from twoway.reading import Columns, Unseen, check_weights, open_columns
+from twoway.records import Block, Records
+from twoway.schema import Schema
+
+_PARAMETERS = """rank
+        The number of components of each fit. None chooses it by held-out records.
+    smoothing
+        Pseudo-records a component. "auto" chooses it, too.
+    restarts
+        How many fits are averaged, each from a random start of its own: that predicts better than the best of them.
+    n_bins
+        How many intervals the numbers of a column that looks continuous are put into (see `Discretizer`). None takes
+        every number as a category.
+    unseen
+        What a category that training never saw means in later data: "error", or "missing". Declare categories (pandas
+        ``Categorical``, polars ``Enum``) that are possible but may be lacking in training.
+    threads
+        All cores by default. The result does not depend on it.
+    random_state
+        The source of every random choice."""
+_ATTRIBUTES = """pmf_ : JointPMF
+        The average of the fits, for every other question; its rank is ``rank_`` times ``restarts``.
+    rank_, smoothing_ : int, float
+        What was given or chosen.
+    candidates_ : tuple of dict
+        What was compared: "rank", "smoothing" and "loss", the mean over held-out predictions.
+    n_features_in_, feature_names_in_ : int, ndarray
+        The columns of training; names where they had some."""
+
+Class = TypeVar("Class", bound=type)
+
+
+def documented(one: Class) -> Class:
+    """Return a class whose docstring has what all estimators share in the places marked."""
+    text = (one.__doc__ or "").replace("<parameters>", _PARAMETERS)
+    one.__doc__ = text.replace("<attributes>", _ATTRIBUTES)
+    return one
+
+
+def is_frame(X: Any) -> bool:
+    """Return whether X is a pandas, polars or pyarrow frame."""
+    import narwhals as nw
+
+    return isinstance(nw.from_native(X, eager_only=True, pass_through=True), nw.DataFrame)
+
+
+def open_table(estimator: BaseEstimator, X: Any, names: tuple[str, ...] | None) -> tuple[Any, Columns]:
+    """Return X as a frame or an array that scikit-learn agrees with, and its columns.
+
+    Parameters
+    ----------
+    estimator
+        It gets ``n_features_in_`` and, from a frame, ``feature_names_in_``, or has them already.
+    X
+        A frame keeps its library; anything else becomes an array.
+    names
+        None when fitting; afterwards the names that the columns had then. The columns of a frame are put in that order;
+        a missing or an additional one is an error that names it.
+    """
+    if is_frame(X):
+        import narwhals as nw
+
+        frame = nw.from_native(X, eager_only=True)
+        known = None if names is None else getattr(estimator, "feature_names_in_", None)
+        if known is not None and set(known) == set(frame.columns):
+            X = frame.select(list(known)).to_native()
+        validate_data(estimator, X, skip_check_array=True, reset=names is None)
+        if len(frame) == 0:
+            raise DataError("X has 0 records; a minimum of 1 is required")
+    else:
+        X = validate_data(estimator, X, dtype=None, ensure_all_finite=False, reset=names is None)
+    opened = open_columns(X)
+    return X, opened if names is None else _renamed(opened, names)
+
+
+def _renamed(columns: Columns, names: tuple[str, ...]) -> Columns:
+    """Return columns under other names: an array may stand where a frame was, and a frame where an array was."""
+    if columns.names == names:
+        return columns
+    old = dict(zip(names, columns.names, strict=True))
+    declared = {name: columns.declared[one] for name, one in old.items() if one in columns.declared}
+    return Columns(
+        names, columns.n_rows, lambda name, start, stop: columns.read_slice(old[name], start, stop), declared
+    )
+
+
+def read_training(columns: Columns, bins: Mapping[str, Bins], weights: NDArray[np.float64] | None) -> Records:
+    """Return the records of some columns, their categories found in them; intervals have their centres as values.
+
+    Records of weight 0 are as if they were not there.
+    """
+    records = Records(binned(columns, bins), weights=weights, where=None if weights is None else weights > 0)
+    variables = tuple(bins[v.name].variable if v.name in bins else v for v in records.schema)
+    return Records.from_cells(Schema(variables), records.pointers, records.cells, records.weights)
+
+
+def probabilities(pmf: JointPMF, records: Records, index: int) -> NDArray[np.float64]:
+    """Return Pr(category of one variable | what a record shows), shape (n_records, n_categories)."""
+
+    def per_block(block: Block) -> list[NDArray[np.float64]]:
+        memberships, _ = posterior_of(block, pmf.weights, pmf.stacked)
+        return [memberships @ pmf.factors[index].T]
+
+    return np.concatenate(records.map_reduce(per_block, operator.add))
+
+
+def seed_of(random_state: Any) -> int:
+    """Return the seed that scikit-learn's ``random_state`` stands for."""
+    if isinstance(random_state, int | np.integer):
+        return whole_number("random_state", random_state, 0)
+    return int(check_random_state(random_state).randint(2**31))
+
+
+class JointPMFEstimator(BaseEstimator):  # type: ignore[misc]
+    """A joint PMF of all columns, averaged over several fits; the base of the estimators."""
+
+    def __init__(
+        self,
+        *,
+        rank: int | None = None,
+        smoothing: float | Literal["auto"] = "auto",
+        restarts: int = 8,
+        n_bins: int | None = 8,
+        unseen: Unseen = "error",
+        threads: int | None = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.rank = rank
+        self.smoothing = smoothing
+        self.restarts = restarts
+        self.n_bins = n_bins
+        self.unseen = unseen
+        self.threads = threads
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        return tags
+
+    def _read_training(self, X: Any, sample_weight: Any) -> tuple[Records, NDArray[np.bool_]]:
+        """Return X as records, and which of its rows they are: all but those of weight 0. Remember how it was read."""
+        _, columns = open_table(self, X, None)
+        weights = None if sample_weight is None else check_weights(sample_weight, columns.n_rows)
+        counts = np.ones(columns.n_rows, dtype=bool) if weights is None else weights > 0
+        numbers = {} if self.n_bins is None else find_continuous(columns, counts)
+        self._bins = {
+            name: make_bins(name, column, weights, n_bins=self.n_bins or 2, strategy="quantile")
+            for name, column in numbers.items()
+        }
+        records = read_training(columns, self._bins, weights)
+        self._schema = records.schema
+        return records, counts
+
+    def _read(self, X: Any) -> tuple[Any, Records]:
+        """Return X, its columns in the order of training, and its records."""
+        check_is_fitted(self)
+        X, columns = open_table(self, X, self._schema.names)
+        return X, Records(binned(columns, self._bins), schema=self._schema, unseen=self.unseen)
+
+    def _fit_average(self, records: Records, loss: Loss, tol: float = 1e-3) -> None:
+        fitted = fit_average(
+            records,
+            loss,
+            rank=self.rank,
+            smoothing=self.smoothing,
+            restarts=self.restarts,
+            tol=tol,
+            seed=seed_of(self.random_state),
+            threads=self.threads,
+        )
+        self.pmf_ = fitted.pmf
+        self.rank_, self.smoothing_ = fitted.recipe.rank, fitted.recipe.smoothing
+        self.candidates_ = fitted.candidates

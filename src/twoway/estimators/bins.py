@@ -1,0 +1,183 @@
+"""Continuous columns as intervals: found, cut, and read as categories."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.errors import DataError, unknown, whole_number
+from twoway.reading import Columns, dictionary_of
+from twoway.records import MISSING
+from twoway.schema import Variable, looks_continuous
+
+Strategy: TypeAlias = Literal["quantile", "uniform"]
+
+# Digits of the numbers in labels, as few as tell them apart.
+_DIGITS = (3, 4, 6, 9, 12, 17)
+
+
+@dataclass(frozen=True)
+class Bins:
+    """The intervals of one continuous column.
+
+    The first and the last one are open to the outside: a number beyond those seen belongs to them.
+    """
+
+    variable: Variable
+    """The intervals as categories, with their centres as values: the mean of the numbers that fell into each."""
+    edges: NDArray[np.float64]
+    """(n_bins + 1,): the least number, where one interval ends and the next begins, which is its own, the greatest."""
+    is_whole: bool
+    """Whether all numbers were whole."""
+
+    @property
+    def labels(self) -> list[str]:
+        """The intervals, as they are written."""
+        return [str(label) for label in self.variable.categories]
+
+    def codes(self, numbers: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return the interval of each number, -1 for NaN."""
+        found: NDArray[np.int64] = np.searchsorted(self.edges[1:-1], numbers, side="right")
+        return np.where(np.isnan(numbers), -1, found)
+
+    def centres(self, codes: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the centre of each interval asked for, NaN for -1."""
+        found: NDArray[np.float64] = np.array([*(self.variable.values or ()), np.nan])[codes]
+        return found
+
+    def draw(self, labels: Iterable[Any], random: np.random.Generator | None) -> NDArray[np.float64]:
+        """Return a number for each interval, by its label: one drawn from it, or its centre without ``random``."""
+        codes = np.array([self.variable.code(label) for label in labels], dtype=np.int64)
+        numbers = self.centres(codes) if random is None else random.uniform(self.edges[codes], self.edges[codes + 1])
+        return np.rint(numbers) if self.is_whole else numbers
+
+
+def make_bins(
+    name: str,
+    numbers: NDArray[np.float64],
+    weights: NDArray[np.float64] | None = None,
+    *,
+    n_bins: int,
+    strategy: Strategy,
+) -> Bins:
+    """Return the intervals of a column, cut by scikit-learn's ``KBinsDiscretizer``.
+
+    Parameters
+    ----------
+    numbers, weights
+        The column, NaN where missing, and how much each cell counts; both (n_records,).
+    n_bins
+        How many intervals at most; fewer where numbers repeat so often that some would be empty.
+    strategy
+        "quantile" for intervals of about as many numbers each, "uniform" for intervals of one width.
+    """
+    from sklearn.preprocessing import KBinsDiscretizer
+
+    n_bins = whole_number("the number of bins", n_bins, 2)
+    if strategy not in get_args(Strategy):
+        raise unknown("strategy", strategy, get_args(Strategy))
+    if np.isinf(numbers).any():
+        raise DataError(f"column {name!r} holds an infinite number; numbers must be finite, or missing")
+    seen = ~np.isnan(numbers)
+    if weights is not None:
+        seen &= weights > 0
+    if not seen.any():
+        raise DataError(f"column {name!r} has no observed number; drop it")
+    observed = numbers[seen]
+    counts = np.ones(len(observed)) if weights is None else weights[seen]
+    binner = KBinsDiscretizer(
+        n_bins, encode="ordinal", strategy=strategy, quantile_method="averaged_inverted_cdf", subsample=None
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that there are fewer bins than asked for, which is all right
+        binner.fit(observed[:, None], sample_weight=counts if strategy == "quantile" else None)
+    cuts = np.unique(binner.bin_edges_[0][1:-1])
+    codes = np.searchsorted(cuts, observed, side="right")
+    # An interval that nothing fell into is joined to the one before it.
+    used = np.unique(codes)
+    cuts = cuts[used[1:] - 1]
+    codes = np.searchsorted(cuts, observed, side="right")
+    centres = np.bincount(codes, counts * observed) / np.bincount(codes, counts)
+    edges = np.concatenate([[observed.min()], cuts, [observed.max()]])
+    return Bins(Variable(name, _labels(cuts), tuple(centres)), edges, bool((observed == np.rint(observed)).all()))
+
+
+def _labels(cuts: NDArray[np.float64]) -> tuple[str, ...]:
+    if len(cuts) == 0:
+        return ("any number",)
+    for digits in _DIGITS:
+        shown = [f"{cut:.{digits}g}" for cut in cuts]
+        if len(set(shown)) == len(shown):
+            break
+    inner = [f"[{low}, {high})" for low, high in itertools.pairwise(shown)]
+    return (f"< {shown[0]}", *inner, f">= {shown[-1]}")
+
+
+def find_continuous(columns: Columns, rows: NDArray[np.bool_] | None = None) -> dict[str, NDArray[np.float64]]:
+    """Return the numbers of the columns that look continuous, NaN where missing or in rows that do not count."""
+    found = {}
+    for name in columns.names:
+        if name in columns.declared:
+            continue
+        numbers = _numbers(columns.read_slice(name, 0, columns.n_rows))
+        if numbers is not None:
+            numbers = numbers if rows is None else np.where(rows, numbers, np.nan)
+            if looks_continuous(np.unique(numbers[~np.isnan(numbers)])):
+                found[name] = numbers
+    return found
+
+
+def read_numbers(columns: Columns, name: str, start: int, stop: int) -> NDArray[np.float64]:
+    """Return a slice of a column of numbers, NaN where missing; anything else is an error."""
+    column = columns.read_slice(name, start, stop)
+    numbers = _numbers(column)
+    if numbers is None:
+        labels = [label for label in dictionary_of(column)[0] if not _is_number(label)]
+        raise DataError(f"column {name!r} holds numbers, which are put into bins; got {labels[0]!r}")
+    return numbers
+
+
+def binned(columns: Columns, bins: Mapping[str, Bins]) -> Columns:
+    """Return columns in which some have intervals for numbers."""
+    if not bins:
+        return columns
+
+    def read_slice(name: str, start: int, stop: int) -> Any:
+        import pyarrow as pa
+
+        if name not in bins:
+            return columns.read_slice(name, start, stop)
+        codes = bins[name].codes(read_numbers(columns, name, start, stop))
+        labels = pa.array(bins[name].variable.categories)
+        return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), labels)
+
+    declared = {name: one.variable.categories for name, one in bins.items()}
+    return replace(columns, read_slice=read_slice, declared={**columns.declared, **declared})
+
+
+def _numbers(column: Any) -> NDArray[np.float64] | None:
+    """Return an Arrow column or a list as numbers, NaN where missing; None where something else is there."""
+    if not isinstance(column, list):
+        import pyarrow as pa
+
+        if pa.types.is_floating(column.type) or pa.types.is_integer(column.type):
+            numbers: NDArray[np.float64] = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+            return numbers
+        if not pa.types.is_null(column.type):
+            return None
+    labels, codes = dictionary_of(column)
+    missing = [isinstance(label, str) and label.strip() in MISSING for label in labels]
+    if not all(gone or _is_number(label) for label, gone in zip(labels, missing, strict=True)):
+        return None
+    values = [np.nan if gone else float(label) for label, gone in zip(labels, missing, strict=True)]
+    return np.array([*values, np.nan], dtype=np.float64)[codes]
+
+
+def _is_number(label: object) -> bool:
+    return isinstance(label, int | float | np.integer | np.floating) and not isinstance(label, bool)

@@ -1,0 +1,155 @@
+"""JointPMFClassifier: the label is one more variable."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+from twoway.errors import DataError
+from twoway.estimators.averaging import Losses
+from twoway.estimators.base import JointPMFEstimator, documented, probabilities
+from twoway.pmf import JointPMF
+from twoway.records import Records
+from twoway.schema import Schema, Variable
+
+
+@documented
+class JointPMFClassifier(ClassifierMixin, JointPMFEstimator):  # type: ignore[misc]
+    """A classifier for tables of categories with missing cells, the label being one more variable of a joint PMF.
+
+    Features may be missing, in training and in prediction: no imputation, no dummy codes. So may labels in training
+    (NaN or None in ``y``): such records still say what goes with what. The most probable class is predicted, prior
+    included. Rank and smoothing are chosen by the squared error of the classes' probabilities in held-out records.
+
+    Parameters
+    ----------
+    <parameters>
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The classes, sorted.
+    <attributes>
+
+    Notes
+    -----
+    -1 in ``y`` is a class like any other, for there are labels -1 and 1; write a missing label as NaN or None.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> X = pd.DataFrame({"sky": ["clear", "grey", None, "grey"] * 5, "wind": ["calm", "calm", "calm", "storm"] * 5})
+    >>> y = ["walk", "read", "walk", None] * 5
+    >>> model = JointPMFClassifier(rank=2).fit(X, y)
+    >>> model.predict(pd.DataFrame({"sky": ["grey", "clear"], "wind": [None, None]}))
+    array(['read', 'walk'], dtype=object)
+    """
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn the joint probability of features and label.
+
+        Parameters
+        ----------
+        X
+            A pandas, polars or pyarrow frame, or anything that becomes a 2-D array. NaN, None and null are missing.
+        y
+            A label a record, NaN or None where it is missing.
+        sample_weight
+            How many records each one stands for.
+        """
+        features, counts = self._read_training(X, sample_weight)
+        codes = self._read_labels(y, len(counts))[counts]
+        schema = self._with_label(features.schema, getattr(y, "name", None))
+        records = _append(features, schema, codes)
+        # The label is a small part of a record: runs that end early have not learnt it yet.
+        self._fit_average(records, _label_loss, tol=3e-5)
+        return self
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return the probability of each class, shape (n_records, n_classes), in the order of ``classes_``.
+
+        The columns of a frame may be in any order.
+        """
+        _, features = self._read(X)
+        schema = self.pmf_.schema
+        # The label is the last variable: the cells of the others have the same numbers with it and without it.
+        records = Records.from_cells(schema, features.pointers, features.cells)
+        found = probabilities(self.pmf_, records, len(schema) - 1)
+        found /= found.sum(axis=1, keepdims=True)
+        return found
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most probable class of each record."""
+        chosen = self.predict_proba(X).argmax(axis=1)
+        labels: NDArray[Any] = self.classes_[chosen]
+        return labels
+
+    def _read_labels(self, y: Any, n_records: int) -> NDArray[np.int64]:
+        """Return the class of each record, -1 where it is missing, and remember the classes."""
+        import pandas as pd
+
+        if y is None:
+            raise DataError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None; NaN or None in y means that "
+                "a label is missing"
+            )
+        labels = column_or_1d(y, warn=True)
+        if len(labels) != n_records:
+            raise DataError(f"X has {n_records} records and y has {len(labels)} labels; each needs one")
+        there = ~pd.isna(labels)
+        known = labels[there]
+        is_text = {isinstance(label, str) for label in known} if known.dtype == object else set()
+        if len(is_text) == 2:
+            raise DataError("some labels in y are text and others are not; make them all text, or all numbers")
+        if is_text == {False}:
+            known = np.array(known.tolist())
+        if len(known) == 0:
+            raise DataError(f"none of the {len(labels)} labels is there; a classifier needs some records with a label")
+        if known.dtype.kind == "f" and np.isinf(known).any():
+            raise DataError("y contains infinity; a label is text, a truth value or a finite number")
+        check_classification_targets(known)
+        self.classes_, found = np.unique(known, return_inverse=True)
+        if len(self.classes_) == 1:
+            raise DataError(
+                f"the label has one class only, {self.classes_.tolist()[0]!r}, in {len(known)} records; at least two "
+                "are needed"
+            )
+        codes = np.full(len(labels), -1, dtype=np.int64)
+        codes[there] = found
+        return codes
+
+    def _with_label(self, features: Schema, name: Any) -> Schema:
+        name = name if isinstance(name, str) else "label"
+        while name in features:
+            name += "_"
+        return Schema((*features.variables, Variable(name, tuple(self.classes_.tolist()))))
+
+
+def _append(features: Records, schema: Schema, codes: NDArray[np.int64]) -> Records:
+    """Return records with one more variable, the last one, whose codes (n_records,) are -1 where it is missing."""
+    there = codes >= 0
+    pointers = features.pointers + np.concatenate([[0], np.cumsum(there)])
+    cells = features.cells.astype(np.min_scalar_type(schema.n_cells - 1))
+    cells = np.insert(cells, features.pointers[1:][there], features.schema.n_cells + codes[there])
+    return Records.from_cells(schema, pointers, cells, features.weights)
+
+
+def _label_loss(pmf: JointPMF, held: Records) -> Losses:
+    """Return the squared error of the probabilities of the classes, for each record that has a label.
+
+    Brier's score: proper, like the logarithm, but one rare class that a fold has never seen does not decide.
+    """
+    label = len(pmf.schema) - 1
+    codes = held.codes()[:, label]
+    held = held.take(np.flatnonzero(codes >= 0))
+    codes = codes[codes >= 0]
+    shown = np.arange(len(pmf.schema)) != label
+    errors = probabilities(pmf, held.showing(shown), label)
+    errors[np.arange(len(codes)), codes] -= 1.0
+    weights = np.ones(len(codes)) if held.weights is None else held.weights
+    return (errors**2).sum(axis=1), weights

@@ -1,0 +1,89 @@
+"""JointPMFDensity: how probable a record is, and records like those seen."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import DensityMixin
+from sklearn.utils.validation import check_is_fitted
+
+from twoway import frames
+from twoway.estimators.averaging import Losses
+from twoway.estimators.base import JointPMFEstimator, documented, is_frame, seed_of
+from twoway.pmf import JointPMF
+from twoway.records import Records
+
+
+@documented
+class JointPMFDensity(DensityMixin, JointPMFEstimator):  # type: ignore[misc]
+    """The joint probability of all columns of a table of categories with missing cells.
+
+    Rank and smoothing are those under which held-out records are most probable. The probability of a record with a
+    continuous column is that of its interval.
+
+    Parameters
+    ----------
+    <parameters>
+
+    Attributes
+    ----------
+    <attributes>
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[0, 0, 0], [1, 1, 1]] * 50)
+    >>> model = JointPMFDensity().fit(X)
+    >>> np.exp(model.score_samples([[1, 1, 1], [1, 0, 1], [1, np.nan, np.nan]])).round(2)
+    array([0.5, 0. , 0.5])
+    >>> model.sample(8)[5:]
+    array([[0, 0, 0],
+           [1, 1, 1],
+           [1, 1, 1]])
+    """
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn the joint probability of the columns; ``y`` is not used.
+
+        Parameters
+        ----------
+        X
+            A pandas, polars or pyarrow frame, or anything that becomes a 2-D array. NaN, None and null are missing.
+        sample_weight
+            How many records each one stands for.
+        """
+        self._library = frames.library_of(X) if is_frame(X) else "numpy"
+        self._fit_average(self._read_training(X, sample_weight)[0], _record_loss)
+        return self
+
+    def score_samples(self, X: Any) -> NDArray[np.float64]:
+        """Return the logarithm of each record's probability, missing cells summed out; (n_records,)."""
+        return self.pmf_.log_prob(self._read(X)[1])
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return the mean of ``score_samples``."""
+        return float(self.score_samples(X).mean())
+
+    def sample(self, n_samples: int = 1, random_state: Any = 0) -> Any:
+        """Return records drawn from the joint probability, in a frame of the library that X came in, or an array.
+
+        A continuous column gets numbers drawn evenly from its intervals.
+        """
+        check_is_fitted(self)
+        seed = seed_of(random_state)
+        drawn, random = self.pmf_.sample(n_samples, seed), np.random.default_rng([seed, 1])
+        columns = {
+            name: self._bins[name].draw(drawn[name], random) if name in self._bins else drawn[name].to_numpy()
+            for name in self._schema.names
+        }
+        library = self._library
+        frame = frames.make_frame(columns, "pandas" if library == "numpy" else library)
+        return frame.to_numpy() if library == "numpy" else frame
+
+
+def _record_loss(pmf: JointPMF, held: Records) -> Losses:
+    """Return the negative log-probability of each record."""
+    weights = np.ones(held.n_records) if held.weights is None else held.weights
+    return -np.maximum(pmf.log_prob(held), -1e6), weights

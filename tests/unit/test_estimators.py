@@ -1,0 +1,462 @@
+"""Classifier, imputer and density on tables of categories with holes."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+
+import twoway as tw
+from twoway.estimators.averaging import fit_average
+from twoway.estimators.classifier import _append, _label_loss
+from twoway.estimators.density import _record_loss
+from twoway.estimators.imputer import _hidden_loss
+
+LIBRARIES = {
+    "pandas": lambda frame: frame,
+    "polars": pl.from_pandas,
+    "pyarrow": lambda frame: pa.Table.from_pandas(frame, preserve_index=False),
+}
+
+
+def survey(n_records=300, missing=0.2, seed=0):
+    """Return a frame of text and numbers, all of which tell of a hidden kind, and the kind."""
+    rng = np.random.default_rng(seed)
+    kind = rng.integers(0, 3, n_records)
+    noisy = [np.where(rng.random(n_records) < 0.2, rng.integers(0, 3, n_records), kind) for _ in range(3)]
+    frame = pd.DataFrame(
+        {
+            "sky": np.array(["clear", "grey", "dark"], dtype=object)[noisy[0]],
+            "stars": noisy[1] + 1.0,
+            "warm": np.where(noisy[2] == 0, "yes", "no").astype(object),
+            "income": np.exp(rng.normal(kind, 0.4)),
+        }
+    )
+    return frame.mask(rng.random(frame.shape) < missing), np.array(["a", "b", "c"], dtype=object)[kind]
+
+
+QUICK = {"rank": 3, "smoothing": 0.5, "restarts": 2}
+
+
+# Classifier
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_classifier_takes_any_frame(library):
+    frame, label = survey()
+    model = tw.JointPMFClassifier(**QUICK).fit(LIBRARIES[library](frame), label)
+    assert model.classes_.tolist() == ["a", "b", "c"]
+    assert model.feature_names_in_.tolist() == list(frame.columns)
+    assert model.pmf_.schema.names == (*frame.columns, "label")
+    assert model.pmf_.rank == 6
+    proba = model.predict_proba(LIBRARIES[library](frame))
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0)
+    assert (model.predict(LIBRARIES[library](frame)) == label).mean() > 0.8
+    # The same table says the same in every library.
+    reference = tw.JointPMFClassifier(**QUICK).fit(frame, label).predict_proba(frame)
+    np.testing.assert_allclose(proba, reference, atol=1e-12)
+
+
+def test_probabilities_are_those_of_the_joint():
+    frame, label = survey(100)
+    frame = frame.drop(columns="income")
+    model = tw.JointPMFClassifier(**QUICK).fit(frame, pd.Series(label, name="kind"))
+    assert model.pmf_.schema.names[-1] == "kind"
+    for row in range(10):
+        given = model.pmf_.given(frame.iloc[row].to_dict())
+        np.testing.assert_allclose(model.predict_proba(frame.iloc[[row]])[0], np.asarray(given.marginal("kind")))
+
+
+def test_label_name_never_clashes_with_a_feature():
+    frame, label = survey(60)
+    frame = frame.rename(columns={"sky": "label", "warm": "label_"})
+    assert tw.JointPMFClassifier(**QUICK).fit(frame, label).pmf_.schema.names[-1] == "label__"
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes"),
+    [
+        ([3.0, np.nan, 1.0, 3.0] * 10, [1.0, 3.0]),
+        (["no", None, "yes", "no"] * 10, ["no", "yes"]),
+        (pd.array([1, None, 0, 1] * 10, dtype="Int64"), [0, 1]),
+        ([True, None, False, True] * 10, [False, True]),
+        ([-1, 1, 1, -1] * 10, [-1, 1]),  # -1 is a class
+    ],
+)
+def test_labels_may_be_missing(labels, classes):
+    frame, _ = survey(40)
+    model = tw.JointPMFClassifier(**QUICK).fit(frame, labels)
+    assert model.classes_.tolist() == classes
+    assert set(model.predict(frame)) <= set(classes)
+
+
+def test_records_without_a_label_help():
+    """Two labels a class are few; what goes with what is learnt from the other records."""
+    frame, label = survey(600, missing=0.0)
+    frame = frame[["sky", "stars", "warm"]].astype(object)
+    known = np.concatenate([np.flatnonzero(label == one)[:2] for one in "abc"])
+    partly = np.full(len(label), None, dtype=object)
+    partly[known] = label[known]
+    both = tw.JointPMFClassifier(**QUICK).fit(frame, partly)
+    few = tw.JointPMFClassifier(**QUICK, unseen="missing").fit(frame.iloc[known], label[known])
+    assert (both.predict(frame) == label).mean() > (few.predict(frame) == label).mean() + 0.02
+
+
+def test_weights_stand_for_repeated_records():
+    frame, label = survey(80)
+    weights = np.random.default_rng(0).integers(0, 4, len(frame))
+    weighted = tw.JointPMFClassifier(restarts=1).fit(frame, label, sample_weight=weights)
+    repeated = np.repeat(np.arange(len(frame)), weights)
+    model = tw.JointPMFClassifier(restarts=1).fit(frame.iloc[repeated], label[repeated])
+    assert (weighted.rank_, weighted.smoothing_) == (model.rank_, model.smoothing_)
+    np.testing.assert_allclose(weighted.predict_proba(frame), model.predict_proba(frame), atol=1e-8)
+
+
+def test_scale_of_weights_does_not_matter_where_they_are_no_counts():
+    frame, label = survey(80)
+    weights = np.random.default_rng(0).random(len(frame)) + 0.5
+    first, second = (
+        tw.JointPMFClassifier(restarts=1).fit(frame, label, sample_weight=scale * weights) for scale in (1.0, 1024.0)
+    )
+    assert first.rank_ == second.rank_
+    np.testing.assert_allclose(first.predict_proba(frame), second.predict_proba(frame), atol=0.02)
+
+
+def test_rank_and_smoothing_are_chosen():
+    frame, label = survey(600)
+    model = tw.JointPMFClassifier(restarts=2).fit(frame, label)
+    losses = {(one["rank"], one["smoothing"]): one["loss"] for one in model.candidates_}
+    chosen = losses[model.rank_, model.smoothing_]
+    assert model.rank_ > 1
+    assert chosen < losses[1, 0.25]
+    assert chosen <= min(losses.values()) + 0.02
+    given = tw.JointPMFClassifier(rank=2, smoothing=3).fit(frame, label)
+    assert (given.rank_, given.smoothing_, given.candidates_) == (2, 3.0, ())
+
+
+@pytest.mark.parametrize("rare", [1, 2])
+def test_rare_classes_do_not_break_the_folds(rare):
+    frame, label = survey(60)
+    label[:rare] = "rare"
+    model = tw.JointPMFClassifier(restarts=1).fit(frame, label)
+    proba = model.predict_proba(frame)
+    assert model.classes_.tolist() == ["a", "b", "c", "rare"]
+    assert np.isfinite(proba).all()
+
+
+def test_tiny_tables():
+    model = tw.JointPMFClassifier().fit([["x"], ["y"]], ["a", "b"])
+    assert model.predict([["x"], ["y"]]).shape == (2,)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (["a"] * 40, "one class only, 'a', in 40 records"),
+        ([None] * 40, "none of the 40 labels"),
+        ([np.nan] * 40, "none of the 40 labels"),
+        (["a", "b"], "X has 40 records and y has 2 labels"),
+        (np.array(["a", 1] * 20, dtype=object), "some labels in y are text"),
+        (np.linspace(0.1, 0.7, 40), "Unknown label type"),
+        ([0.0, np.inf] * 20, "infinity"),
+        (None, "requires y to be passed"),
+    ],
+)
+def test_bad_labels(labels, message):
+    frame, _ = survey(40)
+    with pytest.raises(ValueError, match=message):
+        tw.JointPMFClassifier(**QUICK).fit(frame, labels)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rank": 0}, "rank must be a whole number"),
+        ({"smoothing": -1}, "smoothing must be"),
+        ({"smoothing": "lots"}, "smoothing must be"),
+        ({"restarts": 0}, "restarts must be"),
+        ({"threads": 0}, "threads must be"),
+        ({"n_bins": 1}, "number of bins must be"),
+        ({"unseen": "ignore"}, "unseen must be"),
+        ({"random_state": -1}, "random_state must be"),
+    ],
+)
+def test_bad_options(options, message):
+    frame, label = survey(40)
+    with pytest.raises(tw.DataError, match=message):
+        tw.JointPMFClassifier(**{**QUICK, **options}).fit(frame, label).predict(frame)
+
+
+def test_columns_by_name():
+    frame, label = survey()
+    model = tw.JointPMFClassifier(**QUICK).fit(frame, label)
+    expected = model.predict_proba(frame)
+    np.testing.assert_array_equal(model.predict_proba(frame[["income", "warm", "sky", "stars"]]), expected)
+    with pytest.raises(ValueError, match=r"now missing:\n- stars"):
+        model.predict(frame.drop(columns="stars"))
+    with pytest.raises(ValueError, match=r"unseen at fit time:\n- more"):
+        model.predict(frame.assign(more=1))
+    with pytest.raises(ValueError, match="0 records"):
+        model.predict(frame.head(0))
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        np.testing.assert_array_equal(model.predict_proba(frame.to_numpy(dtype=object)), expected)
+
+
+def test_an_array_may_stand_for_a_frame_without_names():
+    array = np.array([[0, 1, 0], [1, 0, 1], [0, 0, 1], [1, 1, 1]] * 5, dtype=float)
+    label = ["a", "b"] * 10
+    model = tw.JointPMFClassifier(**QUICK).fit(pd.DataFrame(array), label)
+    assert not hasattr(model, "feature_names_in_")
+    np.testing.assert_array_equal(model.predict_proba(array), model.predict_proba(pd.DataFrame(array)))
+    with pytest.raises(ValueError, match="expecting 3 features"):
+        model.predict(array[:, :2])
+
+
+def test_unseen_categories():
+    frame, label = survey()
+    new = frame.head(3).assign(sky="pink")
+    model = tw.JointPMFClassifier(**QUICK).fit(frame, label)
+    with pytest.raises(tw.UnknownNameError, match=r"no category 'pink' of 'sky' \(record 0\).*unseen='missing'"):
+        model.predict(new)
+    forgiving = clone(model).set_params(unseen="missing").fit(frame, label)
+    np.testing.assert_array_equal(forgiving.predict_proba(new), model.predict_proba(new.assign(sky=None)))
+    declared = frame.assign(sky=frame["sky"].astype(pd.CategoricalDtype(["clear", "grey", "dark", "pink"])))
+    assert clone(model).fit(declared, label).predict(new).shape == (3,)
+
+
+def test_same_bytes_whatever_the_threads():
+    frame, label = survey(100)
+    first, second = (tw.JointPMFClassifier(restarts=3, threads=threads).fit(frame, label) for threads in (1, 3))
+    assert first.candidates_ == second.candidates_
+    np.testing.assert_array_equal(first.pmf_.stacked, second.pmf_.stacked)
+
+
+def test_interrupted_fit_leaves_nothing_fitted(monkeypatch):
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+
+    frame, label = survey(60)
+    model = tw.JointPMFClassifier()
+    monkeypatch.setattr("twoway.estimators.averaging.fit_cells", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(frame, label)
+    assert not hasattr(model, "pmf_")
+
+
+def test_in_cross_validation_and_in_a_file():
+    frame, label = survey(120)
+    scores = cross_val_score(tw.JointPMFClassifier(**QUICK), frame, label, cv=3)
+    assert scores.mean() > 0.7
+    model = tw.JointPMFClassifier(**QUICK).fit(frame, label)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict_proba(frame), model.predict_proba(frame))
+
+
+# What is minimised
+
+
+def random_records(seed=0):
+    frame, label = survey(40, seed=seed)
+    records = tw.Records(frame.drop(columns="income"))
+    schema = tw.Schema((*records.schema.variables, tw.Variable("kind", ("a", "b", "c"))))
+    codes = np.array(["abc".index(one) for one in label])
+    codes[::7] = -1
+    return _append(records, schema, codes), codes
+
+
+def test_appending_a_label():
+    records, codes = random_records()
+    matrix = records.codes()
+    np.testing.assert_array_equal(matrix[:, -1], codes)
+    frame, _ = survey(40)
+    np.testing.assert_array_equal(matrix[:, :-1], tw.Records(frame.drop(columns="income")).codes())
+
+
+def test_losses_are_what_they_say():
+    records, codes = random_records()
+    pmf = tw.fit(records, rank=2, smoothing=1.0)
+    matrix, names = records.codes(), records.schema.names
+    squares = []
+    for row in np.flatnonzero(codes >= 0):
+        shown = {n: records.schema[n].categories[c] for n, c in zip(names[:-1], matrix[row], strict=False) if c >= 0}
+        squares.append(((np.asarray(pmf.given(shown).marginal("kind")) - np.eye(3)[codes[row]]) ** 2).sum())
+    losses, weights = _label_loss(pmf, records)
+    np.testing.assert_allclose(losses, squares)
+    assert weights.tolist() == [1.0] * len(squares)
+
+    losses, weights = _record_loss(pmf, records)
+    np.testing.assert_allclose(losses, -pmf.log_prob(records))
+
+    # Each hidden cell is scored given what is not hidden of its record.
+    losses, weights = _hidden_loss(pmf, records)
+    hidden = np.random.default_rng(0).random(records.n_observed) < 0.2
+    place, expected = 0, []
+    for row in range(len(matrix)):
+        there = np.flatnonzero(matrix[row] >= 0)
+        marks = hidden[place : place + len(there)]
+        place += len(there)
+        label = {n: records.schema.variables[n].categories[matrix[row, n]] for n in there}
+        shown = pmf.given({names[n]: label[n] for n in there[~marks]})
+        expected += [-np.log(shown.prob({names[n]: label[n]})) for n in there[marks]]
+    np.testing.assert_allclose(losses, expected)
+    assert len(weights) == len(losses) > 10
+
+
+def test_nothing_to_fit():
+    records = tw.Records({"a": [None, None], "b": [None, None]}, schema=random_schema())
+    with pytest.raises(tw.DataError, match="none of the 2 records shows a single cell"):
+        fit_average(records, _record_loss, rank=1, smoothing="auto", restarts=1, tol=1e-3, seed=0, threads=1)
+
+
+def random_schema():
+    return tw.Schema((tw.Variable("a", (0, 1)), tw.Variable("b", (0, 1))))
+
+
+# Imputer
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("how", ["mode", "mean", "sample"])
+def test_imputer_keeps_frames(library, how):
+    frame, _ = survey(150)
+    holes = LIBRARIES[library](frame)
+    filled = tw.JointPMFImputer(how=how, **QUICK).fit(holes).transform(holes)
+    assert type(filled) is type(holes)
+    as_pandas = filled if library == "pandas" else filled.to_pandas()
+    assert list(as_pandas.columns) == list(frame.columns)
+    assert as_pandas.notna().all().all()
+    kept = frame.notna().to_numpy()
+    assert (as_pandas.to_numpy(dtype=object)[kept] == frame.to_numpy(dtype=object)[kept]).all()
+    if library == "pandas":
+        assert filled.dtypes.equals(holes.dtypes)
+    else:
+        assert filled.schema == holes.schema
+    assert as_pandas["income"].between(frame["income"].min(), frame["income"].max()).all()
+    assert set(as_pandas["sky"]) == {"clear", "grey", "dark"}
+
+
+def test_imputer_fills_what_fits():
+    frame, _ = survey(600, missing=0.0)
+    holes = frame.copy()
+    hidden = np.random.default_rng(1).random(len(frame)) < 0.3
+    holes.loc[hidden, ["sky", "income"]] = np.nan
+    imputer = tw.JointPMFImputer(restarts=3).fit(holes)
+    filled = imputer.transform(holes)
+    common = (frame["sky"][hidden] == frame["sky"].mode()[0]).mean()
+    assert (filled["sky"][hidden] == frame["sky"][hidden]).mean() > common + 0.15
+    mean = imputer.set_params(how="mean").transform(holes)["income"]
+    errors = (mean - frame["income"])[hidden]
+    assert (errors**2).mean() < 0.8 * frame["income"][hidden].var()
+    draws = [imputer.set_params(how="sample", random_state=seed).transform(holes)["income"] for seed in (1, 1, 2)]
+    assert draws[0].equals(draws[1])
+    assert not draws[0].equals(draws[2])
+    assert draws[0][hidden].nunique() > 100  # numbers drawn from intervals, not their centres
+
+
+def test_probabilities_of_holes():
+    frame, _ = survey(100)
+    imputer = tw.JointPMFImputer(**QUICK).fit(frame)
+    proba = imputer.predict_proba(frame)
+    assert proba.index.names == ["row", "column", "category"]
+    np.testing.assert_allclose(proba.groupby(level=["row", "column"]).sum(), 1.0)
+    rows, columns = np.nonzero(frame.isna().to_numpy())
+    assert list(dict.fromkeys(proba.index.droplevel("category"))) == list(
+        zip(rows, frame.columns[columns], strict=True)
+    )
+    filled = imputer.transform(frame)
+    first = proba.xs("sky", level="column").unstack()
+    assert (first.idxmax(axis=1) == filled["sky"].iloc[first.index]).all()
+    row = first.index[0]
+    shown = frame.drop(columns="income").iloc[row].dropna().to_dict()
+    if pd.notna(frame["income"].iloc[row]):
+        code = imputer._bins["income"].codes(np.array([frame["income"].iloc[row]]))[0]
+        shown["income"] = imputer.pmf_.schema["income"].categories[code]
+    expected = imputer.pmf_.given(shown).marginal("sky")
+    np.testing.assert_allclose(proba.loc[row, "sky"], np.asarray(expected))
+    assert imputer.predict_proba(filled).empty
+
+
+def test_whole_numbers_stay_whole():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"income": rng.integers(0, 10_000, 300).astype(float), "vote": rng.choice(["y", "n"], 300)})
+    frame.loc[::5, "income"] = np.nan
+    for how in ("mode", "sample"):
+        filled = tw.JointPMFImputer(how=how, **QUICK).fit_transform(frame)
+        assert (filled["income"] % 1 == 0).all()
+
+
+def test_imputer_in_pipelines():
+    frame, label = survey(200)
+    imputer = tw.JointPMFImputer(**QUICK)
+    pipeline = make_pipeline(imputer, OneHotEncoder(handle_unknown="ignore"), LogisticRegression())
+    assert pipeline.fit(frame, label).score(frame, label) > 0.7
+    parts = ColumnTransformer([("some", imputer, ["sky", "stars"])], remainder="passthrough")
+    parts.set_output(transform="pandas")
+    out = parts.fit_transform(frame)
+    assert list(out.columns) == ["some__sky", "some__stars", "remainder__warm", "remainder__income"]
+    assert out["some__sky"].notna().all()
+    numbers = np.array([[0, 1], [np.nan, 1], [1, 0], [1, np.nan]] * 5)
+    named = clone(imputer).set_output(transform="polars").fit_transform(numbers)
+    assert isinstance(named, pl.DataFrame)
+    assert named.columns == ["x0", "x1"]
+    assert clone(imputer).fit(frame).get_feature_names_out().tolist() == list(frame.columns)
+
+
+def test_imputer_by_name_and_by_place():
+    frame, _ = survey(100)
+    frame = frame.drop(columns="income")
+    imputer = tw.JointPMFImputer(**QUICK).fit(frame)
+    straight = imputer.transform(frame)
+    assert imputer.transform(frame[["warm", "sky", "stars"]]).equals(straight)
+    with pytest.raises(ValueError, match=r"now missing:\n- sky"):
+        imputer.transform(frame.drop(columns="sky"))
+    array = frame.to_numpy(dtype=object)
+    by_place = tw.JointPMFImputer(**QUICK).fit(array)
+    with pytest.warns(UserWarning, match="fitted without feature names"):
+        assert by_place.transform(pl.from_pandas(frame)).columns == list(frame.columns)
+    np.testing.assert_array_equal(by_place.transform(array), straight.to_numpy(dtype=object))
+
+
+# Density
+
+
+def test_density_chooses_and_scores():
+    frame, _ = survey(500)
+    model = tw.JointPMFDensity(restarts=3).fit(frame)
+    assert model.rank_ > 1
+    scores = model.score_samples(frame)
+    assert scores.shape == (500,)
+    assert model.score(frame) == pytest.approx(scores.mean())
+    independent = tw.JointPMFDensity(rank=1).fit(frame)
+    assert model.score(frame) > independent.score(frame)
+    assert model.score_samples(pd.DataFrame([[None] * 4], columns=frame.columns)) == pytest.approx(0.0)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_density_draws_tables_like_those_it_saw(library):
+    frame, _ = survey(500)
+    drawn = tw.JointPMFDensity(**QUICK).fit(LIBRARIES[library](frame)).sample(2000, random_state=1)
+    assert type(drawn) is type(LIBRARIES[library](frame))
+    drawn = drawn if library == "pandas" else drawn.to_pandas()
+    assert list(drawn.columns) == list(frame.columns)
+    assert drawn["income"].between(frame["income"].min(), frame["income"].max()).all()
+    assert drawn["income"].nunique() > 1900
+    assert drawn["income"].median() == pytest.approx(frame["income"].median(), rel=0.15)
+    observed, model = (one["sky"].value_counts(normalize=True).sort_index() for one in (frame, drawn))
+    np.testing.assert_allclose(observed, model, atol=0.05)
+
+
+def test_density_of_arrays():
+    model = tw.JointPMFDensity(**QUICK).fit(np.array([[0, 1], [1, 0]] * 20))
+    assert model.sample(3).shape == (3, 2)
+    np.testing.assert_array_equal(model.sample(5, random_state=3), model.sample(5, random_state=3))
+    with pytest.raises(ValueError, match="not fitted"):
+        tw.JointPMFDensity().sample()
