@@ -53,6 +53,7 @@ ORDER = [
     "measures",
     "datasets.folder",
     "datasets.counts",
+    "bounds",
     "datasets.digits",
     "datasets.movielens",
     "datasets.synthetic",

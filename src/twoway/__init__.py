@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from twoway import datasets, solvers
+    from twoway import bounds, datasets, solvers
     from twoway.distribution import Distribution
     from twoway.errors import (
         DataError,
@@ -89,6 +89,7 @@ __all__ = [
     "UnknownNameError",
     "Variable",
     "ask",
+    "bounds",
     "choose_rank",
     "count",
     "datasets",
@@ -108,7 +109,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("datasets", "solvers"):
+    if name in ("bounds", "datasets", "solvers"):
         return importlib.import_module(f"twoway.{name}")
     if name not in _MODULE_OF_NAME:
         raise AttributeError(f"module 'twoway' has no attribute {name!r}")

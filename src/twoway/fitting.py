@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterable
 from contextlib import nullcontext
@@ -12,13 +11,13 @@ from typing import Any, Literal, SupportsFloat
 import numpy as np
 from numpy.typing import NDArray
 
+from twoway.bounds import sufficient_rank
 from twoway.errors import DataError, shortlist, whole_number
 from twoway.observed import posterior_of
 from twoway.pmf import JointPMF
 from twoway.ranks import RankChoice, choose_rank_from
 from twoway.records import Block, RecordSource, as_records
 from twoway.report import Monitor, ProgressBar, Report, StopReason, TableMisfit
-from twoway.schema import Schema
 from twoway.solvers import (
     Auto,
     Evidence,
@@ -208,7 +207,7 @@ def _report(
     told = [*warnings, *dict.fromkeys(solution.warnings)]
     if choice is not None and choice.candidates[0]["held_out"] is None:
         told.append("there is too little to choose a rank by; give one")
-    if pmf.rank > (enough := _rank_that_suffices(pmf.schema)):
+    if pmf.rank > (enough := sufficient_rank(pmf.schema)):
         told.append(f"rank {pmf.rank} is more than any joint distribution of these variables needs, which is {enough}")
     if solution.stop_reason is StopReason.MAX_ITER:
         told.append("the passes allowed were used up before the fit converged; raise max_iter, or read it with care")
@@ -230,11 +229,6 @@ def _report(
     if evidence.records is None:
         return replace(report, misfits=_misfits(pmf, evidence.tables(evidence.given_order)))
     return _with_likelihood(report, pmf, evidence.records, evidence.threads)
-
-
-def _rank_that_suffices(schema: Schema) -> int:
-    """Return a rank by which every joint distribution can be written: one for each cell of all but one variable."""
-    return math.prod(schema.sizes) // max(schema.sizes)
 
 
 def _with_likelihood(report: Report, pmf: JointPMF, records: RecordSource, threads: int | None) -> Report:
