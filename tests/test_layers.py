@@ -87,6 +87,8 @@ ORDER = [
     "estimators.rating_model",
     "estimators.ratings",
     "estimators",
+    "diagnosis",
+    "diagnosis.fit_quality",
     "experiments",
     "experiments.scores",
     "experiments.base",

@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from twoway import bounds, datasets, solvers
+    from twoway.diagnosis.fit_quality import FitQuality, fit_quality
     from twoway.distribution import Distribution
     from twoway.errors import (
         DataError,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 # Where each public name lives. Nothing is imported before it is used: a command line should start at once.
 _NAMES_OF_MODULE = {
+    "diagnosis.fit_quality": ("FitQuality", "fit_quality"),
     "distribution": ("Distribution",),
     "errors": (
         "DataError",
@@ -70,6 +72,7 @@ __all__ = [
     "Distribution",
     "Estimate",
     "FileFormatError",
+    "FitQuality",
     "ImpossibleEvidenceError",
     "JointPMF",
     "MissingFileError",
@@ -96,6 +99,7 @@ __all__ = [
     "explore",
     "factor_mse",
     "fit",
+    "fit_quality",
     "kl_divergence",
     "load",
     "mean_relative_error",
