@@ -15,7 +15,9 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from twoway import bounds, datasets, solvers
+    from twoway.diagnosis.bootstrap import Bootstrap, bootstrap
     from twoway.diagnosis.fit_quality import FitQuality, fit_quality
+    from twoway.diagnosis.intervals import Interval
     from twoway.distribution import Distribution
     from twoway.errors import (
         DataError,
@@ -41,7 +43,9 @@ if TYPE_CHECKING:
 
 # Where each public name lives. Nothing is imported before it is used: a command line should start at once.
 _NAMES_OF_MODULE = {
+    "diagnosis.bootstrap": ("Bootstrap", "bootstrap"),
     "diagnosis.fit_quality": ("FitQuality", "fit_quality"),
+    "diagnosis.intervals": ("Interval",),
     "distribution": ("Distribution",),
     "errors": (
         "DataError",
@@ -68,12 +72,14 @@ _NAMES_OF_MODULE = {
 _MODULE_OF_NAME = {name: module for module, names in _NAMES_OF_MODULE.items() for name in names}
 
 __all__ = [
+    "Bootstrap",
     "DataError",
     "Distribution",
     "Estimate",
     "FileFormatError",
     "FitQuality",
     "ImpossibleEvidenceError",
+    "Interval",
     "JointPMF",
     "MissingFileError",
     "Monitor",
@@ -92,6 +98,7 @@ __all__ = [
     "UnknownNameError",
     "Variable",
     "ask",
+    "bootstrap",
     "bounds",
     "choose_rank",
     "count",

@@ -89,9 +89,9 @@ def fit(
         rank = whole_number("rank", rank, 1)
     found = _with_smoothing(find_solver(solver, starts), smoothing)
     given = Smoothing() if smoothing == "auto" else Smoothing(float(smoothing), float(smoothing))
-    evidence, warnings, n_observed = _evidence(source, threads)
-    with _monitor(monitor) as watching:
-        watch = Watch(watching)
+    evidence, warnings, n_observed = evidence_of(source, threads)
+    with watching(monitor) as told:
+        watch = Watch(told)
         choice = choose_rank_from(evidence, None, seed=seed, watch=watch) if rank is None else None
         chosen = rank if choice is None else choice.rank
         problem = Problem(evidence, chosen or 1, seed, smoothing=given, watch=watch)
@@ -132,9 +132,9 @@ def choose_rank(
     >>> choose_rank(draw_records(dirichlet_rows(8, 4, 2), 2000), [1, 2, 3]).rank
     2
     """
-    evidence, _, _ = _evidence(source, threads)
-    with _monitor(monitor) as watching:
-        return choose_rank_from(evidence, ranks, seed=seed, watch=Watch(watching))
+    evidence, _, _ = evidence_of(source, threads)
+    with watching(monitor) as told:
+        return choose_rank_from(evidence, ranks, seed=seed, watch=Watch(told))
 
 
 def load(path: Any) -> JointPMF:
@@ -152,7 +152,7 @@ def _with_smoothing(solver: Solver, smoothing: float | Literal["auto"]) -> Solve
     return solver
 
 
-def _monitor(monitor: Monitor | bool | None) -> Any:
+def watching(monitor: Monitor | bool | None) -> Any:
     """Return a context that gives the function to call with each progress, or None."""
     if not callable(monitor) and not isinstance(monitor, bool | None):
         raise DataError(f"monitor must be True, False, None or a function of a Progress, not {monitor!r}")
@@ -161,7 +161,7 @@ def _monitor(monitor: Monitor | bool | None) -> Any:
     return nullcontext(monitor or None)
 
 
-def _evidence(source: Any, threads: int | None) -> tuple[Evidence, list[str], int]:
+def evidence_of(source: Any, threads: int | None) -> tuple[Evidence, list[str], int]:
     """Return what a source says, ready for the solvers, what its owner should know, and its observed cells."""
     if threads is not None:
         threads = whole_number("threads", threads, 1)

@@ -1,0 +1,124 @@
+"""What might have been observed instead: records drawn anew, or tables counted anew."""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.mixture import draw_codes, draw_components
+from twoway.pmf import JointPMF
+from twoway.records import Records
+from twoway.solvers.cells import CellSets
+from twoway.tables import Tables
+
+# More simulated people than this say the same; what chance does to fewer is scaled to the number there are.
+_MOST_SIMULATED = 100_000
+
+
+class Resampling(Protocol):
+    """A source, and what might have been observed in its place."""
+
+    def original(self) -> CellSets:
+        """Return what was observed."""
+
+    def draw(self, seed: int, number: int) -> CellSets:
+        """Return what might have been."""
+
+
+class FromRecords:
+    """Records drawn with replacement from the records: each gets a count, and none is copied."""
+
+    def __init__(self, records: Records) -> None:
+        weights = records.weights
+        if weights is None or np.array_equal(weights, np.rint(weights)):
+            # Records that stand for several are as many; the order of rows must not matter.
+            records = records.canonical()
+            self._each = np.ones(records.n_records)
+            self._counts = self._each if records.weights is None else records.weights
+        else:
+            # A survey weight goes with its person.
+            self._each, self._counts = weights, np.ones(records.n_records)
+        self._records = records
+
+    def original(self) -> CellSets:
+        """Return the records themselves."""
+        return CellSets.of_records(self._records, 1)
+
+    def draw(self, seed: int, number: int) -> CellSets:
+        """Return as many records, drawn with replacement."""
+        random = np.random.default_rng([seed, number])
+        drawn = random.multinomial(round(self._counts.sum()), self._counts / self._counts.sum())
+        return CellSets.of_records(self._records.reweighted(drawn * self._each), 1)
+
+
+class FromTables:
+    """Tables counted anew on people drawn from the model, each with its own total.
+
+    Tables that the same people stand in err together. How many people there were in all, ``n_records``, says how
+    much: as few as the largest total means that every table rests on the same people, infinitely many that
+    no two tables share one. In between, each variable is missing at random as often as the totals suggest.
+    """
+
+    def __init__(self, tables: Tables, pmf: JointPMF, n_records: float | None) -> None:
+        self._tables, self._pmf = tables, pmf
+        largest = float(tables.weights.max())
+        self._n_people = max(largest, largest if n_records is None else n_records)
+        self._observed = _observed_shares(tables, self._n_people) if math.isfinite(self._n_people) else None
+        self._model = [np.asarray(pmf.marginal(names)) for names in tables.names]
+
+    def original(self) -> CellSets:
+        """Return the tables themselves."""
+        return CellSets.of_tables(self._tables, "counts", 1)
+
+    def draw(self, seed: int, number: int) -> CellSets:
+        """Return the tables as another sample of people would have made them."""
+        random = np.random.default_rng([seed, number])
+        shares = self._apart(random) if self._observed is None else self._together(random, self._observed)
+        flat = np.concatenate([share.ravel() for share in shares]) * np.repeat(
+            self._tables.weights, np.diff(self._tables.starts)
+        )
+        drawn = Tables(self._tables.schema, self._tables.sets, flat, self._tables.weights)
+        return CellSets.of_tables(drawn, "counts", 1)
+
+    def _apart(self, random: np.random.Generator) -> list[NDArray[np.float64]]:
+        """Return each table's shares, drawn on its own."""
+        return [
+            random.multinomial(max(1, round(total)), model.ravel() / model.sum()) / max(1, round(total))
+            for total, model in zip(self._tables.weights, self._model, strict=True)
+        ]
+
+    def _together(self, random: np.random.Generator, observed: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+        """Return each table's shares, counted on one set of people."""
+        n = round(min(self._n_people, _MOST_SIMULATED))
+        components = draw_components(self._pmf.weights, n, random)
+        codes = [draw_codes(factor, components, random).astype(np.int64) for factor in self._pmf.factors]
+        shown = [random.uniform(size=n) < share for share in observed]
+        drawn = []
+        for table, model in enumerate(self._model):
+            variables = self._tables.sets[table].tolist()
+            together = np.flatnonzero(np.logical_and.reduce([shown[variable] for variable in variables]))
+            # The table's own number of people, on the scale of the simulation.
+            wanted = max(1, round(float(self._tables.weights[table]) * n / self._n_people))
+            people = together[:wanted]
+            flat = np.ravel_multi_index([codes[variable][people] for variable in variables], model.shape)
+            counts = np.bincount(flat, minlength=model.size).reshape(model.shape)
+            if counts.sum() == 0:
+                drawn.append(model)
+                continue
+            # What chance did to so few people, it does to more by the root of their number.
+            shrink = math.sqrt(counts.sum() / float(self._tables.weights[table]))
+            share = np.maximum(model + min(shrink, 1.0) * (counts / counts.sum() - model), 0.0)
+            drawn.append(share / share.sum())
+        return drawn
+
+
+def _observed_shares(tables: Tables, n_people: float) -> NDArray[np.float64]:
+    """Return how often each variable was observed, (n_variables,), if tables of so many people have these totals."""
+    rows = np.zeros((len(tables), len(tables.schema)))
+    np.put_along_axis(rows, tables.sets.astype(np.int64), 1.0, axis=1)
+    logs = np.log(tables.weights / n_people)
+    found = np.linalg.lstsq(rows, logs, rcond=None)[0]
+    return np.asarray(np.exp(np.minimum(found, 0.0)), dtype=np.float64)
