@@ -16,8 +16,10 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from twoway import bounds, datasets, solvers
     from twoway.diagnosis.bootstrap import Bootstrap, bootstrap
+    from twoway.diagnosis.diagnose import diagnose
     from twoway.diagnosis.fit_quality import FitQuality, fit_quality
     from twoway.diagnosis.intervals import Interval
+    from twoway.diagnosis.verdict import Diagnosis
     from twoway.distribution import Distribution
     from twoway.errors import (
         DataError,
@@ -44,8 +46,10 @@ if TYPE_CHECKING:
 # Where each public name lives. Nothing is imported before it is used: a command line should start at once.
 _NAMES_OF_MODULE = {
     "diagnosis.bootstrap": ("Bootstrap", "bootstrap"),
+    "diagnosis.diagnose": ("diagnose",),
     "diagnosis.fit_quality": ("FitQuality", "fit_quality"),
     "diagnosis.intervals": ("Interval",),
+    "diagnosis.verdict": ("Diagnosis",),
     "distribution": ("Distribution",),
     "errors": (
         "DataError",
@@ -74,6 +78,7 @@ _MODULE_OF_NAME = {name: module for module, names in _NAMES_OF_MODULE.items() fo
 __all__ = [
     "Bootstrap",
     "DataError",
+    "Diagnosis",
     "Distribution",
     "Estimate",
     "FileFormatError",
@@ -104,6 +109,7 @@ __all__ = [
     "count",
     "datasets",
     "explore",
+    "diagnose",
     "factor_mse",
     "fit",
     "fit_quality",

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.mixture import draw_codes, draw_components
+from twoway.datasets.synthetic import draw_records
 from twoway.pmf import JointPMF
 from twoway.records import Records
 from twoway.solvers.cells import CellSets
@@ -16,6 +16,7 @@ from twoway.tables import Tables
 
 # More simulated people than this say the same; what chance does to fewer is scaled to the number there are.
 _MOST_SIMULATED = 100_000
+_MOST_COUNTED = 5e7  # people times tables
 
 
 class Resampling(Protocol):
@@ -67,21 +68,24 @@ class FromTables:
         largest = float(tables.weights.max())
         self._n_people = max(largest, largest if n_records is None else n_records)
         self._observed = _observed_shares(tables, self._n_people) if math.isfinite(self._n_people) else None
-        self._model = [np.asarray(pmf.marginal(names)) for names in tables.names]
+        self._model = [pmf.marginal(names).array for names in tables.names]
 
     def original(self) -> CellSets:
         """Return the tables themselves."""
         return CellSets.of_tables(self._tables, "counts", 1)
 
     def draw(self, seed: int, number: int) -> CellSets:
+        """Return what another sample of people would have made."""
+        return CellSets.of_tables(self.tables(seed, number), "counts", 1)
+
+    def tables(self, seed: int, number: int) -> Tables:
         """Return the tables as another sample of people would have made them."""
         random = np.random.default_rng([seed, number])
         shares = self._apart(random) if self._observed is None else self._together(random, self._observed)
         flat = np.concatenate([share.ravel() for share in shares]) * np.repeat(
             self._tables.weights, np.diff(self._tables.starts)
         )
-        drawn = Tables(self._tables.schema, self._tables.sets, flat, self._tables.weights)
-        return CellSets.of_tables(drawn, "counts", 1)
+        return Tables(self._tables.schema, self._tables.sets, flat, self._tables.weights)
 
     def _apart(self, random: np.random.Generator) -> list[NDArray[np.float64]]:
         """Return each table's shares, drawn on its own."""
@@ -92,25 +96,18 @@ class FromTables:
 
     def _together(self, random: np.random.Generator, observed: NDArray[np.float64]) -> list[NDArray[np.float64]]:
         """Return each table's shares, counted on one set of people."""
-        n = round(min(self._n_people, _MOST_SIMULATED))
-        components = draw_components(self._pmf.weights, n, random)
-        codes = [draw_codes(factor, components, random).astype(np.int64) for factor in self._pmf.factors]
-        shown = [random.uniform(size=n) < share for share in observed]
+        n = round(min(self._n_people, _MOST_SIMULATED, 2000 + _MOST_COUNTED / len(self._tables)))
+        people = draw_records(self._pmf, n, observed=observed, seed=random)
+        counted = Tables.count(people, self._tables.order, threads=1)
         drawn = []
-        for table, model in enumerate(self._model):
-            variables = self._tables.sets[table].tolist()
-            together = np.flatnonzero(np.logical_and.reduce([shown[variable] for variable in variables]))
-            # The table's own number of people, on the scale of the simulation.
-            wanted = max(1, round(float(self._tables.weights[table]) * n / self._n_people))
-            people = together[:wanted]
-            flat = np.ravel_multi_index([codes[variable][people] for variable in variables], model.shape)
-            counts = np.bincount(flat, minlength=model.size).reshape(model.shape)
-            if counts.sum() == 0:
+        for names, weight, model in zip(self._tables.names, self._tables.weights, self._model, strict=True):
+            if names not in counted:
                 drawn.append(model)
                 continue
-            # What chance did to so few people, it does to more by the root of their number.
-            shrink = math.sqrt(counts.sum() / float(self._tables.weights[table]))
-            share = np.maximum(model + min(shrink, 1.0) * (counts / counts.sum() - model), 0.0)
+            found = counted[names]
+            # What chance does to so many people, it does to others by the root of their number.
+            scale = math.sqrt(float(found.total or 1.0) / float(weight))
+            share = np.maximum(model + scale * (found.array - model), 0.0)
             drawn.append(share / share.sum())
         return drawn
 

@@ -1,0 +1,509 @@
+"""Can it be known? The paper's theory, and what it leaves open tried out, on the evidence at hand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from twoway.diagnosis.alternatives import joint_distance, same_tables, unseen_changes
+from twoway.diagnosis.conditions import Check, SplitFindings, check_stacks, study_split, three_groups
+from twoway.diagnosis.pair_graph import PairGraph
+from twoway.diagnosis.scattered import sufficiently_scattered
+from twoway.diagnosis.spectrum import spectrum
+from twoway.diagnosis.verdict import ComponentNote, Diagnosis, Kind, MissingTable
+from twoway.errors import DataError, shortlist, whole_number
+from twoway.fitting import evidence_of, watching
+from twoway.measures import match_components
+from twoway.pmf import JointPMF
+from twoway.ranks import choose_rank_from
+from twoway.records import RecordSource
+from twoway.report import Monitor, Progress, StopReason
+from twoway.schema import Schema
+from twoway.solvers import EM, CoupledNMF, Evidence, Problem, Smoothing, Watch
+from twoway.tables import Tables
+
+# Total variation: beyond these, answers are not known.
+_LARGE_AMBIGUITY = 0.25
+_LARGE_DISAGREEMENT = 0.15
+_SMALL = 0.01
+# How far the weakest component must stand above chance: to be there, and to be there without doubt.
+_VISIBLE, _CLEAR = 1.2, 2.0
+# Restarts together may take so many passes times table cells times components.
+_WORK = 5e8
+_STARTS = 4
+_LEAST_PASSES, _USUAL_PASSES, _MOST_PASSES = 30, 400, 1500
+_LEAST_TABLES = 3
+_EM_PASSES = 60
+# A pseudo-record a component: starts that lead to one place then get there, and soon.
+_LITTLE = Smoothing(1.0, 1.0)
+# Exact tables are fitted to this divergence; nobody tells it from none with fewer than a million records.
+_EXACT = 1e-7
+_MOST_MISSING = 10
+
+
+@dataclass(frozen=True)
+class _Case:
+    """What is to be diagnosed: a model at hand, the tables that are there, and models that fit them as well."""
+
+    pmf: JointPMF
+    graph: PairGraph
+    others: list[JointPMF]
+    converged: bool
+    tables: Tables | None
+    n_records: float | None
+    from_records: JointPMF | None = None
+
+
+def diagnose(
+    source: Any,
+    rank: int | None = None,
+    *,
+    pairs: Iterable[Sequence[str]] | None = None,
+    n_records: float | None = None,
+    seed: int = 0,
+    threads: int | None = None,
+    monitor: Monitor | bool | None = None,
+) -> Diagnosis:
+    """Return whether the joint can be recovered from two-way tables, and what stands in the way.
+
+    Parameters
+    ----------
+    source
+        `Tables`; or records, whose pairs are counted; or a `JointPMF`, to ask whether a model like this one could be
+        recovered from its exact tables.
+    rank
+        The number of components; chosen where None, that of the model where one is given.
+    pairs
+        For a model: the tables that are there, by their variables; all by default.
+    n_records
+        For tables: how many people stand in them all together; see `bootstrap`.
+    seed, threads, monitor
+        As for `fit`.
+
+    Examples
+    --------
+    >>> from twoway.datasets import dirichlet_rows, draw_records, uniform_entries
+    >>> print(diagnose(dirichlet_rows(3, 2, 1)).verdict)
+    recoverable: with one component, the shares of each variable say all
+    >>> print(diagnose(draw_records(uniform_entries(6, 4, 4), 3000), rank=4).kind)
+    not from these tables
+    """
+    random = np.random.default_rng(whole_number("seed", seed, 0))
+    if rank is not None:
+        rank = whole_number("rank", rank, 1)
+    with watching(monitor) as told:
+        watch = Watch(told)
+        if isinstance(source, JointPMF):
+            case: _Case | Diagnosis = _of_model(source, rank, pairs, seed, threads, watch)
+        elif pairs is not None:
+            raise DataError("pairs= is for a model; tables and records say themselves which pairs are there")
+        else:
+            case = _of_data(source, rank, n_records, seed, threads, watch)
+        if isinstance(case, Diagnosis):
+            return case
+        watch.tell(Progress("checking conditions", 0, 1))
+        return _study(case, random, seed)
+
+
+# What is given
+
+
+def _of_model(
+    pmf: JointPMF,
+    rank: int | None,
+    pairs: Iterable[Sequence[str]] | None,
+    seed: int,
+    threads: int | None,
+    watch: Watch,
+) -> _Case | Diagnosis:
+    if rank not in (None, pmf.rank):
+        raise DataError(f"the model has rank {pmf.rank}, and rank={rank} was asked for; leave rank out")
+    schema = pmf.schema
+    available = np.ones((len(schema), len(schema)), dtype=bool)
+    if pairs is not None:
+        available[:] = False
+        for pair in pairs:
+            indices = schema.indices(pair)
+            if len(indices) != 2:
+                raise DataError(f"a pair names two variables; got {pair!r}")
+            available[indices[0], indices[1]] = available[indices[1], indices[0]] = True
+    graph = PairGraph(available, schema.sizes)
+    if (simple := _simple(graph, schema, pmf.rank)) is not None:
+        return simple
+    exact = _exact_tables(pmf, graph)
+    others, _ = _restarts(Evidence(schema, tables=exact, threads=threads), pmf.rank, seed, watch, Smoothing())
+    same = [other for other, objective in others if objective < _EXACT]
+    return _Case(pmf, graph, same, True, None, None)
+
+
+def _exact_tables(pmf: JointPMF, graph: PairGraph) -> Tables:
+    sets = np.argwhere(np.triu(graph.available))
+    names = pmf.schema.names
+    flat = [1e6 * pmf.marginal([names[j], names[k]]).array.ravel() for j, k in sets]
+    return Tables(pmf.schema, sets.astype(np.int32), np.concatenate(flat))
+
+
+def _of_data(
+    source: Any, rank: int | None, n_records: float | None, seed: int, threads: int | None, watch: Watch
+) -> _Case | Diagnosis:
+    records: RecordSource | None = None
+    if isinstance(source, Tables):
+        tables = source
+        if tables.order != 2:
+            raise DataError("diagnose looks at two-way tables; these are three-way ones, which say more: fit them")
+    else:
+        evidence, _, _ = evidence_of(source, threads)
+        assert evidence.records is not None
+        records, tables = evidence.records, evidence.tables(2)
+        n_records = records.total_weight
+    schema = tables.schema
+    available = np.zeros((len(schema), len(schema)), dtype=bool)
+    available[tables.sets[:, 0], tables.sets[:, 1]] = True
+    graph = PairGraph(available | available.T, schema.sizes)
+    if (simple := _simple(graph, schema, rank)) is not None:
+        return simple
+    evidence = Evidence(schema, tables=tables, threads=threads)
+    if rank is None:
+        whole = evidence if records is None else Evidence(schema, records=records, threads=threads)
+        rank = choose_rank_from(whole, None, seed=seed, watch=watch).rank
+        if (simple := _simple(graph, schema, rank)) is not None:
+            return simple
+    fits, converged = _restarts(evidence, rank, seed, watch, _LITTLE)
+    best, lowest = min(fits, key=lambda fit: fit[1])
+    # Restarts that a test of fit could not tell from the best: within a standard deviation of the deviance.
+    cells = int(np.diff(tables.starts).sum()) - len(tables)
+    allowed = math.sqrt(2.0 * max(cells, 1)) / (2.0 * float(tables.weights.sum()))
+    others = [pmf for pmf, objective in fits if pmf is not best and objective <= lowest + allowed]
+    from_records = None
+    if records is not None:
+        problem = Problem(
+            Evidence(schema, records=records, threads=threads), rank, seed, start=best, watch=watch.quiet()
+        )
+        from_records = EM(max_iter=_EM_PASSES).solve(problem).pmf
+    return _Case(best, graph, others, converged, tables, n_records, from_records)
+
+
+def _restarts(
+    evidence: Evidence, rank: int, seed: int, watch: Watch, smoothing: Smoothing
+) -> tuple[list[tuple[JointPMF, float]], bool]:
+    """Return fits from several starts with their objectives, and whether the best of them had converged."""
+    evidence = _fewer_tables(evidence, rank, seed)
+    work = evidence.sets.records.n_records * rank * _STARTS
+    solver = CoupledNMF(tol=1e-7, max_iter=int(np.clip(_WORK / work, _LEAST_PASSES, _MOST_PASSES)))
+    fits = []
+    for number in range(_STARTS):
+        watch.tell(Progress("trying starts", number, _STARTS))
+        fits.append(
+            solver.solve(Problem(evidence, rank, seed, number=number, smoothing=smoothing, watch=watch.quiet()))
+        )
+        if watch.interrupted:
+            raise KeyboardInterrupt
+    best = min(fits, key=lambda fit: fit.objectives[-1])
+    return [(fit.pmf, fit.objectives[-1]) for fit in fits], best.stop_reason is StopReason.CONVERGED
+
+
+def _fewer_tables(evidence: Evidence, rank: int, seed: int) -> Evidence:
+    """Return the evidence, or so much of it that starts can get to their ends: all variables, not all their tables."""
+    tables = evidence.tables(2)
+    affordable = _WORK / (_USUAL_PASSES * _STARTS * rank)
+    cells = np.diff(tables.starts)
+    if cells.sum() <= affordable:
+        return evidence
+    random = np.random.default_rng(seed)
+    order = random.permutation(len(tables))
+    degree = np.zeros(len(tables.schema), dtype=np.int64)
+    kept, used = [], 0
+    # Tables of the variables that have fewest so far; a few for each are more than enough to connect them.
+    for table in order:
+        one, other = tables.sets[table]
+        if used < affordable or min(degree[one], degree[other]) < _LEAST_TABLES:
+            kept.append(tables.names[table])
+            used += int(cells[table])
+            degree[[one, other]] += 1
+    part = tables.select(kept)
+    return Evidence(tables.schema, tables=part, threads=evidence.threads) if part.is_connected else evidence
+
+
+def _simple(graph: PairGraph, schema: Schema, rank: int | None) -> Diagnosis | None:
+    """Return the diagnosis where the graph of tables says it all, None otherwise."""
+    n_tables = int(graph.available.sum()) // 2
+
+    def made(kind: Kind, reason: str, status: str, detail: str, **more: Any) -> Diagnosis:
+        check = Check("tables", status, detail)  # type: ignore[arg-type]
+        return Diagnosis(kind, reason, rank or 1, len(schema), n_tables, (check,), **more)
+
+    alone = [schema.names[index] for index in range(len(schema)) if not graph.available[index].any()]
+    if len(schema) == 1 or (len(schema) == 2 and n_tables == 1):
+        return made("recoverable", "the only table is the joint itself", "holds", "all there")
+    if rank == 1 and not alone:
+        return made("recoverable", "with one component, the shares of each variable say all", "holds", "each is in one")
+    groups = graph.groups()
+    if len(groups) == 1 or (rank is None and n_tables == 0):
+        return None
+    if len(groups) > 1:
+        smallest = min(groups, key=len)
+        names = shortlist([schema.names[index] for index in smallest], 6)
+        best = max(
+            ((j, k) for j in smallest for k in range(len(schema)) if k not in smallest),
+            key=lambda pair: graph.sizes[pair[0]] * graph.sizes[pair[1]],
+        )
+        pair = schema.names[best[0]], schema.names[best[1]]
+        missing = MissingTable(pair, math.nan, "it connects what no table connects, with the most categories")
+        return made(
+            "not from these tables",
+            f"no table connects {names} with the other variables",
+            "fails",
+            f"{len(groups)} groups of variables that nothing connects",
+            hanging=tuple(alone),
+            missing=(missing,),
+            advice=("add a table between the groups, or fit them apart",),
+        )
+    return None
+
+
+# What is found
+
+
+def _study(case: _Case, random: np.random.Generator, seed: int) -> Diagnosis:
+    pmf, graph, schema = case.pmf, case.graph, case.pmf.schema
+    n_tables = int(graph.available.sum()) // 2
+    # What a sample cannot tell from zero counts as zero.
+    zero = 0.0 if case.tables is None else min(0.01, 4.0 * pmf.rank / float(np.median(case.tables.weights)))
+    studied = _best_split(pmf, graph, random, zero)
+    checks = _checks(case, studied, random)
+    shown = None
+    if case.tables is not None and studied is not None:
+        shown = spectrum(case.tables, pmf, studied.split, case.n_records, seed)
+    walks = list(same_tables(pmf, graph, random, 2 if pmf.rank > 12 else 4))
+    loose = unseen_changes(pmf, graph)
+    alternatives = [*walks, *loose.values(), *(case.others if case.tables is None else [])]
+    distances = [joint_distance(pmf, other, seed) for other in alternatives]
+    ambiguity = max(distances, default=0.0)
+    disagreement = max((joint_distance(pmf, other, seed) for other in case.others), default=None)
+    beyond = None if case.from_records is None else joint_distance(case.from_records, pmf, seed)
+    hanging = tuple(schema.names[index] for index, other in loose.items() if joint_distance(pmf, other, seed) > _SMALL)
+    proven = _is_proven(pmf, graph, studied, zero, random)
+    found = Diagnosis(
+        kind="recoverable",
+        reason="",
+        rank=pmf.rank,
+        n_variables=len(schema),
+        n_tables=n_tables,
+        checks=checks,
+        split=None if studied is None else _names(schema, studied),
+        condition_numbers=None if studied is None else studied.kappas,
+        separability=None if studied is None else studied.epsilons,
+        visible=None if shown is None else shown.n_visible,
+        strength=None if shown is None else shown.strength(pmf.rank),
+        ambiguity=ambiguity,
+        disagreement=disagreement if case.tables is not None else None,
+        beyond_tables=beyond,
+        components=tuple(_component_notes(case)),
+        hanging=hanging,
+        missing=tuple(_missing(case, alternatives)),
+    )
+    kind, reason, advice = _judge(found, proven, case)
+    return replace(found, kind=kind, reason=reason, advice=advice)
+
+
+def _names(schema: Schema, studied: SplitFindings) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    first, second = (
+        tuple(schema.names[index] for index in np.flatnonzero(side))
+        for side in (studied.split.first, studied.split.second)
+    )
+    return first, second
+
+
+def _best_split(pmf: JointPMF, graph: PairGraph, random: np.random.Generator, zero: float) -> SplitFindings | None:
+    """Return the first split that proves Theorem 2, else the one whose stacks are conditioned best."""
+    best = None
+    for split in graph.splits(pmf.rank, random)[: 24 if pmf.rank <= 6 else 2]:
+        studied = study_split(pmf, graph, split, random, zero)
+        if studied.proves:
+            return studied
+        score = (len(studied.outside), max(studied.kappas))
+        if best is None or score < (len(best.outside), max(best.kappas)):
+            best = studied
+    return best
+
+
+def _is_proven(
+    pmf: JointPMF, graph: PairGraph, studied: SplitFindings | None, zero: float, random: np.random.Generator
+) -> bool:
+    """Return whether Theorem 2 holds by a split, or its extension to three groups."""
+    if studied is None:
+        return False
+    if studied.proves:
+        return True
+    if not three_groups(pmf, graph):
+        return False
+    stacked = np.where(pmf.stacked < zero, 0.0, pmf.stacked) * np.sqrt(pmf.weights)
+    return sufficiently_scattered(stacked, random).status == "holds"
+
+
+def _checks(case: _Case, studied: SplitFindings | None, random: np.random.Generator) -> tuple[Check, ...]:
+    """Return the conditions of Theorem 2, one by one."""
+    pmf, graph, names = case.pmf, case.graph, case.pmf.schema.names
+    checks = [
+        Check(
+            "every component has weight",
+            "holds" if pmf.weights.min() > 0 else "fails",
+            f"the smallest has {pmf.weights.min():.3g}",
+        )
+    ]
+    if studied is None:
+        proven = graph.goes_through_all
+        told = f"no two groups with all tables between them have {pmf.rank} independent rows each"
+        checks.append(
+            Check(
+                "(ii) a split with all its tables",
+                "fails" if proven else "unknown",
+                told if proven else f"none was found in which both groups have {pmf.rank} independent rows",
+            )
+        )
+        checks.append(Check("(i) sufficiently scattered on both sides", "unknown", "there is no split to look at"))
+    else:
+        sides = [int(side.sum()) for side in (studied.split.first, studied.split.second)]
+        checks.append(
+            Check(
+                "(ii) a split with all its tables",
+                "holds",
+                f"{sides[0]} variables against {sides[1]}, rank {pmf.rank} fits on both sides",
+            )
+        )
+        checks.append(
+            Check(
+                "full column rank on both sides",
+                "holds" if studied.has_full_rank else "fails",
+                "condition numbers " + " and ".join(f"{one:.3g}" for one in studied.kappas),
+            )
+        )
+        how = ", ".join(
+            f"{one.status}{'' if one.is_exact else ' (by search)'}, dual length {one.longest:.4g}"
+            for one in studied.scattered
+        )
+        checks.append(Check("(i) sufficiently scattered on both sides", studied.scattered_status, how))
+    checks.append(check_stacks(pmf, random))
+    if studied is not None:
+        outside = [names[index] for index in studied.outside]
+        checks.append(
+            Check(
+                "(iv) every other variable is tied to the groups",
+                "fails" if outside else "holds",
+                f"not {shortlist(outside, 6)}" if outside else "by tables with enough of them",
+            )
+        )
+    return tuple(checks)
+
+
+def _component_notes(case: _Case) -> Iterable[ComponentNote]:
+    """Yield components that are nearly empty, nearly equal to another, or not the same in another restart."""
+    pmf = case.pmf
+    offsets = pmf.schema.offsets[:-1]
+
+    def apart(one: np.ndarray, other: np.ndarray) -> float:
+        return float(0.5 * np.add.reduceat(np.abs(one - other), offsets).mean())
+
+    for component, weight in enumerate(pmf.weights):
+        if weight * pmf.rank < 0.02:
+            yield ComponentNote(component, f"nearly empty, weight {weight:.2g}")
+        for other in range(component):
+            distance = apart(pmf.stacked[:, component], pmf.stacked[:, other])
+            if distance < 0.03:
+                yield ComponentNote(component, f"nearly equal to component {other}: {distance:.3f} apart on average")
+    if case.tables is None:
+        return
+    moved = np.zeros(pmf.rank)
+    for fit in case.others:
+        matched = match_components(pmf, fit)
+        moves = [apart(pmf.stacked[:, own], fit.stacked[:, other]) for own, other in enumerate(matched)]
+        moved = np.maximum(moved, moves)
+    for place in np.flatnonzero(moved > 0.15):
+        yield ComponentNote(int(place), f"another one in a restart that fits as well, {moved[place]:.2f} apart")
+
+
+def _missing(case: _Case, alternatives: list[JointPMF]) -> list[MissingTable]:
+    """Return the tables that are not there, those that models with the present tables differ on most first."""
+    graph, schema = case.graph, case.pmf.schema
+    absent = np.argwhere(np.triu(~graph.available, 1))
+    if len(absent) == 0:
+        return []
+    starts = schema.offsets[:-1]
+
+    def tables(pmf: JointPMF) -> np.ndarray:
+        return (pmf.stacked * pmf.weights) @ pmf.stacked.T
+
+    own = tables(case.pmf)
+    spread = np.zeros((len(schema), len(schema)))
+    for other in [*alternatives, *case.others]:
+        gap = np.abs(tables(other) - own)
+        spread = np.maximum(spread, 0.5 * np.add.reduceat(np.add.reduceat(gap, starts, axis=0), starts, axis=1))
+    ranked = sorted(absent.tolist(), key=lambda pair: (-spread[pair[0], pair[1]], pair))
+    return [
+        MissingTable(
+            (schema.names[j], schema.names[k]),
+            float(spread[j, k]),
+            f"models that fit all tables there are differ on it by up to {spread[j, k]:.3f}",
+        )
+        for j, k in ranked[:_MOST_MISSING]
+    ]
+
+
+# The verdict
+
+
+def _judge(found: Diagnosis, proven: bool, case: _Case) -> tuple[Kind, str, tuple[str, ...]]:
+    """Return the verdict, its reason, and what to do."""
+    more = "three-way tables, or the records themselves, would do it"
+    if case.from_records is not None:
+        more = "you have the records: fit these, not their tables"
+    if found.strength is not None and found.strength < _VISIBLE:
+        reason = (
+            f"they show {found.visible} components above sampling error, not {found.rank}; many models fit all of "
+            "them to sampling error and have different joints"
+        )
+        return "not from these tables", reason, (more, f"rank {max(found.visible or 1, 1)} is what these tables carry")
+    if found.ambiguity > _LARGE_AMBIGUITY and case.converged:
+        who = f"{shortlist(found.hanging, 6)} hang by too little; " if found.hanging else ""
+        reason = (
+            f"{who}another model has the very same tables, and a joint {found.ambiguity:.2f} away (total variation)"
+        )
+        return "not from these tables", reason, (more,)
+    if found.disagreement is not None and found.disagreement > _LARGE_DISAGREEMENT:
+        reason = f"restarts that fit them equally well have joints {found.disagreement:.2f} apart (total variation)"
+        return "not from these tables", reason, (more,)
+    ifs = []
+    # Walks from where a fit has not yet come to rest say nothing of where it would.
+    off = max(found.ambiguity if case.converged else 0.0, found.disagreement or 0.0)
+    if off > _SMALL:
+        ifs.append(
+            f"an error of up to about {off:.2f} in a probability will do: by so much models differ that fit equally "
+            "well, as far as was found"
+        )
+    elif not proven:
+        ifs.append(_what_is_open(found))
+    if found.strength is not None and _VISIBLE <= found.strength < _CLEAR:
+        ifs.append("the weakest component, which hardly stands above chance, is one; more records would tell")
+    if not case.converged:
+        ifs.append("longer fits agree: those made here had not converged")
+    if found.strength is not None and math.isnan(found.strength):
+        ifs.append("sampling error is small, of which these tables leave no measure")
+    if not ifs:
+        return "recoverable", "the conditions of the paper's Theorem 2 hold" + _as_fitted(case), ()
+    return "recoverable if", "; and ".join(ifs), (more,) if off > _SMALL else ()
+
+
+def _what_is_open(found: Diagnosis) -> str:
+    open_ = [check.name for check in found.checks if check.status != "holds" and not check.name.startswith("(iii)")]
+    return (
+        "no other model has the same tables: none was found that differs, but it is not proven, since this does not "
+        f"hold or cannot be told: {'; '.join(open_)}"
+    )
+
+
+def _as_fitted(case: _Case) -> str:
+    return "" if case.tables is None else " for the factors as fitted"
