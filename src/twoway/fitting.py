@@ -53,7 +53,7 @@ def fit(
         Records (a pandas, polars or pyarrow frame, a numpy array, a mapping of columns, the name of a file such as
         "survey.csv", or `Records`), or `Tables`.
     rank
-        The number of components. None chooses it by held-out likelihood.
+        The number of components. None chooses it; see `choose_rank`.
     solver
         A name ("auto", "em", "coupled-nmf", "spa", "ctd", "mle-ad"), a chain ("spa+em"), an instance, or a
         sequence of these.
@@ -122,9 +122,12 @@ def choose_rank(
     threads: int | None = None,
     monitor: Monitor | bool | None = None,
 ) -> RankChoice:
-    """Return the rank that predicts held-out records (or held-out counts of tables) best.
+    """Return the rank to fit, and all that were compared.
 
-    Ranks are tried from the smallest up, until two in a row predict no better.
+    From records, the smallest rank within one standard error of the one that predicts held-out records best. From
+    tables, the one beyond which their spectrum shows nothing above sampling error; where no two groups of variables
+    have all tables between them, the one of least AIC. Ranks are tried from the smallest up, until two in a row
+    do not pay; then those beside the best.
 
     Examples
     --------
@@ -205,7 +208,7 @@ def _report(
     evidence = problem.evidence
     starts = (solution.as_start(), *solution.others)
     told = [*warnings, *dict.fromkeys(solution.warnings)]
-    if choice is not None and choice.candidates[0]["held_out"] is None:
+    if choice is not None and choice.candidates[0].get("held_out", 0.0) is None:
         told.append("there is too little to choose a rank by; give one")
     if pmf.rank > (enough := sufficient_rank(pmf.schema)):
         told.append(f"rank {pmf.rank} is more than any joint distribution of these variables needs, which is {enough}")
