@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,7 @@ _SMOOTHING = Smoothing(4.0, 4.0)
 _CELLS = 300_000
 _FOLDS, _FOLDS_OF_MANY, _MANY = 5, 3, 100_000
 
+T = TypeVar("T")
 How = Literal["held-out likelihood", "spectrum", "AIC"]
 
 
@@ -79,7 +80,8 @@ def choose_rank_from(evidence: Evidence, ranks: Iterable[int] | None, *, seed: i
         total = evidence.sets.records.total_weight / evidence.unit
         most = max(1.0, total / _RECORDS_A_COMPONENT)
     # One component is the baseline that all others have to beat.
-    search = _Search(sorted({1, *(rank for rank in asked if rank <= most)}), frozenset(asked), ranks is None)
+    tried = sorted({1, *(rank for rank in asked if rank <= most)})
+    search = _Search(tried, None if ranks is None else frozenset(asked))
     if evidence.records is None:
         return _from_tables(evidence, search, seed, watch)
     return _from_records(evidence, search, seed, watch)
@@ -90,9 +92,12 @@ class _Search:
     """Which ranks are tried, and which may be chosen."""
 
     ranks: list[int]
-    allowed: frozenset[int]
-    may_refine: bool
-    """Whether ranks between those listed may be tried as well."""
+    allowed: frozenset[int] | None
+    """None allows every rank, those between the ones listed too."""
+
+    def eligible(self, tried: Mapping[int, T]) -> Mapping[int, T]:
+        """Return what may be chosen of what was tried; all of it where nothing may."""
+        return {rank: one for rank, one in tried.items() if self.allowed is None or rank in self.allowed} or tried
 
     def run(self, try_rank: Callable[[int], bool], best: Callable[[], int], watch: Watch) -> None:
         """Try ranks until they stop paying, then the ones beside the best."""
@@ -111,7 +116,7 @@ class _Search:
                 unpaid = 0 if attempt(rank) else unpaid + 1
                 if unpaid >= _PATIENCE:
                     break
-            while self.may_refine:
+            while self.allowed is None:
                 beside = [rank for rank in (best() - 1, best() + 1) if rank >= 1 and rank not in tried]
                 beside = [rank for rank in beside if rank < max(tried)]
                 if not beside:
@@ -216,7 +221,8 @@ def _from_records(evidence: Evidence, search: _Search, seed: int, watch: Watch) 
     ladder = _Ladder(sets.with_records(sample), smoothing, _MOST_PASSES, seed, watch)
     tried: dict[int, _HeldOut] = {}
     if not folds:
-        return RankChoice(min(search.allowed), ({"rank": min(search.allowed), "held_out": None},))
+        least = min(search.allowed or {1})
+        return RankChoice(least, ({"rank": least, "held_out": None},))
 
     def try_rank(rank: int) -> bool:
         whole, converged = ladder.climb(rank)
@@ -239,7 +245,7 @@ def _from_records(evidence: Evidence, search: _Search, seed: int, watch: Watch) 
         gain, error = before.behind(found)
         return gain > max(error, _LEAST_GAIN)
 
-    search.run(try_rank, lambda: _chosen(tried, search.allowed), watch)
+    search.run(try_rank, lambda: _chosen(search.eligible(tried)), watch)
     if not tried:
         raise KeyboardInterrupt
     peak = _peak(tried)
@@ -258,7 +264,7 @@ def _from_records(evidence: Evidence, search: _Search, seed: int, watch: Watch) 
                 **tried[rank].criteria,
             }
         )
-    return RankChoice(_chosen(tried, search.allowed), tuple(candidates))
+    return RankChoice(_chosen(search.eligible(tried)), tuple(candidates))
 
 
 def _peak(tried: Mapping[int, _HeldOut]) -> _HeldOut | None:
@@ -267,9 +273,8 @@ def _peak(tried: Mapping[int, _HeldOut]) -> _HeldOut | None:
     return max(fair, key=lambda one: one.mean, default=None)
 
 
-def _chosen(tried: Mapping[int, _HeldOut], allowed: frozenset[int]) -> int:
-    """Return the smallest of the allowed ranks that is within a standard error of the best of them."""
-    eligible = {rank: one for rank, one in tried.items() if rank in allowed} or tried
+def _chosen(eligible: Mapping[int, _HeldOut]) -> int:
+    """Return the smallest rank that is within a standard error of the best."""
     peak = _peak(eligible)
     assert peak is not None
     for rank in sorted(eligible):
@@ -295,7 +300,7 @@ def _from_tables(evidence: Evidence, search: _Search, seed: int, watch: Watch) -
     people = float(tables.weights.max())
     # Each person stands in many tables: so often too much is counted.
     copies = float(evidence.sets.copies.mean())
-    found: list[dict[str, Any]] = []
+    found: dict[int, dict[str, Any]] = {}
 
     def try_rank(rank: int) -> bool:
         pmf, converged = ladder.climb(rank)
@@ -306,15 +311,15 @@ def _from_tables(evidence: Evidence, search: _Search, seed: int, watch: Watch) -
         if splits:
             shown = spectrum(tables, pmf, splits[0], None, seed)
             one |= {"singular": shown.singular[rank], "noise": shown.noise}
-        better = not found or one["aic"] < min(known["aic"] for known in found)
-        found.append(one)
+        better = not found or one["aic"] < min(known["aic"] for known in found.values())
+        found[rank] = one
         return _goes_on(one) if splits else better
 
-    search.run(try_rank, lambda: _rank_of_tables(found, search.allowed)[0], watch)
+    search.run(try_rank, lambda: _rank_of_tables(search.eligible(found))[0], watch)
     if not found:
         raise KeyboardInterrupt
-    rank, how = _rank_of_tables(found, search.allowed)
-    return RankChoice(rank, tuple(sorted(found, key=lambda one: int(one["rank"]))), how)
+    rank, how = _rank_of_tables(search.eligible(found))
+    return RankChoice(rank, tuple(found[one] for one in sorted(found)), how)
 
 
 def _goes_on(candidate: Mapping[str, Any]) -> bool:
@@ -322,9 +327,9 @@ def _goes_on(candidate: Mapping[str, Any]) -> bool:
     return candidate["singular"] is not None and candidate["singular"] > CLEAR * candidate["noise"]
 
 
-def _rank_of_tables(found: list[dict[str, Any]], allowed: frozenset[int]) -> tuple[int, How]:
+def _rank_of_tables(eligible: Mapping[int, Mapping[str, Any]]) -> tuple[int, How]:
     """Return the smallest rank beyond which tables show nothing, or that of the least AIC."""
-    listed = sorted((one for one in found if one["rank"] in allowed), key=lambda one: int(one["rank"])) or found
+    listed = [eligible[rank] for rank in sorted(eligible)]
     fair = [one for one in listed if one["converged"]] or listed
     for one in fair:
         if one["singular"] is not None and not _goes_on(one):
