@@ -84,6 +84,8 @@ ORDER = [
     "plots.heatmap",
     "plots.model",
     "plots.fit",
+    "plots.rank",
+    "plots.scatter",
     "plots",
     "explorer.page",
     "explorer",

@@ -35,7 +35,14 @@ if TYPE_CHECKING:
     from twoway.fitting import choose_rank, count, fit, load
     from twoway.information import Estimate
     from twoway.measures import factor_mse, kl_divergence, mean_relative_error, total_variation
-    from twoway.plots import plot_components, plot_convergence, plot_dependence, plot_residuals
+    from twoway.plots import (
+        plot_components,
+        plot_convergence,
+        plot_dependence,
+        plot_rank,
+        plot_residuals,
+        plot_scatter,
+    )
     from twoway.pmf import JointPMF
     from twoway.questions import ask
     from twoway.records import Records
@@ -65,7 +72,14 @@ _NAMES_OF_MODULE = {
     "fitting": ("choose_rank", "count", "fit", "load"),
     "information": ("Estimate",),
     "measures": ("factor_mse", "kl_divergence", "mean_relative_error", "total_variation"),
-    "plots": ("plot_components", "plot_convergence", "plot_dependence", "plot_residuals"),
+    "plots": (
+        "plot_components",
+        "plot_convergence",
+        "plot_dependence",
+        "plot_rank",
+        "plot_residuals",
+        "plot_scatter",
+    ),
     "pmf": ("JointPMF",),
     "questions": ("ask",),
     "records": ("Records",),
@@ -119,7 +133,9 @@ __all__ = [
     "plot_components",
     "plot_convergence",
     "plot_dependence",
+    "plot_rank",
     "plot_residuals",
+    "plot_scatter",
     "solvers",
     "total_variation",
 ]
