@@ -102,6 +102,7 @@ ORDER = [
     "diagnosis.conditions",
     "diagnosis.verdict",
     "diagnosis.diagnose",
+    "diagnosis.plan",
     "experiments",
     "experiments.scores",
     "experiments.base",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from twoway.diagnosis.diagnose import diagnose
     from twoway.diagnosis.fit_quality import FitQuality, fit_quality
     from twoway.diagnosis.intervals import Interval
+    from twoway.diagnosis.plan import Plan, plan
     from twoway.diagnosis.verdict import Diagnosis
     from twoway.distribution import Distribution
     from twoway.errors import (
@@ -56,6 +57,7 @@ _NAMES_OF_MODULE = {
     "diagnosis.diagnose": ("diagnose",),
     "diagnosis.fit_quality": ("FitQuality", "fit_quality"),
     "diagnosis.intervals": ("Interval",),
+    "diagnosis.plan": ("Plan", "plan"),
     "diagnosis.verdict": ("Diagnosis",),
     "distribution": ("Distribution",),
     "errors": (
@@ -102,6 +104,7 @@ __all__ = [
     "JointPMF",
     "MissingFileError",
     "Monitor",
+    "Plan",
     "Progress",
     "ProgressBar",
     "QuestionError",
@@ -130,6 +133,7 @@ __all__ = [
     "kl_divergence",
     "load",
     "mean_relative_error",
+    "plan",
     "plot_components",
     "plot_convergence",
     "plot_dependence",

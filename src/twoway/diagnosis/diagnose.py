@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from twoway.diagnosis.alternatives import joint_distance, same_tables, unseen_changes
+from twoway.diagnosis.alternatives import JointDistance, same_tables, unseen_changes
 from twoway.diagnosis.conditions import Check, SplitFindings, check_stacks, study_split, three_groups
 from twoway.diagnosis.pair_graph import PairGraph
 from twoway.diagnosis.scattered import sufficiently_scattered
@@ -24,6 +24,7 @@ from twoway.records import RecordSource
 from twoway.report import Monitor, Progress, StopReason
 from twoway.schema import Schema
 from twoway.solvers import EM, CoupledNMF, Evidence, Problem, Smoothing, Watch
+from twoway.solvers.starts import random_start
 from twoway.tables import Tables
 
 # Total variation: beyond these, answers are not known.
@@ -33,7 +34,7 @@ _SMALL = 0.01
 # How far the weakest component must stand above chance: to be there, and to be there without doubt.
 _VISIBLE, _CLEAR = 1.2, 2.0
 # Restarts together may take so many passes times table cells times components.
-_WORK = 5e8
+_WORK = 1e9
 _STARTS = 4
 _LEAST_PASSES, _USUAL_PASSES, _MOST_PASSES = 30, 400, 1500
 _LEAST_TABLES = 3
@@ -197,8 +198,13 @@ def _restarts(
     fits = []
     for number in range(_STARTS):
         watch.tell(Progress("trying starts", number, _STARTS))
+        # Each start as it is: annealed ones would not show how many places they can end in.
+        by_spa = number == 0 and evidence.pairs.can_carry(rank)
+        start = None if by_spa else random_start(evidence.schema, rank, evidence.sets.shares, (seed, number))
         fits.append(
-            solver.solve(Problem(evidence, rank, seed, number=number, smoothing=smoothing, watch=watch.quiet()))
+            solver.solve(
+                Problem(evidence, rank, seed, number=number, smoothing=smoothing, start=start, watch=watch.quiet())
+            )
         )
         if watch.interrupted:
             raise KeyboardInterrupt
@@ -278,14 +284,15 @@ def _study(case: _Case, random: np.random.Generator, seed: int) -> Diagnosis:
     shown = None
     if case.tables is not None and studied is not None:
         shown = spectrum(case.tables, pmf, studied.split, case.n_records, seed)
-    walks = list(same_tables(pmf, graph, random, 2 if pmf.rank > 12 else 4))
-    loose = unseen_changes(pmf, graph)
-    alternatives = [*walks, *loose.values(), *(case.others if case.tables is None else [])]
-    distances = [joint_distance(pmf, other, seed) for other in alternatives]
-    ambiguity = max(distances, default=0.0)
-    disagreement = max((joint_distance(pmf, other, seed) for other in case.others), default=None)
-    beyond = None if case.from_records is None else joint_distance(case.from_records, pmf, seed)
-    hanging = tuple(schema.names[index] for index, other in loose.items() if joint_distance(pmf, other, seed) > _SMALL)
+    distance = JointDistance(pmf, seed)
+    loose = {index: (other, distance(other)) for index, other in unseen_changes(pmf, graph).items()}
+    alternatives = [(other, distance(other)) for other in same_tables(pmf, graph, random, 2 if pmf.rank > 12 else 4)]
+    restarts = [(other, distance(other)) for other in case.others]
+    alternatives += [*loose.values(), *(restarts if case.tables is None else [])]
+    ambiguity = max((away for _, away in alternatives), default=0.0)
+    disagreement = max((away for _, away in restarts), default=None)
+    beyond = None if case.from_records is None else JointDistance(case.from_records, seed)(pmf)
+    hanging = tuple(schema.names[index] for index, (_, away) in loose.items() if away > _SMALL)
     proven = _is_proven(pmf, graph, studied, zero, random)
     found = Diagnosis(
         kind="recoverable",
@@ -304,7 +311,7 @@ def _study(case: _Case, random: np.random.Generator, seed: int) -> Diagnosis:
         beyond_tables=beyond,
         components=tuple(_component_notes(case)),
         hanging=hanging,
-        missing=tuple(_missing(case, alternatives)),
+        missing=tuple(_missing(case, [other for other, _ in alternatives])),
     )
     kind, reason, advice = _judge(found, proven, case)
     return replace(found, kind=kind, reason=reason, advice=advice)
@@ -473,23 +480,23 @@ def _judge(found: Diagnosis, proven: bool, case: _Case) -> tuple[Kind, str, tupl
             f"{who}another model has the very same tables, and a joint {found.ambiguity:.2f} away (total variation)"
         )
         return "not from these tables", reason, (more,)
-    if found.disagreement is not None and found.disagreement > _LARGE_DISAGREEMENT:
+    if found.disagreement is not None and found.disagreement > _LARGE_DISAGREEMENT and case.converged:
         reason = f"restarts that fit them equally well have joints {found.disagreement:.2f} apart (total variation)"
         return "not from these tables", reason, (more,)
     ifs = []
     # Walks from where a fit has not yet come to rest say nothing of where it would.
-    off = max(found.ambiguity if case.converged else 0.0, found.disagreement or 0.0)
+    off = max(found.ambiguity, found.disagreement or 0.0) if case.converged else 0.0
     if off > _SMALL:
         ifs.append(
             f"an error of up to about {off:.2f} in a probability will do: by so much models differ that fit equally "
             "well, as far as was found"
         )
-    elif not proven:
+    elif not proven and case.converged:
         ifs.append(_what_is_open(found))
     if found.strength is not None and _VISIBLE <= found.strength < _CLEAR:
         ifs.append("the weakest component, which hardly stands above chance, is one; more records would tell")
     if not case.converged:
-        ifs.append("longer fits agree: those made here had not converged")
+        ifs.append("longer fits agree: those made here had not come to rest")
     if found.strength is not None and math.isnan(found.strength):
         ifs.append("sampling error is small, of which these tables leave no measure")
     if not ifs:

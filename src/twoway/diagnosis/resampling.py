@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.datasets.synthetic import draw_records
+from twoway.mixture import joint
 from twoway.pmf import JointPMF
 from twoway.records import Records
 from twoway.solvers.cells import CellSets
@@ -68,7 +69,8 @@ class FromTables:
         largest = float(tables.weights.max())
         self._n_people = max(largest, largest if n_records is None else n_records)
         self._observed = _observed_shares(tables, self._n_people) if math.isfinite(self._n_people) else None
-        self._model = [pmf.marginal(names).array for names in tables.names]
+        # What the model expects of each table, before it is rounded by chance.
+        self._model = [joint(pmf.weights, [pmf.factors[index] for index in row]) for row in tables.sets.tolist()]
 
     def original(self) -> CellSets:
         """Return the tables themselves."""
@@ -100,14 +102,16 @@ class FromTables:
         people = draw_records(self._pmf, n, observed=observed, seed=random)
         counted = Tables.count(people, self._tables.order, threads=1)
         drawn = []
-        for names, weight, model in zip(self._tables.names, self._tables.weights, self._model, strict=True):
-            if names not in counted:
+        places = {tuple(row): place for place, row in enumerate(counted.sets.tolist())}
+        for row, weight, model in zip(self._tables.sets.tolist(), self._tables.weights, self._model, strict=True):
+            place = places.get(tuple(row))
+            if place is None:  # nobody showed all of its variables
                 drawn.append(model)
                 continue
-            found = counted[names]
+            total = counted.totals[place]
             # What chance does to so many people, it does to others by the root of their number.
-            scale = math.sqrt(float(found.total or 1.0) / float(weight))
-            share = np.maximum(model + scale * (found.array - model), 0.0)
+            scale = math.sqrt(float(total) / float(weight))
+            share = np.maximum(model + scale * (counted.array(place) / total - model), 0.0)
             drawn.append(share / share.sum())
         return drawn
 
@@ -117,5 +121,5 @@ def _observed_shares(tables: Tables, n_people: float) -> NDArray[np.float64]:
     rows = np.zeros((len(tables), len(tables.schema)))
     np.put_along_axis(rows, tables.sets.astype(np.int64), 1.0, axis=1)
     logs = np.log(tables.weights / n_people)
-    found = np.linalg.lstsq(rows, logs, rcond=None)[0]
+    found = np.linalg.lstsq(rows.T @ rows, rows.T @ logs, rcond=None)[0]
     return np.asarray(np.exp(np.minimum(found, 0.0)), dtype=np.float64)

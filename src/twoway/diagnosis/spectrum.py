@@ -68,12 +68,13 @@ def spectrum(tables: Tables, pmf: JointPMF, split: Split, n_records: float | Non
         found: Floats = PairMatrix.of(of).shares[np.ix_(rows, columns)]
         return found
 
-    observed = np.linalg.svd(stacked(tables) * scale, compute_uv=False)
+    def singular(of: Tables) -> Floats:
+        matrix = stacked(of) * scale
+        squares = np.linalg.eigvalsh(matrix @ matrix.T if len(matrix) < matrix.shape[1] else matrix.T @ matrix)
+        return np.asarray(np.sqrt(np.maximum(squares[::-1], 0.0)))
+
     resampling = FromTables(tables, pmf, n_records)
     # A model of rank F has nothing behind its F-th singular value: what stands there in a sample is chance.
-    chances = [
-        np.linalg.svd(stacked(resampling.tables(seed, draw)) * scale, compute_uv=False)[pmf.rank :]
-        for draw in range(_DRAWS)
-    ]
+    chances = [singular(resampling.tables(seed, draw))[pmf.rank :] for draw in range(_DRAWS)]
     noise = max((float(chance[0]) for chance in chances if len(chance)), default=0.0)
-    return Spectrum(tuple(float(value) for value in observed), noise)
+    return Spectrum(tuple(float(value) for value in singular(tables)), noise)
