@@ -93,7 +93,6 @@ ORDER = [
     "estimators.rating_model",
     "estimators.ratings",
     "estimators",
-    "diagnosis",
     "diagnosis.fit_quality",
     "diagnosis.intervals",
     "diagnosis.bootstrap",
