@@ -128,6 +128,8 @@ ORDER = [
     "cli.ask",
     "cli.compare",
     "cli.count",
+    "cli.check",
+    "cli.plan",
     "cli.demo_picture",
     "cli.demo",
     "cli.explore",
