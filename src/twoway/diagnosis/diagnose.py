@@ -4,59 +4,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from twoway.diagnosis.alternatives import JointDistance, same_tables, unseen_changes
+from twoway.diagnosis.cases import Case, case_of_data, case_of_model
 from twoway.diagnosis.conditions import Check, SplitFindings, check_stacks, study_split, three_groups
 from twoway.diagnosis.pair_graph import PairGraph
 from twoway.diagnosis.scattered import sufficiently_scattered
+from twoway.diagnosis.spectrum import CLEAR as VISIBLE
 from twoway.diagnosis.spectrum import spectrum
 from twoway.diagnosis.verdict import ComponentNote, Diagnosis, Kind, MissingTable
 from twoway.errors import DataError, shortlist, whole_number
-from twoway.fitting import evidence_of, watching
+from twoway.fitting import watching
 from twoway.measures import match_components
 from twoway.pmf import JointPMF
-from twoway.ranks import choose_rank_from
-from twoway.records import RecordSource
-from twoway.report import Monitor, Progress, StopReason
+from twoway.report import Monitor, Progress
 from twoway.schema import Schema
-from twoway.solvers import EM, CoupledNMF, Evidence, Problem, Smoothing, Watch
-from twoway.solvers.starts import random_start
-from twoway.tables import Tables
+from twoway.solvers import Watch
 
 # Total variation: beyond these, answers are not known.
 _LARGE_AMBIGUITY = 0.25
 _LARGE_DISAGREEMENT = 0.15
 _SMALL = 0.01
-# How far the weakest component must stand above chance: to be there, and to be there without doubt.
-_VISIBLE, _CLEAR = 1.2, 2.0
-# Restarts together may take so many passes times table cells times components.
-_WORK = 1e9
-_STARTS = 4
-_LEAST_PASSES, _USUAL_PASSES, _MOST_PASSES = 30, 400, 1500
-_LEAST_TABLES = 3
-_EM_PASSES = 60
-# A pseudo-record a component: starts that lead to one place then get there, and soon.
-_LITTLE = Smoothing(1.0, 1.0)
-# Exact tables are fitted to this divergence; nobody tells it from none with fewer than a million records.
-_EXACT = 1e-7
+# How far the weakest component must stand above chance to be there without doubt.
+_CLEAR = 2.0
 _MOST_MISSING = 10
-
-
-@dataclass(frozen=True)
-class _Case:
-    """What is to be diagnosed: a model at hand, the tables that are there, and models that fit them as well."""
-
-    pmf: JointPMF
-    graph: PairGraph
-    others: list[JointPMF]
-    converged: bool
-    tables: Tables | None
-    n_records: float | None
-    from_records: JointPMF | None = None
 
 
 def diagnose(
@@ -99,182 +74,21 @@ def diagnose(
     with watching(monitor) as told:
         watch = Watch(told)
         if isinstance(source, JointPMF):
-            case: _Case | Diagnosis = _of_model(source, rank, pairs, seed, threads, watch)
+            case: Case | Diagnosis = case_of_model(source, rank, pairs, seed, threads, watch)
         elif pairs is not None:
             raise DataError("pairs= is for a model; tables and records say themselves which pairs are there")
         else:
-            case = _of_data(source, rank, n_records, seed, threads, watch)
+            case = case_of_data(source, rank, n_records, seed, threads, watch)
         if isinstance(case, Diagnosis):
             return case
         watch.tell(Progress("checking conditions", 0, 1))
         return _study(case, random, seed)
 
 
-# What is given
-
-
-def _of_model(
-    pmf: JointPMF,
-    rank: int | None,
-    pairs: Iterable[Sequence[str]] | None,
-    seed: int,
-    threads: int | None,
-    watch: Watch,
-) -> _Case | Diagnosis:
-    if rank not in (None, pmf.rank):
-        raise DataError(f"the model has rank {pmf.rank}, and rank={rank} was asked for; leave rank out")
-    schema = pmf.schema
-    available = np.ones((len(schema), len(schema)), dtype=bool)
-    if pairs is not None:
-        available[:] = False
-        for pair in pairs:
-            indices = schema.indices(pair)
-            if len(indices) != 2:
-                raise DataError(f"a pair names two variables; got {pair!r}")
-            available[indices[0], indices[1]] = available[indices[1], indices[0]] = True
-    graph = PairGraph(available, schema.sizes)
-    if (simple := _simple(graph, schema, pmf.rank)) is not None:
-        return simple
-    exact = _exact_tables(pmf, graph)
-    others, _ = _restarts(Evidence(schema, tables=exact, threads=threads), pmf.rank, seed, watch, Smoothing())
-    same = [other for other, objective in others if objective < _EXACT]
-    return _Case(pmf, graph, same, True, None, None)
-
-
-def _exact_tables(pmf: JointPMF, graph: PairGraph) -> Tables:
-    sets = np.argwhere(np.triu(graph.available))
-    names = pmf.schema.names
-    flat = [1e6 * pmf.marginal([names[j], names[k]]).array.ravel() for j, k in sets]
-    return Tables(pmf.schema, sets.astype(np.int32), np.concatenate(flat))
-
-
-def _of_data(
-    source: Any, rank: int | None, n_records: float | None, seed: int, threads: int | None, watch: Watch
-) -> _Case | Diagnosis:
-    records: RecordSource | None = None
-    if isinstance(source, Tables):
-        tables = source
-        if tables.order != 2:
-            raise DataError("diagnose looks at two-way tables; these are three-way ones, which say more: fit them")
-    else:
-        evidence, _, _ = evidence_of(source, threads)
-        assert evidence.records is not None
-        records, tables = evidence.records, evidence.tables(2)
-        n_records = records.total_weight
-    schema = tables.schema
-    available = np.zeros((len(schema), len(schema)), dtype=bool)
-    available[tables.sets[:, 0], tables.sets[:, 1]] = True
-    graph = PairGraph(available | available.T, schema.sizes)
-    if (simple := _simple(graph, schema, rank)) is not None:
-        return simple
-    evidence = Evidence(schema, tables=tables, threads=threads)
-    if rank is None:
-        whole = evidence if records is None else Evidence(schema, records=records, threads=threads)
-        rank = choose_rank_from(whole, None, seed=seed, watch=watch).rank
-        if (simple := _simple(graph, schema, rank)) is not None:
-            return simple
-    fits, converged = _restarts(evidence, rank, seed, watch, _LITTLE)
-    best, lowest = min(fits, key=lambda fit: fit[1])
-    # Restarts that a test of fit could not tell from the best: within a standard deviation of the deviance.
-    cells = int(np.diff(tables.starts).sum()) - len(tables)
-    allowed = math.sqrt(2.0 * max(cells, 1)) / (2.0 * float(tables.weights.sum()))
-    others = [pmf for pmf, objective in fits if pmf is not best and objective <= lowest + allowed]
-    from_records = None
-    if records is not None:
-        problem = Problem(
-            Evidence(schema, records=records, threads=threads), rank, seed, start=best, watch=watch.quiet()
-        )
-        from_records = EM(max_iter=_EM_PASSES).solve(problem).pmf
-    return _Case(best, graph, others, converged, tables, n_records, from_records)
-
-
-def _restarts(
-    evidence: Evidence, rank: int, seed: int, watch: Watch, smoothing: Smoothing
-) -> tuple[list[tuple[JointPMF, float]], bool]:
-    """Return fits from several starts with their objectives, and whether the best of them had converged."""
-    evidence = _fewer_tables(evidence, rank, seed)
-    work = evidence.sets.records.n_records * rank * _STARTS
-    solver = CoupledNMF(tol=1e-7, max_iter=int(np.clip(_WORK / work, _LEAST_PASSES, _MOST_PASSES)))
-    fits = []
-    for number in range(_STARTS):
-        watch.tell(Progress("trying starts", number, _STARTS))
-        # Each start as it is: annealed ones would not show how many places they can end in.
-        by_spa = number == 0 and evidence.pairs.can_carry(rank)
-        start = None if by_spa else random_start(evidence.schema, rank, evidence.sets.shares, (seed, number))
-        fits.append(
-            solver.solve(
-                Problem(evidence, rank, seed, number=number, smoothing=smoothing, start=start, watch=watch.quiet())
-            )
-        )
-        if watch.interrupted:
-            raise KeyboardInterrupt
-    best = min(fits, key=lambda fit: fit.objectives[-1])
-    return [(fit.pmf, fit.objectives[-1]) for fit in fits], best.stop_reason is StopReason.CONVERGED
-
-
-def _fewer_tables(evidence: Evidence, rank: int, seed: int) -> Evidence:
-    """Return the evidence, or so much of it that starts can get to their ends: all variables, not all their tables."""
-    tables = evidence.tables(2)
-    affordable = _WORK / (_USUAL_PASSES * _STARTS * rank)
-    cells = np.diff(tables.starts)
-    if cells.sum() <= affordable:
-        return evidence
-    random = np.random.default_rng(seed)
-    order = random.permutation(len(tables))
-    degree = np.zeros(len(tables.schema), dtype=np.int64)
-    kept, used = [], 0
-    # Tables of the variables that have fewest so far; a few for each are more than enough to connect them.
-    for table in order:
-        one, other = tables.sets[table]
-        if used < affordable or min(degree[one], degree[other]) < _LEAST_TABLES:
-            kept.append(tables.names[table])
-            used += int(cells[table])
-            degree[[one, other]] += 1
-    part = tables.select(kept)
-    return Evidence(tables.schema, tables=part, threads=evidence.threads) if part.is_connected else evidence
-
-
-def _simple(graph: PairGraph, schema: Schema, rank: int | None) -> Diagnosis | None:
-    """Return the diagnosis where the graph of tables says it all, None otherwise."""
-    n_tables = int(graph.available.sum()) // 2
-
-    def made(kind: Kind, reason: str, status: str, detail: str, **more: Any) -> Diagnosis:
-        check = Check("tables", status, detail)  # type: ignore[arg-type]
-        return Diagnosis(kind, reason, rank or 1, len(schema), n_tables, (check,), **more)
-
-    alone = [schema.names[index] for index in range(len(schema)) if not graph.available[index].any()]
-    if len(schema) == 1 or (len(schema) == 2 and n_tables == 1):
-        return made("recoverable", "the only table is the joint itself", "holds", "all there")
-    if rank == 1 and not alone:
-        return made("recoverable", "with one component, the shares of each variable say all", "holds", "each is in one")
-    groups = graph.groups()
-    if len(groups) == 1 or (rank is None and n_tables == 0):
-        return None
-    if len(groups) > 1:
-        smallest = min(groups, key=len)
-        names = shortlist([schema.names[index] for index in smallest], 6)
-        best = max(
-            ((j, k) for j in smallest for k in range(len(schema)) if k not in smallest),
-            key=lambda pair: graph.sizes[pair[0]] * graph.sizes[pair[1]],
-        )
-        pair = schema.names[best[0]], schema.names[best[1]]
-        missing = MissingTable(pair, math.nan, "it connects what no table connects, with the most categories")
-        return made(
-            "not from these tables",
-            f"no table connects {names} with the other variables",
-            "fails",
-            f"{len(groups)} groups of variables that nothing connects",
-            hanging=tuple(alone),
-            missing=(missing,),
-            advice=("add a table between the groups, or fit them apart",),
-        )
-    return None
-
-
 # What is found
 
 
-def _study(case: _Case, random: np.random.Generator, seed: int) -> Diagnosis:
+def _study(case: Case, random: np.random.Generator, seed: int) -> Diagnosis:
     pmf, graph, schema = case.pmf, case.graph, case.pmf.schema
     n_tables = int(graph.available.sum()) // 2
     # What a sample cannot tell from zero counts as zero.
@@ -352,7 +166,7 @@ def _is_proven(
     return sufficiently_scattered(stacked, random).status == "holds"
 
 
-def _checks(case: _Case, studied: SplitFindings | None, random: np.random.Generator) -> tuple[Check, ...]:
+def _checks(case: Case, studied: SplitFindings | None, random: np.random.Generator) -> tuple[Check, ...]:
     """Return the conditions of Theorem 2, one by one."""
     pmf, graph, names = case.pmf, case.graph, case.pmf.schema.names
     checks = [
@@ -407,7 +221,7 @@ def _checks(case: _Case, studied: SplitFindings | None, random: np.random.Genera
     return tuple(checks)
 
 
-def _component_notes(case: _Case) -> Iterable[ComponentNote]:
+def _component_notes(case: Case) -> Iterable[ComponentNote]:
     """Yield components that are nearly empty, nearly equal to another, or not the same in another restart."""
     pmf = case.pmf
     offsets = pmf.schema.offsets[:-1]
@@ -433,7 +247,7 @@ def _component_notes(case: _Case) -> Iterable[ComponentNote]:
         yield ComponentNote(int(place), f"another one in a restart that fits as well, {moved[place]:.2f} apart")
 
 
-def _missing(case: _Case, alternatives: list[JointPMF]) -> list[MissingTable]:
+def _missing(case: Case, alternatives: list[JointPMF]) -> list[MissingTable]:
     """Return the tables that are not there, those that models with the present tables differ on most first."""
     graph, schema = case.graph, case.pmf.schema
     absent = np.argwhere(np.triu(~graph.available, 1))
@@ -463,12 +277,12 @@ def _missing(case: _Case, alternatives: list[JointPMF]) -> list[MissingTable]:
 # The verdict
 
 
-def _judge(found: Diagnosis, proven: bool, case: _Case) -> tuple[Kind, str, tuple[str, ...]]:
+def _judge(found: Diagnosis, proven: bool, case: Case) -> tuple[Kind, str, tuple[str, ...]]:
     """Return the verdict, its reason, and what to do."""
     more = "three-way tables, or the records themselves, would do it"
     if case.from_records is not None:
         more = "you have the records: fit these, not their tables"
-    if found.strength is not None and found.strength < _VISIBLE:
+    if found.strength is not None and found.strength < VISIBLE:
         reason = (
             f"they show {found.visible} components above sampling error, not {found.rank}; many models fit all of "
             "them to sampling error and have different joints"
@@ -493,7 +307,7 @@ def _judge(found: Diagnosis, proven: bool, case: _Case) -> tuple[Kind, str, tupl
         )
     elif not proven and case.converged:
         ifs.append(_what_is_open(found))
-    if found.strength is not None and _VISIBLE <= found.strength < _CLEAR:
+    if found.strength is not None and VISIBLE <= found.strength < _CLEAR:
         ifs.append("the weakest component, which hardly stands above chance, is one; more records would tell")
     if not case.converged:
         ifs.append("longer fits agree: those made here had not come to rest")
@@ -512,5 +326,5 @@ def _what_is_open(found: Diagnosis) -> str:
     )
 
 
-def _as_fitted(case: _Case) -> str:
+def _as_fitted(case: Case) -> str:
     return "" if case.tables is None else " for the factors as fitted"
