@@ -59,8 +59,8 @@ def test_a_joint_that_is_none_is_refused():
         tw.JointPMF.from_joint([[0.5, 0.6], [-0.1, 0]], schema)
     with pytest.raises(tw.DataError, match="sum to 2"):
         tw.JointPMF.from_joint([[0.5, 0.5], [0.5, 0.5]], schema)
-    with pytest.raises(tw.DataError, match="10,000 components"):
-        tw.JointPMF.from_joint(np.full((100, 1000, 100), 1e-7), schema_of(100, 1000, 100))
+    with pytest.raises(tw.DataError, match="22,500 components"):
+        tw.JointPMF.from_joint(np.full((150, 200, 150), 1 / 4_500_000), schema_of(150, 200, 150))
 
 
 # Proposition 1

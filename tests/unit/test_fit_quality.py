@@ -16,15 +16,15 @@ def test_p_values_of_the_true_model_are_uniform():
     truth = dirichlet_rows(6, 3, 2, seed=1)
     p_values = [
         fit_quality(truth, draw_records(truth, 3000, observed=0.7, seed=seed))[("x1", "x2")].p_value
-        for seed in range(150)
+        for seed in range(80)
     ]
     assert kstest(p_values, "uniform").pvalue > 0.01
 
 
 def test_a_fit_of_the_true_rank_is_left_alone():
-    for seed in range(3):
+    for seed in range(2):
         records = draw_records(dirichlet_rows(7, 4, 3, seed=seed), 4000, observed=0.6, seed=seed)
-        quality = fit_quality(tw.fit(records, rank=3), records)
+        quality = fit_quality(tw.fit(records, rank=3, starts=3, smoothing=1), records)
         assert quality.misfits == ()
         assert "as well as chance allows" in str(quality)
 

@@ -27,8 +27,8 @@ def test_more_records_less_error_and_the_answer_between():
 
 
 def test_holes_cost_records():
-    complete = tw.plan(TRUTH, 0.05, sizes=[400, 1600], trials=2)
-    half = tw.plan(TRUTH, 0.05, sizes=[400, 1600], trials=2, observed=0.5)
+    complete = tw.plan(TRUTH, 0.05, sizes=[400, 1600], trials=1)
+    half = tw.plan(TRUTH, 0.05, sizes=[400, 1600], trials=1, observed=0.5)
     assert half.trials[-1].error > complete.trials[-1].error
     assert half.by_tables_bound == pytest.approx(4 * complete.by_tables_bound)
     assert "50% are observed" in str(half)
