@@ -1,24 +1,24 @@
-"""The commands check and plan: what they read, print and refuse."""
+"""The commands check and plan, and intervals: what they read, print and refuse."""
 
 import json
 
 import pytest
-from typer.testing import CliRunner
 
 import twoway as tw
-from twoway.cli.check import check
-from twoway.cli.plan import plan
+from twoway.cli import run
 from twoway.datasets import dirichlet_rows, draw_records
 
 TRUTH = dirichlet_rows(4, 3, 2, seed=1)
 
 
-def run(command, *arguments):
-    import typer
+@pytest.fixture
+def twoway(capsys):
+    def call(*arguments):
+        code = run([str(argument) for argument in arguments])
+        shown = capsys.readouterr()
+        return code, shown.out, shown.err
 
-    app = typer.Typer(pretty_exceptions_enable=False)
-    app.command()(command)
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return call
 
 
 @pytest.fixture(scope="module")
@@ -32,30 +32,58 @@ def files(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", ["records.csv", "model.twoway", "pairs.tables"])
-def test_check_reads_all_three(files, name):
+def test_check_reads_all_three(twoway, files, name):
     arguments = [] if name == "model.twoway" else ["--rank", 2]
-    shown = run(check, files / name, *arguments)
-    assert shown.exit_code == 0, shown.output
-    assert shown.stdout.startswith(("recoverable", "not from these tables"))
-    told = json.loads(run(check, files / name, *arguments, "--json").stdout)
+    code, out, err = twoway("check", files / name, *arguments)
+    assert code == 0, err
+    assert out.startswith(("recoverable", "not from these tables"))
+    told = json.loads(twoway("check", files / name, *arguments, "--json")[1])
     assert told["rank"] == 2
-    assert shown.stdout.startswith(told["verdict"])
+    assert out.startswith(told["verdict"])
 
 
-def test_check_compares_a_model_with_data(files):
-    shown = run(check, files / "model.twoway", "--data", files / "pairs.tables")
-    assert "all 6 tables are fitted as well as chance allows" in shown.stdout
-    assert isinstance(run(check, files / "pairs.tables", "--data", files / "records.csv").exception, tw.DataError)
+def test_check_compares_a_model_with_data(twoway, files):
+    for data in ("pairs.tables", "records.csv"):
+        _, out, _ = twoway("check", files / "model.twoway", "--data", files / data)
+        assert "all 6 tables are fitted as well as chance allows" in out
+    code, _, err = twoway("check", files / "pairs.tables", "--data", files / "records.csv")
+    assert code == 3
+    assert "compared with a model" in err
 
 
-def test_check_refuses_what_it_cannot_read(files):
-    assert isinstance(run(check, files / "nowhere.csv").exception, tw.MissingFileError)
-    assert isinstance(run(check, files / "other.bin").exception, tw.FileFormatError)
+def test_check_refuses_what_it_cannot_read(twoway, files):
+    assert twoway("check", files / "nowhere.csv")[0] == 4
+    assert twoway("check", files / "other.bin")[0] == 4
 
 
-def test_plan_by_a_model_and_by_assumption(files):
-    shown = run(plan, files / "model.twoway", "--error", 0.3, "--of", "x1,x2", "--trials", 1)
-    assert "records bring the total variation of x1 × x2 to 0.3" in shown.stdout
-    told = run(plan, "--variables", 3, "--categories", 2, "--rank", 2, "--error", 0.3, "--trials", 1, "--json")
-    assert json.loads(told.stdout)["n_records"] >= 2
-    assert isinstance(run(plan).exception, tw.DataError)
+def test_plan_by_a_model_and_by_assumption(twoway, files):
+    _, out, _ = twoway("plan", files / "model.twoway", "--error", 0.3, "--of", "x1,x2", "--trials", 1)
+    assert "records bring the total variation of x1 × x2 to 0.3" in out
+    assumed = ["--variables", 3, "--categories", 2, "--rank", 2, "--error", 0.3, "--trials", 1, "--json"]
+    assert json.loads(twoway("plan", *assumed)[1])["n_records"] >= 2
+    code, _, err = twoway("plan")
+    assert code == 3
+    assert "give either a MODEL" in err
+
+
+def test_intervals_from_fit_to_ask(twoway, files):
+    model = files / "sure.twoway"
+    code, _, err = twoway("fit", files / "records.csv", "-o", model, "--rank", 2, "--intervals")
+    assert code == 0, err
+    questions = ["P(x1 = 0)", "P(x1 | x2)", "E(x1)", "H(x1)", "I(x1; x2)", "mode(x1, x2 | x3 = 1)"]
+    _, out, err = twoway("ask", model, *questions, "--interval", "--json")
+    number, table, mean, entropy, information, mode = (json.loads(line) for line in out.splitlines())
+    for one in (number, mean, entropy, information):
+        assert one["low"] < one["value"] < one["high"]
+    assert table["low"][0][0] < table["probabilities"][0][0] < table["high"][0][0]
+    assert 0 <= mode["agreement"] <= 1
+    boot = tw.Bootstrap.load(model)
+    assert number["low"] == pytest.approx(boot.prob({"x1": 0}).low)
+    _, out, _ = twoway("ask", model, "P(x1 = 0)", "--interval")
+    assert "(90%: 0." in out
+    _, out, _ = twoway("ask", model, "P(x1)", "--interval")
+    assert out.splitlines()[0].split() == ["x1", "probability", "low", "high"]
+    # Without replicates there is nothing to say how sure it is.
+    code, _, err = twoway("ask", files / "model.twoway", "P(x1 = 0)", "--interval")
+    assert code == 4
+    assert "without replicates" in err

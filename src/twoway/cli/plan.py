@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json as json_module
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from twoway.cli.options import Json, Seed
+from twoway.cli.terminal import say, say_json, shows_progress
 
 
 def plan(
@@ -24,8 +25,8 @@ def plan(
     categories: Annotated[int, typer.Option(help="Without a model: categories of each.")] = 4,
     rank: Annotated[int | None, typer.Option(help="Without a model: how many components to assume.")] = None,
     trials: Annotated[int, typer.Option(help="How often each number of records is tried.")] = 3,
-    seed: Annotated[int, typer.Option(help="Where every random choice starts from.")] = 0,
-    json: Annotated[bool, typer.Option("--json", help="Print one line of JSON, for machines.")] = False,
+    seed: Seed = 0,
+    json: Json = False,
 ) -> None:
     """Say how many records bring an error down to what is wanted, by trying it out and by the paper's bounds.
 
@@ -56,6 +57,9 @@ def plan(
         tables=tables,
         trials=trials,
         seed=seed,
-        monitor=sys.stderr.isatty() or None,
+        monitor=shows_progress() or None,
     )
-    typer.echo(json_module.dumps(found.to_dict(), allow_nan=False) if json else str(found))
+    if json:
+        say_json(found.to_dict())
+    else:
+        say(str(found))

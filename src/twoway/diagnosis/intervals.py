@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.distribution import Distribution, printable
+from twoway.distribution import Distribution, aligned, printable
 from twoway.errors import DataError
 from twoway.frames import make_labelled_frame
 from twoway.schema import Label
@@ -120,9 +120,7 @@ class IntervalTable:
         for place, cell in enumerate(codes[:_SHOWN]):
             labels = [printable(v.categories[code]) for v, code in zip(self.variables, cell, strict=True)]
             rows.append([*labels, *(f"{array[place]:.4f}" for array in arrays)])
-        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-        lines = ["  ".join(t.ljust(w) for t, w in zip(row, widths, strict=True)).rstrip() for row in rows]
-        return "\n".join([*lines, f"… {len(codes) - _SHOWN} more rows"] if len(codes) > _SHOWN else lines)
+        return aligned(rows, f"… {len(codes) - _SHOWN} more rows" if len(codes) > _SHOWN else "")
 
 
 def basic_interval(
