@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from twoway import datasets, solvers
+    from twoway import bounds, datasets, solvers
+    from twoway.diagnosis.bootstrap import Bootstrap, bootstrap
+    from twoway.diagnosis.diagnose import diagnose
+    from twoway.diagnosis.fit_quality import FitQuality, fit_quality
+    from twoway.diagnosis.intervals import Interval
+    from twoway.diagnosis.plan import Plan, plan
+    from twoway.diagnosis.verdict import Diagnosis
     from twoway.distribution import Distribution
     from twoway.errors import (
         DataError,
@@ -36,7 +42,14 @@ if TYPE_CHECKING:
     from twoway.fitting import choose_rank, count, fit, load
     from twoway.information import Estimate
     from twoway.measures import factor_mse, kl_divergence, mean_relative_error, total_variation
-    from twoway.plots import plot_components, plot_convergence, plot_dependence, plot_residuals
+    from twoway.plots import (
+        plot_components,
+        plot_convergence,
+        plot_dependence,
+        plot_rank,
+        plot_residuals,
+        plot_scatter,
+    )
     from twoway.pmf import JointPMF
     from twoway.questions import ask
     from twoway.records import Records
@@ -46,6 +59,12 @@ if TYPE_CHECKING:
 
 # Where each public name lives. Nothing is imported before it is used: a command line should start at once.
 _NAMES_OF_MODULE = {
+    "diagnosis.bootstrap": ("Bootstrap", "bootstrap"),
+    "diagnosis.diagnose": ("diagnose",),
+    "diagnosis.fit_quality": ("FitQuality", "fit_quality"),
+    "diagnosis.intervals": ("Interval",),
+    "diagnosis.plan": ("Plan", "plan"),
+    "diagnosis.verdict": ("Diagnosis",),
     "distribution": ("Distribution",),
     "errors": (
         "DataError",
@@ -61,7 +80,14 @@ _NAMES_OF_MODULE = {
     "fitting": ("choose_rank", "count", "fit", "load"),
     "information": ("Estimate",),
     "measures": ("factor_mse", "kl_divergence", "mean_relative_error", "total_variation"),
-    "plots": ("plot_components", "plot_convergence", "plot_dependence", "plot_residuals"),
+    "plots": (
+        "plot_components",
+        "plot_convergence",
+        "plot_dependence",
+        "plot_rank",
+        "plot_residuals",
+        "plot_scatter",
+    ),
     "pmf": ("JointPMF",),
     "questions": ("ask",),
     "records": ("Records",),
@@ -72,18 +98,23 @@ _NAMES_OF_MODULE = {
 _MODULE_OF_NAME = {name: module for module, names in _NAMES_OF_MODULE.items() for name in names}
 
 __all__ = [
+    "Bootstrap",
     "DataError",
+    "Diagnosis",
     "Discretizer",
     "Distribution",
     "Estimate",
     "FileFormatError",
+    "FitQuality",
     "ImpossibleEvidenceError",
+    "Interval",
     "JointPMF",
     "JointPMFClassifier",
     "JointPMFDensity",
     "JointPMFImputer",
     "MissingFileError",
     "Monitor",
+    "Plan",
     "Progress",
     "ProgressBar",
     "QuestionError",
@@ -99,26 +130,33 @@ __all__ = [
     "UnknownNameError",
     "Variable",
     "ask",
+    "bootstrap",
+    "bounds",
     "choose_rank",
     "count",
     "datasets",
+    "diagnose",
     "explore",
     "factor_mse",
     "fit",
+    "fit_quality",
     "kl_divergence",
     "load",
     "mean_relative_error",
+    "plan",
     "plot_components",
     "plot_convergence",
     "plot_dependence",
+    "plot_rank",
     "plot_residuals",
+    "plot_scatter",
     "solvers",
     "total_variation",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("datasets", "solvers"):
+    if name in ("bounds", "datasets", "solvers"):
         return importlib.import_module(f"twoway.{name}")
     if name not in _MODULE_OF_NAME:
         raise AttributeError(f"module 'twoway' has no attribute {name!r}")

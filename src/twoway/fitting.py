@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterable
 from contextlib import nullcontext
@@ -13,13 +12,14 @@ from warnings import warn
 import numpy as np
 from numpy.typing import NDArray
 
+from twoway.bounds import sufficient_rank
 from twoway.errors import DataError, shortlist, whole_number
 from twoway.observed import posterior_of
 from twoway.pmf import JointPMF
 from twoway.ranks import RankChoice, choose_rank_from
 from twoway.records import Block, RecordSource, as_records
 from twoway.report import Monitor, ProgressBar, Report, StopReason, TableMisfit
-from twoway.schema import Schema, Variable, label_key, looks_continuous
+from twoway.schema import Variable, label_key, looks_continuous
 from twoway.solvers import (
     Auto,
     Evidence,
@@ -55,7 +55,7 @@ def fit(
         Records (a pandas, polars or pyarrow frame, a numpy array, a mapping of columns, the name of a file such as
         "survey.csv", or `Records`), or `Tables`.
     rank
-        The number of components. None chooses it by held-out likelihood.
+        The number of components. None chooses it; see `choose_rank`.
     solver
         A name ("auto", "em", "coupled-nmf", "spa", "ctd", "mle-ad"), a chain ("spa+em"), an instance, or a
         sequence of these.
@@ -91,9 +91,9 @@ def fit(
         rank = whole_number("rank", rank, 1)
     found = _with_smoothing(find_solver(solver, starts), smoothing)
     given = Smoothing() if smoothing == "auto" else Smoothing(float(smoothing), float(smoothing))
-    evidence, warnings, n_observed = _evidence(source, threads)
-    with _monitor(monitor) as watching:
-        watch = Watch(watching)
+    evidence, warnings, n_observed = evidence_of(source, threads)
+    with watching(monitor) as told:
+        watch = Watch(told)
         choice = choose_rank_from(evidence, None, seed=seed, watch=watch) if rank is None else None
         chosen = rank if choice is None else choice.rank
         problem = Problem(evidence, chosen or 1, seed, smoothing=given, watch=watch)
@@ -124,9 +124,12 @@ def choose_rank(
     threads: int | None = None,
     monitor: Monitor | bool | None = None,
 ) -> RankChoice:
-    """Return the rank that predicts held-out records (or held-out counts of tables) best.
+    """Return the rank to fit, and all that were compared.
 
-    Ranks are tried from the smallest up, until two in a row predict no better.
+    From records, the smallest rank within one standard error of the one that predicts held-out records best. From
+    tables, the one beyond which their spectrum shows nothing above sampling error; where no two groups of variables
+    have all tables between them, the one of least AIC. Ranks are tried from the smallest up, until two in a row
+    do not pay; then those beside the best.
 
     Examples
     --------
@@ -134,9 +137,9 @@ def choose_rank(
     >>> choose_rank(draw_records(dirichlet_rows(8, 4, 2), 2000), [1, 2, 3]).rank
     2
     """
-    evidence, _, _ = _evidence(source, threads)
-    with _monitor(monitor) as watching:
-        return choose_rank_from(evidence, ranks, seed=seed, watch=Watch(watching))
+    evidence, _, _ = evidence_of(source, threads)
+    with watching(monitor) as told:
+        return choose_rank_from(evidence, ranks, seed=seed, watch=Watch(told))
 
 
 def load(path: Any) -> JointPMF:
@@ -154,7 +157,7 @@ def _with_smoothing(solver: Solver, smoothing: float | Literal["auto"]) -> Solve
     return solver
 
 
-def _monitor(monitor: Monitor | bool | None) -> Any:
+def watching(monitor: Monitor | bool | None) -> Any:
     """Return a context that gives the function to call with each progress, or None."""
     if not callable(monitor) and not isinstance(monitor, bool | None):
         raise DataError(f"monitor must be True, False, None or a function of a Progress, not {monitor!r}")
@@ -163,7 +166,7 @@ def _monitor(monitor: Monitor | bool | None) -> Any:
     return nullcontext(monitor or None)
 
 
-def _evidence(source: Any, threads: int | None) -> tuple[Evidence, list[str], int]:
+def evidence_of(source: Any, threads: int | None) -> tuple[Evidence, list[str], int]:
     """Return what a source says, ready for the solvers, what its owner should know, and its observed cells."""
     if threads is not None:
         threads = whole_number("threads", threads, 1)
@@ -222,9 +225,9 @@ def _report(
     evidence = problem.evidence
     starts = (solution.as_start(), *solution.others)
     told = [*warnings, *dict.fromkeys(solution.warnings)]
-    if choice is not None and choice.candidates[0]["held_out"] is None:
+    if choice is not None and choice.candidates[0].get("held_out", 0.0) is None:
         told.append("there is too little to choose a rank by; give one")
-    if pmf.rank > (enough := _rank_that_suffices(pmf.schema)):
+    if pmf.rank > (enough := sufficient_rank(pmf.schema)):
         told.append(f"rank {pmf.rank} is more than any joint distribution of these variables needs, which is {enough}")
     if solution.stop_reason is StopReason.MAX_ITER:
         told.append("the passes allowed were used up before the fit converged; raise max_iter, or read it with care")
@@ -246,11 +249,6 @@ def _report(
     if evidence.records is None:
         return replace(report, misfits=_misfits(pmf, evidence.tables(evidence.given_order)))
     return _with_likelihood(report, pmf, evidence.records, evidence.threads)
-
-
-def _rank_that_suffices(schema: Schema) -> int:
-    """Return a rank by which every joint distribution can be written: one for each cell of all but one variable."""
-    return math.prod(schema.sizes) // max(schema.sizes)
 
 
 def _with_likelihood(report: Report, pmf: JointPMF, records: RecordSource, threads: int | None) -> Report:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -18,11 +19,16 @@ _TOLERANCE = 1e-9
 
 
 def write_model(
-    path: str | os.PathLike[str], schema: Schema, weights: Floats, stacked: Floats, report: Report | None
+    path: str | os.PathLike[str],
+    schema: Schema,
+    weights: Floats,
+    stacked: Floats,
+    report: Report | None,
+    more: Mapping[str, Floats] | None = None,
 ) -> None:
-    """Write a model whole or not at all."""
+    """Write a model whole or not at all; ``more`` are arrays that go with it, such as replicates."""
     header = {"schema": schema.to_dict(), "report": None if report is None else report.to_dict()}
-    container.write(path, "model", header, {"weights": weights, "stacked": stacked})
+    container.write(path, "model", header, {"weights": weights, "stacked": stacked, **(more or {})})
 
 
 def read_model(path: str | os.PathLike[str]) -> tuple[Schema, Floats, Floats, Report | None]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from twoway.errors import DataError
-from twoway.mixture import Floats
+from twoway.mixture import MAX_CELLS, Floats
 from twoway.schema import Schema
 
 # How far sums may be off one before they count as a mistake.
@@ -44,6 +44,40 @@ def stack_parameters(schema: Schema, weights: ArrayLike, factors: Sequence[Array
     for index in range(len(schema)):
         stacked[schema.cells(index)] /= stacked[schema.cells(index)].sum(axis=0)
     return checked / checked.sum(), stacked
+
+
+def exact_parameters(schema: Schema, joint: ArrayLike) -> tuple[Floats, Floats]:
+    """Return weights (rank,) and stacked factors (n_cells, rank) whose mixture is a joint, to the last digit or so.
+
+    Given all variables but one, that one has a PMF of its own and the others are certain: a component for each cell
+    of the others. Leaving out the largest variable makes them fewest (the paper's Theorem 1).
+    """
+    probabilities = as_numbers(joint, "the joint")
+    if probabilities.shape != schema.sizes:
+        raise DataError(f"the joint must have the shape {schema.sizes}, an axis a variable; got {probabilities.shape}")
+    places = np.argwhere(~(np.isfinite(probabilities) & (probabilities >= 0)))
+    if len(places):
+        cell = ", ".join(f"{v.name!r} = {v.categories[code]!r}" for v, code in zip(schema, places[0], strict=True))
+        raise DataError(f"probabilities must be finite and not negative; at {cell} it is {probabilities[*places[0]]!r}")
+    total = float(probabilities.sum())
+    if abs(total - 1) > _TOLERANCE:
+        raise DataError(f"the probabilities of a joint must sum to one; they sum to {total!r}")
+    largest = int(np.argmax(schema.sizes))
+    columns = np.moveaxis(probabilities / total, largest, 0).reshape(schema.sizes[largest], -1)
+    weights = columns.sum(axis=0)
+    kept = np.flatnonzero(weights)
+    if kept.size * schema.n_cells > MAX_CELLS:
+        raise DataError(
+            f"this joint needs {kept.size:,} components of {schema.n_cells} categories each; "
+            f"at most {MAX_CELLS:,} numbers are written out: fit it instead, with a lower rank"
+        )
+    others = [index for index in range(len(schema)) if index != largest]
+    codes = np.unravel_index(kept, [schema.sizes[index] for index in others]) if others else ()
+    stacked = np.zeros((schema.n_cells, kept.size))
+    for index, code in zip(others, codes, strict=True):
+        stacked[schema.offsets[index] + code, np.arange(kept.size)] = 1.0
+    stacked[schema.cells(largest)] = columns[:, kept] / weights[kept]
+    return weights[kept], stacked
 
 
 def check_parameters(schema: Schema, weights: Floats, stacked: Floats, tolerance: float) -> None:

@@ -23,7 +23,7 @@ from twoway.information import Estimate, signed_entropies
 from twoway.mixture import MAX_CELLS, Floats
 from twoway.mode_search import Mode, find_mode
 from twoway.model_file import read_model, write_model
-from twoway.parameters import as_numbers, read_only, stack_parameters
+from twoway.parameters import as_numbers, exact_parameters, read_only, stack_parameters
 from twoway.report import Report
 from twoway.schema import Schema
 
@@ -103,6 +103,15 @@ class JointPMF:
         made = cls.__new__(cls)
         made._set(schema, weights, stacked, report)
         return made
+
+    @classmethod
+    def from_joint(cls, joint: ArrayLike, schema: Schema) -> JointPMF:
+        """Return a small joint written exactly in this form, within the rank that always suffices.
+
+        ``joint`` has an axis for each variable. Each cell of all variables but the largest is a component; cells of
+        probability 0 need none.
+        """
+        return cls.from_stacked(schema, *exact_parameters(schema, joint)).sorted_by_weight()
 
     @classmethod
     def average(cls, pmfs: Sequence[JointPMF], shares: ArrayLike | None = None) -> JointPMF:

@@ -15,22 +15,33 @@ from twoway.questions.answer import allowed_codes, evidence
 if TYPE_CHECKING:
     import os
 
+    from twoway.diagnosis.bootstrap import Bootstrap
     from twoway.questions import Answer
 
 
 def answer_all(
-    model: str | os.PathLike[str], questions: list[str], *, base: float | None = None, json: bool = False
+    model: str | os.PathLike[str],
+    questions: list[str],
+    *,
+    base: float | None = None,
+    interval: bool = False,
+    json: bool = False,
 ) -> None:
     """Print the answers to questions, "-" for those on standard input; none open a prompt."""
-    pmf = JointPMF.load(model)
+    boot = None
+    if interval:
+        from twoway.diagnosis.bootstrap import Bootstrap
+
+        boot = Bootstrap.load(model)
+    pmf = JointPMF.load(model) if boot is None else boot.pmf
     if not questions and is_terminal(sys.stdin):
         from twoway.cli.prompt import converse
 
-        converse(pmf, lambda text: show(answer(pmf, text, base)))
+        converse(pmf, lambda text: show(answer(pmf, text, base, boot)))
         return
     asked = list(_lines(questions or ["-"]))
     for number, text in enumerate(asked):
-        content = answer(pmf, text, base)
+        content = answer(pmf, text, base, boot)
         if json:
             say_json({key: value for key, value in content.items() if key != "text"})
             continue
@@ -49,11 +60,16 @@ def _lines(questions: Iterable[str]) -> Iterator[str]:
                 yield line.strip()
 
 
-def answer(pmf: JointPMF, text: str, base: float | None = None) -> dict[str, Any]:
-    """Return a question, its answer and what should be known about it, as plain data and one text."""
+def answer(pmf: JointPMF, text: str, base: float | None = None, boot: Bootstrap | None = None) -> dict[str, Any]:
+    """Return a question, its answer and what should be known about it, as plain data and one text.
+
+    Replicates of the model, where there are any, say how sure the answer is.
+    """
     question = parse(text, pmf.schema)
     found = answer_question(pmf, question, base=base)
     content: dict[str, Any] = {"question": str(question), **_content(question, found, base)}
+    if boot is not None:
+        content |= _interval(boot, question, found, content["text"], base)
     known = evidence(pmf.schema, question.given)
     if known:
         content["evidence_probability"] = pmf.prob(known)
@@ -81,6 +97,31 @@ def _content(question: Question, found: Answer, base: float | None) -> dict[str,
     error = getattr(found, "standard_error", 0.0)
     more = f" ± {error:.2g}" if error else ""
     return {"value": float(found), "standard_error": error, "text": f"{_number(float(found))}{more}{unit}"}
+
+
+def _interval(boot: Bootstrap, question: Question, found: Answer, text: str, base: float | None) -> dict[str, Any]:
+    """Return the ends of an answer's interval, and the answer with them as text."""
+    import numpy as np
+
+    from twoway.diagnosis.intervals import IntervalTable, Scale
+    from twoway.distribution import Distribution
+    from twoway.mode_search import Mode
+    from twoway.questions.answer import suppose
+
+    if isinstance(found, Mode):
+        names = [term.name for term in question.targets]
+        same = [suppose(one, question.given).mode(names).values == found.values for one in boot.replicates]
+        return {"agreement": float(np.mean(same)), "text": f"{text}\n{np.mean(same):.0%} of the replicates agree"}
+    scales: dict[str, Scale] = {"P": "probability", "E": "real"}
+    ends = boot.of(
+        lambda one: np.asarray(answer_question(one, question, base=base)), scales.get(question.kind, "nonnegative")
+    )
+    told = {"low": ends.low.tolist(), "high": ends.high.tolist(), "level": boot.level}
+    if isinstance(found, Distribution):
+        low, high = (Distribution(found.variables, end) for end in (ends.low, ends.high))
+        return {**told, "text": repr(IntervalTable(found, low, high, level=boot.level))}
+    shown = f"{_number(float(ends.low))} to {_number(float(ends.high))}"
+    return {**told, "text": f"{text} ({boot.level:.0%}: {shown})"}
 
 
 def _number(value: float) -> str:

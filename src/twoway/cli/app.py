@@ -8,6 +8,7 @@ import typer
 
 from twoway import __version__
 from twoway.cli.ask import ask
+from twoway.cli.check import check
 from twoway.cli.compare import compare
 from twoway.cli.count import count
 from twoway.cli.demo import demo
@@ -15,11 +16,12 @@ from twoway.cli.explore import explore
 from twoway.cli.fit import fit
 from twoway.cli.impute import impute
 from twoway.cli.info import info
+from twoway.cli.plan import plan
 from twoway.cli.reproduce import reproduce
 from twoway.cli.sample import sample
 from twoway.cli.score import score
 
-COMMANDS = (fit, ask, impute, sample, score, count, info, compare, explore, demo, reproduce)
+COMMANDS = (fit, ask, impute, sample, score, count, info, compare, check, plan, explore, demo, reproduce)
 
 app = typer.Typer(
     help="The joint probability of many discrete variables, from records full of holes or from two-way tables alone.",

@@ -16,6 +16,9 @@ def ask(
         typer.Argument(metavar="QUESTION", help="Questions; - reads them from standard input, a line each."),
     ] = None,
     base: Annotated[float | None, typer.Option(help="Base of the logarithm of H and I; nats if not given.")] = None,
+    interval: Annotated[
+        bool, typer.Option("--interval", help="Say how sure each answer is; needs a model of `twoway fit --intervals`.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Answer questions: P probability, E expected value, mode, H entropy, I mutual information.
@@ -33,4 +36,4 @@ def ask(
     """
     from twoway.cli.answers import answer_all
 
-    answer_all(model, questions or [], base=base, json=json)
+    answer_all(model, questions or [], base=base, interval=interval, json=json)

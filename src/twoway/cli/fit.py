@@ -61,6 +61,9 @@ def fit(
     total: Annotated[
         float | None, typer.Option(metavar="N", help="How many records each of --tables rests on, if they do not say.")
     ] = None,
+    intervals: Annotated[
+        bool, typer.Option("--intervals", help="Also store replicates, by which `ask --interval` says how sure it is.")
+    ] = False,
     threads: Annotated[int | None, typer.Option(help="All cores by default.")] = None,
     force: Force = False,
     json: Json = False,
@@ -95,7 +98,12 @@ def fit(
     pmf = fit_source(
         source, rank=rank, solver=solver, seed=seed, smoothing=amount, threads=threads, monitor=shows_progress() or None
     )
-    pmf.save(out)
+    if intervals:
+        from twoway.diagnosis.bootstrap import bootstrap
+
+        bootstrap(pmf, source, seed=seed, threads=threads, monitor=shows_progress() or None).save(out)
+    else:
+        pmf.save(out)
     learned = _learned(pmf, source, out)
     if json:
         say_json(learned)

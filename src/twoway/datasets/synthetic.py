@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from twoway.errors import DataError
 from twoway.pmf import JointPMF
@@ -75,8 +75,10 @@ def uniform_entries(n_variables: int = 15, n_categories: int = 10, rank: int = 1
     return JointPMF(weights / weights.sum(), factors, _schema(n_variables, n_categories))
 
 
-def draw_records(pmf: JointPMF, n_records: int, *, observed: float = 0.5, seed: int = 0) -> Records:
-    """Return records drawn from a model, each cell observed with a probability of its own.
+def draw_records(
+    pmf: JointPMF, n_records: int, *, observed: ArrayLike = 0.5, seed: int | np.random.Generator = 0
+) -> Records:
+    """Return records drawn from a model, each cell observed with the probability given, or its variable's own.
 
     Examples
     --------
@@ -85,16 +87,18 @@ def draw_records(pmf: JointPMF, n_records: int, *, observed: float = 0.5, seed: 
     """
     from twoway.kernels.compression import compress
 
-    if not 0 <= observed <= 1:
-        raise DataError(f"observed must be a probability, not {observed!r}")
-    random = np.random.default_rng(seed)
     schema = pmf.schema
+    shares = np.asarray(observed, dtype=np.float64)
+    if shares.shape not in ((), (len(schema),)) or not ((shares >= 0) & (shares <= 1)).all():
+        raise DataError(f"observed must be a probability, not {observed!r}; or one for each variable")
+    shares = np.broadcast_to(shares, len(schema))
+    random = np.random.default_rng(seed)
     components = random.choice(pmf.rank, size=n_records, p=pmf.weights)
     codes = np.empty((n_records, len(schema)), dtype=np.int32)
     for index, factor in enumerate(pmf.factors):
         below = np.cumsum(factor, axis=0)[:-1]
         codes[:, index] = (random.uniform(size=n_records) >= below[:, components]).sum(axis=0)
-        codes[random.uniform(size=n_records) >= observed, index] = -1
+        codes[random.uniform(size=n_records) >= shares[index], index] = -1
     pointers = np.zeros(n_records + 1, dtype=np.int64)
     cells = np.empty(int(np.count_nonzero(codes >= 0)), dtype=np.min_scalar_type(schema.n_cells - 1))
     compress(codes, schema.offsets, pointers, cells)

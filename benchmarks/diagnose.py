@@ -1,0 +1,232 @@
+"""Measure what the diagnosis promises: coverage, cost, verdicts, ranks. Prints a Markdown table.
+
+    python benchmarks/diagnose.py                    everything, about half an hour
+    python benchmarks/diagnose.py coverage cost      some sections
+
+Sections that need data look in TWOWAY_DATA, else in ../shared/data, and say so where there is none.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+import twoway as tw
+from twoway.datasets import dirichlet_rows, draw_records, nearly_separable, uniform_entries
+
+ROOT = Path(__file__).resolve().parent.parent
+Row = tuple[str, str, str, bool]
+"""What was measured, what is to be reached, what it was, whether it is reached."""
+
+
+def coverage() -> list[Row]:
+    """How often 90 % intervals hold the truth: two-way marginals, and conditionals given one variable and two."""
+    kinds: dict[str, Callable[[int], tw.JointPMF]] = {
+        "N=5, I=10, F=5, ε=0.1": lambda seed: nearly_separable(0.1, seed=seed),
+        "N=8, I=4, F=3": lambda seed: dirichlet_rows(8, 4, 3, seed=seed),
+        "N=15, I=10, F=10": lambda seed: dirichlet_rows(15, 10, 10, seed=seed),
+    }
+    rows = []
+    for name, make in kinds.items():
+        held: dict[str, list[float]] = {"two-way marginals": [], "conditionals": [], "given two variables": []}
+        for seed in range(20):
+            truth = make(seed)
+            records = draw_records(truth, 10_000, observed=0.5, seed=1000 + seed)
+            boot = tw.bootstrap(tw.fit(records, rank=truth.rank), records, seed=seed)
+
+            def share(one: tw.Bootstrap, true: tw.JointPMF, names: list[str]) -> float:
+                table, answer = one.marginal(names), np.asarray(true.marginal(names))
+                return float(((table.low.array <= answer) & (answer <= table.high.array)).mean())
+
+            for a, b in (("x1", "x2"), ("x3", "x4"), ("x2", "x5")):
+                held["two-way marginals"].append(share(boot, truth, [a, b]))
+                for label in (0, 1, 2):
+                    given = {a: label}
+                    held["conditionals"].append(share(boot.given(given), truth.given(given), [b]))
+            for label in (0, 1, 2):
+                given = {"x3": label, "x4": 1}
+                held["given two variables"].append(share(boot.given(given), truth.given(given), ["x1"]))
+        for what, shares in held.items():
+            value = float(np.mean(shares))
+            rows.append(
+                (
+                    f"90 % intervals of {what}, {name}, S=10⁴, p=0.5, 20 data sets",
+                    "86–94 %",
+                    f"{value:.1%}",
+                    0.86 <= value <= 0.94,
+                )
+            )
+    return rows
+
+
+def coverage_from_tables() -> list[Row]:
+    """How often 90 % intervals hold the truth where only tables of complete records are there."""
+    held: dict[float | None, list[float]] = {None: [], math.inf: []}
+    for seed in range(20):
+        truth = dirichlet_rows(8, 4, 3, seed=seed)
+        tables = tw.count(draw_records(truth, 10_000, observed=1.0, seed=1000 + seed))
+        pmf = tw.fit(tables, rank=3)
+        for n_records, shares in held.items():
+            boot = tw.bootstrap(pmf, tables, n=100, seed=seed, n_records=n_records)
+            for names in (["x1", "x2"], ["x3", "x4"]):
+                table, answer = boot.marginal(names), np.asarray(truth.marginal(names))
+                shares.append(float(((table.low.array <= answer) & (answer <= table.high.array)).mean()))
+    together, apart = (float(np.mean(shares)) for shares in held.values())
+    what = "90 % intervals of two-way marginals from tables of the same people, N=8, I=4, F=3, S=10⁴"
+    return [
+        (what, "86–94 %", f"{together:.1%}", 0.86 <= together <= 0.94),
+        (f"{what}, each table drawn on its own (`n_records=inf`, wrong here)", "—", f"{apart:.1%}", apart < together),
+    ]
+
+
+def cost() -> list[Row]:
+    """Two hundred replicates against cold fits."""
+    rows = []
+    for name, source in (
+        ("records", draw_records(dirichlet_rows(15, 10, 10), 10_000)),
+        ("records, S=10⁵", draw_records(dirichlet_rows(15, 10, 10), 100_000)),
+        ("tables", tw.count(draw_records(dirichlet_rows(15, 10, 10), 10_000))),
+    ):
+        tw.fit(source, rank=10)
+        began = time.perf_counter()
+        pmf = tw.fit(source, rank=10)
+        cold = time.perf_counter() - began
+        began = time.perf_counter()
+        tw.bootstrap(pmf, source, n=200)
+        ratio = (time.perf_counter() - began) / cold
+        rows.append(
+            (f"200 replicates, N=15, I=10, F=10, {name}", "at most 20 cold fits", f"{ratio:.1f} cold fits", ratio <= 20)
+        )
+    return rows
+
+
+def ranks() -> list[Row]:
+    """The rank chosen from records, where the true one is known."""
+    rows = []
+    for rank in (3, 5, 10):
+        found = []
+        for seed in range(20):
+            records = draw_records(dirichlet_rows(15, 10, rank, seed=seed), 100_000, seed=500 + seed)
+            found.append(tw.choose_rank(records, seed=seed).rank)
+        right, off = sum(one == rank for one in found), max(abs(one - rank) for one in found)
+        rows.append(
+            (
+                f"true rank {rank} found, N=15, I=10, S=10⁵, p=0.5, from records",
+                "19 of 20, none off by more than 1",
+                f"{right} of 20, off by at most {off}",
+                right >= 19 and off <= 1,
+            )
+        )
+    return rows
+
+
+def ranks_from_tables() -> list[Row]:
+    """The rank chosen from two-way tables alone, where the true one is known."""
+    rows = []
+    for rank in (3, 5, 10):
+        found = []
+        for seed in range(10):
+            records = draw_records(dirichlet_rows(15, 10, rank, seed=seed), 100_000, seed=500 + seed)
+            found.append(tw.choose_rank(tw.count(records), seed=seed).rank)
+        right = sum(one == rank for one in found)
+        rows.append(
+            (f"true rank {rank} found, N=15, I=10, S=10⁵, p=0.5, from tables alone", "—", f"{right} of 10", right >= 9)
+        )
+    return rows
+
+
+def mushroom() -> list[Row]:
+    """What choosing the rank costs on real records."""
+    path = folder()
+    what, target = "`rank=None` on Mushroom", "at most 8 times the fit at the rank it chooses"
+    if path is None:
+        return [(what, target, "no data folder here", False)]
+    frame = pd.read_csv(path / "uci" / "agaricus-lepiota.data", header=None, dtype=str)
+    frame.columns = [f"column {number}" for number in range(frame.shape[1])]
+    began = time.perf_counter()
+    pmf = tw.fit(frame)
+    chosen = time.perf_counter() - began
+    began = time.perf_counter()
+    tw.fit(frame, rank=pmf.rank)
+    ratio = chosen / (time.perf_counter() - began)
+    return [(what, target, f"rank {pmf.rank}, {ratio:.1f} times ({chosen:.0f} s)", ratio <= 8)]
+
+
+def verdicts() -> list[Row]:
+    """Whether data tell the two generators apart at the size that the paper uses."""
+    rows = []
+    for name, make, wanted in (
+        ("Dirichlet rows", dirichlet_rows, "recoverable if"),
+        ("uniform entries", uniform_entries, "not from these tables"),
+    ):
+        kinds, errors, strengths = [], [], []
+        for seed in range(5):
+            truth = make(15, 10, 10, seed=seed)
+            tables = tw.count(draw_records(truth, 100_000, seed=seed))
+            found = tw.diagnose(tables, 10)
+            kinds.append(found.kind)
+            strengths.append(found.strength or 0.0)
+            if seed == 0:
+                errors.append(tw.mean_relative_error(truth, tw.fit(tables, rank=10)))
+        right = sum(kind == wanted for kind in kinds)
+        rows.append(
+            (
+                f"verdict on {name}, N=15, I=10, F=10, S=10⁵, p=0.5 (MRE of the joint from tables {errors[0]:.2f})",
+                f"“{wanted}”",
+                f"{right} of 5; component 10 is {min(strengths):.1f} to {max(strengths):.1f} times chance",
+                right == 5,
+            )
+        )
+    return rows
+
+
+def speed() -> list[Row]:
+    """How long a diagnosis takes."""
+    tables = tw.count(draw_records(dirichlet_rows(100, 5, 20), 20_000))
+    tw.diagnose(tw.count(draw_records(dirichlet_rows(4, 3, 2), 100)), 2)  # compile
+    seconds = []
+    for _ in range(3):
+        began = time.perf_counter()
+        tw.diagnose(tables, 20)
+        seconds.append(time.perf_counter() - began)
+    what = "`diagnose` for 100 variables × 5 categories, rank 20"
+    return [(what, "under 10 s", f"{min(seconds):.1f} s (best of 3)", min(seconds) < 10)]
+
+
+SECTIONS: dict[str, Callable[[], list[Row]]] = {
+    "coverage": coverage,
+    "coverage-from-tables": coverage_from_tables,
+    "cost": cost,
+    "verdicts": verdicts,
+    "speed": speed,
+    "ranks": ranks,
+    "ranks-from-tables": ranks_from_tables,
+    "mushroom": mushroom,
+}
+
+
+def folder() -> Path | None:
+    path = Path(os.environ.get("TWOWAY_DATA", ROOT.parent / "shared" / "data"))
+    return path if path.is_dir() else None
+
+
+def main() -> None:
+    chosen = sys.argv[1:] or list(SECTIONS)
+    unknown = [name for name in chosen if name not in SECTIONS]
+    if unknown:
+        sys.exit(f"no section {unknown[0]!r}; there are: {', '.join(SECTIONS)}")
+    print("| what | to reach | measured | reached |\n|---|---|---|---|")
+    for name in chosen:
+        for what, target, measured, reached in SECTIONS[name]():
+            print(f"| {what} | {target} | {measured} | {'yes' if reached else '**no**'} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

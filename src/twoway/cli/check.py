@@ -1,0 +1,65 @@
+"""``twoway check``: whether the joint can be known from two-way tables, and where a model is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from twoway.cli.options import Drop, Json, Missing, Only, Seed, Weights, read_by, read_records
+from twoway.cli.terminal import say, say_json, shows_progress
+
+
+def check(
+    source: Annotated[
+        Path, typer.Argument(metavar="DATA|TABLES|MODEL", help="Records, what `twoway count` wrote, or a model.")
+    ],
+    rank: Annotated[int | None, typer.Option(help="The number of components; chosen if not given.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(metavar="DATA|TABLES", help="Compare a model with these instead: where is it wrong?")
+    ] = None,
+    only: Only = None,
+    drop: Drop = None,
+    missing: Missing = None,
+    weights: Weights = None,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Say whether the joint can be known from two-way tables, what stands in the way, and what would help.
+
+    [bold]Examples[/bold]
+
+    twoway check survey.tables --rank 5
+
+    twoway check survey.csv --drop id
+
+    twoway check survey.twoway --data survey.csv
+    """
+    from twoway.container import kind_of
+    from twoway.diagnosis.diagnose import diagnose
+    from twoway.diagnosis.fit_quality import fit_quality
+    from twoway.errors import DataError
+    from twoway.pmf import JointPMF
+    from twoway.tables import Tables
+
+    given: Any
+    match kind_of(source):
+        case "model":
+            given = JointPMF.load(source)
+        case "tables":
+            given = Tables.load(source)
+        case _:
+            given = read_records(source, only=only, drop=drop, missing=missing, weights=weights)
+    found: Any
+    if data is None:
+        found = diagnose(given, rank, seed=seed, monitor=shows_progress() or None)
+    elif isinstance(given, JointPMF):
+        beside = Tables.load(data) if kind_of(data) == "tables" else read_by(given.schema, data, missing).records
+        found = fit_quality(given, beside)
+    else:
+        raise DataError(f"--data is compared with a model, and {str(source)!r} is none")
+    if json:
+        say_json(found.to_dict())
+    else:
+        say(str(found))

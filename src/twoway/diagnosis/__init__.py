@@ -1,0 +1,1 @@
+"""Whether a joint can be known from the evidence, how sure its answers are, and where it is wrong."""

@@ -1,0 +1,296 @@
+"""How sure the answers are: the same questions put to models of what might have been observed instead."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from twoway import container
+from twoway.diagnosis.intervals import Interval, Intervals, IntervalTable, Scale, basic_interval
+from twoway.diagnosis.resampling import FromRecords, FromTables, Resampling
+from twoway.distribution import Distribution
+from twoway.errors import DataError, FileFormatError, ImpossibleEvidenceError, whole_number
+from twoway.fitting import watching
+from twoway.mode_search import Mode
+from twoway.model_file import write_model
+from twoway.observed import records_for
+from twoway.parameters import check_parameters, read_only
+from twoway.pmf import JointPMF
+from twoway.records import usable_cores
+from twoway.report import Monitor, Progress, StopReason
+from twoway.solvers.base import Smoothing, Watch
+from twoway.solvers.cells import CellSets
+from twoway.solvers.latent import fit_cells
+from twoway.solvers.starts import softened
+from twoway.tables import Tables
+
+# Replicates start at the model and have a short way to go.
+_MAX_ITER = 500
+_TOL_RECORDS, _TOL_TABLES = 1e-8, 1e-6
+_LEAST = 20
+
+
+@dataclass(frozen=True)
+class SureMode(Mode):
+    """The most probable values, and how often another sample would have given the same."""
+
+    agreement: float = 1.0
+    """The share of replicates with the same values."""
+
+
+@dataclass(frozen=True)
+class Bootstrap:
+    """A model and its replicates: answers each question of a `JointPMF` with an interval."""
+
+    pmf: JointPMF
+    """The model that was asked about; its answers are the estimates."""
+    replicates: tuple[JointPMF, ...]
+    """Models of what might have been observed instead."""
+    center: JointPMF
+    """The fit to the source from which replicates differ by chance; the model itself where it is that fit."""
+    level: float = 0.9
+    """How often an interval should hold the truth."""
+    warnings: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Bootstrap({len(self.replicates)} replicates of {self.pmf!r}, level {self.level:g})"
+
+    def at(self, level: float) -> Bootstrap:
+        """Return the same replicates with intervals of another level, such as 0.95."""
+        return replace(self, level=_checked_level(level))
+
+    # Questions
+
+    def of(self, question: Callable[[JointPMF], Any], scale: Scale = "real") -> Intervals:
+        """Return the answer to any question that can be put to a JointPMF, with its intervals.
+
+        Parameters
+        ----------
+        question
+            From a JointPMF to a number or an array.
+        scale
+            What the answers are: "probability", "nonnegative" or "real" numbers.
+        """
+        estimate, center = (np.asarray(question(pmf), dtype=np.float64) for pmf in (self.pmf, self.center))
+        answers = np.array([np.asarray(question(pmf), dtype=np.float64) for pmf in self.replicates])
+        return Intervals(estimate, *basic_interval(estimate, center, answers, self.level, scale))
+
+    def _number(self, question: Callable[[JointPMF], float], scale: Scale = "real") -> Interval:
+        value, low, high = self.of(question, scale)
+        return Interval(float(value), float(low), float(high), self.level)
+
+    def prob(self, event: Mapping[str, Any]) -> Interval:
+        """Return the probability of an event; see `JointPMF.prob`."""
+        return self._number(lambda pmf: pmf.prob(event), "probability")
+
+    def marginal(self, names: str | Sequence[str]) -> IntervalTable:
+        """Return the joint distribution of one variable or several; see `JointPMF.marginal`."""
+        whole = self.pmf.marginal(names)
+        _, low, high = self.of(lambda pmf: pmf.marginal(names).array, "probability")
+        return IntervalTable(
+            whole, Distribution(whole.variables, low), Distribution(whole.variables, high), level=self.level
+        )
+
+    def given(self, evidence: Mapping[str, Any]) -> Bootstrap:
+        """Return the same for the PMFs given what is known of some variables; see `JointPMF.given`."""
+        kept = []
+        for pmf in self.replicates:
+            try:
+                kept.append(pmf.given(evidence))
+            except ImpossibleEvidenceError:
+                continue
+        told = self.warnings
+        if len(kept) < len(self.replicates):
+            told += (f"the evidence is impossible in {len(self.replicates) - len(kept)} replicates, left out",)
+        if not kept:
+            raise ImpossibleEvidenceError("the evidence has probability 0 in every replicate")
+        given = self.pmf.given(evidence)
+        center = given if self.center is self.pmf else self.center.given(evidence)
+        return replace(self, pmf=given, center=center, replicates=tuple(kept), warnings=told)
+
+    def mode(self, names: str | Sequence[str] | None = None) -> SureMode:
+        """Return the most probable values and how many replicates agree; see `JointPMF.mode`."""
+        found = self.pmf.mode(names)
+        same = [pmf.mode(names).values == found.values for pmf in self.replicates]
+        return SureMode(found.values, self.prob(found.values), found.proven, agreement=float(np.mean(same)))
+
+    def expect(self, name: str) -> Interval:
+        """Return the expected value of a variable; see `JointPMF.expect`."""
+        return self._number(lambda pmf: pmf.expect(name))
+
+    def entropy(self, names: str | Sequence[str], base: float | None = None, *, seed: int = 0) -> Interval:
+        """Return the entropy of some variables; see `JointPMF.entropy`."""
+        return self._number(lambda pmf: pmf.entropy(names, base, seed=seed), "nonnegative")
+
+    def mutual_information(
+        self,
+        a: str | Sequence[str],
+        b: str | Sequence[str],
+        given: str | Sequence[str] | None = None,
+        base: float | None = None,
+        *,
+        seed: int = 0,
+    ) -> Interval:
+        """Return how much one variable tells about another; see `JointPMF.mutual_information`."""
+        return self._number(lambda pmf: pmf.mutual_information(a, b, given, base, seed=seed), "nonnegative")
+
+    def log_prob(self, source: Any) -> Intervals:
+        """Return the logarithm of each record's probability, arrays (n_records,); see `JointPMF.log_prob`."""
+        records = records_for(self.pmf.schema, source)
+        return self.of(lambda pmf: pmf.log_prob(records))
+
+    def memberships(self, source: Any) -> Intervals:
+        """Return Pr(component | record), arrays (n_records, rank); see `JointPMF.memberships`."""
+        records = records_for(self.pmf.schema, source)
+        return self.of(lambda pmf: pmf.memberships(records), "probability")
+
+    # Files
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a model file that carries its replicates; `tw.load` reads the model in it."""
+        several = [self.center, *self.replicates]
+        arrays = {
+            "replicate_weights": np.array([pmf.weights for pmf in several]),
+            "replicate_stacked": np.array([pmf.stacked for pmf in several]),
+        }
+        write_model(path, self.pmf.schema, self.pmf.weights, self.pmf.stacked, self.pmf.report, arrays)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Bootstrap:
+        """Return the model of a file with its replicates; one that carries none is an error."""
+        pmf = JointPMF.load(path)
+        _, arrays = container.read(path, "model")
+        if "replicate_weights" not in arrays or "replicate_stacked" not in arrays:
+            raise FileFormatError(f"{str(path)!r} is a model without replicates; Bootstrap.save writes one with them")
+        weights, stacked = arrays["replicate_weights"], arrays["replicate_stacked"]
+        try:
+            if stacked.shape != (len(weights), *pmf.stacked.shape) or weights.shape[1:] != pmf.weights.shape:
+                raise DataError(f"its arrays have the shapes {weights.shape} and {stacked.shape}")
+            for one, other in zip(weights, stacked, strict=True):
+                check_parameters(pmf.schema, one, other, 1e-9)
+            several = [
+                JointPMF.from_stacked(pmf.schema, read_only(one), read_only(other))
+                for one, other in zip(weights, stacked, strict=True)
+            ]
+            return cls(pmf, tuple(several[1:]), several[0])
+        except (DataError, IndexError) as error:
+            raise FileFormatError(f"{str(path)!r} holds no sound replicates: {error}") from error
+
+
+def bootstrap(
+    pmf: JointPMF,
+    source: Any,
+    n: int = 200,
+    seed: int = 0,
+    *,
+    level: float = 0.9,
+    n_records: float | None = None,
+    threads: int | None = None,
+    monitor: Monitor | bool | None = None,
+) -> Bootstrap:
+    """Return an object that answers each question of a `JointPMF` with an interval.
+
+    The model is fitted again, from where it is, to ``n`` samples like the one at hand: records drawn with replacement,
+    or tables counted on people drawn from the model. Intervals tell what chance does. They do not tell whether the
+    rank is right, nor whether tables can tell at all what is asked: see `fit_quality` and `diagnose`.
+
+    Parameters
+    ----------
+    pmf
+        The model; smoothing is that of its report.
+    source
+        The records or `Tables` that it was fitted to.
+    n
+        How many replicates; at least 20.
+    seed
+        The same seed gives the same replicates, whatever the number of threads.
+    level
+        How often an interval should hold the truth.
+    n_records
+        For tables: how many people stand in all tables together. By default as few as the largest total, so that
+        all tables rest on the same people, which gives the widest intervals; ``math.inf`` where each table
+        has a sample of its own.
+    threads
+        Replicates at a time; all cores by default.
+    monitor
+        True shows a progress bar. Ctrl-C ends with the replicates finished until then, if these are enough.
+
+    Examples
+    --------
+    >>> from twoway.datasets import dirichlet_rows, draw_records
+    >>> from twoway.fitting import fit
+    >>> records = draw_records(dirichlet_rows(5, 3, 2), 1000)
+    >>> boot = bootstrap(fit(records, rank=2), records, n=40)
+    >>> answer = boot.prob({"x1": 0, "x2": 1})
+    >>> bool(0 <= answer.low < answer < answer.high <= 1)
+    True
+    """
+    n, seed = whole_number("n", n, _LEAST), whole_number("seed", seed, 0)
+    threads = usable_cores() if threads is None else whole_number("threads", threads, 1)
+    report = pmf.report
+    smoothing = Smoothing() if report is None else Smoothing(report.smoothing, report.weight_smoothing)
+    resampling, tol = _resampling(pmf, source, n_records)
+    with watching(monitor) as told:
+        watch = Watch(told)
+
+        def fit(sets: CellSets) -> tuple[JointPMF, StopReason]:
+            # A model may have zeros, which multiplicative updates cannot leave.
+            start = softened(pmf, sets.shares, 1e-6) if (pmf.stacked == 0).any() else pmf
+            found, path = fit_cells(
+                sets, start, smoothing=smoothing, max_iter=_MAX_ITER, tol=tol, task="", watch=watch.quiet()
+            )
+            return found, path.stop_reason
+
+        def replicate(number: int) -> tuple[JointPMF, StopReason]:
+            return fit(resampling.draw(seed, number))
+
+        found: list[tuple[JointPMF, StopReason]] = []
+        with watch.guard():
+            center = fit(resampling.original())[0]
+            with ThreadPoolExecutor(threads) as pool:
+                try:
+                    for one in pool.map(replicate, range(n)):
+                        found.append(one)
+                        watch.tell(Progress("drawing replicates", len(found), n))
+                except KeyboardInterrupt:
+                    watch.interrupt()
+                    pool.shutdown(cancel_futures=True)
+    whole = [pmf for pmf, stop in found if stop is not StopReason.INTERRUPTED]
+    if len(whole) < _LEAST:
+        raise KeyboardInterrupt
+    warnings = [] if len(whole) == n else [f"interrupted: {len(whole)} of {n} replicates were finished"]
+    late = sum(stop is StopReason.MAX_ITER for _, stop in found)
+    if late > 0.05 * n:
+        warnings.append(
+            f"{late} of {n} replicates had not converged after {_MAX_ITER} passes; intervals may be too narrow"
+        )
+    return Bootstrap(pmf, tuple(whole), center, _checked_level(level), tuple(warnings))
+
+
+def _resampling(pmf: JointPMF, source: Any, n_records: float | None) -> tuple[Resampling, float]:
+    if isinstance(source, Tables):
+        if source.schema != pmf.schema:
+            raise DataError(f"the tables are not about the model's variables: {pmf.schema.difference(source.schema)}")
+        if len(source) == 0:
+            raise DataError("there is no table to draw from")
+        if n_records is not None and not n_records > 0:
+            raise DataError(f"n_records must be a number above 0, not {n_records!r}")
+        return FromTables(source, pmf, n_records), _TOL_TABLES
+    records = records_for(pmf.schema, source)
+    shows = np.diff(records.pointers) > 0
+    if records.weights is not None:
+        shows &= records.weights > 0
+    if not shows.any():
+        raise DataError(f"none of the {records.n_records} records shows a single cell; there is nothing to draw from")
+    return FromRecords(records if shows.all() else records.take(np.flatnonzero(shows))), _TOL_RECORDS
+
+
+def _checked_level(level: float) -> float:
+    if not (isinstance(level, int | float) and 0 < level < 1):
+        raise DataError(f"a level is a number between 0 and 1, such as 0.9; got {level!r}")
+    return float(level)

@@ -1,0 +1,201 @@
+"""Where a model is wrong: every pair of variables, as observed and as the model has it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.distribution import printable
+from twoway.errors import DataError
+from twoway.observed import records_for
+from twoway.pmf import JointPMF
+from twoway.records import Records
+from twoway.schema import Label
+from twoway.tables import Tables
+
+# Cells of which the model expects fewer are taken together: χ² would not hold for them.
+_LEAST_EXPECTED = 5.0
+_SHOWN = 10
+
+
+@dataclass(frozen=True)
+class PairFit:
+    """How well the model fits one table."""
+
+    variables: tuple[str, ...]
+    total: float
+    """Effective records behind the table."""
+    chi_square: float
+    degrees: int
+    """Cells less one: the test is on the safe side, since the model was fitted to these very counts."""
+    standardized: float
+    """The distance as a standard normal deviate: above 3 is a lot for one table."""
+    p_value: float
+    corrected_p: float
+    """For all tables together (Holm): below 0.05, not even the many tables explain it by chance."""
+    total_variation: float
+    """Half the sum of absolute differences, from 0 to 1: how large the misfit is, however sure."""
+    worst_cell: tuple[Label, ...]
+    observed: float
+    """The share of the worst cell in the table."""
+    modelled: float
+    """The share of the worst cell in the model."""
+    residual: float
+    """(observed − modelled) of the worst cell, in standard errors."""
+
+    @property
+    def is_off(self) -> bool:
+        """Whether the misfit is more than chance, all tables considered."""
+        return self.corrected_p < 0.05
+
+
+@dataclass(frozen=True)
+class FitQuality:
+    """How well a model fits the tables of all pairs, worst first."""
+
+    pairs: tuple[PairFit, ...]
+    note: str = ""
+
+    @property
+    def misfits(self) -> tuple[PairFit, ...]:
+        """The pairs whose misfit is more than chance."""
+        return tuple(pair for pair in self.pairs if pair.is_off)
+
+    def __getitem__(self, names: Sequence[str]) -> PairFit:
+        """Return the fit of one pair, named in any order."""
+        for pair in self.pairs:
+            if set(pair.variables) == set(names):
+                return pair
+        raise DataError(f"no table of {' × '.join(map(repr, names))} was compared")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain lists and dictionaries; what is infinite is None."""
+        pairs = [{**asdict(pair), "is_off": pair.is_off} for pair in self.pairs]
+        for pair in pairs:
+            pair |= {key: None for key, value in pair.items() if isinstance(value, float) and math.isinf(value)}
+        return {"pairs": pairs, "n_off": len(self.misfits), "note": self.note}
+
+    def __str__(self) -> str:
+        if not self.pairs:
+            return "no two variables were observed together: nothing to compare"
+        off = len(self.misfits)
+        head = (
+            f"{off} of {len(self.pairs)} tables are off by more than chance"
+            if off
+            else f"all {len(self.pairs)} tables are fitted as well as chance allows"
+        )
+        lines = [head]
+        for pair in self.pairs[:_SHOWN]:
+            names = " × ".join(printable(name) for name in pair.variables)
+            cell = ", ".join(printable(label) for label in pair.worst_cell)
+            mark = "off" if pair.is_off else "ok"
+            lines.append(
+                f"{mark:>4}  {names}: z {pair.standardized:.1f}, total variation {pair.total_variation:.3g}; most at "
+                f"({cell}), observed {pair.observed:.4f}, modelled {pair.modelled:.4f}"
+            )
+        if len(self.pairs) > _SHOWN:
+            lines.append(f"      … {len(self.pairs) - _SHOWN} more tables, all fitted better")
+        return "\n".join([*lines, self.note] if self.note else lines)
+
+
+def fit_quality(pmf: JointPMF, source: Any) -> FitQuality:
+    """Return how well a model fits every pair of variables, worst first, with a test that allows for the many pairs.
+
+    Parameters
+    ----------
+    pmf
+        The model.
+    source
+        The records or `Tables` to compare it with: those it was fitted to, or others.
+
+    Notes
+    -----
+    The statistic is Pearson's, on the records that show both variables; cells with fewer than five expected records
+    are taken together. Weights that are not whole numbers count as Kish's effective number of records.
+
+    Examples
+    --------
+    >>> from twoway.datasets import dirichlet_rows, draw_records
+    >>> from twoway.fitting import fit
+    >>> records = draw_records(dirichlet_rows(6, 3, 2), 5000)
+    >>> len(fit_quality(fit(records, rank=1), records).misfits) > 5, fit_quality(fit(records, rank=2), records).misfits
+    (True, ())
+    """
+    tables, scale, note = _tables(pmf, source)
+    found = [_pair_fit(pmf, tables, index, scale) for index in range(len(tables))]
+    for pair, corrected in zip(found, _holm([pair["p_value"] for pair in found]), strict=True):
+        pair["corrected_p"] = float(corrected)
+    pairs = [PairFit(**pair) for pair in found]
+    return FitQuality(tuple(sorted(pairs, key=lambda pair: (-pair.standardized, -pair.total_variation))), note)
+
+
+def _tables(pmf: JointPMF, source: Any) -> tuple[Tables, float, str]:
+    """Return the tables of a source, the effective records for each unit of their weight, and what to know."""
+    if isinstance(source, Tables):
+        if source.schema != pmf.schema:
+            raise DataError(f"the tables are not about the model's variables: {pmf.schema.difference(source.schema)}")
+        return source, 1.0, ""
+    records: Records = records_for(pmf.schema, source)
+    weights = records.weights
+    if weights is None or np.array_equal(weights, np.rint(weights)):
+        return Tables.count(records), 1.0, ""
+    scale = float(weights.sum() / np.square(weights).sum())
+    note = f"weighted records count as {scale * records.total_weight:.0f} effective ones"
+    return Tables.count(records), scale, note
+
+
+def _pair_fit(pmf: JointPMF, tables: Tables, index: int, scale: float) -> dict[str, Any]:
+    from scipy.stats import chi2
+
+    names = tables.names[index]
+    total = float(tables.weights[index]) * scale
+    shares: NDArray[np.float64] = tables.array(index).ravel() / tables.totals[index]
+    modelled = np.asarray(pmf.marginal(names)).ravel()
+    few = total * modelled < _LEAST_EXPECTED
+    observed = np.append(shares[~few], shares[few].sum())
+    expected = np.append(modelled[~few], modelled[few].sum())
+    possible = expected > 0
+    chi_square = total * float(np.square(observed - expected)[possible] @ (1.0 / expected[possible]))
+    if (observed[~possible] > 0).any():
+        chi_square = math.inf
+    degrees = max(1, int(possible.sum()) - 1)
+    # Of a rare cell too, chance moves the count by about one.
+    errors = np.sqrt(np.maximum(modelled * (1.0 - modelled), 1.0 / total) / total)
+    residuals = (shares - modelled) / errors
+    worst = int(np.abs(residuals).argmax())
+    variables = [pmf.schema[name] for name in names]
+    codes = np.unravel_index(worst, [len(variable) for variable in variables])
+    return {
+        "variables": names,
+        "total": total,
+        "chi_square": chi_square,
+        "degrees": degrees,
+        "standardized": _deviate(chi_square, degrees),
+        "p_value": float(chi2.sf(chi_square, degrees)),
+        "total_variation": 0.5 * float(np.abs(shares - modelled).sum()),
+        "worst_cell": tuple(v.categories[code] for v, code in zip(variables, codes, strict=True)),
+        "observed": float(shares[worst]),
+        "modelled": float(modelled[worst]),
+        "residual": float(residuals[worst]),
+    }
+
+
+def _deviate(chi_square: float, degrees: int) -> float:
+    """Return a χ² as a standard normal deviate, by Wilson and Hilferty's cube root."""
+    spread = 2.0 / (9.0 * degrees)
+    return float((np.cbrt(chi_square / degrees) - (1.0 - spread)) / math.sqrt(spread))
+
+
+def _holm(p_values: Sequence[float]) -> NDArray[np.float64]:
+    """Return p-values corrected for their number, whatever depends on what (Holm, 1979)."""
+    values = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(values, kind="stable")
+    stepped = np.maximum.accumulate(values[order] * np.arange(len(values), 0, -1))
+    corrected = np.empty_like(values)
+    corrected[order] = np.minimum(stepped, 1.0)
+    return corrected

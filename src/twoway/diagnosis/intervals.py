@@ -1,0 +1,171 @@
+"""Numbers and tables that know how sure they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.distribution import Distribution, aligned, printable
+from twoway.errors import DataError
+from twoway.frames import make_labelled_frame
+from twoway.schema import Label
+
+Floats = NDArray[np.float64]
+Scale = Literal["real", "nonnegative", "probability"]
+
+_SHOWN = 20
+
+
+class Interval(float):
+    """A number with the interval that holds the true one at some level of confidence.
+
+    Examples
+    --------
+    >>> answer = Interval(0.25, 0.2, 0.31, 0.9)
+    >>> answer
+    0.25 (90 %: 0.2 to 0.31)
+    >>> answer + 1, answer.low, answer.high
+    (1.25, 0.2, 0.31)
+    """
+
+    low: float
+    high: float
+    level: float
+
+    def __new__(cls, value: float, low: float, high: float, level: float) -> Interval:
+        """Return the number with its interval."""
+        made = super().__new__(cls, value)
+        made.low, made.high, made.level = float(low), float(high), float(level)
+        return made
+
+    def __reduce__(self) -> tuple[type[Interval], tuple[float, float, float, float]]:
+        return Interval, (float(self), self.low, self.high, self.level)
+
+    def __repr__(self) -> str:
+        return f"{float(self):.4g} ({100 * self.level:g} %: {self.low:.4g} to {self.high:.4g})"
+
+    def to_dict(self) -> dict[str, float]:
+        """Return it as a plain dictionary."""
+        return {"value": float(self), "low": self.low, "high": self.high, "level": self.level}
+
+
+class Intervals(NamedTuple):
+    """Arrays of one shape: numbers, and the ends of their intervals."""
+
+    estimate: Floats
+    low: Floats
+    high: Floats
+
+
+class IntervalTable:
+    """A distribution whose every cell has an interval.
+
+    Examples
+    --------
+    >>> from twoway.schema import Variable
+    >>> vote = (Variable("vote", ("no", "yes")),)
+    >>> ends = [Distribution(vote, ends) for ends in ([0.4, 0.6], [0.35, 0.55], [0.45, 0.65])]
+    >>> table = IntervalTable(*ends, level=0.9)
+    >>> table
+    vote  probability  low     high
+    no    0.4000       0.3500  0.4500
+    yes   0.6000       0.5500  0.6500
+    >>> table["yes"]
+    0.6 (90 %: 0.55 to 0.65)
+    """
+
+    # Indexing is by label, so the fallback of Python that iterates by position would mislead.
+    __iter__ = None
+
+    def __init__(self, estimate: Distribution, low: Distribution, high: Distribution, *, level: float) -> None:
+        self.estimate, self.low, self.high, self.level = estimate, low, high, level
+
+    @property
+    def variables(self) -> tuple[Any, ...]:
+        """The variable of each axis."""
+        return self.estimate.variables
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return self.estimate.__array__(dtype, copy)
+
+    def __getitem__(self, labels: Label | tuple[Label, ...] | Mapping[str, Label]) -> Interval | IntervalTable:
+        """Return one cell with its interval, or the table over the axes not named."""
+        value, low, high = self.estimate[labels], self.low[labels], self.high[labels]
+        if isinstance(value, Distribution):
+            assert isinstance(low, Distribution)
+            assert isinstance(high, Distribution)
+            return IntervalTable(value, low, high, level=self.level)
+        assert isinstance(low, float)
+        assert isinstance(high, float)
+        return Interval(value, low, high, self.level)
+
+    def to_frame(self, library: str = "pandas") -> Any:
+        """Return a frame of one row for each cell: the variables, probability, low and high."""
+        columns = {"probability": self.estimate.array, "low": self.low.array, "high": self.high.array}
+        for name in columns:
+            if name in self.estimate.names:
+                raise DataError(f"a variable is called {name!r}, as a column of the frame is")
+        codes = np.indices(self.estimate.array.shape).reshape(len(self.variables), -1)
+        return make_labelled_frame(
+            self.variables, list(codes), library, {name: array.ravel() for name, array in columns.items()}
+        )
+
+    def __repr__(self) -> str:
+        rows = [[*(printable(name) for name in self.estimate.names), "probability", "low", "high"]]
+        codes = np.indices(self.estimate.array.shape).reshape(len(self.variables), -1).T
+        arrays = [part.array.ravel() for part in (self.estimate, self.low, self.high)]
+        for place, cell in enumerate(codes[:_SHOWN]):
+            labels = [printable(v.categories[code]) for v, code in zip(self.variables, cell, strict=True)]
+            rows.append([*labels, *(f"{array[place]:.4f}" for array in arrays)])
+        return aligned(rows, f"… {len(codes) - _SHOWN} more rows" if len(codes) > _SHOWN else "")
+
+
+def basic_interval(
+    estimate: Floats, center: Floats, replicates: Floats, level: float, scale: Scale
+) -> tuple[Floats, Floats]:
+    """Return the ends of bootstrap intervals of estimates, from replicates (n, …) around a center.
+
+    How replicates differ from the center is how the estimate differs from the truth: the basic interval, which takes
+    out such bias as smoothing makes. It is found on a scale on which the spread does not depend on the
+    value, so that probabilities stay between 0 and 1. The estimate itself is always inside.
+    """
+    to, back = _SCALES[scale]
+    here, middle, spread = to(estimate), to(center), to(replicates)
+    tail = 0.5 * (1.0 - level)
+    # Weibull's quantiles do not pretend that the most extreme of few replicates is the end of what is possible.
+    with np.errstate(invalid="ignore"):
+        below, above = np.quantile(spread, [tail, 1.0 - tail], axis=0, method="weibull")
+        low, high = back(here - (above - middle)), back(here - (below - middle))
+    known = np.isfinite(spread).all(axis=0) & np.isfinite(here) & np.isfinite(middle)
+    low, high = np.where(known, low, -np.inf), np.where(known, high, np.inf)
+    return np.minimum(low, estimate), np.maximum(high, estimate)
+
+
+def _angle(share: Floats) -> Floats:
+    angles: Floats = np.arcsin(np.sqrt(np.clip(share, 0.0, 1.0)))
+    return angles
+
+
+def _share(angle: Floats) -> Floats:
+    shares: Floats = np.sin(np.clip(angle, 0.0, 0.5 * np.pi)) ** 2
+    return shares
+
+
+def _root(value: Floats) -> Floats:
+    roots: Floats = np.sqrt(np.maximum(value, 0.0))
+    return roots
+
+
+def _square(root: Floats) -> Floats:
+    squares: Floats = np.maximum(root, 0.0) ** 2
+    return squares
+
+
+def _same(value: Floats) -> Floats:
+    return value
+
+
+_SCALES = {"probability": (_angle, _share), "nonnegative": (_root, _square), "real": (_same, _same)}

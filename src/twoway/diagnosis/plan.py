@@ -1,0 +1,255 @@
+"""How many records: for a wanted error, by the paper's bounds and by trying it out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from twoway.bounds import largest_epsilon, records_for_spa, records_for_table_error, split_constants
+from twoway.datasets.synthetic import draw_records
+from twoway.diagnosis.alternatives import JointDistance
+from twoway.errors import DataError, whole_number
+from twoway.fitting import count, fit, watching
+from twoway.measures import total_variation
+from twoway.pmf import JointPMF
+from twoway.report import Monitor, Progress
+from twoway.schema import Schema
+
+_SIZES = (300, 1000, 3000, 10_000, 30_000, 100_000)
+# Simulations stop growing at so many observed cells: the law they follow says the rest.
+_MOST_CELLS = 2_000_000
+_STARTS = 4
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What so many records came to."""
+
+    n_records: int
+    errors: tuple[float, ...]
+    """The total variation between estimate and truth in each trial."""
+
+    @property
+    def error(self) -> float:
+        """The mean error."""
+        return float(np.mean(self.errors))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How many records a wanted error takes."""
+
+    error: float
+    """The wanted total variation."""
+    of: str
+    """Of what."""
+    observed: float
+    n_records: float | None
+    """About how many records it takes, by simulation; None where no number of them seems to be enough."""
+    is_beyond: bool
+    """Whether that is beyond what was simulated, by the law that errors followed."""
+    trials: tuple[Trial, ...]
+    by_tables_bound: float
+    """Records after which Proposition 1 guarantees every two-way table that error, with probability 95 %."""
+    by_spa_bound: float
+    """Records that Theorem 3 asks for before it says anything, in its corrected form; infinite where nothing helps."""
+    spa_note: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain lists and dictionaries; what is infinite is None."""
+        described = asdict(self)
+        described["trials"] = [{**asdict(trial), "error": trial.error} for trial in self.trials]
+        for key in ("by_tables_bound", "by_spa_bound"):
+            described[key] = described[key] if math.isfinite(described[key]) else None
+        return described
+
+    def __str__(self) -> str:
+        share = "" if self.observed == 1 else f", of whose cells {self.observed:.0%} are observed,"
+        if self.n_records is None:
+            head = (
+                f"no number of records seems to bring the total variation of {self.of} to {self.error:g}: "
+                f"errors stopped falling at {self.trials[-1].error:.3g}"
+            )
+        else:
+            how = " (beyond what was tried, if errors go on to fall as they did)" if self.is_beyond else ""
+            head = (
+                f"about {_round(self.n_records)} records{share} bring the total variation of {self.of} "
+                f"to {self.error:g}{how}"
+            )
+        lines = [head, "", "   records   error"]
+        lines += [
+            f"{trial.n_records:>10,}   {trial.error:.4f}  ({min(trial.errors):.4f} to {max(trial.errors):.4f})"
+            for trial in self.trials
+        ]
+        lines += [
+            "",
+            f"guaranteed for every two-way table (Proposition 1): {_round(self.by_tables_bound)} records",
+            f"guaranteed for the factors (Theorem 3): {self.spa_note}",
+            "guarantees hold for any model, and ask for far more than is needed; see docs/theory.md",
+        ]
+        return "\n".join(lines)
+
+
+def plan(
+    model: JointPMF | Schema,
+    error: float = 0.05,
+    *,
+    names: str | Sequence[str] | None = None,
+    rank: int | None = None,
+    observed: float = 1.0,
+    tables: bool = False,
+    sizes: Iterable[int] | None = None,
+    trials: int = 3,
+    seed: int = 0,
+    threads: int | None = None,
+    monitor: Monitor | bool | None = None,
+) -> Plan:
+    """Return how many records bring an error down to what is wanted, by simulation and by the paper's bounds.
+
+    Records are drawn from the model, the model is fitted to them as if it were not known, and the answer compared.
+
+    Parameters
+    ----------
+    model
+        A fitted or assumed model; or a `Schema`, for a random model of these variables and ``rank``.
+    error
+        The wanted total variation, between 0 and 1: by how much a probability may be off.
+    names
+        The variables whose joint distribution is wanted; all by default.
+    rank
+        For a schema, the number of components of the random model. For a model it is its own.
+    observed
+        The share of cells that will be observed.
+    tables
+        Whether only two-way tables of the records will be there.
+    sizes
+        Numbers of records to try; by default from 300 up, until the error is reached or simulations get too large.
+    trials
+        How often each number is tried.
+    seed, threads, monitor
+        As for `fit`.
+
+    Examples
+    --------
+    >>> from twoway.datasets import dirichlet_rows
+    >>> found = plan(dirichlet_rows(4, 3, 2), 0.05, names=["x1", "x2"], sizes=[200, 800, 3200], trials=2)
+    >>> bool(100 < found.n_records < 5000)
+    True
+    """
+    if not (isinstance(error, int | float) and 0 < error < 1):
+        raise DataError(f"error must be a total variation between 0 and 1, not {error!r}")
+    if not (isinstance(observed, int | float) and 0 < observed <= 1):
+        raise DataError(f"observed must be a share above 0 and at most 1, not {observed!r}")
+    trials, seed = whole_number("trials", trials, 1), whole_number("seed", seed, 0)
+    truth = _model(model, rank, seed)
+    asked = list(truth.schema.names) if names is None else [names] if isinstance(names, str) else list(names)
+    truth.schema.indices(asked)
+    todo = sorted({whole_number("a size", size, 2) for size in (_SIZES if sizes is None else sizes)})
+    if not todo:
+        raise DataError("there must be at least one number of records to try; got none")
+    cells = len(truth.schema) * observed
+    if sizes is None:
+        todo = [size for size in todo if size * cells <= _MOST_CELLS] or todo[:1]
+    whole = JointDistance(truth, seed) if len(asked) == len(truth.schema) else None
+    done: list[Trial] = []
+    with watching(monitor) as told:
+        for size in todo:
+            errors = []
+            for trial in range(trials):
+                if told is not None:
+                    told(Progress("simulating", len(done) * trials + trial, len(todo) * trials))
+                records = draw_records(truth, size, observed=observed, seed=np.random.default_rng([seed, size, trial]))
+                source = count(records, threads=threads) if tables else records
+                found = fit(source, rank=truth.rank, starts=_STARTS, seed=seed + trial, threads=threads)
+                errors.append(total_variation(truth, found, asked) if whole is None else whole(found))
+            done.append(Trial(size, tuple(errors)))
+            if sizes is None and done[-1].error < 0.8 * error:
+                break
+    needed, is_beyond = _needed(done, error)
+    spa, note = _spa(truth, observed)
+    return Plan(
+        error=float(error),
+        of="the joint" if len(asked) == len(truth.schema) else " × ".join(asked),
+        observed=float(observed),
+        n_records=needed,
+        is_beyond=is_beyond,
+        trials=tuple(done),
+        by_tables_bound=_for_tables(truth.schema, error, observed),
+        by_spa_bound=spa,
+        spa_note=note,
+    )
+
+
+def _model(model: JointPMF | Schema, rank: int | None, seed: int) -> JointPMF:
+    if isinstance(model, JointPMF):
+        if rank not in (None, model.rank):
+            raise DataError(f"the model has rank {model.rank}, and rank={rank} was asked for; leave rank out")
+        return model
+    if not isinstance(model, Schema):
+        raise DataError(f"plan takes a JointPMF or a Schema, not {type(model).__name__}")
+    if rank is None:
+        raise DataError("a schema alone says nothing of how variables depend on one another; give a rank to assume")
+    random = np.random.default_rng(seed)
+    rows = [random.dirichlet(np.ones(whole_number("rank", rank, 1)), size) for size in model.sizes]
+    return JointPMF(np.full(rank, 1.0 / rank), [row / row.sum(axis=0) for row in rows], model)
+
+
+def _needed(trials: Sequence[Trial], wanted: float) -> tuple[float | None, bool]:
+    """Return the number of records at which the mean error reaches what is wanted, and whether none tried did."""
+    sizes, errors = np.array([trial.n_records for trial in trials]), np.array([trial.error for trial in trials])
+    reached = np.flatnonzero(errors <= wanted)
+    if reached.size and reached[0] == 0:
+        return float(sizes[0]), False
+    if reached.size:
+        low, high = reached[0] - 1, reached[0]
+        part = math.log(errors[low] / wanted) / math.log(errors[low] / max(errors[high], 1e-12))
+        return float(sizes[low] * (sizes[high] / sizes[low]) ** part), False
+    if len(trials) < 2:
+        return None, True
+    # Errors fall by a power of the number of records, in the long run its root.
+    last = slice(-3, None)
+    slope = float(np.polyfit(np.log(sizes[last]), np.log(errors[last]), 1)[0])
+    if slope > -0.15:
+        return None, True
+    return float(sizes[-1] * (errors[-1] / wanted) ** (-1.0 / slope)), True
+
+
+def _for_tables(schema: Schema, error: float, observed: float) -> float:
+    """Return how many records Proposition 1 asks for, so that no pair is off by more in total variation."""
+    if len(schema) < 2:
+        return math.inf
+    largest = sorted(schema.sizes)[-2:]
+    # Σ|x| ≤ √cells · ‖x‖, and total variation is half of that.
+    frobenius = 2.0 * error / math.sqrt(largest[0] * largest[1])
+    return records_for_table_error(frobenius, observed, n_tables=len(schema) * (len(schema) - 1) // 2)
+
+
+def _spa(truth: JointPMF, observed: float) -> tuple[float, str]:
+    """Return how many records Theorem 3 asks for, and what to say about it."""
+    if len(truth.schema) < 2:
+        return math.inf, "does not apply to a single variable"
+    constants = split_constants(truth, len(truth.schema) // 2)
+    if not math.isfinite(constants.kappa):
+        return math.inf, "does not apply: the first half of the variables has too few categories for this rank"
+    largest = largest_epsilon(constants)
+    if constants.epsilon > largest:
+        return math.inf, (
+            f"does not apply, however many: the factors are separable within ε = {constants.epsilon:.3g}, "
+            f"and it needs {largest:.2g}"
+        )
+    needed = records_for_spa(constants._replace(epsilon=largest), observed)
+    return needed, f"from {_round(needed)} records"
+
+
+def _round(number: float) -> str:
+    """Return a number with two digits that count."""
+    if not math.isfinite(number):
+        return "no number of"
+    if number >= 1e9:
+        return f"{number:.1e}"
+    digits = max(0, len(str(int(number))) - 2)
+    return f"{round(number, -digits):,.0f}"

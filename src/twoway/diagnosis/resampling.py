@@ -1,0 +1,125 @@
+"""What might have been observed instead: records drawn anew, or tables counted anew."""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.datasets.synthetic import draw_records
+from twoway.mixture import joint
+from twoway.pmf import JointPMF
+from twoway.records import Records
+from twoway.solvers.cells import CellSets
+from twoway.tables import Tables
+
+# More simulated people than this say the same; what chance does to fewer is scaled to the number there are.
+_MOST_SIMULATED = 100_000
+_MOST_COUNTED = 5e7  # people times tables
+
+
+class Resampling(Protocol):
+    """A source, and what might have been observed in its place."""
+
+    def original(self) -> CellSets:
+        """Return what was observed."""
+
+    def draw(self, seed: int, number: int) -> CellSets:
+        """Return what might have been."""
+
+
+class FromRecords:
+    """Records drawn with replacement from the records: each gets a count, and none is copied."""
+
+    def __init__(self, records: Records) -> None:
+        weights = records.weights
+        if weights is None or np.array_equal(weights, np.rint(weights)):
+            # Records that stand for several are as many; the order of rows must not matter.
+            records = records.canonical()
+            self._each = np.ones(records.n_records)
+            self._counts = self._each if records.weights is None else records.weights
+        else:
+            # A survey weight goes with its person.
+            self._each, self._counts = weights, np.ones(records.n_records)
+        self._records = records
+
+    def original(self) -> CellSets:
+        """Return the records themselves."""
+        return CellSets.of_records(self._records, 1)
+
+    def draw(self, seed: int, number: int) -> CellSets:
+        """Return as many records, drawn with replacement."""
+        random = np.random.default_rng([seed, number])
+        drawn = random.multinomial(round(self._counts.sum()), self._counts / self._counts.sum())
+        return CellSets.of_records(self._records.reweighted(drawn * self._each), 1)
+
+
+class FromTables:
+    """Tables counted anew on people drawn from the model, each with its own total.
+
+    Tables that the same people stand in err together. How many people there were in all, ``n_records``, says how
+    much: as few as the largest total means that every table rests on the same people, infinitely many that
+    no two tables share one. In between, each variable is missing at random as often as the totals suggest.
+    """
+
+    def __init__(self, tables: Tables, pmf: JointPMF, n_records: float | None) -> None:
+        self._tables, self._pmf = tables, pmf
+        largest = float(tables.weights.max())
+        self._n_people = max(largest, largest if n_records is None else n_records)
+        self._observed = _observed_shares(tables, self._n_people) if math.isfinite(self._n_people) else None
+        # What the model expects of each table, before it is rounded by chance.
+        self._model = [joint(pmf.weights, [pmf.factors[index] for index in row]) for row in tables.sets.tolist()]
+
+    def original(self) -> CellSets:
+        """Return the tables themselves."""
+        return CellSets.of_tables(self._tables, "counts", 1)
+
+    def draw(self, seed: int, number: int) -> CellSets:
+        """Return what another sample of people would have made."""
+        return CellSets.of_tables(self.tables(seed, number), "counts", 1)
+
+    def tables(self, seed: int, number: int) -> Tables:
+        """Return the tables as another sample of people would have made them."""
+        random = np.random.default_rng([seed, number])
+        shares = self._apart(random) if self._observed is None else self._together(random, self._observed)
+        flat = np.concatenate([share.ravel() for share in shares]) * np.repeat(
+            self._tables.weights, np.diff(self._tables.starts)
+        )
+        return Tables(self._tables.schema, self._tables.sets, flat, self._tables.weights)
+
+    def _apart(self, random: np.random.Generator) -> list[NDArray[np.float64]]:
+        """Return each table's shares, drawn on its own."""
+        return [
+            random.multinomial(max(1, round(total)), model.ravel() / model.sum()) / max(1, round(total))
+            for total, model in zip(self._tables.weights, self._model, strict=True)
+        ]
+
+    def _together(self, random: np.random.Generator, observed: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+        """Return each table's shares, counted on one set of people."""
+        n = round(min(self._n_people, _MOST_SIMULATED, 2000 + _MOST_COUNTED / len(self._tables)))
+        people = draw_records(self._pmf, n, observed=observed, seed=random)
+        counted = Tables.count(people, self._tables.order, threads=1)
+        drawn = []
+        places = {tuple(row): place for place, row in enumerate(counted.sets.tolist())}
+        for row, weight, model in zip(self._tables.sets.tolist(), self._tables.weights, self._model, strict=True):
+            place = places.get(tuple(row))
+            if place is None:  # nobody showed all of its variables
+                drawn.append(model)
+                continue
+            total = counted.totals[place]
+            # What chance does to so many people, it does to others by the root of their number.
+            scale = math.sqrt(float(total) / float(weight))
+            share = np.maximum(model + scale * (counted.array(place) / total - model), 0.0)
+            drawn.append(share / share.sum())
+        return drawn
+
+
+def _observed_shares(tables: Tables, n_people: float) -> NDArray[np.float64]:
+    """Return how often each variable was observed, (n_variables,), if tables of so many people have these totals."""
+    rows = np.zeros((len(tables), len(tables.schema)))
+    np.put_along_axis(rows, tables.sets.astype(np.int64), 1.0, axis=1)
+    logs = np.log(tables.weights / n_people)
+    found = np.linalg.lstsq(rows.T @ rows, rows.T @ logs, rcond=None)[0]
+    return np.asarray(np.exp(np.minimum(found, 0.0)), dtype=np.float64)

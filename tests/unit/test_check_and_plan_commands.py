@@ -1,0 +1,89 @@
+"""The commands check and plan, and intervals: what they read, print and refuse."""
+
+import json
+
+import pytest
+
+import twoway as tw
+from twoway.cli import run
+from twoway.datasets import dirichlet_rows, draw_records
+
+TRUTH = dirichlet_rows(4, 3, 2, seed=1)
+
+
+@pytest.fixture
+def twoway(capsys):
+    def call(*arguments):
+        code = run([str(argument) for argument in arguments])
+        shown = capsys.readouterr()
+        return code, shown.out, shown.err
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("files")
+    TRUTH.sample(400, seed=0).to_csv(folder / "records.csv", index=False)
+    TRUTH.save(folder / "model.twoway")
+    tw.count(draw_records(TRUTH, 2000, observed=1.0)).save(folder / "pairs.tables")
+    (folder / "other.bin").write_bytes(b"nothing")
+    return folder
+
+
+@pytest.mark.parametrize("name", ["records.csv", "model.twoway", "pairs.tables"])
+def test_check_reads_all_three(twoway, files, name):
+    arguments = [] if name == "model.twoway" else ["--rank", 2]
+    code, out, err = twoway("check", files / name, *arguments)
+    assert code == 0, err
+    assert out.startswith(("recoverable", "not from these tables"))
+    told = json.loads(twoway("check", files / name, *arguments, "--json")[1])
+    assert told["rank"] == 2
+    assert out.startswith(told["verdict"])
+
+
+def test_check_compares_a_model_with_data(twoway, files):
+    for data in ("pairs.tables", "records.csv"):
+        _, out, _ = twoway("check", files / "model.twoway", "--data", files / data)
+        assert "all 6 tables are fitted as well as chance allows" in out
+    code, _, err = twoway("check", files / "pairs.tables", "--data", files / "records.csv")
+    assert code == 3
+    assert "compared with a model" in err
+
+
+def test_check_refuses_what_it_cannot_read(twoway, files):
+    assert twoway("check", files / "nowhere.csv")[0] == 4
+    assert twoway("check", files / "other.bin")[0] == 4
+
+
+def test_plan_by_a_model_and_by_assumption(twoway, files):
+    _, out, _ = twoway("plan", files / "model.twoway", "--error", 0.3, "--of", "x1,x2", "--trials", 1)
+    assert "records bring the total variation of x1 × x2 to 0.3" in out
+    assumed = ["--variables", 3, "--categories", 2, "--rank", 2, "--error", 0.3, "--trials", 1, "--json"]
+    assert json.loads(twoway("plan", *assumed)[1])["n_records"] >= 2
+    code, _, err = twoway("plan")
+    assert code == 3
+    assert "give either a MODEL" in err
+
+
+def test_intervals_from_fit_to_ask(twoway, files):
+    model = files / "sure.twoway"
+    code, _, err = twoway("fit", files / "records.csv", "-o", model, "--rank", 2, "--intervals")
+    assert code == 0, err
+    questions = ["P(x1 = 0)", "P(x1 | x2)", "E(x1)", "H(x1)", "I(x1; x2)", "mode(x1, x2 | x3 = 1)"]
+    _, out, err = twoway("ask", model, *questions, "--interval", "--json")
+    number, table, mean, entropy, information, mode = (json.loads(line) for line in out.splitlines())
+    for one in (number, mean, entropy, information):
+        assert one["low"] < one["value"] < one["high"]
+    assert table["low"][0][0] < table["probabilities"][0][0] < table["high"][0][0]
+    assert 0 <= mode["agreement"] <= 1
+    boot = tw.Bootstrap.load(model)
+    assert number["low"] == pytest.approx(boot.prob({"x1": 0}).low)
+    _, out, _ = twoway("ask", model, "P(x1 = 0)", "--interval")
+    assert "(90%: 0." in out
+    _, out, _ = twoway("ask", model, "P(x1)", "--interval")
+    assert out.splitlines()[0].split() == ["x1", "probability", "low", "high"]
+    # Without replicates there is nothing to say how sure it is.
+    code, _, err = twoway("ask", files / "model.twoway", "P(x1 = 0)", "--interval")
+    assert code == 4
+    assert "without replicates" in err

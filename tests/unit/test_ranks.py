@@ -1,0 +1,95 @@
+"""The rank: found where it is known, with everything that was compared."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import twoway as tw
+from twoway.datasets import dirichlet_rows, draw_records
+from twoway.ranks import RankChoice
+
+
+@pytest.mark.parametrize("rank", [1, 2, 4])
+def test_the_true_rank_is_found_from_records_and_from_tables(rank):
+    records = draw_records(dirichlet_rows(8, 6, rank, seed=rank), 12_000, seed=rank)
+    from_records, from_tables = tw.choose_rank(records), tw.choose_rank(tw.count(records))
+    assert (from_records.rank, from_records.how) == (rank, "held-out likelihood")
+    assert (from_tables.rank, from_tables.how) == (rank, "spectrum")
+    assert tw.fit(records, starts=2, smoothing=1).rank == rank
+
+
+def test_every_candidate_is_reported_with_the_baseline():
+    choice = tw.choose_rank(draw_records(dirichlet_rows(8, 4, 3, seed=1), 3000), [2, 3, 4, 5])
+    assert [one["rank"] for one in choice.candidates] == [1, 2, 3, 4, 5]
+    assert choice.rank == 3
+    base = choice.candidates[0]
+    assert base["gain"] == 0
+    for one in choice.candidates:
+        assert one["gain"] == pytest.approx(one["held_out"] - base["held_out"])
+        assert one["behind"] >= -1e-12
+        assert one["aic"] < one["bic"]
+        assert one["converged"]
+    assert choice.candidates[2]["behind"] <= choice.candidates[2]["standard_error"] + 1e-4
+    assert "rank 3, by held-out likelihood" in str(choice)
+    assert str(choice).count("\n") == 6
+
+
+def test_the_baseline_is_shown_but_chosen_only_where_it_was_asked_for():
+    independent = pd.DataFrame({name: np.random.default_rng(i).integers(0, 3, 500) for i, name in enumerate("abcd")})
+    assert tw.choose_rank(independent).rank == 1
+    assert tw.choose_rank(independent, [2, 3]).rank == 2
+
+
+def test_the_search_stops_when_it_no_longer_pays():
+    choice = tw.choose_rank(draw_records(dirichlet_rows(8, 4, 2, seed=1), 3000))
+    tried = [one["rank"] for one in choice.candidates]
+    assert choice.rank == 2
+    assert tried == [1, 2, 3, 4]
+
+
+def test_ranks_between_those_listed_are_tried():
+    """Seven is not in the list of ranks, and six and eight are."""
+    records = draw_records(dirichlet_rows(12, 8, 7, seed=2), 20_000, seed=3)
+    assert tw.choose_rank(records).rank == 7
+
+
+def test_tables_without_a_split_are_judged_by_aic():
+    """A star: the hub has three categories, so that no two groups can show more than rank 3."""
+    records = draw_records(dirichlet_rows(5, 3, 2, seed=3), 4000, observed=1.0)
+    tables = tw.count(records).select([("x1", f"x{i}") for i in range(2, 6)])
+    choice = tw.choose_rank(tables, [1, 2, 3])
+    assert choice.candidates[-1]["singular"] is None
+    assert choice.rank in (1, 2)
+    assert all(one["aic"] < one["bic"] for one in choice.candidates)
+
+
+def test_too_little_to_choose_by():
+    pmf = tw.fit({"a": [1], "b": [2]})
+    assert pmf.rank == 1
+    assert any("too little to choose a rank by" in warning for warning in pmf.report.warnings)
+
+
+def test_the_same_seed_chooses_the_same_and_ctrl_c_ends_it():
+    records = draw_records(dirichlet_rows(6, 3, 2), 500)
+    assert tw.choose_rank(records) == tw.choose_rank(records, threads=1)
+
+    def stop(progress):
+        if progress.done == 2:
+            raise KeyboardInterrupt
+
+    kept = tw.choose_rank(records, monitor=stop)
+    assert [one["rank"] for one in kept.candidates] == [1, 2]
+
+    def stop_at_once(progress):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        tw.choose_rank(records, monitor=stop_at_once)
+
+
+def test_bad_ranks_are_refused():
+    with pytest.raises(tw.DataError, match="a rank must be a whole number"):
+        tw.choose_rank({"a": [0, 1]}, [0])
+    with pytest.raises(tw.DataError, match="at least one rank"):
+        tw.choose_rank({"a": [0, 1]}, [])
+    assert RankChoice(1, ({"rank": 1, "held_out": None},)).how == "held-out likelihood"
