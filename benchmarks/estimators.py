@@ -4,23 +4,26 @@
     python benchmarks/estimators.py classify impute  some sections: classify, speed, impute, density, crowd
     python benchmarks/estimators.py --splits 5       fewer random splits of the classifiers' data than 20
 
-Every estimator has its defaults. Data are looked for in TWOWAY_DATA, else in ../shared/data.
+Prints the rows of the tables in docs/estimators.md, and puts them there. Every estimator has its defaults. Data are
+looked for in TWOWAY_DATA, else in ../shared/data.
 """
 
 from __future__ import annotations
 
+import argparse
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from core import Row, best_of, folder
+from core import ROOT, Row, best_of, folder
 from numpy.typing import NDArray
 
 import twoway as tw
 
-SPLITS = 20
+PAGE = ROOT / "docs" / "estimators.md"
 # What the mean accuracy is to be.
 ACCURACY = {"votes": 0.953, "car": 0.945, "nursery": 0.988, "mushroom": 0.9995}
 
@@ -34,17 +37,11 @@ def data() -> Path:
 
 def uci(name: str) -> tuple[pd.DataFrame, pd.Series]:
     """Return features and label, prepared as the paper's data; missing votes stay missing."""
-    file = {
-        "votes": "house-votes-84.data",
-        "car": "car.data",
-        "nursery": "nursery.data",
-        "mushroom": "agaricus-lepiota.data",
-    }[name]
-    frame = pd.read_csv(data() / "uci" / file, header=None, dtype=str, na_values="?")
-    frame.columns = [f"x{place}" for place in range(frame.shape[1])]
-    label = frame.pop("x0" if name in ("votes", "mushroom") else frame.columns[-1])
+    os.environ["TWOWAY_DATA"] = str(data())
+    frame = getattr(tw.datasets, name)()
+    label = frame.pop("class")
     if name == "nursery":
-        frame = frame.drop(columns="x5")  # finance
+        frame = frame.drop(columns="finance")
         label = label.replace({"priority": "spec_prior"})
     # All categories are known beforehand, even those that a training part happens to lack.
     return frame.astype("category"), label
@@ -71,12 +68,12 @@ def naive_bayes(
     return classes[scores.argmax(axis=1)]
 
 
-def classify() -> Iterator[Row]:
+def classify(n_splits: int) -> Iterator[Row]:
     """Accuracy on whole rows, and with 30 % of the test features hidden."""
     for name, target in ACCURACY.items():
         features, label = uci(name)
         results = []
-        for seed in range(SPLITS):
+        for seed in range(n_splits):
             learn, test = split(len(features), seed)
             model = tw.JointPMFClassifier().fit(features.iloc[learn], label.iloc[learn])
             whole, truth = features.iloc[test], label.iloc[test].to_numpy()
@@ -95,7 +92,7 @@ def classify() -> Iterator[Row]:
         ours, holes, bayes, bayes_holes = np.mean(results, axis=0)
         spread = np.std(results, axis=0)
         yield (
-            f"{name}: accuracy, {SPLITS} splits (naive Bayes {bayes:.2%})",
+            f"{name}: accuracy, {n_splits} splits (naive Bayes {bayes:.2%})",
             f"≥ {target:.2%}",
             f"{ours:.2%} ± {spread[0]:.2%}",
             bool(ours >= target),
@@ -242,17 +239,30 @@ def crowd() -> Iterator[Row]:
 SECTIONS = {"classify": classify, "speed": speed, "impute": impute, "density": density, "crowd": crowd}
 
 
+def write(name: str, rows: list[Row]) -> None:
+    """Put a section's table into its place on the page."""
+    lines = ["| what | to reach | measured | |", "|---|---|---|---|"]
+    lines += [
+        f"| {what} | {target} | {got} | {'' if reached else 'not reached'} |" for what, target, got, reached in rows
+    ]
+    begin, end = f"<!-- measured: {name} -->\n", "<!-- end -->"
+    before, after = PAGE.read_text().split(begin)
+    PAGE.write_text(before + begin + "\n".join(lines) + "\n" + after[after.index(end) :])
+
+
 def main() -> None:
-    global SPLITS
-    asked = sys.argv[1:]
-    if "--splits" in asked:
-        at = asked.index("--splits")
-        SPLITS = int(asked[at + 1])
-        del asked[at : at + 2]
-    print("| what | to reach | measured | |\n|---|---|---|---|")
-    for name in asked or SECTIONS:
-        for what, target, measured, reached in SECTIONS[name]():
-            print(f"| {what} | {target} | {measured} | {'' if reached else 'not reached'} |", flush=True)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sections", nargs="*", help=f"{', '.join(SECTIONS)}; all by default")
+    parser.add_argument("--splits", type=int, default=20)
+    asked = parser.parse_args()
+    for name in asked.sections or SECTIONS:
+        if name not in SECTIONS:
+            sys.exit(f"no section {name!r}; known: {', '.join(SECTIONS)}")
+        rows = []
+        for row in SECTIONS[name](asked.splits) if name == "classify" else SECTIONS[name]():
+            rows.append(row)
+            print(f"| {' | '.join(row[:3])} | {'' if row[3] else 'not reached'} |", flush=True)
+        write(name, rows)
 
 
 if __name__ == "__main__":
