@@ -50,7 +50,7 @@ test-data: .venv/.developers
 	$(BIN)/pytest -m data
 
 docs: .venv/.developers
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: .venv/.developers
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[bench]"
