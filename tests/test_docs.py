@@ -2,11 +2,8 @@
 
 import doctest
 import importlib
-import os
 import pkgutil
 import re
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
@@ -116,20 +113,6 @@ def test_the_reference_has_every_public_name():
     reference = (README.parent / "docs" / "api.md").read_text(encoding="utf-8")
     shown = re.findall(r"^::: twoway\.(\S+)$", reference, re.MULTILINE)
     assert sorted(shown) == sorted(twoway.__all__), "docs/api.md has a line '::: twoway.NAME' for each"
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    """The pages as `make docs` builds them."""
-    pytest.importorskip("material", reason="the site needs mkdocs-material: make develop")
-    pytest.importorskip("mkdocstrings", reason="the site needs mkdocstrings: make develop")
-    folder = tmp_path_factory.mktemp("site")
-    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
-    done = subprocess.run(
-        build, cwd=README.parent, capture_output=True, text=True, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"}
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return folder
 
 
 def test_the_site_builds_without_a_warning(site):
