@@ -2,14 +2,16 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help install demo test lint browser test-data bench clean
+.PHONY: help install develop demo docs test lint browser test-data bench clean
 
 help:
+	@echo "make install    set up the command .venv/bin/twoway"
 	@echo "make demo       set up, then learn handwritten digits with half their pixels hidden"
 	@echo "make test       set up, then lint, type-check and test"
 	@echo "make test-data  the slow tests on real data (TWOWAY_DATA, else ../shared/data)"
 	@echo "make bench      the benchmarks; rewrites docs/benchmarks.md"
-	@echo "make install    set up everything a developer needs"
+	@echo "make docs       the documentation as a site; open site/index.html"
+	@echo "make develop    set up everything a developer needs"
 
 # Stamps: set-up runs again only when what it depends on has changed.
 .venv/.users: pyproject.toml
@@ -21,7 +23,9 @@ help:
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
 	@touch $@
 
-install: .venv/.developers
+install: .venv/.users
+
+develop: .venv/.developers
 
 demo: .venv/.users
 	$(BIN)/twoway demo
@@ -45,10 +49,13 @@ test: lint browser
 test-data: .venv/.developers
 	$(BIN)/pytest -m data
 
+docs: .venv/.developers
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 bench: .venv/.developers
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[bench]"
 	$(BIN)/python benchmarks/core.py
 
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-output
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-output site
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,6 +1,8 @@
 """Where real data is, for the tests that need it; and how hypothesis runs."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,8 @@ from hypothesis import settings
 settings.register_profile("twoway", deadline=None)
 settings.load_profile("twoway")
 
-SHARED = Path(__file__).resolve().parents[2] / "shared"
+ROOT = Path(__file__).resolve().parents[1]
+SHARED = ROOT.parent / "shared"
 
 
 def folder_or_skip(variable, default):
@@ -31,3 +34,17 @@ def data_folder():
 def reference_folder():
     """Runs of the paper's own programs: TWOWAY_REFERENCE, else ../shared/reference."""
     return folder_or_skip("TWOWAY_REFERENCE", SHARED / "reference")
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory):
+    """The pages as `make docs` builds them."""
+    pytest.importorskip("material", reason="the site needs mkdocs-material: make develop")
+    pytest.importorskip("mkdocstrings", reason="the site needs mkdocstrings: make develop")
+    folder = tmp_path_factory.mktemp("site")
+    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    done = subprocess.run(
+        build, cwd=ROOT, capture_output=True, text=True, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder

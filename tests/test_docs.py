@@ -4,6 +4,7 @@ import doctest
 import importlib
 import pkgutil
 import re
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +19,11 @@ MODULES = [name for name in MODULES if not name.endswith("__main__")]  # importi
 
 
 def code_blocks(text, language="python"):
-    """Return the fenced blocks of a language, each with the line it begins at."""
-    fence = re.compile(rf"^```{language}[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
-    return [(text.count("\n", 0, found.start(1)) + 1, found.group(1)) for found in fence.finditer(text)]
+    """Return the fenced blocks of a language, each with the line it begins at; those inside a list are indented."""
+    fence = re.compile(rf"^ *```{language}[^\n]*\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
+    return [
+        (text.count("\n", 0, found.start(1)) + 1, textwrap.dedent(found.group(1))) for found in fence.finditer(text)
+    ]
 
 
 def run_block(source, line, namespace, path="README.md"):
@@ -60,10 +63,27 @@ def test_readme(tmp_path, monkeypatch):
     for line, source in code_blocks(text):
         run_block(source, line, namespace)
     # What the page shows is what comes out, but for the last digits of another processor.
-    shown = re.search(r"^18-39 +([\d.]+) +([\d.]+)\n40\+ +([\d.]+) +([\d.]+)$", text, re.MULTILINE)
-    assert shown is not None
-    came_out = np.asarray(namespace["pmf"].marginal(["age", "vote"])).ravel()
-    np.testing.assert_allclose(came_out, [float(number) for number in shown.groups()], atol=0.01)
+    tables = re.findall(r"^18-39 +([\d.]+) +([\d.]+)\n40\+ +([\d.]+) +([\d.]+)$", text, re.MULTILINE)
+    by_command, joint = np.array(tables, dtype=float).reshape(2, 2, 2)
+    came_out = np.asarray(namespace["pmf"].marginal(["age", "vote"]))
+    np.testing.assert_allclose(came_out, joint, atol=0.01)
+    # The command chose another rank, so that it agrees a little less.
+    np.testing.assert_allclose(came_out / came_out.sum(axis=1, keepdims=True), by_command, atol=0.02)
+    survey = namespace["survey"]
+    assert f"{len(survey):,} records, {survey.isna().to_numpy().mean():.1%} of their cells missing" in text
+    for name, nats in re.findall(r"age × (\w+): ([\d.]+) nats", text):
+        assert namespace["pmf"].mutual_information("age", name) == pytest.approx(float(nats), abs=0.01)
+    for numbers in re.findall(r"pmf\.(.*?) +# ([\d.]+):", text):
+        assert eval(f"pmf.{numbers[0]}", namespace) == pytest.approx(float(numbers[1]), abs=0.01)
+
+
+def test_the_readme_claims_no_more_speed_than_was_measured():
+    measured = (README.parent / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    claimed = README.read_text(encoding="utf-8")
+    assert "in about five seconds" in claimed
+    assert float(re.search(r"time of auto, N=15, S=10⁵, two cores.*\| ([\d.]+) s \|", measured).group(1)) <= 5
+    assert "ten million in under a minute" in claimed
+    assert float(re.search(r"memory of a fit, S=10⁷.*fit in ([\d.]+) s", measured).group(1)) < 60
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -77,7 +97,7 @@ def test_pages(page, tmp_path, monkeypatch):
 
 def test_blocks_are_found_and_can_fail():
     text = "# Title\n\n```python\nx = 1\n```\n\n```bash\nls\n```\n\n"
-    text += "```python\n>>> x + 1\n2\n```\n\n```python\n>>> x\n3\n```\n"
+    text += "  ```python\n  >>> x + 1\n  2\n  ```\n\n```python\n>>> x\n3\n```\n"
     blocks = code_blocks(text)
     assert [line for line, _ in blocks] == [4, 12, 17]
     namespace = {}
@@ -87,3 +107,25 @@ def test_blocks_are_found_and_can_fail():
         run_block(blocks[2][1], blocks[2][0], namespace)
     with pytest.raises(ZeroDivisionError):
         run_block("1 / 0", 1, {})
+
+
+def test_the_reference_has_every_public_name():
+    reference = (README.parent / "docs" / "api.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^::: twoway\.(\S+)$", reference, re.MULTILINE)
+    assert sorted(shown) == sorted(twoway.__all__), "docs/api.md has a line '::: twoway.NAME' for each"
+
+
+def test_the_site_builds_without_a_warning(site):
+    """A link or an anchor that leads nowhere, a page that no menu names and an unknown object are warnings."""
+    built = {page.stem for page in site.glob("*.html")}
+    assert {page.stem for page in PAGES} | {"index", "changelog", "contributing"} <= built
+
+
+def test_the_site_fetches_nothing(site):
+    for page in site.rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        fetched = re.findall(
+            r"<(?:script|img|iframe)[^>]*\ssrc=[\"']?([^\"' >]+)|<link[^>]*\shref=[\"']?([^\"' >]+)", text
+        )
+        assert fetched
+        assert not [url for pair in fetched for url in pair if "//" in url], page.name

@@ -74,6 +74,23 @@ def test_fit_says_what_was_learned(cli, folder):
     assert tw.load(folder / "x.twoway").report.n_records > 1000
 
 
+def test_fit_answers_at_once(cli, folder):
+    fit = ["fit", "survey.csv", "-o", "a.twoway", "--rank", "2", "--solver", "em", "--only", "age,vote", "--force"]
+    code, out, _ = cli(*fit, "--ask", "P(vote | age)")
+    _, asked, _ = cli("ask", "a.twoway", "P(vote | age)")
+    assert code == 0
+    assert out.endswith("\n\n" + asked)
+    code, out, _ = cli(*fit, "--ask", "P(vote)", "--ask", "H(vote)", "--json")
+    assert [json.loads(line).get("question") for line in out.splitlines()] == [None, "P(vote)", "H(vote)"]
+
+
+def test_a_wrong_question_is_told_before_the_fit(cli, folder):
+    code, out, err = cli("fit", "survey.csv", "-o", "never.twoway", "--ask", "P(vot)", "--drop", "income")
+    assert (code, out) == (3, "")
+    assert "did you mean 'vote'?" in err
+    assert not (folder / "never.twoway").exists()
+
+
 def test_fit_gives_the_model_of_the_library(cli, folder):
     cli(
         "fit",

@@ -65,6 +65,10 @@ def fit(
         bool, typer.Option("--intervals", help="Also store replicates, by which `ask --interval` says how sure it is.")
     ] = False,
     threads: Annotated[int | None, typer.Option(help="All cores by default.")] = None,
+    ask: Annotated[
+        list[str] | None,
+        typer.Option(metavar="QUESTION", help="A question to answer at once, as in `twoway ask`; several if repeated."),
+    ] = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -74,12 +78,16 @@ def fit(
 
     twoway fit survey.csv -o survey.twoway
 
+    twoway fit survey.csv -o survey.twoway --ask "P(vote | age)"
+
     twoway fit survey.csv -o survey.twoway --drop id,comment --bins income=6 --weights w --missing=-9
 
     twoway fit --tables crosstabs/ --kind column -o published.twoway --rank 4
     """
+    from twoway.cli.answers import print_answers
     from twoway.errors import DataError
     from twoway.fitting import fit as fit_source
+    from twoway.questions import parse
 
     if (data is None) == (tables is None):
         raise typer.BadParameter("give either a file of records, DATA, or --tables")
@@ -95,6 +103,8 @@ def fit(
         if tables is not None
         else _read_data(data, only, drop, missing, weights, bins, max_categories)  # type: ignore[arg-type]
     )
+    for question in ask or ():
+        parse(question, source.schema)  # a misspelt name should not cost a fit
     pmf = fit_source(
         source, rank=rank, solver=solver, seed=seed, smoothing=amount, threads=threads, monitor=shows_progress() or None
     )
@@ -109,6 +119,10 @@ def fit(
         say_json(learned)
     else:
         _print(learned)
+    if ask:
+        if not json:
+            say()
+        print_answers(pmf, ask, json=json)
     if learned["stop_reason"] == "interrupted":
         raise typer.Exit(130)
 
