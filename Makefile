@@ -2,16 +2,15 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help install develop demo docs test lint browser test-data bench clean
+.PHONY: help install demo docs test lint browser test-data bench clean
 
 help:
-	@echo "make install    set up the command .venv/bin/twoway"
+	@echo "make install    set up .venv/: the command .venv/bin/twoway, and all that a developer needs"
 	@echo "make demo       set up, then learn handwritten digits with half their pixels hidden"
 	@echo "make test       set up, then lint, type-check and test"
 	@echo "make test-data  the slow tests on real data (TWOWAY_DATA, else ../shared/data)"
 	@echo "make bench      the benchmarks; rewrites docs/benchmarks.md"
 	@echo "make docs       the documentation as a site; open site/index.html"
-	@echo "make develop    set up everything a developer needs"
 
 # Stamps: set-up runs again only when what it depends on has changed.
 .venv/.users: pyproject.toml
@@ -23,9 +22,7 @@ help:
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
 	@touch $@
 
-install: .venv/.users
-
-develop: .venv/.developers
+install: .venv/.developers
 
 demo: .venv/.users
 	$(BIN)/twoway demo

@@ -2,7 +2,7 @@
 
     python docs/make_images.py
 
-Needs Chromium and playwright (make develop browser) and, for the explorer, the survey of US voters in 2000 that the R
+Needs Chromium and playwright (make install browser) and, for the explorer, the survey of US voters in 2000 that the R
 package poLCA ships, as lca/poLCA__election.csv in the folder that TWOWAY_DATA names, else in ../shared/data.
 """
 

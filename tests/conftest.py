@@ -39,8 +39,8 @@ def reference_folder():
 @pytest.fixture(scope="session")
 def site(tmp_path_factory):
     """The pages as `make docs` builds them."""
-    pytest.importorskip("material", reason="the site needs mkdocs-material: make develop")
-    pytest.importorskip("mkdocstrings", reason="the site needs mkdocstrings: make develop")
+    pytest.importorskip("material", reason="the site needs mkdocs-material: make install")
+    pytest.importorskip("mkdocstrings", reason="the site needs mkdocstrings: make install")
     folder = tmp_path_factory.mktemp("site")
     build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
     done = subprocess.run(

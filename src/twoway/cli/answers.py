@@ -39,10 +39,12 @@ def answer_all(
 
         converse(pmf, lambda text: show(answer(pmf, text, base, boot)))
         return
-    print_answers(pmf, list(_lines(questions or ["-"])), base=base, json=json)
+    print_answers(pmf, list(_lines(questions or ["-"])), base=base, boot=boot, json=json)
 
 
-def print_answers(pmf: JointPMF, asked: list[str], *, base: float | None = None, json: bool = False) -> None:
+def print_answers(
+    pmf: JointPMF, asked: list[str], *, base: float | None = None, boot: Bootstrap | None = None, json: bool = False
+) -> None:
     """Print the answer to each question, under the question where there are several."""
     for number, text in enumerate(asked):
         content = answer(pmf, text, base, boot)
