@@ -47,7 +47,7 @@ test-data: .venv/.developers
 	$(BIN)/pytest -m data
 
 docs: .venv/.developers
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: .venv/.developers
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[bench]"

@@ -25,3 +25,10 @@ def on_files(files: Files, config: Any) -> Files:
     for name, page in PAGES.items():
         files.append(File.generated(config, page, content=as_page((ROOT / name).read_text(encoding="utf-8"))))
     return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Return a page of docs/ with its links to files above it leading to their pages."""
+    for name, page in PAGES.items():
+        markdown = markdown.replace(f"](../{name}", f"]({page}")
+    return markdown

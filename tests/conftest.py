@@ -42,7 +42,7 @@ def site(tmp_path_factory):
     pytest.importorskip("material", reason="the site needs mkdocs-material: make install")
     pytest.importorskip("mkdocstrings", reason="the site needs mkdocstrings: make install")
     folder = tmp_path_factory.mktemp("site")
-    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
     done = subprocess.run(
         build, cwd=ROOT, capture_output=True, text=True, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"}
     )

@@ -166,7 +166,7 @@ def read_by(
             unseen=unseen,  # type: ignore[arg-type]  # checked there
         )
     except UnknownNameError as error:
-        raise UnknownNameError(str(error).replace("Records(…, unseen='missing')", "--unseen missing")) from error
+        raise UnknownNameError(str(error).replace("unseen='missing'", "--unseen missing")) from error
     return ReadFile(table, records, binning)
 
 
