@@ -14,6 +14,8 @@ _FIRST_SHARE = 0.25
 _SHARE_RATIO = 0.8
 _STAGES = 12
 _STAGE_PASSES = 10
+# Below this difference of probabilities components have become one.
+_ONE_COMPONENT = 0.01
 
 
 def fit_cells(
@@ -56,14 +58,18 @@ def anneal(sets: CellSets, start: JointPMF, *, smoothing: Smoothing, max_iter: i
     """Return a start after some passes under much smoothing, then ever less of it.
 
     Smoothing draws components together and lets only the strongest dependences part them, then weaker ones: fits that
-    begin so end in a better optimum three times as often. Takes at most half of ``max_iter`` passes.
+    begin so end in a better optimum three times as often. Takes at most half of ``max_iter`` passes. Where smoothing
+    makes all components one, from which no pass leads back, the start is returned as it was.
     """
     passes = min(_STAGE_PASSES, max_iter // (2 * _STAGES))
     if passes < 3:  # not one cycle a stage
         return start
     of_component = sets.records.total_weight / sets.total_copies / start.rank
+    annealed = start
     for share in _FIRST_SHARE * _SHARE_RATIO ** np.arange(_STAGES):
         strong = share / (1.0 - share) * of_component
         stage = Smoothing(max(smoothing.factors, strong), max(smoothing.weights, strong))
-        start, _ = fit_cells(sets, start, smoothing=stage, max_iter=passes, tol=0.0, task="annealing", watch=watch)
-    return start
+        annealed, _ = fit_cells(
+            sets, annealed, smoothing=stage, max_iter=passes, tol=0.0, task="annealing", watch=watch
+        )
+    return start if np.ptp(annealed.stacked, axis=1).max() < _ONE_COMPONENT else annealed
