@@ -393,6 +393,35 @@ def test_whole_numbers_stay_whole():
         assert (filled["income"] % 1 == 0).all()
 
 
+@pytest.mark.parametrize("how", ["mode", "mean", "sample"])
+def test_types_of_columns_stay(how):
+    rng = np.random.default_rng(0)
+    kind = rng.integers(0, 2, 100)
+    frame = pd.DataFrame(
+        {
+            "whole": pd.array(kind, dtype="Int64"),
+            "text": pd.array(np.array(["a", "b"])[kind], dtype="string"),
+            "truth": pd.array(kind == 1, dtype="boolean"),
+            "declared": pd.Categorical(np.array(["lo", "hi"])[kind], categories=["lo", "hi", "never"], ordered=True),
+            "single": rng.normal(kind).astype(np.float32),
+            "day": pd.to_datetime(np.array(["2020-01-01", "2021-05-05"])[kind]),
+        }
+    )
+    if how == "mean":  # which is no whole number, and no truth value
+        frame = frame.drop(columns=["whole", "truth"])
+    holes = frame.mask(rng.random(frame.shape) < 0.2)
+    filled = tw.JointPMFImputer(how=how, **QUICK).fit_transform(holes)
+    assert filled.dtypes.equals(holes.dtypes)
+    assert filled.notna().all().all()
+    array = holes[["single"]].to_numpy()
+    assert tw.JointPMFImputer(how=how, **QUICK).fit_transform(array).dtype == np.float32
+
+
+def test_names_that_stand_twice():
+    with pytest.raises(tw.DataError, match=r"(?s)must differ.*'a' 2 times"):
+        tw.JointPMFDensity().fit(pd.DataFrame([[1, 2], [2, 1]], columns=["a", "a"]))
+
+
 def test_imputer_in_pipelines():
     frame, label = survey(200)
     imputer = tw.JointPMFImputer(**QUICK)

@@ -39,8 +39,9 @@ _SMOOTHING, _MORE_SMOOTHING = 0.25, 4.0
 _LEAST_SMOOTHING, _MOST_SMOOTHING = 2.0**-8, 2.0**8
 # The search for a rank ends after so many in a row that predict no better.
 _PATIENCE = 2
-# What a higher rank or another smoothing must save of the mean loss, and in standard errors of what it saves.
-_LEAST_GAIN, _LEAST_ERRORS = 0.0005, 1.0
+# What a higher rank or another smoothing must save of the mean loss: more than this, and more than the standard error
+# of what it saves or, where few records decide, a great share of it.
+_LEAST_GAIN, _GREAT_SHARE = 0.0005, 0.2
 # A mean loss that leaves nothing to gain.
 _SMALL_LOSS = 0.004
 _N_FOLDS = 5
@@ -222,7 +223,7 @@ class _Choice:
         (losses, weights), (others, _) = self._losses_of(one), self._losses_of(other)
         gain = _mean((others - losses, weights))
         error = math.sqrt(_mean(((others - losses - gain) ** 2, weights)) / len(losses))
-        return gain > max(_LEAST_GAIN, _LEAST_ERRORS * error)
+        return gain > max(_LEAST_GAIN, min(error, _GREAT_SHARE * _mean((others, weights))))
 
     def _losses_of(self, recipe: Recipe) -> Losses:
         """Return the losses under a recipe."""

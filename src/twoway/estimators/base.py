@@ -60,7 +60,10 @@ def is_frame(X: Any) -> bool:
     """Return whether X is a pandas, polars or pyarrow frame."""
     import narwhals as nw
 
-    return isinstance(nw.from_native(X, eager_only=True, pass_through=True), nw.DataFrame)
+    try:
+        return isinstance(nw.from_native(X, eager_only=True, pass_through=True), nw.DataFrame)
+    except nw.exceptions.DuplicateError as error:
+        raise DataError(f"names of columns must differ: {error}") from None
 
 
 def open_table(estimator: BaseEstimator, X: Any, names: tuple[str, ...] | None) -> tuple[Any, Columns]:

@@ -116,9 +116,12 @@ class JointPMFImputer(OneToOneFeatureMixin, TransformerMixin, JointPMFEstimator)
         columns = frames.column_names(X, names)  # a frame may stand where an array was
         by_column = {}
         for name, (rows, values) in filled.items():
+            column = columns[names.index(name)]
             if name in self._bins and values.dtype.kind == "O":
                 values = self._bins[name].draw(values, random)
-            by_column[columns[names.index(name)]] = rows, values
+            if values.dtype.kind == "f" and _is_single(X, column):  # a mean or a draw is as good with fewer digits
+                values = values.astype(np.float32)
+            by_column[column] = rows, values
         return frames.fill(X, by_column, columns)
 
     def predict_proba(self, X: Any) -> pd.Series[float]:
@@ -148,6 +151,15 @@ class JointPMFImputer(OneToOneFeatureMixin, TransformerMixin, JointPMFEstimator)
         codes: Any = [places[order] for places in (rows, columns, categories)]
         holes_and_categories = pd.MultiIndex(levels, codes, names=["row", "column", "category"])
         return pd.Series(values[order], holes_and_categories, name="probability")
+
+
+def _is_single(X: Any, column: str) -> bool:
+    """Return whether a column holds numbers of single precision."""
+    import narwhals as nw
+
+    if isinstance(X, np.ndarray):
+        return bool(X.dtype == np.float32)
+    return bool(nw.from_native(X).schema[column] == nw.Float32)
 
 
 def _hidden_loss(pmf: JointPMF, held: Records) -> Losses:
