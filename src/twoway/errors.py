@@ -65,7 +65,8 @@ def unknown(kind: str, got: object, allowed: Iterable[object], *, where: str = "
 
 def whole_number(name: str, value: object, least: int) -> int:
     """Return an option as an integer, or raise where it is not a whole number of at least ``least``."""
-    if isinstance(value, bool) or not isinstance(value, SupportsIndex) or operator.index(value) < least:
+    # Asking a protocol takes its time, and plain integers come here in every pass.
+    if isinstance(value, bool) or not isinstance(value, int | SupportsIndex) or operator.index(value) < least:
         raise DataError(f"{name} must be a whole number of at least {least}, not {value!r}")
     return operator.index(value)
 

@@ -287,7 +287,7 @@ def descend(
             second, at_first = step(first)
             best = first
             objectives.append(at_first)
-            candidate = np.zeros_like(start)
+            candidate = np.zeros(start.shape)
             length = extrapolate(point, first, second, schema.offsets, rank, longest, candidate)
             point = second
             if length > 1.0 and passes < max_iter:

@@ -47,7 +47,7 @@ def expected_counts(records: RecordSource, theta: Theta, rank: int, threads: int
     _, prototype = layout(rank)
 
     def per_block(block: Block) -> ExpectedCounts:
-        counts = np.zeros_like(theta)
+        counts = np.zeros(theta.shape)
         return ExpectedCounts(counts, expect(block.pointers, block.cells, block.weights, theta, counts, prototype))
 
     return records.map_reduce(per_block, ExpectedCounts.__add__, threads=threads)

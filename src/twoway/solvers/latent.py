@@ -43,7 +43,7 @@ def fit_cells(
         value = expected.log_likelihood
         if penalised:
             value += log_prior(theta, pseudo_counts, rank) - least_penalty
-        following = np.zeros_like(theta)
+        following = np.zeros(theta.shape)
         maximize(expected.counts, pseudo_counts, shares, schema.offsets, rank, following)
         return following, sets.offset - value / total_weight
 
