@@ -92,7 +92,10 @@ def open_table(estimator: BaseEstimator, X: Any, names: tuple[str, ...] | None) 
     else:
         X = validate_data(estimator, X, dtype=None, ensure_all_finite=False, reset=names is None)
     opened = open_columns(X)
-    return X, opened if names is None else _renamed(opened, names)
+    if names is None:
+        named = hasattr(estimator, "feature_names_in_")
+        names = opened.names if named else tuple(f"x{place}" for place in range(len(opened.names)))
+    return X, _renamed(opened, names)
 
 
 def _renamed(columns: Columns, names: tuple[str, ...]) -> Columns:
