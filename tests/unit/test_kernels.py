@@ -137,7 +137,7 @@ def test_expectation_of_every_cell_type(dtype, weighted):
 
 
 @pytest.mark.parametrize("rank", [3, 17])
-@pytest.mark.parametrize("n_variables", [15, 16, 17, 33, 400])
+@pytest.mark.parametrize("n_variables", [15, 16, 17, 33, 127, 128, 129, 400])
 def test_long_records(rank, n_variables):
     problem = make_problem(rank, (2,) * n_variables, n_records=6, observed=0.97, seed=n_variables, dtype=np.uint16)
     assert_same_as_twin(*problem[1:])

@@ -15,6 +15,8 @@ from twoway.kernels.jit import inline, jit
 from twoway.kernels.lanes import add, layout, load, multiply, spread, store, total
 from twoway.kernels.logarithms import weighted_log_sum
 
+# Up to so many cells, a product is rarely so small that it must be checked on the way.
+_FEW = 128
 # Products are checked, and scaled up where needed, after this many cells.
 _SEGMENT = 16
 # Below _SMALL a product is scaled up by _STEP; below _TINY it may have underflowed before.
@@ -213,7 +215,7 @@ def _expect_few(
         begin, end = pointers[s], pointers[s + 1]
         if weight == 0.0:
             continue
-        if end - begin > _SEGMENT:
+        if end - begin > _FEW:
             waiting[n_waiting] = s
             n_waiting += 1
             continue
