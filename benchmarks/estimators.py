@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -153,7 +154,10 @@ def impute() -> Iterator[Row]:
                 "ours": (model := tw.JointPMFImputer().fit(holes)).transform(holes).to_numpy()[hidden],
                 "common": SimpleImputer(strategy="most_frequent").fit_transform(holes)[hidden],
             }
-            rounded = np.rint(IterativeImputer(max_iter=20, random_state=0).fit_transform(codes)).astype(int)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # that 20 rounds were not enough to converge
+                completed = IterativeImputer(max_iter=20, random_state=0).fit_transform(codes)
+            rounded = np.rint(completed).astype(int)
             iterative = np.column_stack(
                 [
                     known.to_numpy()[column.clip(0, len(known) - 1)]
