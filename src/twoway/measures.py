@@ -147,3 +147,19 @@ def _inner_product(one: JointPMF, other: JointPMF) -> tuple[float, float]:
 def _check_same_schema(one: JointPMF, other: JointPMF) -> None:
     if one.schema != other.schema:
         raise DataError(f"the two PMFs are not about the same variables: {one.schema.difference(other.schema)}")
+
+
+def standardized_residuals(
+    shares: NDArray[np.float64], modelled: NDArray[np.float64], n_records: float
+) -> NDArray[np.float64]:
+    """Return the differences of observed shares from a model's, each divided by its standard error.
+
+    Examples
+    --------
+    >>> standardized_residuals(np.array([0.2, 0.8]), np.array([0.25, 0.75]), 100).round(2)
+    array([-1.15,  1.15])
+    """
+    # Of a rare cell too, chance moves the count by about one.
+    errors = np.sqrt(np.maximum(modelled * (1.0 - modelled), 1.0 / n_records) / n_records)
+    residuals: NDArray[np.float64] = (shares - modelled) / errors
+    return residuals

@@ -11,7 +11,7 @@ import pytest
 
 import twoway as tw
 from twoway.errors import DataError, UnknownNameError
-from twoway.plots.fit import standardised_residuals
+from twoway.plots.fit import table_residuals
 from twoway.plots.model import neighbours_together
 from twoway.pmf import JointPMF
 from twoway.schema import Schema, Variable
@@ -124,7 +124,7 @@ def test_residuals(fitted):
     image = drawn(tw.plot_residuals(pmf, frame))
     names = list(pmf.schema.names)
     assert np.isnan(np.diag(image)).all()
-    residuals = standardised_residuals(pmf, tables, ["a", "b"])
+    residuals = table_residuals(pmf, tables, ["a", "b"])
     assert image[names.index("a"), names.index("b")] == pytest.approx(np.sqrt(np.mean(residuals**2)))
     cells = tw.plot_residuals(pmf, tables, ["b", "a"])
     np.testing.assert_allclose(drawn(cells), residuals.T)

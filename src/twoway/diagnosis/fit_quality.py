@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from twoway.distribution import printable
 from twoway.errors import DataError
+from twoway.measures import standardized_residuals
 from twoway.observed import records_for
 from twoway.pmf import JointPMF
 from twoway.records import Records
@@ -164,9 +165,7 @@ def _pair_fit(pmf: JointPMF, tables: Tables, index: int, scale: float) -> dict[s
     if (observed[~possible] > 0).any():
         chi_square = math.inf
     degrees = max(1, int(possible.sum()) - 1)
-    # Of a rare cell too, chance moves the count by about one.
-    errors = np.sqrt(np.maximum(modelled * (1.0 - modelled), 1.0 / total) / total)
-    residuals = (shares - modelled) / errors
+    residuals = standardized_residuals(shares, modelled, total)
     worst = int(np.abs(residuals).argmax())
     variables = [pmf.schema[name] for name in names]
     codes = np.unravel_index(worst, [len(variable) for variable in variables])

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.errors import DataError
+from twoway.measures import standardized_residuals
 from twoway.plots.heatmap import axes_or_new, draw_heatmap, plain
 from twoway.pmf import JointPMF
 from twoway.records import as_records
@@ -94,7 +95,7 @@ def plot_residuals(pmf: JointPMF, observed: Any, names: Sequence[str] | None = N
         return _draw_tables(pmf, tables, ax)
     if len(names) != 2 or isinstance(names, str):
         raise DataError(f"the cells of a table are those of two variables; got {names!r}")
-    residuals = standardised_residuals(pmf, tables, names)
+    residuals = table_residuals(pmf, tables, names)
     first, second = pmf.schema[names[0]], pmf.schema[names[1]]
     ax = axes_or_new(ax, 2.8 + 0.5 * len(second), 1.6 + 0.4 * len(first))
     draw_heatmap(
@@ -119,7 +120,7 @@ def _draw_tables(pmf: JointPMF, tables: Tables, ax: Axes | None) -> Axes:
     positions = {name: place for place, name in enumerate(tables.schema.names)}
     sizes = np.full((len(positions), len(positions)), np.nan)
     for names in tables.names:
-        size = float(np.sqrt(np.mean(standardised_residuals(pmf, tables, names) ** 2)))
+        size = float(np.sqrt(np.mean(table_residuals(pmf, tables, names) ** 2)))
         one, other = (positions[name] for name in names)
         sizes[one, other] = sizes[other, one] = size
     worst = np.nan_to_num(sizes).max(axis=1)
@@ -142,18 +143,17 @@ def _draw_tables(pmf: JointPMF, tables: Tables, ax: Axes | None) -> Axes:
     return ax
 
 
-def standardised_residuals(pmf: JointPMF, tables: Tables, names: Sequence[str]) -> NDArray[np.float64]:
+def table_residuals(pmf: JointPMF, tables: Tables, names: Sequence[str]) -> NDArray[np.float64]:
     """Return the differences of a table's shares from the model's, each divided by its standard error.
 
-    Shape (n_categories of the first, n_categories of the second). A cell that the model excludes has none, unless it
-    was observed all the same.
+    Shape (n_categories of the first, n_categories of the second).
 
     Examples
     --------
     >>> import twoway as tw
     >>> pmf = tw.JointPMF([1], [[[0.5], [0.5]]] * 2, tw.Schema((tw.Variable("a", (0, 1)), tw.Variable("b", (0, 1)))))
     >>> tables = tw.count({"a": [0] * 50 + [1] * 50, "b": [0] * 20 + [1] * 30 + [0] * 30 + [1] * 20})
-    >>> standardised_residuals(pmf, tables, ["a", "b"]).round(2)
+    >>> table_residuals(pmf, tables, ["a", "b"]).round(2)
     array([[-1.15,  1.15],
            [ 1.15, -1.15]])
     """
@@ -164,5 +164,4 @@ def standardised_residuals(pmf: JointPMF, tables: Tables, names: Sequence[str]) 
     expected, n_records = np.asarray(pmf.marginal(list(names))), table.total
     if n_records is None:
         raise DataError(f"the table of {names!r} has no total, so its residuals have no standard error")
-    errors = np.sqrt(np.clip(expected * (1 - expected), 1e-12, None) / n_records)
-    return np.asarray((np.asarray(table) - expected) / errors)
+    return standardized_residuals(np.asarray(table), expected, n_records)

@@ -7,6 +7,7 @@ import numpy as np
 from twoway.pmf import JointPMF
 from twoway.solvers.base import Path, Smoothing, Watch, descend
 from twoway.solvers.cells import CellSets, Theta, expected_counts
+from twoway.solvers.starts import is_one_component
 
 # Annealing begins where this share of a component is smoothing, and goes down by this factor a stage. More, and all
 # components become one; less, and each rushes to the nearest peak.
@@ -14,8 +15,6 @@ _FIRST_SHARE = 0.25
 _SHARE_RATIO = 0.8
 _STAGES = 12
 _STAGE_PASSES = 10
-# Below this difference of probabilities components have become one.
-_ONE_COMPONENT = 0.01
 
 
 def fit_cells(
@@ -72,4 +71,4 @@ def anneal(sets: CellSets, start: JointPMF, *, smoothing: Smoothing, max_iter: i
         annealed, _ = fit_cells(
             sets, annealed, smoothing=stage, max_iter=passes, tol=0.0, task="annealing", watch=watch
         )
-    return start if np.ptp(annealed.stacked, axis=1).max() < _ONE_COMPONENT else annealed
+    return start if is_one_component(annealed) else annealed

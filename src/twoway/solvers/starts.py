@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 from twoway.pmf import JointPMF
 from twoway.schema import Schema, stable_hash
 
+# Below this difference of probabilities components have become one.
+_SAME = 1e-3
+
 
 def random_start(schema: Schema, rank: int, shares: NDArray[np.float64], seeds: Sequence[int]) -> JointPMF:
     """Return equal weights and factors drawn around the variables' overall shares (n_cells,).
@@ -36,6 +39,11 @@ def softened(pmf: JointPMF, shares: NDArray[np.float64], part: float = 0.05) -> 
     stacked = (1.0 - part) * pmf.stacked + part * shares[:, None]
     weights = (1.0 - part) * pmf.weights + part / pmf.rank
     return JointPMF.from_stacked(pmf.schema, weights, normalized(pmf.schema, stacked))
+
+
+def is_one_component(pmf: JointPMF) -> bool:
+    """Return whether all components have become one, from which no pass of EM leads back."""
+    return bool(np.ptp(pmf.stacked, axis=1).max() < _SAME)
 
 
 def normalized(schema: Schema, stacked: NDArray[np.float64]) -> NDArray[np.float64]:

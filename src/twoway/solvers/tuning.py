@@ -18,14 +18,13 @@ from twoway.pmf import JointPMF
 from twoway.records import Records
 from twoway.report import Progress
 from twoway.solvers.base import Smoothing, Watch
+from twoway.solvers.starts import is_one_component
 
 Refit = Callable[[Records, Smoothing], JointPMF]
 
 _LEAST, _MOST = 2.0**-4, 2.0**12
 _LEAST_GAIN = 1e-5
 _USUAL_TRIALS = 12
-# Below this difference of probabilities components are one.
-_PLAIN = 1e-3
 # Nats a record between which two held-out likelihoods are the same.
 _SAME = 1e-4
 _EDGE_TRIALS = 4
@@ -83,7 +82,7 @@ def choose_smoothing(
                 raise KeyboardInterrupt
             scores = [_score(fit, held) for fit, (_, held) in zip(fits, folds, strict=True)]
             of_record, weights = map(np.concatenate, zip(*scores, strict=True))
-            is_plain = all(np.ptp(fit.stacked, axis=1).max() < _PLAIN for fit in fits)
+            is_plain = all(map(is_one_component, fits))
             tried[smoothing] = HeldOut(smoothing, of_record, weights, is_plain)
         return tried[smoothing]
 
