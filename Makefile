@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help install demo docs test lint browser test-data bench clean
+.PHONY: help install demo docs test lint unit browser test-data bench clean
 
 help:
 	@echo "make install    set up .venv/: the command .venv/bin/twoway, and all that a developer needs"
@@ -40,8 +40,12 @@ browser:
 	else echo "no Chromium here: the browser tests will be skipped (apt-get install chromium)"; fi || \
 	echo "Chromium could not be installed: the browser tests will be skipped"
 
-test: lint browser
-	$(BIN)/pytest
+# Lint and tests side by side: both are mostly one core's work.
+test: .venv/.developers browser
+	$(MAKE) --jobs 2 --output-sync=target --no-print-directory lint unit
+
+unit:
+	$(BIN)/pytest -n auto --dist loadfile
 
 test-data: .venv/.developers
 	$(BIN)/pytest -m data

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.estimators.rating_table import Floats, Ints, RatingTable
+if TYPE_CHECKING:
+    from twoway.estimators.rating_table import Floats, Ints, RatingTable
 
 _PENALTY = 10.0
 # Normal equations are solved for so many users at a time.

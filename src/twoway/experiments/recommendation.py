@@ -6,19 +6,24 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twoway.datasets import movielens
 from twoway.errors import DataError
-from twoway.estimators import RatingPredictor
-from twoway.estimators.rating_model import expectations
-from twoway.estimators.rating_table import Floats, Ints, RatingTable, read_ratings
 from twoway.experiments import factorization
 from twoway.experiments.base import FOR_RECORDS, PROCESS_BYTES, Details, Scores, Setting, method_seed, seed_of
 from twoway.experiments.choosing import CHAINS, fit_chosen
 from twoway.pmf import JointPMF
+
+if TYPE_CHECKING:  # scikit-learn takes seconds to import, and the synthetic tables do without
+    from twoway.estimators.rating_table import Floats, Ints, RatingTable
+
+    Predict = Callable[[Ints, Ints], Floats]
+    # Predictions for pairs, the seconds of the fit and with all that was compared, and what was chosen.
+    Result = tuple[Predict, tuple[float, float], Details]
 
 _COLUMNS = ("user", "item", "rating")
 _SCALE = (1, 2, 3, 4, 5)
@@ -147,6 +152,8 @@ class Recommendation(Setting):
 @cache
 def _ratings(films: str, release: str) -> RatingTable:
     """Return the ratings of a set of films, rounded, by users who rated at least five of them."""
+    from twoway.estimators.rating_table import read_ratings
+
     ratings = movielens(release)
     ratings = ratings[ratings["item"].isin(FILMS[films])]
     n_rated = ratings.groupby("user")["rating"].transform("size")
@@ -157,17 +164,14 @@ def _ratings(films: str, release: str) -> RatingTable:
     return read_ratings(ratings.assign(rating=rounded), _COLUMNS, scale=_SCALE)
 
 
-Predict = Callable[[Ints, Ints], Floats]
-Result = tuple[Predict, tuple[float, float], Details]
-"""Predictions for pairs, the seconds of the fit and with all that was compared, and what was chosen."""
-
-
 def _rmse(predict: Predict, pairs: tuple[Ints, Ints, Floats]) -> float:
     users, items, actual = pairs
     return float(np.sqrt(np.mean((predict(users, items) - actual) ** 2)))
 
 
 def _run_chain(method: str, data: Hidden, ranks: tuple[int, ...], seed: int, threads: int | None) -> Result:
+    from twoway.estimators.rating_model import expectations
+
     train, both = data.table.only(data.train), data.table.only(data.train | data.validation)
     held = data.pairs(data.validation)
 
@@ -215,6 +219,8 @@ def _run_average(method: str, data: Hidden) -> Result:
 def _run_auto(data: Hidden, seed: int, threads: int | None) -> Result:
     """Return what the library's own predictor says with its defaults; it makes its own validation part."""
     import pandas as pd
+
+    from twoway.estimators import RatingPredictor
 
     users, items, ratings = data.pairs(data.train | data.validation)
     model = RatingPredictor(scale=_SCALE, random_state=seed, threads=threads)
