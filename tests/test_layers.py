@@ -50,6 +50,7 @@ ORDER = [
     "crosstabs.published",
     "crosstabs",
     "tables",
+    "engines.opening",
     "measures",
     "datasets.folder",
     "datasets.counts",

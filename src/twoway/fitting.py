@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.bounds import sufficient_rank
+from twoway.engines.opening import open_records
 from twoway.errors import DataError, shortlist, whole_number
 from twoway.observed import posterior_of
 from twoway.pmf import JointPMF
 from twoway.ranks import RankChoice, choose_rank_from
-from twoway.records import Block, RecordSource, as_records
+from twoway.records import Block, RecordSource
 from twoway.report import Monitor, ProgressBar, Report, StopReason, TableMisfit
 from twoway.schema import Variable, label_key, looks_continuous
 from twoway.solvers import (
@@ -113,7 +114,7 @@ def count(source: Any, order: int = 2, *, threads: int | None = None) -> Tables:
     >>> count({"age": ["young", "old", "old"], "vote": ["no", "yes", None]})
     <Tables: 1 pair of 2 variables, total 2>
     """
-    return Tables.count(as_records(source), order, threads=threads)
+    return Tables.count(open_records(source), order, threads=threads)
 
 
 def choose_rank(
@@ -173,7 +174,7 @@ def evidence_of(source: Any, threads: int | None) -> tuple[Evidence, list[str], 
     if isinstance(source, Tables):
         check_connected(source)
         return Evidence(source.schema, tables=source, threads=threads), list(source.notes), 0
-    records = as_records(source)
+    records = open_records(source)
     n_observed = records.n_observed
     if n_observed == 0:
         raise DataError(f"none of the {records.n_records} records shows a single cell; there is nothing to fit")
@@ -193,18 +194,16 @@ def evidence_of(source: Any, threads: int | None) -> tuple[Evidence, list[str], 
             f"nearly as many categories as records: {shortlist(many)}; an identifier or a continuous column? "
             "leave it out, or put it into bins: twoway.Discretizer"
         )
-    # Records that show nothing have no say; the rest come in an order that does not depend on the rows'.
-    shows = np.diff(records.pointers) > 0
-    if not shows.all():
-        warnings.append(f"{np.count_nonzero(~shows)} of {records.n_records} records show nothing and have no effect")
-    if records.weights is not None:
-        shows &= records.weights > 0
-        if not shows.any():
-            raise DataError("every record that shows something has weight 0; there is nothing to fit")
-    if not shows.all():
-        records = records.take(np.flatnonzero(shows))
-    unit = records.total_weight / records.n_records
-    return Evidence(records.schema, records=records.canonical(), threads=threads, unit=unit), warnings, n_observed
+    if records.n_silent:
+        warnings.append(
+            f"{records.n_silent} of {records.n_records} records show nothing or weigh nothing, and have no effect"
+        )
+    fitted = records.for_fit()
+    n_heard = records.n_records - records.n_silent
+    if not n_heard:
+        raise DataError("every record that shows something has weight 0; there is nothing to fit")
+    unit = fitted.total_weight / n_heard
+    return Evidence(fitted.schema, records=fitted, threads=threads, unit=unit), warnings, n_observed
 
 
 def _is_continuous(variable: Variable) -> bool:

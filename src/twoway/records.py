@@ -11,7 +11,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,7 @@ class Block(NamedTuple):
     """(n_records,), or empty where every record weighs one."""
 
 
+@runtime_checkable
 class RecordSource(Protocol):
     """What a solver knows of its records: sums over blocks."""
 
@@ -63,10 +64,23 @@ class RecordSource(Protocol):
     def n_observed(self) -> int:
         """The number of observed cells."""
 
+    @property
+    def n_silent(self) -> int:
+        """The number of records that show nothing or weigh nothing."""
+
     def map_reduce(
         self, per_block: Callable[[Block], T], combine: Callable[[T, T], T], *, threads: int | None = None
     ) -> T:
-        """Return the combination of what ``per_block`` gives for each block, always in the same order."""
+        """Return the combination of what ``per_block`` gives for each block, always in the same order.
+
+        Where blocks are somewhere else, ``per_block`` and its result travel there and back.
+        """
+
+    def for_fit(self) -> RecordSource:
+        """Return the records that have a say, those that show something and weigh something, in an order for fitting.
+
+        The order depends on the rows' as little as the source can help.
+        """
 
     def sample(self, n_observed: int, seed: int) -> Records:
         """Return a random part of the records with about so many observed cells, in memory; all if they are fewer."""
@@ -188,6 +202,11 @@ class Records:
         return int(self.pointers[-1] - self.pointers[0])
 
     @property
+    def n_silent(self) -> int:
+        """The number of records that show nothing or weigh nothing."""
+        return self.n_records - int(np.count_nonzero(self._has_say))
+
+    @property
     def total_weight(self) -> float:
         """The sum of the records' weights."""
         return float(self.n_records) if self.weights is None else float(self.weights.sum())
@@ -296,6 +315,16 @@ class Records:
         return weights is not None and bool(
             weights.max(initial=0.0) <= 2.0**62 and np.array_equal(weights, np.rint(weights))
         )
+
+    def for_fit(self) -> Records:
+        """Return the records that show something and weigh something, in an order that does not depend on the rows'."""
+        has_say = self._has_say
+        return (self if has_say.all() else self.take(np.flatnonzero(has_say))).canonical()
+
+    @property
+    def _has_say(self) -> NDArray[np.bool_]:
+        shows: NDArray[np.bool_] = np.diff(self.pointers) > 0
+        return shows if self.weights is None else shows & (self.weights > 0)
 
     def canonical(self) -> Records:
         """Return the records in an order of their own, equal ones merged where that makes them fewer.
