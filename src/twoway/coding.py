@@ -89,6 +89,17 @@ def weights_in(column: Any) -> NDArray[np.float64]:
         raise DataError("record weights must be numbers") from None
 
 
+def check_each_weight(weights: NDArray[np.float64], rows: NDArray[np.bool_] | None = None, start: int = 0) -> None:
+    """Raise where a weight is no finite nonnegative number, in some rows or in all; ``start`` is the first's number."""
+    right = np.isfinite(weights) & (weights >= 0)
+    wrong = np.flatnonzero(~right if rows is None else rows & ~right)
+    if len(wrong):
+        raise DataError(
+            f"record weights must be finite and not negative; record {start + wrong[0]} has "
+            f"{float(weights[wrong[0]])!r}"
+        )
+
+
 def collect_labels(
     found: Found, column: Any, name: str, markers: Markers, rows: NDArray[np.bool_] | None = None
 ) -> None:

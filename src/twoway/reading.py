@@ -18,6 +18,7 @@ from twoway.coding import (
     Markers,
     Unseen,
     categories_of,
+    check_each_weight,
     clean,
     collect_labels,
     encode_slice,
@@ -220,11 +221,7 @@ def check_weights(weights: Any, n_records: int, rows: NDArray[np.bool_] | None =
     if len(checked) != n_records:
         raise DataError(f"there are {n_records} records and {len(checked)} weights; each record needs one")
     read = np.ones(n_records, dtype=bool) if rows is None else rows
-    wrong = np.flatnonzero(read & ~(np.isfinite(checked) & (checked >= 0)))
-    if len(wrong):
-        raise DataError(
-            f"record weights must be finite and not negative; record {wrong[0]} has {float(checked[wrong[0]])!r}"
-        )
+    check_each_weight(checked, read)
     if read.any() and not checked[read].any():
         raise DataError("record weights are all zero; at least one must be positive")
     if n_records and not 1e-250 < float(checked.max()) < 1e250:

@@ -180,6 +180,21 @@ class Records:
         made._set(schema, pointers, cells, weights)
         return made
 
+    @classmethod
+    def from_block(cls, schema: Schema, block: Block) -> Records:
+        """Return the records of a block; nothing is copied."""
+        return cls.from_cells(schema, block.pointers, block.cells, block.weights if block.weights.size else None)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Records]) -> Records:
+        """Return the records of some parts of one schema, one part after the other, at least one; all are copied."""
+        lengths = np.concatenate([np.diff(part.pointers) for part in parts])
+        cells = np.concatenate([part.cells[part.pointers[0] : part.pointers[-1]] for part in parts])
+        weights = None
+        if any(part.weights is not None for part in parts):
+            weights = np.concatenate([np.ones(len(p)) if p.weights is None else p.weights for p in parts])
+        return cls.from_cells(parts[0].schema, np.concatenate([[0], np.cumsum(lengths)]), cells, weights)
+
     def __len__(self) -> int:
         return self.n_records
 
@@ -292,8 +307,16 @@ class Records:
 
     def for_fit(self) -> Records:
         """Return the records that show something and weigh something, in an order that does not depend on the rows'."""
+        return self.with_say().canonical()
+
+    def with_say(self) -> Records:
+        """Return the records that show something and weigh something, in their order."""
         has_say = self._has_say
-        return (self if has_say.all() else self.take(np.flatnonzero(has_say))).canonical()
+        return self if has_say.all() else self.take(np.flatnonzero(has_say))
+
+    def as_block(self) -> Block:
+        """Return all records as one block."""
+        return Block(self.pointers, self.cells, np.empty(0) if self.weights is None else self.weights)
 
     @property
     def _has_say(self) -> NDArray[np.bool_]:
