@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from twoway.diagnosis.plan import Plan, plan
     from twoway.diagnosis.verdict import Diagnosis
     from twoway.distribution import Distribution
+    from twoway.engines.file_records import FileRecords
     from twoway.errors import (
         DataError,
         FileFormatError,
@@ -75,6 +76,7 @@ _NAMES_OF_MODULE = {
         "TwowayError",
         "UnknownNameError",
     ),
+    "engines.file_records": ("FileRecords",),
     "explorer": ("explore",),
     "estimators": ("Discretizer", "JointPMFClassifier", "JointPMFDensity", "JointPMFImputer", "RatingPredictor"),
     "fitting": ("choose_rank", "count", "fit", "load"),
@@ -105,6 +107,7 @@ __all__ = [
     "Distribution",
     "Estimate",
     "FileFormatError",
+    "FileRecords",
     "FitQuality",
     "ImpossibleEvidenceError",
     "Interval",

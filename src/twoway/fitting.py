@@ -199,6 +199,7 @@ def evidence_of(source: Any, threads: int | None) -> tuple[Evidence, list[str], 
             f"{records.n_silent} of {records.n_records} records show nothing or weigh nothing, and have no effect"
         )
     fitted = records.for_fit()
+    warnings.extend(getattr(fitted, "notes", ()))
     n_heard = records.n_records - records.n_silent
     if not n_heard:
         raise DataError("every record that shows something has weight 0; there is nothing to fit")

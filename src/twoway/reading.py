@@ -8,16 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from twoway.coding import (
+    Found,
+    Markers,
+    Unseen,
+    categories_of,
+    check_each_weight,
+    clean,
+    collect_labels,
+    encode_slice,
+    markers_of,
+    weights_in,
+)
 from twoway.engines import files
+from twoway.engines.file_set import is_path
 from twoway.errors import DataError, near_miss, shortlist, unknown
-from twoway.schema import Label, Schema, Variable, label_key, plain_label, sort_labels
+from twoway.schema import Label, Schema, Variable
 
-Unseen: TypeAlias = Literal["error", "missing"]
 Parts: TypeAlias = tuple[Schema, NDArray[np.int64], NDArray[Any], NDArray[np.float64] | None]
 
 _SLICE_ROWS = 2**16
@@ -56,21 +68,23 @@ def read(
         raise DataError(f"unseen must be 'error' or 'missing', not {unseen!r}")
     named = isinstance(weights, str) and columns is not None and weights not in columns
     wanted = [*columns, weights] if named and columns is not None else columns
-    if files.is_path(source):
-        source = files.read_table(source, wanted, missing=missing, schema=schema)
+    if is_path(source):
+        condition = where if isinstance(where, str) else None
+        source = files.read_table(source, wanted, missing=missing, schema=schema, where=condition)
+        where = None if condition is not None else where
     opened = open_columns(source, wanted)
     if isinstance(weights, str):
         if weights not in opened.names:
             raise unknown("column", weights, opened.names, where=" for the weights")
-        parts = [dictionary_of(opened.read_slice(weights, start, stop)) for start, stop in _slices(opened.n_rows)]
-        numbers: Any = [[*labels, None][code] for labels, codes in parts for code in codes]
+        parts = [weights_in(opened.read_slice(weights, start, stop)) for start, stop in _slices(opened.n_rows)]
+        numbers: Any = np.concatenate(parts) if parts else []
         names = tuple(name for name in opened.names if name != weights)
         opened = Columns(names, opened.n_rows, opened.read_slice, opened.declared)
     else:
         numbers = weights
     rows = None if where is None else _rows_where(where, opened.n_rows)
     checked = None if numbers is None else check_weights(numbers, opened.n_rows, rows)
-    markers = {_marker(label) for label in ([missing] if isinstance(missing, str) else missing)}
+    markers = markers_of(missing)
     if schema is None:
         found = {name: _find_categories(opened, name, markers, rows) for name in opened.names}
         if not found:
@@ -179,7 +193,7 @@ def _declared_categories(series: Any, name: str) -> tuple[Label, ...]:
     import narwhals as nw
 
     def labels(declared: Iterable[object]) -> tuple[Label, ...]:
-        cleaned = (_clean(label, set(), name) for label in declared)
+        cleaned = (clean(label, set(), name) for label in declared)
         return tuple(label for label in cleaned if label is not None)
 
     native = series.to_native()
@@ -195,39 +209,6 @@ def _declared_categories(series: Any, name: str) -> tuple[Label, ...]:
     return ()
 
 
-def dictionary_of(column: Any) -> tuple[list[Any], NDArray[np.int64]]:
-    """Return the labels of a slice of a column, and for each row the position of its label, -1 for null."""
-    if isinstance(column, list):
-        positions: dict[Any, int] = {}
-        codes = np.empty(len(column), dtype=np.int64)
-        labels: list[Any] = []
-        for row, label in enumerate(column):
-            if _is_null(label):
-                codes[row] = -1
-                continue
-            try:
-                codes[row] = positions.setdefault((type(label), label), len(labels))
-            except TypeError:  # a list or the like is no label, which is found out later
-                codes[row] = len(labels)
-            if codes[row] == len(labels):
-                labels.append(label)
-        return labels, codes
-    import pyarrow as pa
-
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
-        if isinstance(column, pa.ChunkedArray):  # more than one chunk can remain, or none
-            column = pa.concat_arrays(column.unify_dictionaries().chunks) if column.num_chunks else pa.array([])
-    if pa.types.is_null(column.type):
-        return [], np.full(len(column), -1, dtype=np.int64)
-    if pa.types.is_nested(column.type):  # no labels, which is found out later
-        return dictionary_of(column.to_pylist())
-    if not pa.types.is_dictionary(column.type):
-        column = column.dictionary_encode()
-    indices = column.indices.cast(pa.int64()).fill_null(-1)  # polars counts unsigned
-    return column.dictionary.to_pylist(), indices.to_numpy(zero_copy_only=False)
-
-
 def check_weights(weights: Any, n_records: int, rows: NDArray[np.bool_] | None = None) -> NDArray[np.float64]:
     """Return weights as an array, or raise where they are not one finite nonnegative number a record.
 
@@ -240,11 +221,7 @@ def check_weights(weights: Any, n_records: int, rows: NDArray[np.bool_] | None =
     if len(checked) != n_records:
         raise DataError(f"there are {n_records} records and {len(checked)} weights; each record needs one")
     read = np.ones(n_records, dtype=bool) if rows is None else rows
-    wrong = np.flatnonzero(read & ~(np.isfinite(checked) & (checked >= 0)))
-    if len(wrong):
-        raise DataError(
-            f"record weights must be finite and not negative; record {wrong[0]} has {float(checked[wrong[0]])!r}"
-        )
+    check_each_weight(checked, read)
     if read.any() and not checked[read].any():
         raise DataError("record weights are all zero; at least one must be positive")
     if n_records and not 1e-250 < float(checked.max()) < 1e250:
@@ -277,114 +254,39 @@ def _slices(n_rows: int) -> list[tuple[int, int]]:
     return [(start, min(start + _SLICE_ROWS, n_rows)) for start in range(0, n_rows, _SLICE_ROWS)]
 
 
-def _marker(label: object) -> tuple[str, object]:
-    return label_key(label.strip() if isinstance(label, str) else label)
-
-
-def _is_null(label: object) -> bool:
-    """Return whether a raw label is None, NaN, NaT or pandas' NA: none of them says that it equals itself."""
-    try:
-        return label is None or not bool(label == label)
-    except (TypeError, ValueError):  # pandas' NA has no truth value; nor has an array, which is no label
-        return not hasattr(label, "__len__")
-
-
-def _clean(label: object, markers: set[tuple[str, object]], name: str) -> Label | None:
-    """Return a raw label as a category, or None where it means "missing"."""
-    if _is_null(label):
-        return None
-    if hasattr(label, "as_tuple"):  # a decimal number
-        label = float(label)  # type: ignore[arg-type]
-    try:
-        return None if _marker(label) in markers else plain_label(label)
-    except DataError as error:
-        raise DataError(f"column {name!r}: {error}") from None
-
-
 def _find_categories(
-    columns: Columns, name: str, markers: set[tuple[str, object]], rows: NDArray[np.bool_] | None
+    columns: Columns, name: str, markers: Markers, rows: NDArray[np.bool_] | None
 ) -> tuple[Label, ...]:
     """Return a column's categories in order: those it declares, or those observed."""
     declared = columns.declared.get(name)
     if declared:
-        kept = tuple(label for label in declared if _clean(label, markers, name) is not None)
+        kept = tuple(label for label in declared if clean(label, markers, name) is not None)
         if kept:
             return kept
-    found: dict[tuple[str, object], Label] = {}
+    found: Found = {}
     for start, stop in _slices(columns.n_rows):
-        labels, codes = dictionary_of(columns.read_slice(name, start, stop))
-        seen = codes if rows is None else codes[rows[start:stop]]
-        for code in _used(seen, len(labels)):
-            label = _clean(labels[code], markers, name)
-            if label is not None:
-                found.setdefault(label_key(label), label)
-    if not found:
-        n_read = columns.n_rows if rows is None else int(np.count_nonzero(rows))
-        raise DataError(
-            f"column {name!r} has no observed cell in {n_read} records; drop it, or give a schema with its categories"
-        )
-    return tuple(sort_labels(found.values()))
-
-
-def _used(codes: NDArray[np.int64], n_labels: int) -> NDArray[np.int64]:
-    """Return the codes from 0 on that occur, in order."""
-    return np.flatnonzero(np.bincount(codes + 1, minlength=n_labels + 1)[1:])
+        column = columns.read_slice(name, start, stop)
+        collect_labels(found, column, name, markers, None if rows is None else rows[start:stop])
+    return categories_of(found, name, columns.n_rows if rows is None else int(np.count_nonzero(rows)))
 
 
 def _encode(
     columns: Columns,
     schema: Schema,
     present: Sequence[str],
-    markers: set[tuple[str, object]],
+    markers: Markers,
     unseen: Unseen,
     rows: NDArray[np.bool_] | None,
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Return pointers and cells of the rows wanted."""
-    from twoway.kernels.compression import compress
-
-    cell_type = np.min_scalar_type(schema.n_cells - 1)
-    offsets = schema.offsets[[schema.index(name) for name in present]]
     pointers: list[NDArray[np.int64]] = [np.zeros(1, dtype=np.int64)]
-    cells: list[NDArray[Any]] = []
+    cells: list[NDArray[Any]] = [np.empty(0, dtype=np.min_scalar_type(schema.n_cells - 1))]
     done = 0
     for start, stop in _slices(columns.n_rows):
-        codes = np.empty((stop - start, len(present)), dtype=np.int32)
-        for column, name in enumerate(present):
-            labels, positions = dictionary_of(columns.read_slice(name, start, stop))
-            if rows is not None:  # what is not read cannot be wrong
-                positions = np.where(rows[start:stop], positions, -1)
-            lookup = np.full(len(labels) + 1, -1, dtype=np.int32)  # the last entry is for null, position -1
-            for position in _used(positions, len(labels)):
-                lookup[position] = _code(schema[name], labels[position], markers, unseen, positions, position, start)
-            codes[:, column] = lookup[positions]
-        if rows is not None:
-            codes = codes[rows[start:stop]]
-        part_pointers = np.zeros(len(codes) + 1, dtype=np.int64)
-        part_cells = np.empty(int(np.count_nonzero(codes >= 0)), dtype=cell_type)
-        compress(codes, offsets, part_pointers, part_cells)
+        read = [columns.read_slice(name, start, stop) for name in present]
+        shown = None if rows is None else rows[start:stop]
+        part_pointers, part_cells = encode_slice(read, schema, present, markers, unseen, start, shown)
         pointers.append(part_pointers[1:] + done)
         cells.append(part_cells)
         done += len(part_cells)
-    return np.concatenate(pointers), np.concatenate(cells) if cells else np.empty(0, dtype=cell_type)
-
-
-def _code(
-    variable: Variable,
-    raw: object,
-    markers: set[tuple[str, object]],
-    unseen: Unseen,
-    positions: NDArray[np.int64],
-    position: int,
-    start: int,
-) -> int:
-    label = _clean(raw, set(), variable.name)
-    code = None if label is None else variable.find(label)
-    if code is not None:  # a category of the schema, even where it reads "NA"
-        return code
-    if label is None or _marker(label) in markers:
-        return -1
-    at = np.flatnonzero(positions == position)
-    if unseen == "missing" or len(at) == 0:
-        return -1
-    error = unknown("category", label, variable.categories, where=f" of {variable.name!r} (record {start + at[0]})")
-    raise type(error)(f"{error}; unseen='missing' reads such labels as missing")
+    return np.concatenate(pointers), np.concatenate(cells)

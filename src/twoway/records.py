@@ -7,21 +7,20 @@ from __future__ import annotations
 
 import functools
 import itertools
-import os
-import threading
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twoway.distribution import Distribution
-from twoway.errors import DataError, whole_number
+from twoway.errors import DataError
+from twoway.parallel import reduce_in_order
 from twoway.schema import Schema
 
 if TYPE_CHECKING:
-    from twoway.reading import Columns, Unseen
+    from twoway.coding import Unseen
+    from twoway.reading import Columns
 
 MISSING: tuple[str, ...] = ("", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "?")
 """Text that means "not observed" unless other markers are given."""
@@ -106,7 +105,7 @@ class Records:
     weights
         How many records each one stands for: numbers, or the name of a column that holds them.
     where
-        A truth value for each record: whether to read it.
+        A truth value for each record: whether to read it. For files also a condition in SQL: "year >= 2020".
     unseen
         What a label that the schema does not have gets: "error", or "missing".
 
@@ -181,6 +180,21 @@ class Records:
         made._set(schema, pointers, cells, weights)
         return made
 
+    @classmethod
+    def from_block(cls, schema: Schema, block: Block) -> Records:
+        """Return the records of a block; nothing is copied."""
+        return cls.from_cells(schema, block.pointers, block.cells, block.weights if block.weights.size else None)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Records]) -> Records:
+        """Return the records of some parts of one schema, one part after the other, at least one; all are copied."""
+        lengths = np.concatenate([np.diff(part.pointers) for part in parts])
+        cells = np.concatenate([part.cells[part.pointers[0] : part.pointers[-1]] for part in parts])
+        weights = None
+        if any(part.weights is not None for part in parts):
+            weights = np.concatenate([np.ones(len(p)) if p.weights is None else p.weights for p in parts])
+        return cls.from_cells(parts[0].schema, np.concatenate([[0], np.cumsum(lengths)]), cells, weights)
+
     def __len__(self) -> int:
         return self.n_records
 
@@ -233,32 +247,7 @@ class Records:
     ) -> T:
         """Return the combination of what ``per_block`` gives for each block, always in the same order."""
         blocks = self.blocks()
-        workers = min(usable_cores() if threads is None else whole_number("threads", threads, 1), len(blocks))
-        if workers == 1:
-            return functools.reduce(combine, map(per_block, blocks))
-        waiting: dict[int, T] = {}
-        combined: list[T] = []
-        n_combined = 0
-        lock = threading.Lock()
-
-        def work(first: int) -> None:
-            nonlocal n_combined
-            for number in range(first, len(blocks), workers):
-                result = per_block(blocks[number])
-                with lock:
-                    waiting[number] = result
-                    # In the order of the blocks, whichever is done first.
-                    while n_combined in waiting:
-                        following = waiting.pop(n_combined)
-                        combined[:] = [combine(combined[0], following) if combined else following]
-                        n_combined += 1
-
-        # This thread works too: handing all to others would cost as much as a small block.
-        others = [_pool(workers, os.getpid()).submit(work, first) for first in range(1, workers)]
-        work(0)
-        for other in others:
-            other.result()
-        return combined[0]
+        return reduce_in_order(blocks, per_block, combine, threads=threads, n_tasks=len(blocks))
 
     def reweighted(self, weights: NDArray[np.float64]) -> Records:
         """Return the same records with other weights; cells are shared, not copied."""
@@ -318,8 +307,16 @@ class Records:
 
     def for_fit(self) -> Records:
         """Return the records that show something and weigh something, in an order that does not depend on the rows'."""
+        return self.with_say().canonical()
+
+    def with_say(self) -> Records:
+        """Return the records that show something and weigh something, in their order."""
         has_say = self._has_say
-        return (self if has_say.all() else self.take(np.flatnonzero(has_say))).canonical()
+        return self if has_say.all() else self.take(np.flatnonzero(has_say))
+
+    def as_block(self) -> Block:
+        """Return all records as one block."""
+        return Block(self.pointers, self.cells, np.empty(0) if self.weights is None else self.weights)
 
     @property
     def _has_say(self) -> NDArray[np.bool_]:
@@ -383,17 +380,6 @@ def as_records(source: Any, schema: Schema | None = None) -> Records:
     if isinstance(source, Records) and (schema is None or source.schema == schema):
         return source
     return Records(source, schema=schema)
-
-
-def usable_cores() -> int:
-    """Return the number of cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-@functools.lru_cache(maxsize=4)
-def _pool(workers: int, process: int) -> ThreadPoolExecutor:
-    # A forked child has none of its parent's threads: the process is part of the key.
-    return ThreadPoolExecutor(workers, thread_name_prefix="twoway")
 
 
 def _deal(weights: NDArray[np.float64], n_folds: int, random: np.random.Generator) -> Iterable[NDArray[np.float64]]:

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from strategies import frames, schemas
 
 from twoway import reading
+from twoway.coding import dictionary_of
 from twoway.errors import DataError, TwowayError, UnknownNameError
-from twoway.reading import dictionary_of
 from twoway.records import MISSING, Records
 from twoway.schema import Schema, Variable
 

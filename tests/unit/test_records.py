@@ -12,7 +12,8 @@ from strategies import frames, schemas
 from twoway import records as module
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.errors import DataError, UnknownNameError
-from twoway.records import Block, Records, as_records, usable_cores
+from twoway.parallel import usable_cores
+from twoway.records import Block, Records, as_records
 from twoway.schema import Schema, Variable
 
 SCHEMA = Schema((Variable("age", ("young", "old")), Variable("vote", ("no", "yes"))))

@@ -19,9 +19,9 @@ from twoway.fitting import watching
 from twoway.mode_search import Mode
 from twoway.model_file import write_model
 from twoway.observed import records_for
+from twoway.parallel import usable_cores
 from twoway.parameters import check_parameters, read_only
 from twoway.pmf import JointPMF
-from twoway.records import usable_cores
 from twoway.report import Monitor, Progress, StopReason
 from twoway.solvers.base import Smoothing, Watch
 from twoway.solvers.cells import CellSets

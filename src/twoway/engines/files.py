@@ -9,72 +9,28 @@ their order included, which are kept.
 from __future__ import annotations
 
 import csv
-import glob
 import io
 import json
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
 
 from twoway.container import whole_or_not_at_all
-from twoway.errors import DataError, FileFormatError, MissingFileError, TwowayError, shortlist, unknown
-from twoway.schema import Schema, Variable, label_key
+from twoway.engines.file_set import COMPRESSED, FilePath, FileSet, find_files, format_of
+from twoway.engines.text_types import type_column
+from twoway.errors import DataError, FileFormatError, TwowayError, shortlist, unknown
+from twoway.schema import Schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-FilePath: TypeAlias = str | os.PathLike[str]
-
-FORMATS: Mapping[str, str] = {
-    ".csv": "csv",
-    ".txt": "csv",
-    ".data": "csv",
-    ".tsv": "tsv",
-    ".tab": "tsv",
-    ".jsonl": "json",
-    ".ndjson": "json",
-    ".json": "json",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-}
-"""What each ending of a file name means; CSV, TSV and JSON may be compressed: .gz, .zst."""
-
-_COMPRESSED = (".gz", ".zst")
 _DELIMITERS = ",;\t|"
-_INTEGER = r"^-?(0|[1-9][0-9]*)$"
-_NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]*)?([eE][+-]?[0-9]+)?$|^-?\.[0-9]+([eE][+-]?[0-9]+)?$"
-_TRUTHS = {"true": True, "false": False, "True": True, "False": False, "TRUE": True, "FALSE": False}
 _HEADER_BYTES = 2**24
-
-
-def is_path(source: object) -> bool:
-    """Return whether a source of records is the name of a file."""
-    return isinstance(source, str | os.PathLike)
-
-
-def format_of(path: FilePath) -> str:
-    """Return what a file holds by the ending of its name: "csv", "tsv", "json", "parquet" or "arrow".
-
-    Examples
-    --------
-    >>> format_of("survey.csv.gz"), format_of("trips/*.parquet")
-    ('csv', 'parquet')
-    """
-    plain = Path(path)
-    ending = Path(plain.stem).suffix if plain.suffix.lower() in _COMPRESSED else plain.suffix
-    found = FORMATS.get(ending.lower())
-    if found is None:
-        raise FileFormatError(
-            f"{str(path)!r}: no way to read a file whose name ends in {ending!r}; records are read from "
-            f"{', '.join(FORMATS)}, the text ones also with {' or '.join(_COMPRESSED)}"
-        )
-    return found
 
 
 def read_table(
@@ -83,59 +39,136 @@ def read_table(
     *,
     missing: Iterable[object] = (),
     schema: Schema | None = None,
+    where: str | None = None,
 ) -> pa.Table:
     """Return a file's records as an Arrow table, holes as nulls.
 
     Parameters
     ----------
     path
-        The file; a pattern such as ``trips/*.parquet`` reads all that match, in the order of their names.
+        The file; a pattern such as ``trips/*.parquet`` or a folder reads all files it stands for, in the order of
+        their names.
     columns
         The columns to read, all by default.
     missing
         Text that means "not observed" in a text file, beside the empty cell.
     schema
         Variables that columns stand for, which then decide whether ``1`` is a number or text.
+    where
+        A condition in SQL that the records meet.
     """
-    kind = format_of(path)
-    paths = _files(path)
-    with _clear_errors(path):
-        if kind in ("parquet", "arrow"):
-            return _read_typed(paths, kind, columns)
-        if kind == "json":
-            return _read_json(paths, columns)
-        return _read_text(paths, "\t" if kind == "tsv" else None, columns, missing, schema)
+    import pyarrow as pa
+
+    found = find_files(path)
+    names = all_columns(found)
+    chosen = choose_columns(found, names, columns)
+    read = [*chosen, *(name for name in condition_columns(where, names) if name not in chosen)]
+    if found.kind == "json":
+        with clear_errors(path), connect() as connection:
+            table = json_relation(connection, found, read).to_arrow_table()
+    else:
+        texts = found.kind in ("csv", "tsv")
+        parts = []
+        for number, one in enumerate(found.paths):
+            with clear_errors(one):
+                inside = [name for name in read if name not in found.partition_names]
+                part = _read_text(one, found.kind, inside) if texts else _read_typed(one, found.kind, inside)
+                parts.append(found.with_partitions(number, part, read).select(read))
+        if texts:
+            markers = text_markers(missing)
+            table = pa.table(
+                {
+                    name: _column(parts, name)
+                    if name in found.partition_names
+                    else type_column(_column(parts, name), markers, schema[name] if schema and name in schema else None)
+                    for name in read
+                }
+            )
+        else:
+            table = parts[0] if len(parts) == 1 else pa.table({name: _column(parts, name) for name in read})
+            table = table.unify_dictionaries()
+    return table if where is None else filter_table(table, where).select(chosen)
 
 
 def column_names(path: FilePath) -> list[str]:
-    """Return the names of a file's columns."""
-    kind = format_of(path)
-    paths = _files(path)
-    with _clear_errors(path):
-        if kind in ("parquet", "arrow"):
-            return _dataset(paths, kind)[1]
-        if kind == "json":
-            with _connect() as connection:
-                return list(_open_json(connection, paths).columns)
-        return _read_header(paths[0], "\t" if kind == "tsv" else None)[0]
+    """Return the names of a file's columns, those that its folders' names are last."""
+    return all_columns(find_files(path))
 
 
-def _files(path: FilePath) -> list[str]:
-    name = os.fspath(path)
-    if os.path.isdir(name):
-        raise FileFormatError(f"{name!r} is a folder, not a file of records")
-    if os.path.exists(name):
-        # Before any engine has its own way of saying so.
-        with open(name, "rb"):
-            return [name]
-    found = sorted(glob.glob(name))
-    if not found:
-        raise MissingFileError(f"there is no file {name!r}")
-    return found
+def all_columns(files: FileSet) -> list[str]:
+    """Return the names of the first file's columns, and of those that the folders' names are."""
+    with clear_errors(files.paths[0]):
+        names = file_columns(files, files.paths[0])
+    for name in files.partition_names:
+        if name in names:
+            raise DataError(f"{files.paths[0]!r} has a column {name!r} and lies in a folder that says {name!r} too")
+    return [*names, *files.partition_names]
+
+
+def file_columns(files: FileSet, path: str) -> list[str]:
+    """Return the names of the columns in a file."""
+    if files.kind in ("parquet", "arrow"):
+        return list(typed_schema(path, files.kind).names)
+    if files.kind == "json":
+        with connect() as connection:
+            return list(_open_json(connection, files.paths).columns)
+    return read_header(path, files.kind)[0]
+
+
+def choose_columns(files: FileSet, names: Sequence[str], columns: Sequence[str] | None) -> list[str]:
+    """Return the columns to read, which every file must have, of the same kind, and no others if all are read."""
+    for name in columns or ():
+        if name not in names:
+            raise unknown("column", name, names)
+    chosen = list(names) if columns is None else list(columns)
+    if len(files.paths) == 1 or files.kind == "json":
+        return chosen
+    inside = [name for name in chosen if name not in files.partition_names]
+    first = files.paths[0]
+    typed = files.kind in ("parquet", "arrow")
+    for path in files.paths[1:]:
+        with clear_errors(path):
+            others = file_columns(files, path)
+        lacking = [name for name in inside if name not in others]
+        extra = [name for name in others if name not in names] if columns is None else []
+        if lacking or extra:
+            told = f"lacks the column {lacking[0]!r}" if lacking else f"has a column {extra[0]!r}"
+            raise DataError(
+                f"{path!r} {told}, unlike {first!r}; files of one set have the same columns: {shortlist(inside)}"
+            )
+        if typed:
+            _check_same_kinds(first, path, files.kind, inside)
+    return chosen
+
+
+def condition_columns(where: str | None, names: Sequence[str]) -> list[str]:
+    """Return the columns that a condition may speak of: those whose names it contains."""
+    if where is None:
+        return []
+    text = where.replace('""', '"').casefold()
+    return [name for name in names if name.casefold() in text]
+
+
+def filter_table(table: pa.Table, where: str, connection: Any = None) -> pa.Table:
+    """Return the rows that meet a condition in SQL, in their order; types and dictionaries stay as they are."""
+    import pyarrow as pa
+
+    number = "row"
+    while number in table.column_names:
+        number += "_"
+    numbered = table.append_column(number, pa.array(np.arange(table.num_rows)))
+    try:
+        with connect() if connection is None else connection.cursor() as cursor:
+            met = cursor.from_arrow(numbered).filter(where).project(f'"{number}"').to_arrow_table().column(0)
+    except Exception as error:
+        if not _is_of_duckdb(error):
+            raise
+        raise DataError(f"the condition where={where!r} cannot be used: {_first(error)}") from error
+    return table if len(met) == table.num_rows else table.take(np.sort(met.to_numpy()))
 
 
 @contextmanager
-def _clear_errors(path: FilePath) -> Iterator[None]:
+def clear_errors(path: FilePath) -> Iterator[None]:
     """Turn what the engines raise about a file into an error that names the file in one line."""
     import pyarrow as pa
 
@@ -146,9 +179,13 @@ def _clear_errors(path: FilePath) -> Iterator[None]:
             raise  # one of ours, or of the operating system
         raise FileFormatError(f"{os.fspath(path)!r} is damaged, or not what its name says: {_first(error)}") from error
     except Exception as error:
-        if type(error).__module__.split(".")[0] not in ("duckdb", "_duckdb"):
+        if not _is_of_duckdb(error):
             raise
         raise FileFormatError(f"{os.fspath(path)!r} cannot be read: {_first(error)}") from error
+
+
+def _is_of_duckdb(error: Exception) -> bool:
+    return type(error).__module__.split(".")[0] in ("duckdb", "_duckdb")
 
 
 def _first(error: Exception) -> str:
@@ -162,7 +199,7 @@ def _first(error: Exception) -> str:
     return "; ".join(kept)
 
 
-def _connect() -> Any:
+def connect() -> Any:
     """Return a DuckDB of our own that draws nothing on the terminal."""
     import duckdb
 
@@ -171,27 +208,60 @@ def _connect() -> Any:
     return connection
 
 
-def _choose(names: Sequence[str], columns: Sequence[str] | None) -> list[str]:
-    for name in columns or ():
-        if name not in names:
-            raise unknown("column", name, names)
-    return list(names) if columns is None else list(columns)
+def text_markers(missing: Iterable[object]) -> set[str]:
+    """Return the text that means "not observed"."""
+    return {label.strip() for label in missing if isinstance(label, str)}
+
+
+def _column(parts: Sequence[pa.Table], name: str) -> pa.ChunkedArray:
+    """Return a column of several tables as one; where some have it as a dictionary and some plain, plain."""
+    import pyarrow as pa
+
+    columns = [part.column(name) for part in parts]
+    kinds = {column.type for column in columns}
+    if len(kinds) > 1:
+        columns = [c.cast(c.type.value_type) if pa.types.is_dictionary(c.type) else c for c in columns]
+        tables = [pa.table({name: column}) for column in columns]
+        return pa.concat_tables(tables, promote_options="permissive").column(name)
+    return pa.chunked_array([chunk for column in columns for chunk in column.chunks], columns[0].type)
 
 
 # Parquet and Arrow
 
 
-def _dataset(paths: Sequence[str], kind: str) -> tuple[Any, list[str]]:
+def typed_schema(path: str, kind: str) -> pa.Schema:
+    """Return the columns of a Parquet or Arrow file with their types, without an index that pandas wrote."""
     import pyarrow.dataset as ds
 
-    dataset = ds.dataset(list(paths), format="parquet" if kind == "parquet" else "ipc")
-    # pandas writes the index of a frame as a column.
-    return dataset, [name for name in dataset.schema.names if not re.fullmatch(r"__index_level_\d+__", name)]
+    schema = ds.dataset(path, format="parquet" if kind == "parquet" else "ipc").schema
+    for name in schema.names:
+        if re.fullmatch(r"__index_level_\d+__", name):
+            schema = schema.remove(schema.get_field_index(name))
+    return schema
 
 
-def _read_typed(paths: Sequence[str], kind: str, columns: Sequence[str] | None) -> pa.Table:
-    dataset, names = _dataset(paths, kind)
-    return dataset.to_table(columns=_choose(names, columns)).unify_dictionaries()
+def _check_same_kinds(first: str, path: str, kind: str, names: Sequence[str]) -> None:
+    """Refuse a column that is numbers in one file and text in another."""
+    import pyarrow as pa
+
+    def described(dtype: pa.DataType) -> str:
+        if pa.types.is_dictionary(dtype):
+            dtype = dtype.value_type
+        if pa.types.is_integer(dtype) or pa.types.is_floating(dtype) or pa.types.is_decimal(dtype):
+            return "number"
+        return "text" if pa.types.is_string(dtype) or pa.types.is_large_string(dtype) else str(dtype)
+
+    one, two = typed_schema(first, kind), typed_schema(path, kind)
+    for name in names:
+        types = described(one.field(name).type), described(two.field(name).type)
+        if types[0] != types[1] and "null" not in types:
+            raise DataError(f"column {name!r} is {types[1]} in {path!r} and {types[0]} in {first!r}")
+
+
+def _read_typed(path: str, kind: str, columns: Sequence[str]) -> pa.Table:
+    import pyarrow.dataset as ds
+
+    return ds.dataset(path, format="parquet" if kind == "parquet" else "ipc").to_table(columns=list(columns))
 
 
 # JSON lines
@@ -204,62 +274,51 @@ def _open_json(connection: Any, paths: Sequence[str]) -> Any:
     return relation
 
 
-def _read_json(paths: Sequence[str], columns: Sequence[str] | None) -> pa.Table:
+def json_relation(connection: Any, files: FileSet, columns: Sequence[str]) -> Any:
+    """Return some columns of JSON files as DuckDB reads them."""
     import duckdb
 
-    with _connect() as connection:
-        relation = _open_json(connection, paths)
-        types = dict(zip(relation.columns, map(str, relation.types), strict=True))
+    if files.partition_names:
+        raise FileFormatError(f"{files.name!r}: folders named {files.partition_names[0]}=… are not read for JSON")
+    relation = _open_json(connection, files.paths)
+    types = dict(zip(relation.columns, map(str, relation.types), strict=True))
 
-        def expression(name: str) -> Any:
-            column = duckdb.ColumnExpression(name)
-            if types[name] != "JSON":
-                return column
-            # Cells of several types: text without its quotes, the others as they were written.
-            return duckdb.FunctionExpression("json_extract_string", column, duckdb.ConstantExpression("$")).alias(name)
+    def expression(name: str) -> Any:
+        column = duckdb.ColumnExpression(name)
+        if types[name] != "JSON":
+            return column
+        # Cells of several types: text without its quotes, the others as they were written.
+        return duckdb.FunctionExpression("json_extract_string", column, duckdb.ConstantExpression("$")).alias(name)
 
-        return relation.select(*map(expression, _choose(relation.columns, columns))).to_arrow_table()
+    return relation.select(*map(expression, columns))
 
 
 # CSV and TSV
 
 
-def _read_text(
-    paths: Sequence[str],
-    delimiter: str | None,
-    columns: Sequence[str] | None,
-    missing: Iterable[object],
-    schema: Schema | None,
-) -> pa.Table:
+def text_relation(connection: Any, path: str, kind: str, columns: Sequence[str]) -> Any:
+    """Return some columns of a text file, every cell as text, as DuckDB reads them."""
     import duckdb
-    import pyarrow as pa
 
-    names, delimiter = _read_header(paths[0], delimiter)
-    for path in paths[1:]:
-        others, _ = _read_header(path, delimiter)
-        if others != names:
-            raise DataError(f"{path!r} has the columns {shortlist(others)}, and {paths[0]!r} has {shortlist(names)}")
-    markers = {label.strip() for label in missing if isinstance(label, str)}
-    with _connect() as connection:
-        relation = connection.read_csv(
-            list(paths) if len(paths) > 1 else paths[0],
-            auto_detect=False,
-            columns=dict.fromkeys(names, "VARCHAR"),
-            header=True,
-            delimiter=delimiter,
-            quotechar='"',
-            escapechar='"',
-        )
-        wanted = _choose(names, columns)
-        texts = relation.select(*map(duckdb.ColumnExpression, wanted)).to_arrow_table()
-    typed = {
-        name: type_column(texts.column(name), markers, schema[name] if schema is not None and name in schema else None)
-        for name in wanted
-    }
-    return pa.table(typed)
+    names, delimiter = read_header(path, kind)
+    relation = connection.read_csv(
+        path,
+        auto_detect=False,
+        columns=dict.fromkeys(names, "VARCHAR"),
+        header=True,
+        delimiter=delimiter,
+        quotechar='"',
+        escapechar='"',
+    )
+    return relation.select(*map(duckdb.ColumnExpression, columns))
 
 
-def _read_header(path: str, delimiter: str | None) -> tuple[list[str], str]:
+def _read_text(path: str, kind: str, columns: Sequence[str]) -> pa.Table:
+    with connect() as connection:
+        return text_relation(connection, path, kind, columns).to_arrow_table()
+
+
+def read_header(path: str, kind: str) -> tuple[list[str], str]:
     """Return the names in a text file's first line and what parts them; anything but such a file is an error."""
     import pyarrow as pa
 
@@ -279,8 +338,7 @@ def _read_header(path: str, delimiter: str | None) -> tuple[list[str], str]:
     if any("\udc80" <= char <= "\udcff" for char in line):
         raise FileFormatError(f"{path!r} is not in UTF-8; if a program exported it, save it as CSV (UTF-8)")
     bare = re.sub(r'"[^"]*"', "", line)
-    if delimiter is None:
-        delimiter = max(_DELIMITERS, key=bare.count)
+    delimiter = "\t" if kind == "tsv" else max(_DELIMITERS, key=bare.count)
     names = next(row for row in csv.reader(io.StringIO(text), delimiter=delimiter) if row)
     # An unnamed column is most often the row numbers that some program wrote.
     names = [name.strip() or f"column {place}" for place, name in enumerate(names, 1)]
@@ -292,65 +350,13 @@ def _read_header(path: str, delimiter: str | None) -> tuple[list[str], str]:
     return names, delimiter
 
 
-def type_column(column: pa.ChunkedArray, markers: Collection[str], variable: Variable | None = None) -> pa.ChunkedArray:
-    """Return a column of text as a dictionary of numbers, truth values or text, with markers as nulls.
-
-    Parameters
-    ----------
-    column
-        Cells as text.
-    markers
-        Text that means "not observed".
-    variable
-        Whose categories the cells are, where that is known: numbers are then read as text or as numbers, as the
-        categories are.
-    """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    encoded = pc.dictionary_encode(column)
-    labels = encoded.chunk(0).dictionary if encoded.num_chunks else pa.array([], pa.string())
-    kinds = {label_key(label)[0] for label in variable.categories} if variable is not None else {"number", "truth"}
-    is_missing = pc.is_in(pc.utf8_trim_whitespace(labels), value_set=pa.array(sorted(markers), pa.string()))
-    if variable is not None:  # a category is one, even where it reads "NA"
-        texts = [label for label in variable.categories if isinstance(label, str)]
-        is_missing = pc.and_not(is_missing, pc.is_in(labels, value_set=pa.array(texts, pa.string())))
-    kept = pc.if_else(is_missing, pa.scalar(None, labels.type), labels)
-    dictionary = _typed(kept, kinds)
-    return pa.chunked_array(
-        [pa.DictionaryArray.from_arrays(chunk.indices, dictionary) for chunk in encoded.chunks],
-        pa.dictionary(pa.int32(), dictionary.type),
-    )
-
-
-def _typed(labels: pa.Array, kinds: set[str]) -> pa.Array:
-    """Return labels as numbers or truth values, if these kinds are wanted and each label is one; else as they are."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    def each(pattern: str) -> bool:
-        return bool(pc.all(pc.match_substring_regex(trimmed, pattern)).as_py())
-
-    trimmed = pc.utf8_trim_whitespace(labels)
-    if labels.null_count == len(labels):
-        return labels
-    if "number" in kinds and each(_NUMBER):
-        try:
-            return trimmed.cast(pa.int64() if each(_INTEGER) else pa.float64())
-        except pa.ArrowInvalid:  # whole numbers beyond 64 bits
-            return labels
-    if "truth" in kinds and pc.all(pc.is_in(trimmed, value_set=pa.array([*_TRUTHS, None]))).as_py():
-        return pa.array([None if label is None else _TRUTHS[label] for label in trimmed.to_pylist()])
-    return labels
-
-
 # Writing
 
 
 def write_table(table: pa.Table, path: FilePath) -> None:
     """Write an Arrow table to a file of the kind that its name says, whole or not at all."""
     kind = format_of(path)
-    if Path(path).suffix.lower() in _COMPRESSED:
+    if Path(path).suffix.lower() in COMPRESSED:
         raise FileFormatError(f"{os.fspath(path)!r}: compressed files are read, not written")
     with whole_or_not_at_all(path) as stream:
         write_stream(table, stream, kind)

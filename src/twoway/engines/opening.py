@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from twoway.engines.file_set import is_path
 from twoway.records import RecordSource, as_records
 
 
 def open_records(source: Any) -> RecordSource:
-    """Return a source of records as the solvers take it."""
-    return source if isinstance(source, RecordSource) else as_records(source)
+    """Return a source of records as the solvers take it; files too large for memory are streamed."""
+    if hasattr(type(source), "map_reduce"):  # isinstance would ask for each property, which may cost a pass over files
+        found: RecordSource = source
+        return found
+    if is_path(source):
+        from twoway.engines.file_records import FileRecords, is_large
+
+        if is_large(source):
+            return FileRecords(source)
+    return as_records(source)

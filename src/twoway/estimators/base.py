@@ -12,12 +12,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from twoway.coding import Unseen
 from twoway.errors import DataError, whole_number
 from twoway.estimators.averaging import Loss, fit_average
 from twoway.estimators.bins import Bins, binned, find_continuous, make_bins
 from twoway.observed import posterior_of
 from twoway.pmf import JointPMF
-from twoway.reading import Columns, Unseen, check_weights, open_columns
+from twoway.reading import Columns, check_weights, open_columns
 from twoway.records import Block, Records
 from twoway.schema import Schema
 

@@ -11,8 +11,9 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from twoway.coding import dictionary_of
 from twoway.errors import DataError, unknown, whole_number
-from twoway.reading import Columns, dictionary_of
+from twoway.reading import Columns
 from twoway.records import MISSING
 from twoway.schema import Variable, looks_continuous
 

@@ -9,12 +9,12 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
 
 from twoway import frames
+from twoway.coding import Unseen
 from twoway.estimators.averaging import Losses
 from twoway.estimators.base import JointPMFEstimator, documented, probabilities, seed_of
 from twoway.imputation import How, fills
 from twoway.observed import posterior_of
 from twoway.pmf import JointPMF
-from twoway.reading import Unseen
 from twoway.records import Records
 
 if TYPE_CHECKING:

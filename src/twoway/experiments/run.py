@@ -27,7 +27,7 @@ from twoway import __version__
 from twoway.errors import DataError, FileFormatError, TwowayError, unknown, whole_number
 from twoway.experiments.base import Setting
 from twoway.experiments.tables import SIZES, Experiment, Size
-from twoway.records import usable_cores
+from twoway.parallel import usable_cores
 
 Line = dict[str, Any]
 Key = tuple[Any, ...]

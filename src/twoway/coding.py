@@ -1,0 +1,178 @@
+"""From labels to codes, a slice of columns at a time: what is missing, what the categories are, which cell is which."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.errors import DataError, unknown
+from twoway.schema import Label, Schema, Variable, label_key, plain_label, sort_labels
+
+Unseen: TypeAlias = Literal["error", "missing"]
+Markers: TypeAlias = set[tuple[str, object]]
+"""Labels that mean "not observed", as they are compared."""
+Found: TypeAlias = dict[tuple[str, object], Label]
+"""Categories by what makes them one and the same."""
+
+
+def markers_of(missing: Iterable[object]) -> Markers:
+    """Return labels that mean "not observed" as they are compared."""
+    return {_marker(label) for label in ([missing] if isinstance(missing, str) else missing)}
+
+
+def _marker(label: object) -> tuple[str, object]:
+    return label_key(label.strip() if isinstance(label, str) else label)
+
+
+def _is_null(label: object) -> bool:
+    """Return whether a raw label is None, NaN, NaT or pandas' NA: none of them says that it equals itself."""
+    try:
+        return label is None or not bool(label == label)
+    except (TypeError, ValueError):  # pandas' NA has no truth value; nor has an array, which is no label
+        return not hasattr(label, "__len__")
+
+
+def clean(label: object, markers: Markers, name: str) -> Label | None:
+    """Return a raw label as a category, or None where it means "missing"."""
+    if _is_null(label):
+        return None
+    if hasattr(label, "as_tuple"):  # a decimal number
+        label = float(label)  # type: ignore[arg-type]
+    try:
+        return None if _marker(label) in markers else plain_label(label)
+    except DataError as error:
+        raise DataError(f"column {name!r}: {error}") from None
+
+
+def dictionary_of(column: Any) -> tuple[list[Any], NDArray[np.int64]]:
+    """Return the labels of a slice of a column, and for each row the position of its label, -1 for null."""
+    if isinstance(column, list):
+        positions: dict[Any, int] = {}
+        codes = np.empty(len(column), dtype=np.int64)
+        labels: list[Any] = []
+        for row, label in enumerate(column):
+            if _is_null(label):
+                codes[row] = -1
+                continue
+            try:
+                codes[row] = positions.setdefault((type(label), label), len(labels))
+            except TypeError:  # a list or the like is no label, which is found out later
+                codes[row] = len(labels)
+            if codes[row] == len(labels):
+                labels.append(label)
+        return labels, codes
+    import pyarrow as pa
+
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+        if isinstance(column, pa.ChunkedArray):  # more than one chunk can remain, or none
+            column = pa.concat_arrays(column.unify_dictionaries().chunks) if column.num_chunks else pa.array([])
+    if pa.types.is_null(column.type):
+        return [], np.full(len(column), -1, dtype=np.int64)
+    if pa.types.is_nested(column.type):  # no labels, which is found out later
+        return dictionary_of(column.to_pylist())
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    indices = column.indices.cast(pa.int64()).fill_null(-1)  # polars counts unsigned
+    return column.dictionary.to_pylist(), indices.to_numpy(zero_copy_only=False)
+
+
+def weights_in(column: Any) -> NDArray[np.float64]:
+    """Return the numbers of a slice of a column of weights, NaN for null."""
+    labels, codes = dictionary_of(column)
+    try:
+        return np.array([*labels, None], dtype=np.float64)[codes]
+    except (TypeError, ValueError):
+        raise DataError("record weights must be numbers") from None
+
+
+def check_each_weight(weights: NDArray[np.float64], rows: NDArray[np.bool_] | None = None, start: int = 0) -> None:
+    """Raise where a weight is no finite nonnegative number, in some rows or in all; ``start`` is the first's number."""
+    right = np.isfinite(weights) & (weights >= 0)
+    wrong = np.flatnonzero(~right if rows is None else rows & ~right)
+    if len(wrong):
+        raise DataError(
+            f"record weights must be finite and not negative; record {start + wrong[0]} has "
+            f"{float(weights[wrong[0]])!r}"
+        )
+
+
+def collect_labels(
+    found: Found, column: Any, name: str, markers: Markers, rows: NDArray[np.bool_] | None = None
+) -> None:
+    """Add the categories that a slice of a column shows in some rows, or in all, to those found before."""
+    labels, codes = dictionary_of(column)
+    for code in _used(codes if rows is None else codes[rows], len(labels)):
+        label = clean(labels[code], markers, name)
+        if label is not None:
+            found.setdefault(label_key(label), label)
+
+
+def categories_of(found: Found, name: str, n_records: int) -> tuple[Label, ...]:
+    """Return the categories found in a column in their order; none at all is an error."""
+    if not found:
+        raise DataError(
+            f"column {name!r} has no observed cell in {n_records} records; "
+            "drop it, or give a schema with its categories"
+        )
+    return tuple(sort_labels(found.values()))
+
+
+def _used(codes: NDArray[np.int64], n_labels: int) -> NDArray[np.int64]:
+    """Return the codes from 0 on that occur, in order."""
+    return np.flatnonzero(np.bincount(codes + 1, minlength=n_labels + 1)[1:])
+
+
+def encode_slice(
+    columns: Sequence[Any],
+    schema: Schema,
+    present: Sequence[str],
+    markers: Markers,
+    unseen: Unseen,
+    start: int,
+    rows: NDArray[np.bool_] | None = None,
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Return pointers and cells of a slice of the columns of some variables; ``start`` is its first record's number."""
+    from twoway.kernels.compression import compress
+
+    codes = np.empty((len(columns[0]), len(present)), dtype=np.int32)
+    for place, (column, name) in enumerate(zip(columns, present, strict=True)):
+        labels, positions = dictionary_of(column)
+        if rows is not None:  # what is not read cannot be wrong
+            positions = np.where(rows, positions, -1)
+        lookup = np.full(len(labels) + 1, -1, dtype=np.int32)  # the last entry is for null, position -1
+        for position in _used(positions, len(labels)):
+            lookup[position] = _code(schema[name], labels[position], markers, unseen, positions, position, start)
+        codes[:, place] = lookup[positions]
+    if rows is not None:
+        codes = codes[rows]
+    offsets = schema.offsets[[schema.index(name) for name in present]]
+    pointers = np.zeros(len(codes) + 1, dtype=np.int64)
+    cells = np.empty(int(np.count_nonzero(codes >= 0)), dtype=np.min_scalar_type(schema.n_cells - 1))
+    compress(codes, offsets, pointers, cells)
+    return pointers, cells
+
+
+def _code(
+    variable: Variable,
+    raw: object,
+    markers: Markers,
+    unseen: Unseen,
+    positions: NDArray[np.int64],
+    position: int,
+    start: int,
+) -> int:
+    label = clean(raw, set(), variable.name)
+    code = None if label is None else variable.find(label)
+    if code is not None:  # a category of the schema, even where it reads "NA"
+        return code
+    if label is None or _marker(label) in markers:
+        return -1
+    at = np.flatnonzero(positions == position)
+    if unseen == "missing" or len(at) == 0:
+        return -1
+    error = unknown("category", label, variable.categories, where=f" of {variable.name!r} (record {start + at[0]})")
+    raise type(error)(f"{error}; unseen='missing' reads such labels as missing")

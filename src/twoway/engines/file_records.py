@@ -1,0 +1,298 @@
+"""Records in files larger than memory: read, coded and handed to the kernels a slice at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.coding import (
+    Found,
+    Unseen,
+    categories_of,
+    check_each_weight,
+    clean,
+    collect_labels,
+    encode_slice,
+    markers_of,
+    weights_in,
+)
+from twoway.engines.batches import Batches, Piece, check_number_of_labels, table_bytes
+from twoway.engines.file_set import FilePath, FileSet, find_files
+from twoway.engines.files import all_columns
+from twoway.engines.scratch import Prepared, prepare_for_fit
+from twoway.errors import DataError, TwowayError, unknown
+from twoway.parallel import reduce_in_order
+from twoway.reading import match_columns
+from twoway.records import MISSING, Block, Records, RecordSource
+from twoway.schema import Label, Schema, Variable, label_key
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+T = TypeVar("T")
+
+STREAMED_BYTES = 2**29
+"""Files that would take more than this, 512 MiB, as a table in memory are streamed."""
+
+
+def is_large(path: FilePath, columns: Sequence[str] | None = None) -> bool:
+    """Return whether files are rather streamed than read into memory."""
+    found = find_files(path)
+    return table_bytes(found, len(all_columns(found) if columns is None else columns)) > STREAMED_BYTES
+
+
+class FileRecords:
+    """Records in files of any size, of which no more than some slices are in memory at a time.
+
+    Wherever records are taken, ``tw.fit(…)``, ``tw.count(…)``, the name of a large file means this. Use it to say how
+    such files are read; ``tw.Records`` reads the same into memory.
+
+    Parameters
+    ----------
+    path
+        A file, a pattern such as ``"trips/*.parquet"``, or a folder. Folders named ``year=2024`` are a column ``year``.
+    schema, columns, missing, unseen
+        As for `Records`.
+    weights
+        The column that says how many records each one stands for.
+    where
+        A condition in SQL, as DuckDB understands it, that the records meet: ``"year >= 2020 and city <> 'Paris'"``.
+    max_categories
+        A column with more distinct values is an error, before it fills memory.
+    prepare
+        Changes each slice, an Arrow table, before it is read: bins, new columns from old ones.
+
+    Notes
+    -----
+    Without a schema, one pass over the files finds the categories. A fit codes all records once into a scratch file in
+    the folder for temporary files (TMPDIR), a byte or two for each observed cell, and reads that in every pass; if the
+    disk is full, it reads the files again in every pass. The report says which.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> pd.DataFrame({"age": ["young", "old", None], "year": [2019, 2020, 2021]}).to_parquet("trips.parquet")
+    >>> records = FileRecords("trips.parquet", columns=["age", "year"], where="year >= 2020")
+    >>> records.schema["age"].categories, records.n_records
+    (('old',), 2)
+    """
+
+    def __init__(
+        self,
+        path: FilePath,
+        *,
+        schema: Schema | None = None,
+        columns: Sequence[str] | None = None,
+        missing: Iterable[object] = MISSING,
+        weights: str | None = None,
+        where: str | None = None,
+        unseen: Unseen = "error",
+        max_categories: int = 100_000,
+        prepare: Callable[[pa.Table], pa.Table] | None = None,
+    ) -> None:
+        if weights is not None and not isinstance(weights, str):
+            raise DataError(f"the weights of records in files are a column, by its name; got {weights!r}")
+        if where is not None and not isinstance(where, str):
+            raise DataError(f"where must be a condition in SQL, as text, for records in files; got {where!r}")
+        if unseen not in ("error", "missing"):
+            raise DataError(f"unseen must be 'error' or 'missing', not {unseen!r}")
+        missing = (missing,) if isinstance(missing, str) else tuple(missing)
+        wanted = None if columns is None else [columns] if isinstance(columns, str) else list(columns)
+        if wanted is not None and weights is not None and weights not in wanted:
+            wanted.append(weights)
+        self._batches = Batches.open(
+            path,
+            wanted,
+            where=where,
+            missing=missing,
+            schema=schema,
+            prepare=prepare,
+            max_categories=max_categories,
+        )
+        if weights is not None and weights not in self._batches.columns:
+            raise unknown("column", weights, self._batches.columns, where=" for the weights")
+        self._names = [name for name in self._batches.columns if name != weights]
+        self._weights, self._unseen, self._markers = weights, unseen, markers_of(missing)
+        self._max_categories = max_categories
+        if schema is not None:
+            self.schema = schema
+            match_columns(schema, self._names)
+
+    def __repr__(self) -> str:
+        files: FileSet = self._batches.files
+        return f"FileRecords({files.name!r}, {len(files.paths)} files, {len(self._names)} columns)"
+
+    # What there is
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The variables, found in one pass over the files where none were given."""
+        labels = self._batches.labels
+        if labels is None:
+            seen = self._seen
+            return Schema(tuple(Variable(name, seen.categories(name, self._markers)) for name in self._names))
+        found: dict[str, Found] = {name: {} for name in self._names}
+        for name, one in found.items():
+            collect_labels(one, labels[name], name, self._markers)
+        return Schema(
+            tuple(Variable(n, categories_of(one, n, 0 if one else self.n_records)) for n, one in found.items())
+        )
+
+    @cached_property
+    def _seen(self) -> _Seen:
+        """What a pass over the files shows of records, weights and, without a schema, labels."""
+        names = () if "schema" in self.__dict__ else tuple(self._names)
+        batches = self._batches
+        if not names:  # one column tells how many there are
+            batches = replace(self._batches, columns=[self._weights or self._names[0]], prepare=None)
+
+        def look(piece: Piece) -> _Seen:
+            seen = _Seen(0, 0.0, {name: {} for name in names}, {name: {} for name in names})
+            with _naming(piece.path):
+                for table in piece.read():
+                    weights = self._weights_of(table, piece.start + seen.n_records)
+                    seen.n_records += table.num_rows
+                    seen.total_weight += float(table.num_rows if weights is None else weights.sum())
+                    for name in names:
+                        seen.look_at(table.column(name), name, self._markers)
+                        check_number_of_labels(name, len(seen.found[name]), self._max_categories)
+            return seen
+
+        return reduce_in_order(_at_least(batches.pieces(), self._no_piece), look, _Seen.__add__, threads=None)
+
+    @property
+    def n_records(self) -> int:
+        """The number of records, those that stand for several counted once."""
+        return self._tally.n_records
+
+    @property
+    def total_weight(self) -> float:
+        """The sum of the records' weights."""
+        return self._tally.total_weight
+
+    @property
+    def _tally(self) -> _Seen | Prepared:
+        # Whoever has gone over the files has counted.
+        return self._prepared if "_prepared" in self.__dict__ else self._seen
+
+    @property
+    def n_observed(self) -> int:
+        """The number of observed cells."""
+        return self._prepared.n_observed
+
+    @property
+    def n_silent(self) -> int:
+        """The number of records that show nothing or weigh nothing."""
+        return self._prepared.n_silent
+
+    # Blocks
+
+    def map_reduce(
+        self, per_block: Callable[[Block], T], combine: Callable[[T, T], T], *, threads: int | None = None
+    ) -> T:
+        """Return the combination of what ``per_block`` gives for each block, always in the same order."""
+        _ = self.schema  # before the threads, each of which would look for it
+
+        def work(piece: Piece) -> T:
+            return reduce(combine, map(per_block, _at_least(self._blocks(piece), self._no_records())))
+
+        pieces = _at_least(self._batches.pieces(), self._no_piece)
+        return reduce_in_order(pieces, work, combine, threads=threads)
+
+    def _blocks(self, piece: Piece) -> Iterator[Block]:
+        present = [name for name in self.schema.names if name in self._names]
+        start = piece.start
+        with _naming(piece.path):
+            for table in piece.read():
+                columns = [table.column(name) for name in present]
+                pointers, cells = encode_slice(columns, self.schema, present, self._markers, self._unseen, start)
+                weights = self._weights_of(table, start)
+                yield Block(pointers, cells, np.empty(0) if weights is None else weights)
+                start += table.num_rows
+
+    @property
+    def _no_piece(self) -> Piece:
+        return Piece(self._batches.files.name, 0, lambda: iter(()))
+
+    def _no_records(self) -> Block:
+        cell_type = np.min_scalar_type(self.schema.n_cells - 1)
+        return Block(np.zeros(1, dtype=np.int64), np.empty(0, dtype=cell_type), np.empty(0))
+
+    def _weights_of(self, table: pa.Table, start: int) -> NDArray[np.float64] | None:
+        if self._weights is None:
+            return None
+        weights = weights_in(table.column(self._weights))
+        check_each_weight(weights, start=start)
+        return weights
+
+    # Fitting
+
+    def for_fit(self) -> RecordSource:
+        """Return the records that have a say, coded once: in memory where they fit, otherwise in a scratch file."""
+        return self._prepared.source
+
+    def sample(self, n_observed: int, seed: int) -> Records:
+        """Return a random part of the records with about so many observed cells, in memory; all if they are fewer."""
+        return self.for_fit().sample(n_observed, seed)
+
+    @cached_property
+    def _prepared(self) -> Prepared:
+        return prepare_for_fit(self)
+
+
+@dataclass
+class _Seen:
+    """What some rows show; these add."""
+
+    n_records: int
+    total_weight: float
+    found: dict[str, Found]
+    """Of each column the labels that occur."""
+    declared: dict[str, Found]
+    """Of each column whose type declares an order the labels in that order."""
+
+    def __add__(self, other: _Seen) -> _Seen:
+        for mine, its in ((self.found, other.found), (self.declared, other.declared)):
+            for name, labels in its.items():
+                for key, label in labels.items():
+                    mine[name].setdefault(key, label)
+        return _Seen(
+            self.n_records + other.n_records, self.total_weight + other.total_weight, self.found, self.declared
+        )
+
+    def look_at(self, column: Any, name: str, markers: Any) -> None:
+        """Add the labels of a slice of a column."""
+        if getattr(column.type, "ordered", False):
+            for chunk in column.chunks:
+                for raw in chunk.dictionary.to_pylist():
+                    if (label := clean(raw, set(), name)) is not None:
+                        self.declared[name].setdefault(label_key(label), label)
+        collect_labels(self.found[name], column, name, markers)
+
+    def categories(self, name: str, markers: Any) -> tuple[Label, ...]:
+        """Return the categories of a column in order: those it declares, or those that occur."""
+        declared = tuple(label for label in self.declared[name].values() if clean(label, markers, name) is not None)
+        return declared or categories_of(self.found[name], name, self.n_records)
+
+
+@contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """Add the name of the file to what is wrong with a cell in it."""
+    try:
+        yield
+    except TwowayError as error:
+        told = str(error)
+        raise error if path in told else type(error)(f"{path!r}: {told}") from error
+
+
+def _at_least(items: Iterator[T], one: T) -> Iterator[T]:
+    """Yield the items, or the one given where there are none."""
+    first = next(items, one)
+    yield first
+    yield from items

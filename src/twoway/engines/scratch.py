@@ -1,0 +1,290 @@
+"""Records of a source too large for memory, coded once for all passes of a fit, in a scratch file.
+
+The scratch file has no name from the moment it is opened, so that the system removes it whatever becomes of the process
+(where a file without a name cannot be, when it is closed). Blocks are read into buffers of their own rather than
+mapped: what the system keeps of the file in its cache is not this process' memory.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.parallel import reduce_in_order
+from twoway.records import Block, Records, RecordSource
+from twoway.schema import Schema
+
+T = TypeVar("T")
+
+KEPT_BYTES = 2**26
+"""Coded records stay in memory up to this, 64 MiB; more of them go to a scratch file."""
+
+
+class Prepared(NamedTuple):
+    """Records ready for a fit, and what there was before those without a say were left out."""
+
+    source: RecordSource
+    n_records: int
+    n_observed: int
+    n_silent: int
+    total_weight: float
+
+
+def prepare_for_fit(source: RecordSource) -> Prepared:
+    """Return the records of a source that have a say, coded once.
+
+    In memory where they fit, equal ones merged; otherwise in a scratch file; where that cannot be written, as the
+    source gives them, which costs as much as reading them anew in every pass.
+    """
+    desk = _Desk(source.schema)
+
+    def code(block: Block) -> _Coded:
+        records = Records.from_block(source.schema, block)
+        return _Coded(
+            records.n_records, records.n_observed, records.n_silent, records.total_weight, records.for_fit(), desk
+        )
+
+    whole = source.map_reduce(code, _Coded.__add__) + _Coded.none(source.schema, desk)
+    told = whole.n_records, whole.n_observed, whole.n_silent, whole.total_weight
+    fitted = desk.records() or AgainRecords(source, whole, str(desk.failure))
+    return Prepared(fitted, *told)
+
+
+@dataclass
+class _Coded:
+    """A block's numbers, and its records until they lie on the desk; these add, and lay down what they hold."""
+
+    n_records: int
+    n_observed: int
+    n_silent: int
+    total_weight: float
+    records: Records | None
+    desk: _Desk
+
+    @classmethod
+    def none(cls, schema: Schema, desk: _Desk) -> _Coded:
+        return cls(0, 0, 0, 0.0, None, desk)
+
+    def __add__(self, other: _Coded) -> _Coded:
+        for one in (self, other):
+            if one.records is not None:
+                self.desk.put(one.records)
+        return _Coded(
+            self.n_records + other.n_records,
+            self.n_observed + other.n_observed,
+            self.n_silent + other.n_silent,
+            self.total_weight + other.total_weight,
+            None,
+            self.desk,
+        )
+
+
+class _Desk:
+    """Takes coded records in their order: into memory, then into a scratch file, then, where none can be, nowhere."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        self._parts: list[Records] = []
+        self._n_bytes = 0
+        self._scratch: ScratchRecords | None = None
+        self.failure: OSError | None = None
+
+    def put(self, records: Records) -> None:
+        """Lay down the next records."""
+        if self.failure is not None:
+            return
+        self._parts.append(records)
+        self._n_bytes += records.cells.nbytes + records.pointers.nbytes
+        if self._scratch is None and self._n_bytes <= KEPT_BYTES:
+            return
+        try:
+            if self._scratch is None:
+                self._scratch = ScratchRecords(self._schema)
+            for part in self._parts:
+                self._scratch.append(part)
+        except OSError as error:  # the disk is full, or there is no folder for temporary files
+            self._scratch, self.failure = None, error
+        self._parts = []
+
+    def records(self) -> RecordSource | None:
+        """Return all records that were laid down, or None where they found no place."""
+        if self.failure is not None:
+            return None
+        return self._scratch or Records.joined(self._parts).canonical()
+
+
+class _Place(NamedTuple):
+    """Where a block is, and what it is made of."""
+
+    offset: int
+    n_records: int
+    n_cells: int
+    length: int
+    """The cells of each record where all have as many, otherwise -1: lengths then stand behind the cells."""
+    is_weighted: bool
+
+
+class ScratchRecords:
+    """Records in blocks in a scratch file; each shows something and weighs something."""
+
+    n_silent = 0
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self.n_records = self.n_observed = 0
+        self.total_weight = 0.0
+        self._file = tempfile.TemporaryFile(prefix="twoway-", buffering=0)  # noqa: SIM115  (it lives as long as this)
+        self._places: list[_Place] = []
+        self._size = 0
+        self._cell_type = np.min_scalar_type(schema.n_cells - 1)
+        self._length_type = np.min_scalar_type(len(schema))
+        self._buffers = threading.local()
+        self._reading = threading.Lock()
+        self._sample: tuple[tuple[int, int], Records] | None = None
+
+    def __repr__(self) -> str:
+        return f"ScratchRecords({self.n_records} records, {len(self.schema)} variables, {self._size / 1e9:.2f} GB)"
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What the owner of the records should know."""
+        return (
+            f"larger than memory: the files were coded once into a scratch file of {self._size / 1e9:.2f} GB, "
+            "from which every pass reads",
+        )
+
+    def append(self, records: Records) -> None:
+        """Write records as the next block; a full disk raises OSError and leaves what was there."""
+        first, last = int(records.pointers[0]), int(records.pointers[-1])
+        lengths = np.diff(records.pointers)
+        same = records.n_records > 0 and bool((lengths == lengths[0]).all())
+        # Widest first: everything stands where its type may stand.
+        parts = [] if records.weights is None else [records.weights]
+        parts += [records.cells[first:last]] if same else [records.cells[first:last], lengths.astype(self._length_type)]
+        content = b"".join(np.ascontiguousarray(part).tobytes() for part in parts)
+        left = memoryview(content)
+        self._file.seek(self._size)
+        while left:
+            left = left[self._file.write(left) or 0 :]
+        length = int(lengths[0]) if same else -1
+        self._places.append(_Place(self._size, records.n_records, last - first, length, records.weights is not None))
+        self._size += len(content)
+        self.n_records += records.n_records
+        self.n_observed += records.n_observed
+        self.total_weight += records.total_weight
+
+    def map_reduce(
+        self, per_block: Callable[[Block], T], combine: Callable[[T, T], T], *, threads: int | None = None
+    ) -> T:
+        """Return the combination of what ``per_block`` gives for each block, always in the same order."""
+
+        def work(number: int) -> T:
+            return per_block(self._block(number))
+
+        numbers = range(len(self._places))
+        return reduce_in_order(numbers, work, combine, threads=threads, n_tasks=len(numbers))
+
+    def for_fit(self) -> ScratchRecords:
+        """Return the records themselves."""
+        return self
+
+    def sample(self, n_observed: int, seed: int) -> Records:
+        """Return a random part of the records with about so many observed cells, in memory; all if they are fewer."""
+        if self._sample is None or self._sample[0] != (n_observed, seed):
+            self._sample = (n_observed, seed), _sample(self, n_observed, seed)
+        return self._sample[1]
+
+    def _block(self, number: int) -> Block:
+        """Return a block; it holds until the same thread reads the next one."""
+        place = self._places[number]
+        if hasattr(os, "posix_fadvise") and number + 2 < len(self._places):
+            ahead = self._places[number + 2]
+            os.posix_fadvise(self._file.fileno(), ahead.offset, ahead.n_cells, os.POSIX_FADV_WILLNEED)
+        weights_bytes = 8 * place.n_records if place.is_weighted else 0
+        cells_end = weights_bytes + place.n_cells * self._cell_type.itemsize
+        lengths_bytes = 0 if place.length >= 0 else place.n_records * self._length_type.itemsize
+        content = self._read(place.offset, cells_end + lengths_bytes)
+        pointers = np.zeros(place.n_records + 1, dtype=np.int64)
+        if place.length >= 0:
+            pointers[:] = np.arange(place.n_records + 1, dtype=np.int64) * place.length
+        else:
+            np.cumsum(content[cells_end:].view(self._length_type), out=pointers[1:])
+        weights = content[:weights_bytes].view(np.float64)
+        return Block(pointers, content[weights_bytes:cells_end].view(self._cell_type), weights)
+
+    def _read(self, offset: int, n_bytes: int) -> NDArray[np.uint8]:
+        """Return bytes of the file in this thread's buffer."""
+        buffer: NDArray[np.uint8] | None = getattr(self._buffers, "buffer", None)
+        if buffer is None or buffer.size < n_bytes:
+            buffer = self._buffers.buffer = np.empty(n_bytes, dtype=np.uint8)
+        view = buffer[:n_bytes].data
+        done = 0
+        while done < n_bytes:
+            if hasattr(os, "preadv"):
+                got = os.preadv(self._file.fileno(), [view[done:]], offset + done)
+            else:
+                with self._reading:
+                    self._file.seek(offset + done)
+                    got = self._file.readinto(view[done:]) or 0
+            if not got:
+                raise OSError("the scratch file ends too early")
+            done += got
+        return buffer[:n_bytes]
+
+
+class AgainRecords:
+    """Records that their source reads anew in every pass, without those that have no say."""
+
+    n_silent = 0
+
+    def __init__(self, source: RecordSource, whole: _Coded, reason: str) -> None:
+        self.schema = source.schema
+        self.n_records = whole.n_records - whole.n_silent
+        self.n_observed, self.total_weight = whole.n_observed, whole.total_weight
+        self.notes = (f"larger than memory: every pass reads the files again, for want of a scratch file ({reason})",)
+        self._source = source
+
+    def map_reduce(
+        self, per_block: Callable[[Block], T], combine: Callable[[T, T], T], *, threads: int | None = None
+    ) -> T:
+        """Return the combination of what ``per_block`` gives for each block, always in the same order."""
+
+        def work(block: Block) -> T:
+            return per_block(Records.from_block(self.schema, block).with_say().as_block())
+
+        return self._source.map_reduce(work, combine, threads=threads)
+
+    def for_fit(self) -> AgainRecords:
+        """Return the records themselves."""
+        return self
+
+    def sample(self, n_observed: int, seed: int) -> Records:
+        """Return a random part of the records with about so many observed cells, in memory; all if they are fewer."""
+        return _sample(self, n_observed, seed)
+
+
+def _sample(source: RecordSource, n_observed: int, seed: int) -> Records:
+    """Return a random part of all blocks, whose draws depend on the seed and on what the block holds."""
+    share = n_observed / max(source.n_observed, 1)
+
+    def part(block: Block) -> list[Records]:
+        records = Records.from_block(source.schema, block)
+        wanted = records.n_observed if share >= 1 else int(share * records.n_observed)
+        content = zlib.crc32(np.ascontiguousarray(block.cells).tobytes())
+        own_seed = int(np.random.SeedSequence([seed, content]).generate_state(1, np.uint64)[0])
+        # A copy: the block's memory is another's soon.
+        return [Records.joined([records.sample(wanted, own_seed)])]
+
+    def add(left: list[Records], right: list[Records]) -> list[Records]:
+        return left + right
+
+    parts: list[Records] = source.map_reduce(part, add)
+    return Records.joined(parts).canonical()

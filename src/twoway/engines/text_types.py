@@ -1,0 +1,77 @@
+"""What the cells of a text file are: numbers, truth values or text, as their distinct labels say."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from twoway.schema import Variable, label_key
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_INTEGER = r"^-?(0|[1-9][0-9]*)$"
+_NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]*)?([eE][+-]?[0-9]+)?$|^-?\.[0-9]+([eE][+-]?[0-9]+)?$"
+_TRUTHS = {"true": True, "false": False, "True": True, "False": False, "TRUE": True, "FALSE": False}
+
+
+def type_column(
+    column: pa.ChunkedArray, markers: Collection[str], variable: Variable | None = None, kinds: set[str] | None = None
+) -> pa.ChunkedArray:
+    """Return a column of text as a dictionary of numbers, truth values or text, with markers as nulls.
+
+    Parameters
+    ----------
+    column
+        Cells as text.
+    markers
+        Text that means "not observed".
+    variable
+        Whose categories the cells are, where that is known: numbers are then read as text or as numbers, as the
+        categories are.
+    kinds
+        What the cells are, "number" or "truth", where other parts of the column have told; empty for text.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    encoded = pc.dictionary_encode(column)
+    labels = encoded.chunk(0).dictionary if encoded.num_chunks else pa.array([], pa.string())
+    if kinds is None:
+        kinds = kinds_of(variable)
+    is_missing = pc.is_in(pc.utf8_trim_whitespace(labels), value_set=pa.array(sorted(markers), pa.string()))
+    if variable is not None:  # a category is one, even where it reads "NA"
+        texts = [label for label in variable.categories if isinstance(label, str)]
+        is_missing = pc.and_not(is_missing, pc.is_in(labels, value_set=pa.array(texts, pa.string())))
+    kept = pc.if_else(is_missing, pa.scalar(None, labels.type), labels)
+    dictionary = typed_labels(kept, kinds)
+    return pa.chunked_array(
+        [pa.DictionaryArray.from_arrays(chunk.indices, dictionary) for chunk in encoded.chunks],
+        pa.dictionary(pa.int32(), dictionary.type),
+    )
+
+
+def typed_labels(labels: pa.Array, kinds: set[str]) -> pa.Array:
+    """Return labels as numbers or truth values, if these kinds are wanted and each label is one; else as they are."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    def each(pattern: str) -> bool:
+        return bool(pc.all(pc.match_substring_regex(trimmed, pattern)).as_py())
+
+    trimmed = pc.utf8_trim_whitespace(labels)
+    if labels.null_count == len(labels):
+        return labels
+    if "number" in kinds and each(_NUMBER):
+        try:
+            return trimmed.cast(pa.int64() if each(_INTEGER) else pa.float64())
+        except pa.ArrowInvalid:  # whole numbers beyond 64 bits
+            return labels
+    if "truth" in kinds and pc.all(pc.is_in(trimmed, value_set=pa.array([*_TRUTHS, None]))).as_py():
+        return pa.array([None if label is None else _TRUTHS[label] for label in trimmed.to_pylist()])
+    return labels
+
+
+def kinds_of(variable: Variable | None) -> set[str]:
+    """Return what labels may be: what a variable's categories are, or numbers and truth values where they are any."""
+    return {"number", "truth"} if variable is None else {label_key(label)[0] for label in variable.categories}

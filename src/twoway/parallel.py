@@ -1,0 +1,82 @@
+"""Work on many tasks at once, put together in their order, so that sums are the same whatever the number of threads."""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import TypeVar
+
+from twoway.errors import whole_number
+
+T = TypeVar("T")
+Task = TypeVar("Task")
+
+
+def usable_cores() -> int:
+    """Return the number of cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def reduce_in_order(
+    tasks: Iterable[Task],
+    work: Callable[[Task], T],
+    combine: Callable[[T, T], T],
+    *,
+    threads: int | None,
+    n_tasks: int | None = None,
+) -> T:
+    """Return the combination of what ``work`` gives for each task, in the order of the tasks.
+
+    Tasks are drawn one at a time, by whichever thread is free; there must be one at least.
+    """
+    workers = usable_cores() if threads is None else whole_number("threads", threads, 1)
+    if n_tasks is not None:
+        workers = min(workers, n_tasks)
+    if workers == 1:
+        return functools.reduce(combine, map(work, tasks))
+    numbered = enumerate(tasks)
+    drawing, combining = threading.Lock(), threading.Lock()
+    waiting: dict[int, T] = {}
+    combined: list[T] = []
+    n_combined = 0
+    failed = False
+
+    def draw() -> tuple[int, Task] | None:
+        with drawing:
+            return None if failed else next(numbered, None)
+
+    def work_on() -> None:
+        nonlocal n_combined, failed
+        try:
+            while (drawn := draw()) is not None:
+                number, task = drawn
+                result = work(task)
+                with combining:
+                    waiting[number] = result
+                    # In the order of the tasks, whichever is done first.
+                    while n_combined in waiting:
+                        following = waiting.pop(n_combined)
+                        combined[:] = [combine(combined[0], following) if combined else following]
+                        n_combined += 1
+        except BaseException:
+            failed = True  # the others need not go on
+            raise
+
+    # This thread works too: handing all to others would cost as much as a small block.
+    others = [_pool(workers, os.getpid()).submit(work_on) for _ in range(1, workers)]
+    try:
+        work_on()
+    finally:
+        wait(others)
+    for other in others:
+        other.result()
+    return combined[0]
+
+
+@functools.lru_cache(maxsize=4)
+def _pool(workers: int, process: int) -> ThreadPoolExecutor:
+    # A forked child has none of its parent's threads: the process is part of the key.
+    return ThreadPoolExecutor(workers, thread_name_prefix="twoway")
