@@ -18,7 +18,6 @@ ORDER = [
     "report",
     "parallel",
     "container",
-    "checkpoint",
     "kernels",
     "kernels.jit",
     "kernels.lanes",
