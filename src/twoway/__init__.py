@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from twoway.diagnosis.plan import Plan, plan
     from twoway.diagnosis.verdict import Diagnosis
     from twoway.distribution import Distribution
+    from twoway.engines.sql import DatabaseTable
     from twoway.errors import (
+        DatabaseError,
         DataError,
         FileFormatError,
         ImpossibleEvidenceError,
@@ -66,8 +68,10 @@ _NAMES_OF_MODULE = {
     "diagnosis.plan": ("Plan", "plan"),
     "diagnosis.verdict": ("Diagnosis",),
     "distribution": ("Distribution",),
+    "engines.sql": ("DatabaseTable",),
     "errors": (
         "DataError",
+        "DatabaseError",
         "FileFormatError",
         "ImpossibleEvidenceError",
         "MissingFileError",
@@ -100,6 +104,8 @@ _MODULE_OF_NAME = {name: module for module, names in _NAMES_OF_MODULE.items() fo
 __all__ = [
     "Bootstrap",
     "DataError",
+    "DatabaseError",
+    "DatabaseTable",
     "Diagnosis",
     "Discretizer",
     "Distribution",

@@ -5,8 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from twoway.records import RecordSource, as_records
+from twoway.tables import Tables
 
 
 def open_records(source: Any) -> RecordSource:
     """Return a source of records as the solvers take it."""
     return source if isinstance(source, RecordSource) else as_records(source)
+
+
+def tables_counted_there(source: Any, order: int) -> Tables | None:
+    """Return the tables of a source that is counted where it is, such as a table of a database; None for others."""
+    from twoway.engines.sql import count_inside, is_database_table
+
+    return count_inside(source, order)[0] if is_database_table(source) else None
