@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
-from twoway.errors import DatabaseError, DataError, TwowayError, unknown
+from twoway.errors import DatabaseError, DataError, MissingFileError, TwowayError, unknown
 
 _NO_PERMISSION = "42501"  # SQLSTATE of the standard's databases
 _WRONG_PASSWORD = ("28P01", "28000")
@@ -35,26 +37,50 @@ def without_password(address: str) -> str:
     return re.sub(r"(://[^/@:]*):.*@", r"\1:***@", address)
 
 
-def open_table(address: str, name: str) -> Any:
-    """Return the ibis table of a name, or of ``schema.name``, in the database at an address."""
+@contextmanager
+def opened_table(address: str, name: str) -> Iterator[Any]:
+    """Give the ibis table of a name, or of ``schema.name``, in the database at an address; it is closed at the end."""
     ibis = _ibis()
-    with clear_errors(without_password(address)):
+    shown = without_password(address)
+    parts = urlsplit(address)
+    if parts.scheme in ("duckdb", "sqlite") and not os.path.exists(path := parts.netloc + parts.path):
+        # Either would make an empty one.
+        raise MissingFileError(f"there is no file {path!r}")
+    with clear_errors(shown):
         try:
-            backend = ibis.connect(address)
+            backend = ibis.connect(address, **({"read_only": True} if parts.scheme == "duckdb" else {}))
         except (ValueError, AttributeError):
             raise DataError(
-                f"{without_password(address)!r} is no address of a database; it begins with postgres://, duckdb://, "
-                "sqlite:// or another one that ibis knows"
+                f"{shown!r} is no address of a database; it begins with postgres://, duckdb://, sqlite:// or another "
+                "one that ibis knows"
             ) from None
         except ImportError as error:
-            raise DataError(f"{without_password(address)!r} needs {error.name}: pip install {error.name}") from None
-        tables = backend.list_tables()
-        if name in tables:
-            return backend.table(name)
-        place, _, rest = name.rpartition(".")
-        if place and rest in (inside := backend.list_tables(database=place)):
-            return backend.table(rest, database=place)
-        raise unknown("table", name, inside if place else tables, where=f" in {without_password(address)}")
+            raise DataError(f"{shown!r} needs a package that is not installed: {error}") from None
+    try:
+        with clear_errors(shown):
+            table = _find(backend, name, shown)
+        yield table
+    finally:
+        backend.disconnect()
+
+
+def _find(backend: Any, name: str, shown: str) -> Any:
+    tables = _tables(backend)
+    if name in tables:
+        return backend.table(name)
+    place, _, rest = name.rpartition(".")
+    if place and rest in _tables(backend, place):
+        return backend.table(rest, database=place)
+    raise unknown("table", name, tables, where=f" in {shown}")
+
+
+def _tables(backend: Any, place: str | None = None) -> list[str]:
+    try:
+        return list(backend.list_tables(database=place))
+    except AttributeError:  # ibis 12 asks DuckDB 2 for what it no longer has
+        known = "SELECT table_name FROM information_schema.tables WHERE table_schema = "
+        wanted = "current_schema()" if place is None else "?"
+        return [row[0] for row in backend.con.execute(known + wanted, [] if place is None else [place]).fetchall()]
 
 
 def _ibis() -> Any:

@@ -84,6 +84,8 @@ class DatabaseTable:
             raise DataError(f"a DatabaseTable is made of a table of ibis, not of {type(self.table).__name__}")
         if self.schema is not None and not isinstance(self.schema, Schema):
             raise DataError(f"schema must be a Schema, not {self.schema!r}")
+        if self.unseen not in ("error", "missing"):
+            raise DataError(f"unseen must be 'error' or 'missing', not {self.unseen!r}")
         whole_number("max_categories", self.max_categories, 1)
         known = self.table.columns
         for name in self.columns or ():
