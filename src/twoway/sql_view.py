@@ -180,7 +180,7 @@ class _Layers:
         chosen += [_column(f"x{n}").as_(v.name, quoted=True) for n, v in enumerate(self.pmf.schema)]
         if what == "score":
             chosen.append(self._score().as_("log_prob", quoted=True))
-        return exp.select(*chosen).from_(self._fenced(final))
+        return exp.select(*chosen, copy=False).from_(self._fenced(final), copy=False)
 
     def _over(self, inner: Any, new: dict[str, Any], passed: Iterable[str]) -> Any:
         """Return a layer over another: new columns, and those that pass through."""
@@ -188,13 +188,13 @@ class _Layers:
 
         kept = [name for name in [*self.carried, *passed] if name not in new]
         columns = [_column(name) for name in kept]
-        columns += [expression.as_(name, quoted=True) for name, expression in new.items()]
-        return exp.select(*columns).from_(self._fenced(inner))
+        columns += [expression.as_(name, quoted=True, copy=False) for name, expression in new.items()]
+        return exp.select(*columns, copy=False).from_(self._fenced(inner), copy=False)
 
     def _fenced(self, inner: Any) -> Any:
         # These two would write an inner column's expression wherever it is used, over and over.
-        fenced = inner.offset(0) if self.dialect in ("postgres", "sqlite") else inner
-        return fenced.subquery("t")
+        fenced = inner.offset(0, copy=False) if self.dialect in ("postgres", "sqlite") else inner
+        return fenced.subquery("t", copy=False)
 
     def _case(self, n: int, value: Callable[[int], Any], otherwise: Any) -> Any:
         """Return ``value(code)`` for the category that variable n shows."""
@@ -215,12 +215,21 @@ class _Layers:
         from sqlglot import exp
 
         is_null = exp.Is(this=_column(f"x{n}"), expression=exp.Null())
-        markers = [text for text in self.markers if text not in self.pmf.schema.variables[n].categories]
+        labels = self.pmf.schema.variables[n].categories
+        markers = [text for text in self.markers if text not in labels]
         if self.kinds[n] != "text" or not markers:
             return is_null
-        is_marker = exp.In(this=exp.Trim(this=self._shown(n)), expressions=[exp.Literal.string(t) for t in markers])
-        is_label = exp.In(this=self._shown(n), expressions=list(map(_label, self.pmf.schema.variables[n].categories)))
-        return exp.or_(is_null, exp.and_(is_marker, exp.not_(is_label)))
+        # Not IN (…), of which DuckDB would make a join for each variable.
+        is_marker = exp.Case(
+            this=exp.Trim(this=self._shown(n)),
+            ifs=[exp.If(this=exp.Literal.string(text), true=exp.true()) for text in markers],
+            default=exp.false(),
+        )
+        alike = [label for label in labels if str(label).strip() in markers]  # a category all the same
+        if alike:
+            ifs = [exp.If(this=_label(label), true=exp.false()) for label in alike]
+            is_marker = exp.Case(this=self._shown(n), ifs=ifs, default=is_marker)
+        return exp.or_(is_null, is_marker)
 
     def _log_share(self, f: int) -> Any:
         """Return log of the weight of component f times the probabilities of what is observed."""
@@ -316,7 +325,7 @@ class _Layers:
             ]
             likeliest = exp.Case(this=self._greatest(columns), ifs=ifs)
             is_open = exp.and_(self._is_hole(n), exp.not_(self._is_impossible()))
-            filled[f"x{n}"] = exp.Case(ifs=[exp.If(this=is_open, true=likeliest)], default=_column(f"x{n}"))
+            filled[f"x{n}"] = exp.Case(ifs=[exp.If(this=is_open, true=likeliest)], default=self._shown(n))
         return self._over(self._over(inner, values, passed), filled, passed)
 
 
