@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help install demo docs test lint unit browser test-data bench clean
+.PHONY: help install demo docs test lint unit system test-data bench clean
 
 help:
 	@echo "make install    set up .venv/: the command .venv/bin/twoway, and all that a developer needs"
@@ -32,16 +32,23 @@ lint: .venv/.developers
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# Tests of the explorer's page run in Chromium; without one they are skipped, with a reason.
-browser:
-	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || test -n "$$TWOWAY_CHROMIUM" || \
+# What some tests need beyond Python; without it they are skipped, with a reason. No server of Debian's own is started.
+system:
+	@wanted=""; \
+	command -v chromium >/dev/null || command -v google-chrome >/dev/null || test -n "$$TWOWAY_CHROMIUM" || wanted="chromium"; \
+	command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || wanted="$$wanted postgresql"; \
+	test -z "$$wanted" || \
 	if test "$$(id -u)" = 0 && command -v apt-get >/dev/null; then \
-	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; \
-	else echo "no Chromium here: the browser tests will be skipped (apt-get install chromium)"; fi || \
-	echo "Chromium could not be installed: the browser tests will be skipped"
+	  export DEBIAN_FRONTEND=noninteractive; apt-get update -qq; \
+	  case "$$wanted" in *postgresql*) apt-get install -y -qq --no-install-recommends postgresql-common && \
+	    mkdir -p /etc/postgresql-common/createcluster.d && \
+	    echo "create_main_cluster = false" >/etc/postgresql-common/createcluster.d/no-cluster.conf;; esac; \
+	  apt-get install -y -qq --no-install-recommends $$wanted; \
+	else echo "not here: $$wanted; the tests that need it will be skipped (apt-get install $$wanted)"; fi || \
+	echo "not all of $$wanted could be installed: the tests that need it will be skipped"
 
 # Lint and tests side by side: both are mostly one core's work.
-test: .venv/.developers browser
+test: .venv/.developers system
 	$(MAKE) --jobs 2 --output-sync=target --no-print-directory lint unit
 
 unit:

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from twoway.diagnosis.verdict import Diagnosis
     from twoway.distribution import Distribution
     from twoway.engines.file_records import FileRecords
+    from twoway.engines.sql import DatabaseTable
     from twoway.errors import (
+        DatabaseError,
         DataError,
         FileFormatError,
         ImpossibleEvidenceError,
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
     from twoway.records import Records
     from twoway.report import Monitor, Progress, ProgressBar, Report, Start, StopReason, TableMisfit
     from twoway.schema import Schema, Variable
+    from twoway.sql_view import sql_view
     from twoway.tables import Tables
 
 # Where each public name lives. Nothing is imported before it is used: a command line should start at once.
@@ -67,8 +70,10 @@ _NAMES_OF_MODULE = {
     "diagnosis.plan": ("Plan", "plan"),
     "diagnosis.verdict": ("Diagnosis",),
     "distribution": ("Distribution",),
+    "engines.sql": ("DatabaseTable",),
     "errors": (
         "DataError",
+        "DatabaseError",
         "FileFormatError",
         "ImpossibleEvidenceError",
         "MissingFileError",
@@ -95,6 +100,7 @@ _NAMES_OF_MODULE = {
     "records": ("Records",),
     "report": ("Monitor", "Progress", "ProgressBar", "Report", "Start", "StopReason", "TableMisfit"),
     "schema": ("Schema", "Variable"),
+    "sql_view": ("sql_view",),
     "tables": ("Tables",),
 }
 _MODULE_OF_NAME = {name: module for module, names in _NAMES_OF_MODULE.items() for name in names}
@@ -102,6 +108,8 @@ _MODULE_OF_NAME = {name: module for module, names in _NAMES_OF_MODULE.items() fo
 __all__ = [
     "Bootstrap",
     "DataError",
+    "DatabaseError",
+    "DatabaseTable",
     "Diagnosis",
     "Discretizer",
     "Distribution",
@@ -154,6 +162,7 @@ __all__ = [
     "plot_residuals",
     "plot_scatter",
     "solvers",
+    "sql_view",
     "total_variation",
 ]
 

@@ -65,13 +65,17 @@ def write(
 def whole_or_not_at_all(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Give a stream whose content becomes a file once all of it was written; before that, nothing changes.
 
-    An error of the operating system names the file meant.
+    An error of the operating system names the file meant. A device or a pipe is written to, and stays what it is.
     """
     target = Path(path)
     if target.is_dir():
         raise DataError(f"cannot write {str(target)!r}: it is a folder; name a file")
     if not target.parent.is_dir():
         raise DataError(f"cannot write {str(target)!r}: there is no folder {str(target.parent)!r}")
+    if target.exists() and not target.is_file():
+        with open(target, "wb") as stream:
+            yield stream
+        return
     import tempfile  # which reading does without, and is quicker for it
 
     scratch = None

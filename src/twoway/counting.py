@@ -15,6 +15,7 @@ from twoway.errors import DataError
 
 if TYPE_CHECKING:
     from twoway.records import Block, RecordSource
+    from twoway.schema import Schema
 
 MAX_BYTES = 2**31
 """Counts larger than this, 2 GiB, are refused."""
@@ -44,26 +45,15 @@ def count_sets(
     flat
         Each set's counts in C order, shape (n_entries,).
     """
-    if order not in (2, 3):
-        raise DataError(f"order must be 2 (pairs) or 3 (triples); got {order!r}")
     schema = source.schema
-    sets = np.array(list(combinations(range(len(schema)), order)), dtype=np.int32).reshape(-1, order)
+    sets = all_sets(schema, order)
     n_entries = n_set_cells(schema.sizes, order)
-    if n_entries * 8 > MAX_BYTES:
-        raise DataError(
-            f"all {('pairs', 'triples')[order - 2]} of these {len(schema)} variables with {schema.n_cells} categories "
-            f"have {n_entries:,} cells, {n_entries * 8 / 2**30:.1f} GiB of counts; at most {MAX_BYTES / 2**30:g} GiB "
-            "are counted: leave variables out or merge categories"
-        )
     if not n_entries or not source.n_records:
         return sets, np.zeros(n_entries)
     from twoway.kernels import counting
 
     first, _ = counting.strips(schema.offsets, order)
-    # Weights are counted in whole steps of a power of two, as fine as 63 bits allow: whole numbers add
-    # up to the same in any order. The odd factor keeps round totals away from where the step changes,
-    # because a total that was added up in another order may fall on the other side.
-    step = 2.0 ** (math.frexp(source.total_weight * 1.2345)[1] - 61)
+    step = weight_step(source.total_weight)
     per_block = partial(_count_block, order=order, first=first, n_entries=n_entries, step=step)
     counts = source.map_reduce(per_block, _add, threads=threads if n_entries <= _THREADED_ENTRIES else 1)
     flat = np.zeros(n_entries)
@@ -72,6 +62,33 @@ def count_sets(
     if counts.weighted is not None:
         flat += counting.unstrip(counts.weighted, schema.offsets, order) * step
     return sets, flat
+
+
+def all_sets(schema: Schema, order: int) -> NDArray[np.int32]:
+    """Return all sets of ``order`` variables, or raise where their counts would not fit.
+
+    Shape (n_sets, order), in lexicographic order.
+    """
+    if order not in (2, 3):
+        raise DataError(f"order must be 2 (pairs) or 3 (triples); got {order!r}")
+    n_entries = n_set_cells(schema.sizes, order)
+    if n_entries * 8 > MAX_BYTES:
+        raise DataError(
+            f"all {('pairs', 'triples')[order - 2]} of these {len(schema)} variables with {schema.n_cells} categories "
+            f"have {n_entries:,} cells, {n_entries * 8 / 2**30:.1f} GiB of counts; at most {MAX_BYTES / 2**30:g} GiB "
+            "are counted: leave variables out or merge categories"
+        )
+    return np.array(list(combinations(range(len(schema)), order)), dtype=np.int32).reshape(-1, order)
+
+
+def weight_step(total: float) -> float:
+    """Return the step in whole numbers of which weights are counted.
+
+    It is a power of two, as fine as 63 bits allow: whole numbers add up to the same in any order. The odd factor keeps
+    round totals away from where the step changes, because a total that was added up in another order may fall on the
+    other side.
+    """
+    return float(2.0 ** (math.frexp(total * 1.2345)[1] - 61))
 
 
 def n_set_cells(sizes: Sequence[int], order: int) -> int:

@@ -40,6 +40,10 @@ class MissingFileError(TwowayError, FileNotFoundError):
     """A file or folder that is not there."""
 
 
+class DatabaseError(TwowayError, OSError):
+    """A database that cannot be reached, or does not let itself be read."""
+
+
 def unknown(kind: str, got: object, allowed: Iterable[object], *, where: str = "") -> UnknownNameError:
     """Return the error for a name that does not exist, with the near miss and what is known.
 

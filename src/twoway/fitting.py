@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.bounds import sufficient_rank
-from twoway.engines.opening import open_records
+from twoway.engines.opening import open_records, tables_counted_there
 from twoway.errors import DataError, shortlist, whole_number
 from twoway.observed import posterior_of
 from twoway.pmf import JointPMF
@@ -114,7 +114,8 @@ def count(source: Any, order: int = 2, *, threads: int | None = None) -> Tables:
     >>> count({"age": ["young", "old", "old"], "vote": ["no", "yes", None]})
     <Tables: 1 pair of 2 variables, total 2>
     """
-    return Tables.count(open_records(source), order, threads=threads)
+    counted = tables_counted_there(source, order)
+    return Tables.count(open_records(source), order, threads=threads) if counted is None else counted
 
 
 def choose_rank(
@@ -171,9 +172,10 @@ def evidence_of(source: Any, threads: int | None) -> tuple[Evidence, list[str], 
     """Return what a source says, ready for the solvers, what its owner should know, and its observed cells."""
     if threads is not None:
         threads = whole_number("threads", threads, 1)
-    if isinstance(source, Tables):
-        check_connected(source)
-        return Evidence(source.schema, tables=source, threads=threads), list(source.notes), 0
+    tables = source if isinstance(source, Tables) else tables_counted_there(source, order=2)
+    if tables is not None:
+        check_connected(tables)
+        return Evidence(tables.schema, tables=tables, threads=threads), list(tables.notes), 0
     records = open_records(source)
     n_observed = records.n_observed
     if n_observed == 0:

@@ -270,3 +270,18 @@ def test_errors_of_the_system_name_the_file_that_was_meant(tmp_path):
         write_to_a_full_disk()
     assert caught.value.filename == str(tmp_path / "x")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path):
+    """A device such as /dev/null must not be replaced by a file, least of all for root."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        with container.whole_or_not_at_all(pipe) as stream:
+            stream.write(b"content")
+        assert os.read(reader, 100) == b"content"
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
+    assert os.listdir(tmp_path) == ["pipe"]

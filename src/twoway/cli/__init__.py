@@ -10,7 +10,7 @@ EXIT_CODES = {
     1: "something unexpected; please report it with what --debug shows",
     2: "the command line itself is wrong: an unknown command or option, a value that is not one",
     3: "the data, the question or the model does not allow it: a bad column, an unknown name, impossible evidence",
-    4: "a file: not there, not readable, not what its name says, there already, no permission, disk full",
+    4: "a file or a database: not there, not readable, not what its name says, there already, no permission, disk full",
     130: "interrupted by Ctrl-C",
     141: "the program that read the output ended",
 }

@@ -13,6 +13,7 @@ from twoway.cli.compare import compare
 from twoway.cli.count import count
 from twoway.cli.demo import demo
 from twoway.cli.explore import explore
+from twoway.cli.export import export
 from twoway.cli.fit import fit
 from twoway.cli.impute import impute
 from twoway.cli.info import info
@@ -21,7 +22,7 @@ from twoway.cli.reproduce import reproduce
 from twoway.cli.sample import sample
 from twoway.cli.score import score
 
-COMMANDS = (fit, ask, impute, sample, score, count, info, compare, check, plan, explore, demo, reproduce)
+COMMANDS = (fit, ask, impute, sample, score, count, info, compare, check, plan, export, explore, demo, reproduce)
 
 app = typer.Typer(
     help="The joint probability of many discrete variables, from records full of holes or from two-way tables alone.",

@@ -6,6 +6,7 @@ from typing import Any
 
 from twoway.engines.file_set import is_path
 from twoway.records import RecordSource, as_records
+from twoway.tables import Tables
 
 
 def open_records(source: Any) -> RecordSource:
@@ -19,3 +20,10 @@ def open_records(source: Any) -> RecordSource:
         if is_large(source):
             return FileRecords(source)
     return as_records(source)
+
+
+def tables_counted_there(source: Any, order: int) -> Tables | None:
+    """Return the tables of a source that is counted where it is, such as a table of a database; None for others."""
+    from twoway.engines.sql import count_inside, is_database_table
+
+    return count_inside(source, order)[0] if is_database_table(source) else None
