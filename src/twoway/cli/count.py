@@ -23,6 +23,7 @@ from twoway.cli.options import (
     read_records,
 )
 from twoway.cli.terminal import check_output, say, say_json
+from twoway.container import alone_in_folder
 from twoway.errors import DataError
 
 
@@ -71,10 +72,12 @@ def count(
             )
         before = Tables.load(add)
         records = read_by(before.schema, data, missing, unseen, weights).records
-        tables = before + Tables.count(records, before.order)
+        tables = Tables.count(records, before.order)
     target = out or add
     assert target is not None
-    tables.save(target)
+    with alone_in_folder(target):  # what another process added while this one counted is kept
+        tables = tables if add is None else Tables.load(add) + tables
+        tables.save(target)
     content = {
         "tables": len(tables),
         "variables": len(tables.schema),

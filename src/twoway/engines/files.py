@@ -122,6 +122,9 @@ def column_names(path: FilePath) -> list[str]:
 
 def _files(path: FilePath) -> list[str]:
     name = os.fspath(path)
+    if any("\ud800" <= char <= "\udfff" for char in name):
+        # The engines know UTF-8 only; Python reads any name, but as it would be in this locale.
+        raise DataError(f"the name {name!r} is none in this locale; set PYTHONUTF8=1, or rename the file")
     if os.path.isdir(name):
         raise FileFormatError(f"{name!r} is a folder, not a file of records")
     if os.path.exists(name):
