@@ -2,12 +2,17 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help install demo docs test lint unit system test-data bench clean
+.PHONY: help install demo docs test lint unit system test-all test-data test-oldest test-bare coverage mutate lock audit \
+        bench clean
 
 help:
 	@echo "make install    set up .venv/: the command .venv/bin/twoway, and all that a developer needs"
 	@echo "make demo       set up, then learn handwritten digits with half their pixels hidden"
 	@echo "make test       set up, then lint, type-check and test"
+	@echo "make test-all   the tests that take longer, too; then those of the oldest versions, and with no extra"
+	@echo "make coverage   what share of lines and branches the tests run"
+	@echo "make mutate     what share of small changes to the code the tests find (hours)"
+	@echo "make lock       pin the newest versions for development; make audit looks for known vulnerabilities"
 	@echo "make test-data  the slow tests on real data (TWOWAY_DATA, else ../shared/data)"
 	@echo "make bench      the benchmarks; rewrites docs/benchmarks.md"
 	@echo "make docs       the documentation as a site; open site/index.html"
@@ -18,9 +23,13 @@ help:
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 
-.venv/.developers: .venv/.users
+# The versions that the lock names; where this Python is newer than they are, the newest that the bounds allow.
+.venv/.developers: pyproject.toml requirements-dev.lock
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements-dev.lock || \
+	echo "the locked versions cannot be had here: the newest ones that go together instead"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
-	@touch $@
+	@touch .venv/.users $@
 
 install: .venv/.developers
 
@@ -54,6 +63,35 @@ test: .venv/.developers system
 unit:
 	$(BIN)/pytest -n auto --dist loadfile
 
+test-all: .venv/.developers browser test-oldest test-bare
+	$(BIN)/pytest -n auto --dist loadfile -m "not data"
+
+# The oldest versions that pyproject.toml allows, and the newest with no optional extra, each in an environment of its own.
+# Old versions warn of one another, which is not for this library to mend.
+OTHER = $(BIN)/uv pip install --quiet --python .venv-$(1)/bin/python
+test-oldest: .venv/.developers
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-oldest
+	$(call OTHER,oldest) --resolution lowest-direct ".[test]"
+	.venv-oldest/bin/python -m pytest -W default tests/unit tests/cli tests/contracts
+
+test-bare: .venv/.developers
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-bare
+	$(call OTHER,bare) . pytest hypothesis
+	.venv-bare/bin/python -m pytest tests/unit tests/cli tests/contracts
+
+coverage: .venv/.developers browser
+	$(BIN)/pytest -n auto --dist loadfile --cov --cov-report=term-missing:skip-covered
+
+mutate: .venv/.developers
+	$(BIN)/python benchmarks/mutation.py
+
+lock: .venv/.developers
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
+	  --extra dev pyproject.toml --output-file requirements-dev.lock
+
+audit: .venv/.developers
+	$(BIN)/uv tool run pip-audit --strict --require-hashes --disable-pip --requirement requirements-dev.lock
+
 test-data: .venv/.developers
 	$(BIN)/pytest -m data
 
@@ -65,5 +103,5 @@ bench: .venv/.developers
 	$(BIN)/python benchmarks/core.py
 
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-output site
+	rm -rf .venv .venv-* mutants .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-output site
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

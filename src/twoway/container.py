@@ -7,10 +7,12 @@ the time or the place of writing: the same content gives the same bytes.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import math
 import os
+import stat
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -65,37 +67,61 @@ def write(
 def whole_or_not_at_all(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Give a stream whose content becomes a file once all of it was written; before that, nothing changes.
 
-    An error of the operating system names the file meant. A device or a pipe is written to, and stays what it is.
+    What is replaced keeps its permissions, and a link to a file stays a link. A device or a pipe is written to as it
+    is. An error of the operating system names the file meant.
     """
-    target = Path(path)
-    if target.is_dir():
-        raise DataError(f"cannot write {str(target)!r}: it is a folder; name a file")
-    if not target.parent.is_dir():
-        raise DataError(f"cannot write {str(target)!r}: there is no folder {str(target.parent)!r}")
-    if target.exists() and not target.is_file():
-        with open(target, "wb") as stream:
-            yield stream
-        return
-    import tempfile  # which reading does without, and is quicker for it
-
-    scratch = None
+    meant = Path(path)
+    if meant.is_dir():
+        raise DataError(f"cannot write {str(meant)!r}: it is a folder; name a file")
+    if not meant.parent.is_dir():
+        raise DataError(f"cannot write {str(meant)!r}: there is no folder {str(meant.parent)!r}")
     try:
-        descriptor, scratch = tempfile.mkstemp(prefix=f".{target.name[:100]}.", dir=target.parent)
-        with os.fdopen(descriptor, "wb") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        # mkstemp makes the file private; a result should be as readable as any other new file.
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(scratch, 0o666 & ~mask)
-        os.replace(scratch, target)
-    except BaseException as error:
-        if scratch is not None:
-            Path(scratch).unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.errno is not None and not isinstance(error, TwowayError):
-            raise OSError(error.errno, os.strerror(error.errno), str(target)) from error
-        raise
+        if meant.exists() and not meant.is_file():
+            whole = io.BytesIO()  # not every device tells where in it one is
+            yield whole
+            meant.write_bytes(whole.getvalue())
+            return
+        target = Path(os.path.realpath(meant))
+        mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
+        # A name of its own: whoever else writes the same file now does not get in the way.
+        scratch = target.with_name(f".twoway-{os.urandom(8).hex()}.part")
+        try:
+            descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if mode is None else 0o600)
+            with os.fdopen(descriptor, "wb") as stream:
+                yield stream
+                stream.flush()
+                os.fsync(stream.fileno())
+            if mode is not None:
+                os.chmod(scratch, mode)
+            os.replace(scratch, target)
+        except BaseException:
+            with contextlib.suppress(OSError):  # such as that the folder is gone: what went wrong first is told
+                scratch.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        if error.errno is None or isinstance(error, TwowayError):
+            raise
+        raise OSError(error.errno, os.strerror(error.errno), str(meant)) from error
+
+
+@contextmanager
+def alone_in_folder(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Wait until no other process that asks so works on a file of this folder; for what reads, changes and writes one.
+
+    Where the system or the file system knows no locks, there is no waiting.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    folder = os.open(Path(os.path.realpath(path)).parent, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
 
 
 def kind_of(path: str | os.PathLike[str]) -> str | None:

@@ -24,6 +24,7 @@ from twoway.cli.options import (
     split_names,
 )
 from twoway.cli.terminal import check_output, say, say_json
+from twoway.container import alone_in_folder
 from twoway.engines.connections import is_address, opened_table
 from twoway.errors import DataError
 
@@ -100,11 +101,11 @@ def count(
     else:
         records = read_by(before.schema, Path(data), missing, unseen, weights).records
         tables, n_records = Tables.count(records, before.order), records.n_records
-    if before is not None:
-        tables = before + tables
     target = out or add
     assert target is not None
-    tables.save(target)
+    with alone_in_folder(target):  # what another process added while this one counted is kept
+        tables = tables if add is None else Tables.load(add) + tables
+        tables.save(target)
     content = {
         "tables": len(tables),
         "variables": len(tables.schema),

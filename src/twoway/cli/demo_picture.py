@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from twoway.container import whole_or_not_at_all
+
 if TYPE_CHECKING:
     from PIL.Image import Image
 
@@ -55,7 +57,8 @@ def draw_digits(grey: NDArray[np.float64], read: NDArray[np.int64], truth: NDArr
         middle = _LEFT + column * (_SIDE + _GAP) + _SIDE / 2
         text = f"{got}" if got == right else f"{got} (is {right})"
         pen.text((middle, bottom), text, fill=_RIGHT if got == right else _WRONG, font=font, anchor="mm")
-    picture.save(path, format="PNG")
+    with whole_or_not_at_all(path) as stream:
+        picture.save(stream, format="PNG")
 
 
 def _image(levels: NDArray[np.float64]) -> Image:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import math
@@ -19,7 +20,9 @@ class OutputExistsError(TwowayError, FileExistsError):
 
 def say(text: str = "", *, err: bool = False) -> None:
     """Print text with everything escaped that a terminal could take for a command."""
-    print(safe(text), file=sys.stderr if err else sys.stdout, flush=True)
+    stream = sys.stderr if err else sys.stdout
+    if stream is not None:  # a closed one; print would take the other
+        print(safe(text), file=stream, flush=True)
 
 
 def safe(text: str) -> str:
@@ -65,6 +68,8 @@ def check_output(path: Path | None, force: bool) -> None:
         raise OutputExistsError(f"cannot write {str(path)!r}: it is a folder; name a file")
     if not path.parent.is_dir():
         raise MissingFileError(f"cannot write {str(path)!r}: there is no folder {str(path.parent)!r}")
+    if path.exists() and not path.is_file():
+        return  # a device or a pipe, which is written to as it is
     if path.exists() and not force:
         raise OutputExistsError(f"{str(path)!r} is there already; --force replaces it")
     if not os.access(path.parent, os.W_OK):
@@ -88,6 +93,8 @@ def write_result(table: Any, out: Path | None, *, as_json: bool = False) -> None
     if out is not None:
         files.write_table(table, out)
         return
+    if sys.stdout is None:
+        raise OSError(errno.EBADF, "it is closed", "standard output")
     buffer = io.BytesIO() if is_terminal(sys.stdout) else sys.stdout.buffer
     files.write_stream(table, buffer, "json" if as_json else "csv")
     if isinstance(buffer, io.BytesIO):

@@ -110,6 +110,9 @@ def find_files(path: FilePath) -> FileSet:
     in it and below. Folders named ``year=2024`` at or below the first that the name leaves open are columns.
     """
     name = os.fspath(path)
+    if any("\ud800" <= char <= "\udfff" for char in name):
+        # The engines know UTF-8 only; Python reads any name, but as it would be in this locale.
+        raise DataError(f"the name {name!r} is none in this locale; set PYTHONUTF8=1, or rename the file")
     if os.path.isdir(name):
         base = name
         paths = sorted(os.path.join(folder, file) for folder, _, files in os.walk(name) for file in files)

@@ -5,6 +5,7 @@ What is saved is one file a table and size, of a JSON line for each setting, tri
 
 from __future__ import annotations
 
+import errno
 import json
 import multiprocessing
 import os
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from twoway import __version__
+from twoway.container import alone_in_folder
 from twoway.errors import DataError, FileFormatError, TwowayError, unknown, whole_number
 from twoway.experiments.base import Setting
 from twoway.experiments.tables import SIZES, Experiment, Size
@@ -110,7 +112,8 @@ def plan(
     waiting = []
     for experiment in experiments:
         path = results_file(out, experiment, size)
-        _cut_torn_line(path)
+        with alone_in_folder(path):
+            _cut_torn_line(path)
         done = {key_of(line) for line in read_lines(path)}
         asked = [name for name in experiment.methods if name in methods or not methods]
         settings = experiment.settings(size)
@@ -295,13 +298,23 @@ def run_trial(trial: Trial) -> float:
             if trial.shows_seconds:
                 _warm_up(trial.setting.smaller(), name)
             line = _run_method(trial, name, data)
-        # One write in append mode: lines of several processes do not mix, and a killed one leaves at most one torn.
-        descriptor = os.open(trial.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
-        try:
-            os.write(descriptor, (json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n").encode())
-        finally:
-            os.close(descriptor)
+        _append(trial.path, (json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n").encode())
     return time.perf_counter() - began
+
+
+def _append(path: Path, line: bytes) -> None:
+    """Add a line to a file that several processes write to; a disk that is full gets none of it.
+
+    It is one write: lines do not mix even where there are no locks, and a killed process leaves at most one torn.
+    """
+    with alone_in_folder(path), open(path, "ab", buffering=0) as stream:
+        before = stream.tell()
+        try:
+            if stream.write(line) < len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError as error:
+            stream.truncate(before)
+            raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 def _run_method(trial: Trial, name: str, data: Any) -> Line:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from twoway.container import whole_or_not_at_all
 from twoway.errors import DataError
 from twoway.experiments.run import results_file
 from twoway.experiments.scores import METRICS
@@ -219,8 +220,8 @@ def write_files(summary: Summary, out: Path) -> list[Path]:
     stem = f"{summary['table']}-{summary['size']}"
     paths = [out / f"{stem}.json", out / f"{stem}.md"]
     text = json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    paths[0].write_text(text, encoding="utf-8")
-    paths[1].write_text(markdown(summary) + f"\n{_LEGEND}\n", encoding="utf-8")
+    _write(paths[0], text)
+    _write(paths[1], markdown(summary) + f"\n{_LEGEND}\n")
     try:
         import matplotlib  # noqa: F401
     except ImportError:
@@ -268,7 +269,8 @@ def _plot(summary: Summary, path: Path) -> None:
     if handles:
         figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize="small")
     figure.suptitle(f"{summary['table']} ({summary['size']}); {'empty' if varies == 'data' else 'dotted'}: the paper's")
-    figure.savefig(path, dpi=120)
+    with whole_or_not_at_all(path) as stream:
+        figure.savefig(stream, format="png", dpi=120)
 
 
 def _marks(panel: Any, metric: str, rows: list[Summary]) -> None:
@@ -319,4 +321,9 @@ def write_page(page: Path, out: Path, size: Size, release: str = DEFAULT_RELEASE
             parts.append(markdown(summarize(experiment, size, out)))
         else:
             parts += [f"## {experiment.name}", "", f"{experiment.title}. Not run.", ""]
-    page.write_text("\n".join(parts), encoding="utf-8")
+    _write(page, "\n".join(parts))
+
+
+def _write(path: Path, text: str) -> None:
+    with whole_or_not_at_all(path) as stream:
+        stream.write(text.encode())

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numba
+from numba.core.caching import FunctionCache
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -21,10 +23,28 @@ def jit_sums(function: Function) -> Function:
 
 
 def _compiled(function: Function, **options: Any) -> Function:
-    try:
-        return cast(Function, numba.njit(cache=True, nogil=True, **options)(function))
-    except RuntimeError:  # no folder for the cache can be written: compile anew in each process
-        return cast(Function, numba.njit(nogil=True, **options)(function))
+    compiled = numba.njit(nogil=True, **options)(function)
+    with contextlib.suppress(RuntimeError):  # no folder for the cache can be written: compile anew in each process
+        compiled._cache = _Cache(function)
+    return cast(Function, compiled)
+
+
+class _Cache(FunctionCache):
+    """numba's cache on disk, whose failures cost a compilation and nothing else."""
+
+    def load_overload(self, signature: Any, target_context: Any) -> Any:
+        """Return the compiled code, or None where there is none or its file is damaged, as a crash may leave it."""
+        try:
+            return super().load_overload(signature, target_context)
+        except Exception:  # of unpickling, which may be any
+            with contextlib.suppress(OSError):
+                self.flush()
+            return None
+
+    def save_overload(self, signature: Any, data: Any) -> None:
+        """Keep the compiled code for later processes, unless the disk is full or the folder gone."""
+        with contextlib.suppress(OSError):
+            super().save_overload(signature, data)
 
 
 def inline(function: Function) -> Function:

@@ -1,0 +1,159 @@
+"""What no other test held fast: changes to the code that the mutation run (make mutate) made and nobody noticed."""
+
+import re
+
+import numpy as np
+import pytest
+
+from twoway.container import write
+from twoway.datasets import dirichlet_rows
+from twoway.errors import DataError, FileFormatError, QuestionError, UnknownNameError
+from twoway.pmf import JointPMF
+from twoway.questions import parse
+from twoway.questions.complete import complete
+from twoway.questions.parse import parse_terms
+from twoway.records import Records
+from twoway.schema import Schema, Variable
+from twoway.tables import Tables
+
+SCHEMA = Schema((Variable("vote", ("no", "yes")), Variable("XXage", ("Xa", "b")), Variable("stars", (1, 2, 3))))
+
+
+def told(error):
+    return rf"^{re.escape(error)}$"
+
+
+# Questions
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("P(vote = no, vo", [" vote"]),
+        ("P(vote = no, stars = 1 | XXage = ", [" Xa", " b"]),
+        ("P(", ["vote", "XXage", "stars"]),
+        ("P(X", ["XXage"]),
+        ("P('X", ["XXage"]),
+        ("P(vote | 'XXage' = X", [" Xa"]),
+        ("X", []),
+        ("", ["P(", "E(", "H(", "I(", "mode("]),
+    ],
+)
+def test_completion(text, expected):
+    assert sorted(complete(text, SCHEMA)) == sorted(expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "mark"),
+    [
+        ("P(vote = no", "           ^"),  # behind the end
+        ("P(vote) now", "        ^^^"),
+        ("P(nix)", "  ^^^"),
+        ("H(vote = no)", "  ^^^^^^^^^"),
+        ("P(" + "x" * 70 + ")", "  " + "^" * 70),  # longer than a cell of a table may be
+    ],
+)
+def test_the_mark_stands_below_what_is_meant(text, mark):
+    with pytest.raises(QuestionError) as caught:
+        parse(text, SCHEMA)
+    shown, below = str(caught.value).splitlines()[-2:]
+    assert shown == f"    {text}"
+    assert below == f"    {mark}"
+
+
+def test_a_condition_without_a_value_is_marked_whole():
+    with pytest.raises(QuestionError, match="what of 'stars' is known") as caught:
+        parse_terms("vote = no, stars", SCHEMA)
+    assert str(caught.value).endswith("    vote = no, stars\n    ^^^^^^^^^^^^^^^^")
+
+
+# Models
+
+
+def test_expectations_of_what_has_no_numbers():
+    message = "give them with Variable(name, categories, values)"
+    with pytest.raises(DataError, match=rf"{re.escape(message)}$"):
+        JointPMF([1.0], [[[0.5], [0.5]]], Schema((Variable("vote", ("no", "yes")),))).expect("vote")
+
+
+# Tables
+
+
+def tables(**options):
+    columns = {"vote": ["no", "yes", "yes", None], "XXage": ["Xa", "b", None, "b"], "stars": [None, None, 3, None]}
+    return Tables.count(Records(columns, schema=SCHEMA), **options)
+
+
+def test_tables_that_are_not_there_are_told_with_those_that_are():
+    some = tables().select([("vote", "XXage")])
+    with pytest.raises(
+        UnknownNameError, match=told("no table holds 'stars'; tables of 2 variables are there: 'vote × XXage'")
+    ):
+        some.marginal("stars")
+    with pytest.raises(
+        UnknownNameError,
+        match=told("no table holds 'vote' × 'stars'; 'vote' stands with 'XXage'; 'stars' stands with no other"),
+    ):
+        some.marginal(["vote", "stars"])
+    three = (
+        "no table holds 'vote' × 'XXage' × 'stars'; 'vote' stands with 'XXage'; 'XXage' stands with 'vote'; "
+        "'stars' stands with no other; tables of 2 variables are there: 'vote × XXage'"
+    )
+    with pytest.raises(UnknownNameError, match=told(three)):
+        some.marginal(["vote", "XXage", "stars"])
+    with pytest.raises(UnknownNameError, match=told("no table holds 'vote'; tables of 2 variables are there: none")):
+        some.select([]).marginal("vote")
+    with pytest.raises(DataError, match=told("a marginal needs at least one variable; got none")):
+        some.marginal([])
+
+
+def test_chosen_tables_keep_their_weights_and_notes():
+    whole = tables()
+    marked = Tables(whole.schema, whole.sets, whole.flat, whole.weights * 2, ("first", "second"))
+    kept = marked.select([("XXage", "vote")])
+    assert kept.weights.tolist() == (2 * whole.weights[:1]).tolist()
+    assert kept.notes == ("first", "second")
+    assert repr(kept).endswith(", 2 notes>")
+    assert repr(Tables(whole.schema, whole.sets, whole.flat, None, ("one",))).endswith(", 1 note>")
+
+
+def test_a_table_of_one_weighs_its_own_mean():
+    one = tables().select([("vote", "XXage")])
+    np.testing.assert_allclose(one.as_records("equal").weights, one.as_records("counts").weights)
+    message = "no way of weighing pairs 'equl'; did you mean 'equal'? known: 'counts', 'equal'"
+    with pytest.raises(UnknownNameError, match=told(message)):
+        one.as_records("equl")
+
+
+@pytest.mark.parametrize("n_cells", [254, 255, 256, 257])
+def test_the_type_of_cells_is_wide_enough_and_no_wider(n_cells):
+    schema = Schema((Variable("a", tuple(range(n_cells - 2))), Variable("b", (0, 1))))
+    columns = {"a": [0, n_cells - 3], "b": [0, 1]}
+    records = Tables.count(Records(columns, schema=schema)).as_records()
+    assert records.cells.dtype == (np.uint8 if n_cells <= 256 else np.uint16)
+    assert records.pointers.dtype == np.int64
+    assert records.pointers.tolist() == [0, 2, 4]
+    assert records.cells.tolist() == [0, n_cells - 2, n_cells - 3, n_cells - 1]
+
+
+def test_labels_of_one_type_keep_it_in_every_frame():
+    pytest.importorskip("polars", reason="polars is not there")
+    numbers = Tables.count(Records({"a": [1, 2], "b": [3, 3]}))
+    assert numbers.to_frame("polars")["row_category"].to_list() == [1, 2]
+    assert type(numbers.to_frame("pyarrow")).__module__.startswith("pyarrow")
+    mixed = Tables.count(Records({"a": [1, 2], "b": ["x", "x"]}))
+    assert mixed.to_frame("polars")["row_category"].to_list() == ["1", "2"]
+    assert mixed.to_frame("pandas")["row_category"].tolist() == [1, 2]
+
+
+def test_a_file_without_tables_is_named(tmp_path):
+    write(tmp_path / "x.tables", "tables", {"schema": SCHEMA.to_dict(), "notes": []}, {})
+    with pytest.raises(FileFormatError, match=r"x\.tables' holds no valid tables"):
+        Tables.load(tmp_path / "x.tables")
+
+
+def test_probabilities_of_modes_are_at_most_one():
+    """Rounding may add up to a little more."""
+    pmf = JointPMF([0.1] * 10, [np.ones((1, 10))], Schema((Variable("a", (0,)),)))
+    assert pmf.mode(["a"]).probability <= 1.0
+    assert dirichlet_rows(2, 2, 2).mode().probability <= 1.0
