@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from twoway.coding import Unseen
 from twoway.counting import all_sets, weight_step
 from twoway.engines.connections import clear_errors
 from twoway.engines.grouping import grouped, grouped_sets
 from twoway.errors import DataError, UnknownNameError, unknown, whole_number
-from twoway.reading import Unseen, match_columns
+from twoway.reading import match_columns
 from twoway.records import MISSING, Records
 from twoway.schema import Schema
 from twoway.tables import Tables
