@@ -17,6 +17,9 @@ Markers: TypeAlias = set[tuple[str, object]]
 Found: TypeAlias = dict[tuple[str, object], Label]
 """Categories by what makes them one and the same."""
 
+# So few labels are looked up all, whether they occur or not, which is quicker than to find out.
+_FEW_LABELS = 256
+
 
 def markers_of(missing: Iterable[object]) -> Markers:
     """Return labels that mean "not observed" as they are compared."""
@@ -47,7 +50,7 @@ def clean(label: object, markers: Markers, name: str) -> Label | None:
         raise DataError(f"column {name!r}: {error}") from None
 
 
-def dictionary_of(column: Any) -> tuple[list[Any], NDArray[np.int64]]:
+def dictionary_of(column: Any) -> tuple[list[Any], NDArray[Any]]:
     """Return the labels of a slice of a column, and for each row the position of its label, -1 for null."""
     if isinstance(column, list):
         positions: dict[Any, int] = {}
@@ -76,7 +79,11 @@ def dictionary_of(column: Any) -> tuple[list[Any], NDArray[np.int64]]:
         return dictionary_of(column.to_pylist())
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
-    indices = column.indices.cast(pa.int64()).fill_null(-1)  # polars counts unsigned
+    indices = column.indices
+    if not pa.types.is_signed_integer(indices.type):  # polars counts unsigned
+        indices = indices.cast(pa.int64())
+    if indices.null_count:
+        indices = indices.fill_null(-1)
     return column.dictionary.to_pylist(), indices.to_numpy(zero_copy_only=False)
 
 
@@ -84,7 +91,8 @@ def weights_in(column: Any) -> NDArray[np.float64]:
     """Return the numbers of a slice of a column of weights, NaN for null."""
     labels, codes = dictionary_of(column)
     try:
-        return np.array([*labels, None], dtype=np.float64)[codes]
+        numbers: NDArray[np.float64] = np.array([*labels, None], dtype=np.float64)[codes]
+        return numbers
     except (TypeError, ValueError):
         raise DataError("record weights must be numbers") from None
 
@@ -105,10 +113,20 @@ def collect_labels(
 ) -> None:
     """Add the categories that a slice of a column shows in some rows, or in all, to those found before."""
     labels, codes = dictionary_of(column)
+    if len(labels) <= _FEW_LABELS and all(_is_known(label, found, markers) for label in labels):
+        return  # whichever of them occur here
     for code in _used(codes if rows is None else codes[rows], len(labels)):
         label = clean(labels[code], markers, name)
         if label is not None:
             found.setdefault(label_key(label), label)
+
+
+def _is_known(raw: object, found: Found, markers: Markers) -> bool:
+    """Return whether a raw label is a category found before, or one that means "not observed"."""
+    try:
+        return raw is None or _marker(raw) in markers or label_key(raw) in found
+    except DataError:  # it is no label, which is wrong only if it occurs
+        return False
 
 
 def categories_of(found: Found, name: str, n_records: int) -> tuple[Label, ...]:
@@ -121,9 +139,9 @@ def categories_of(found: Found, name: str, n_records: int) -> tuple[Label, ...]:
     return tuple(sort_labels(found.values()))
 
 
-def _used(codes: NDArray[np.int64], n_labels: int) -> NDArray[np.int64]:
+def _used(codes: NDArray[Any], n_labels: int) -> NDArray[np.int64]:
     """Return the codes from 0 on that occur, in order."""
-    return np.flatnonzero(np.bincount(codes + 1, minlength=n_labels + 1)[1:])
+    return np.flatnonzero(np.bincount(codes.astype(np.int64) + 1, minlength=n_labels + 1)[1:])
 
 
 def encode_slice(
@@ -138,15 +156,22 @@ def encode_slice(
     """Return pointers and cells of a slice of the columns of some variables; ``start`` is its first record's number."""
     from twoway.kernels.compression import compress
 
-    codes = np.empty((len(columns[0]), len(present)), dtype=np.int32)
+    # Column by column, in the smallest type that holds all codes: memory is what this takes.
+    code_type = np.min_scalar_type(-1 - max(schema.sizes))
+    codes = np.empty((len(columns[0]), len(present)), dtype=code_type, order="F")
     for place, (column, name) in enumerate(zip(columns, present, strict=True)):
         labels, positions = dictionary_of(column)
         if rows is not None:  # what is not read cannot be wrong
             positions = np.where(rows, positions, -1)
-        lookup = np.full(len(labels) + 1, -1, dtype=np.int32)  # the last entry is for null, position -1
-        for position in _used(positions, len(labels)):
-            lookup[position] = _code(schema[name], labels[position], markers, unseen, positions, position, start)
-        codes[:, place] = lookup[positions]
+        lookup = np.full(len(labels) + 1, -1, dtype=code_type)  # the last entry is for null, position -1
+        few = rows is None and len(labels) <= _FEW_LABELS
+        known = [schema[name].find(label) if _is_label(label) else None for label in labels] if few else [None]
+        if few and None not in known:
+            lookup[:-1] = known
+        else:
+            for position in _used(positions, len(labels)):
+                lookup[position] = _code(schema[name], labels[position], markers, unseen, positions, position, start)
+        np.take(lookup, positions, out=codes[:, place], mode="wrap")
     if rows is not None:
         codes = codes[rows]
     offsets = schema.offsets[[schema.index(name) for name in present]]
@@ -156,12 +181,16 @@ def encode_slice(
     return pointers, cells
 
 
+def _is_label(raw: object) -> bool:
+    return isinstance(raw, str | bool | int)
+
+
 def _code(
     variable: Variable,
     raw: object,
     markers: Markers,
     unseen: Unseen,
-    positions: NDArray[np.int64],
+    positions: NDArray[Any],
     position: int,
     start: int,
 ) -> int:

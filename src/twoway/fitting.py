@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterable
 from contextlib import nullcontext
@@ -12,7 +13,9 @@ from warnings import warn
 import numpy as np
 from numpy.typing import NDArray
 
+from twoway import __version__
 from twoway.bounds import sufficient_rank
+from twoway.checkpoint import Checkpoint
 from twoway.engines.opening import open_records, tables_counted_there
 from twoway.errors import DataError, shortlist, whole_number
 from twoway.observed import posterior_of
@@ -47,6 +50,7 @@ def fit(
     smoothing: float | Literal["auto"] = "auto",
     threads: int | None = None,
     monitor: Monitor | bool | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> JointPMF:
     """Return the joint PMF of all variables in a source.
 
@@ -54,7 +58,7 @@ def fit(
     ----------
     source
         Records (a pandas, polars or pyarrow frame, a numpy array, a mapping of columns, the name of a file such as
-        "survey.csv", or `Records`), or `Tables`.
+        "survey.csv", `Records`, or `FileRecords`), or `Tables`. Files too large for memory are streamed.
     rank
         The number of components. None chooses it; see `choose_rank`.
     solver
@@ -70,6 +74,9 @@ def fit(
         All cores by default.
     monitor
         True shows a progress bar; a function gets each `Progress`. Ctrl-C ends the fit with the best so far.
+    checkpoint
+        A file in which a long fit takes note every half minute of how far it has got. The same call after an
+        interruption goes on from there, to the same result; a fit that ends removes the file.
 
     Returns
     -------
@@ -93,12 +100,15 @@ def fit(
     found = _with_smoothing(find_solver(solver, starts), smoothing)
     given = Smoothing() if smoothing == "auto" else Smoothing(float(smoothing), float(smoothing))
     evidence, warnings, n_observed = evidence_of(source, threads)
+    kept = None if checkpoint is None else Checkpoint(checkpoint, _described(evidence, rank, found, seed, given))
     with watching(monitor) as told:
-        watch = Watch(told)
+        watch = Watch(told, checkpoint=kept)
         choice = choose_rank_from(evidence, None, seed=seed, watch=watch) if rank is None else None
         chosen = rank if choice is None else choice.rank
         problem = Problem(evidence, chosen or 1, seed, smoothing=given, watch=watch)
         solution = found.solve(problem)
+    if kept is not None:
+        kept.write() if watch.interrupted else kept.remove()
     pmf = solution.pmf.sorted_by_weight()
     report = _report(pmf, found, problem, solution, choice, warnings)
     return pmf.with_report(replace(report, n_observed=n_observed or None, seconds=time.perf_counter() - began))
@@ -147,6 +157,13 @@ def choose_rank(
 def load(path: Any) -> JointPMF:
     """Return the model that ``JointPMF.save`` wrote."""
     return JointPMF.load(path)
+
+
+def _described(evidence: Evidence, *options: object) -> str:
+    """Return in words what is fitted and how, the same for the same fit of the same data."""
+    sets = evidence.records or evidence.tables(evidence.given_order).as_records()
+    data = (sets.n_records, sets.n_observed, sets.total_weight, evidence.schema.to_dict())
+    return repr((__version__, data, options))
 
 
 def _with_smoothing(solver: Solver, smoothing: float | Literal["auto"]) -> Solver:

@@ -152,8 +152,11 @@ class FileRecords:
         if not names:  # one column tells how many there are
             batches = replace(self._batches, columns=[self._weights or self._names[0]], prepare=None)
 
+        # One for all threads: labels that another has found need no second look, and their order does not matter.
+        found: dict[str, Found] = {name: {} for name in names}
+
         def look(piece: Piece) -> _Seen:
-            seen = _Seen(0, 0.0, {name: {} for name in names}, {name: {} for name in names})
+            seen = _Seen(0, 0.0, found, {name: {} for name in names})
             with _naming(piece.path):
                 for table in piece.read():
                     weights = self._weights_of(table, piece.start + seen.n_records)
@@ -253,15 +256,13 @@ class _Seen:
     n_records: int
     total_weight: float
     found: dict[str, Found]
-    """Of each column the labels that occur."""
+    """Of each column the labels that occur in any rows that anybody looked at."""
     declared: dict[str, Found]
     """Of each column whose type declares an order the labels in that order."""
 
     def __add__(self, other: _Seen) -> _Seen:
-        for mine, its in ((self.found, other.found), (self.declared, other.declared)):
-            for name, labels in its.items():
-                for key, label in labels.items():
-                    mine[name].setdefault(key, label)
+        for name, labels in other.declared.items():
+            self.declared[name] |= {key: label for key, label in labels.items() if key not in self.declared[name]}
         return _Seen(
             self.n_records + other.n_records, self.total_weight + other.total_weight, self.found, self.declared
         )

@@ -177,7 +177,8 @@ def _numbers(column: Any) -> NDArray[np.float64] | None:
     if not all(gone or _is_number(label) for label, gone in zip(labels, missing, strict=True)):
         return None
     values = [np.nan if gone else float(label) for label, gone in zip(labels, missing, strict=True)]
-    return np.array([*values, np.nan], dtype=np.float64)[codes]
+    found: NDArray[np.float64] = np.array([*values, np.nan], dtype=np.float64)[codes]
+    return found
 
 
 def _is_number(label: object) -> bool:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from twoway.checkpoint import Checkpoint, LoopState
 from twoway.errors import DataError, whole_number
 from twoway.pmf import JointPMF
 from twoway.records import Records, RecordSource
@@ -96,10 +97,14 @@ class Evidence:
 class Watch:
     """Passes on where a computation is, and remembers that somebody interrupted it."""
 
-    def __init__(self, monitor: Monitor | None = None, parent: Watch | None = None) -> None:
+    def __init__(
+        self, monitor: Monitor | None = None, parent: Watch | None = None, checkpoint: Checkpoint | None = None
+    ) -> None:
         self._monitor = monitor
         self._parent = parent
         self._interrupted = False
+        self.checkpoint = checkpoint
+        """Where loops take note of how far they have got, and find how far they had got before."""
 
     @property
     def interrupted(self) -> bool:
@@ -128,7 +133,7 @@ class Watch:
 
     def quiet(self) -> Watch:
         """Return a watch for a part of the computation too small to show."""
-        return Watch(None, self)
+        return Watch(None, self, self.checkpoint)
 
 
 class Smoothing(NamedTuple):
@@ -265,9 +270,32 @@ def descend(
         passes += 1
         return update(here)
 
+    cycle_start = math.inf
+    kept = watch.checkpoint
+    key, before = ("", None) if kept is None else kept.begin(start)
+    if before is not None:
+        point, best = before.point, before.best
+        objectives, gains = list(map(float, before.numbers["objectives"])), list(map(float, before.numbers["gains"]))
+        longest, passes = float(before.numbers["longest"]), before.numbers["passes"]
+        cycle_start = float(before.numbers["cycle_start"])
+        if before.numbers["stop_reason"] is not None:
+            return Path(best, tuple(objectives), StopReason(before.numbers["stop_reason"]))
+
+    def take_note(stop_reason: StopReason | None = None) -> None:
+        if kept is not None:
+            numbers = {
+                "objectives": list(map(repr, objectives)),  # JSON has no infinity
+                "gains": list(map(repr, gains)),
+                "longest": longest,
+                "passes": passes,
+                "cycle_start": repr(cycle_start),
+                "stop_reason": stop_reason,
+            }
+            kept.tell(key, LoopState(point, best, numbers), has_ended=stop_reason is not None)
+
     with watch.guard():
-        cycle_start = math.inf
         while passes < max_iter:
+            take_note()
             first, at_point = step(point)
             best = point
             objectives.append(at_point)
@@ -302,6 +330,8 @@ def descend(
         if not objectives:
             raise KeyboardInterrupt
         stop_reason = StopReason.INTERRUPTED
+    else:
+        take_note(stop_reason)
     return Path(best, tuple(objectives), stop_reason)
 
 

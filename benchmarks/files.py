@@ -1,0 +1,331 @@
+"""Measure what files larger than memory promise, and write the figures into docs/scale.md.
+
+    python benchmarks/files.py                     everything, about a quarter of an hour; 2 GB of scratch disk
+    python benchmarks/files.py count wide          some sections
+    python benchmarks/files.py --folder /scratch   data there, kept for the next time
+
+Memory is the peak resident memory of a fresh process. Times are the best of some runs, each in a process of its own
+that has its kernels compiled; ratios are taken within one run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "scale.md"
+N_VARIABLES, N_CATEGORIES, RANK = 20, 5, 10
+LARGE, SMALL = 50_000_000, 5_000_000
+PART = 1_000_000
+
+Row = tuple[str, str, str, bool]
+"""What was measured, what is to be reached, what it was, whether it is reached."""
+
+
+# The data
+
+
+def make_records(folder: Path, n_records: int, observed: float = 1.0, n_variables: int = N_VARIABLES) -> Path:
+    """Return a Parquet file of drawn records, text in dictionaries; one that is there already is taken."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from twoway.datasets import dirichlet_rows, draw_records
+
+    path = folder / f"{n_records}x{n_variables}-{observed}.parquet"
+    if path.exists():
+        return path
+    truth = dirichlet_rows(n_variables, N_CATEGORIES, RANK, seed=0)
+    labels = pa.array([f"category {code}" for code in range(N_CATEGORIES)])
+    scratch = path.with_suffix(".part")
+    writer = None
+    for seed in range(-(-n_records // PART)):
+        part = draw_records(truth, min(PART, n_records - seed * PART), observed=observed, seed=seed)
+        codes = part.codes().T
+        columns = [
+            pa.DictionaryArray.from_arrays(pa.array(column.astype(np.int8), mask=column < 0), labels)
+            for column in codes
+        ]
+        table = pa.table(columns, names=list(truth.schema.names))
+        writer = writer or pq.ParquetWriter(scratch, table.schema)
+        writer.write_table(table)
+    assert writer is not None
+    writer.close()
+    scratch.rename(path)
+    return path
+
+
+# What is measured, each in a process of its own
+
+
+def count_ours(path: str) -> dict[str, Any]:
+    import twoway as tw
+
+    began = time.perf_counter()
+    tables = tw.count(tw.FileRecords(path))
+    return {"seconds": time.perf_counter() - began, "total": float(tables.totals.sum())}
+
+
+def count_duckdb(path: str) -> dict[str, Any]:
+    """DuckDB's own counts of all pairs: a query a pair or grouping sets, whichever is quicker."""
+    from itertools import combinations
+
+    import duckdb
+
+    connection = duckdb.connect()
+    connection.execute("SET enable_progress_bar = false")
+    names = [row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM '{path}'").fetchall()]
+    pairs = list(combinations(names, 2))
+
+    def separate(some: list[tuple[str, str]]) -> float:
+        began = time.perf_counter()
+        for one, two in some:
+            connection.execute(f"SELECT {one}, {two}, count(*) FROM '{path}' GROUP BY {one}, {two}").fetchall()
+        return time.perf_counter() - began
+
+    def sets(some: list[tuple[str, str]]) -> float:
+        listed = ", ".join(f"({one}, {two})" for one, two in some)
+        used = ", ".join(dict.fromkeys(name for pair in some for name in pair))
+        began = time.perf_counter()
+        connection.execute(f"SELECT {used}, count(*) FROM '{path}' GROUP BY GROUPING SETS ({listed})").fetchall()
+        return time.perf_counter() - began
+
+    few = pairs[:: len(pairs) // 10][:10]
+    ways = {"a query a pair": separate(few), "grouping sets": sets(few)}
+    best = min(ways, key=lambda way: ways[way])
+    seconds = separate(pairs) if best == "a query a pair" else sum(sets(pairs[k : k + 10]) for k in range(0, 190, 10))
+    return {"seconds": seconds, "way": best, "ten_pairs": ways}
+
+
+def fit_ours(path: str) -> dict[str, Any]:
+    import twoway as tw
+
+    began = time.perf_counter()
+    pmf = tw.fit(tw.FileRecords(path), rank=RANK)
+    return {
+        "seconds": time.perf_counter() - began,
+        "passes": pmf.report.starts[0].n_iter,
+        "stop": str(pmf.report.stop_reason),
+        "warnings": list(pmf.report.warnings),
+        "log_likelihood": pmf.report.log_likelihood,
+    }
+
+
+def em_rounds(path: str) -> dict[str, Any]:
+    """One round from the scratch file, from the files themselves, and in memory, turn and turn about."""
+    import twoway as tw
+    from twoway.datasets import dirichlet_rows
+    from twoway.engines.scratch import ScratchRecords
+    from twoway.kernels.expectation import pack
+    from twoway.solvers.cells import expected_counts
+
+    source = tw.FileRecords(path)
+    scratch = source.for_fit()
+    assert isinstance(scratch, ScratchRecords)
+    memory = tw.Records.joined(scratch.map_reduce(lambda b: [_copied(scratch.schema, b)], lambda a, b: a + b))
+    start = dirichlet_rows(N_VARIABLES, N_CATEGORIES, RANK, seed=2)
+    theta = pack(start.weights, start.stacked)
+
+    def seconds(records: Any) -> float:
+        began = time.perf_counter()
+        expected_counts(records, theta, RANK, None)
+        return time.perf_counter() - began
+
+    times = {"memory": 1e9, "scratch": 1e9, "files": seconds(source)}
+    for _ in range(5):
+        times["memory"] = min(times["memory"], seconds(memory))
+        times["scratch"] = min(times["scratch"], seconds(scratch))
+    return times
+
+
+def _copied(schema: Any, block: Any) -> Any:
+    import twoway as tw
+
+    return tw.Records.joined([tw.Records.from_block(schema, block)])
+
+
+def wide(path: str) -> dict[str, Any]:
+    """Five hundred variables: counts, and coupled-nmf from them."""
+    import twoway as tw
+    from twoway.solvers import CoupledNMF
+
+    began = time.perf_counter()
+    tables = tw.count(tw.FileRecords(path))
+    counted = time.perf_counter() - began
+    pmf = tw.fit(tables, rank=20, solver=CoupledNMF(), starts=1)
+    return {
+        "count": counted,
+        "fit": time.perf_counter() - began - counted,
+        "tables": len(tables),
+        "passes": pmf.report.starts[0].n_iter,
+        "stop": str(pmf.report.stop_reason),
+    }
+
+
+TASKS: dict[str, Callable[[str], dict[str, Any]]] = {
+    "count_ours": count_ours,
+    "count_duckdb": count_duckdb,
+    "fit_ours": fit_ours,
+    "em_rounds": em_rounds,
+    "wide": wide,
+}
+
+
+def in_process(task: str, path: Path, times: int = 1) -> dict[str, Any]:
+    """Return the quickest of some runs, each in a process of its own, with its peak resident memory in MB."""
+    runs = []
+    for _ in range(times):
+        run = subprocess.run([sys.executable, __file__, "--task", task, str(path)], capture_output=True, text=True)
+        if run.returncode:
+            sys.exit(run.stderr)
+        runs.append(json.loads(run.stdout.splitlines()[-1]))
+    print(f"  {task} {path.name}: {json.dumps(runs)}", file=sys.stderr, flush=True)
+    return min(runs, key=lambda one: one.get("seconds", 0.0))
+
+
+# The sections
+
+
+def count(folder: Path) -> list[Row]:
+    """Counting against DuckDB, and how it grows."""
+    large, small = make_records(folder, LARGE), make_records(folder, SMALL)
+    in_process("count_ours", small)  # compiles the kernels
+    ours, theirs = in_process("count_ours", large, 3), in_process("count_duckdb", large)
+    little = in_process("count_ours", small, 3)
+    ratio, growth = theirs["seconds"] / ours["seconds"], ours["seconds"] / little["seconds"]
+    memory = ours["peak_mb"] / little["peak_mb"]
+    return [
+        (
+            "counting all 190 pairs of 50 million records × 20 variables in Parquet",
+            "as fast as DuckDB's GROUP BY, aim 5 times",
+            f"{ratio:.1f} times as fast ({ours['seconds']:.1f} s against {theirs['seconds']:.0f} s, {theirs['way']})",
+            ratio >= 1,
+        ),
+        ("the same, peak resident memory", "under 2 GB", f"{ours['peak_mb']:.0f} MB", ours["peak_mb"] < 2000),
+        (
+            "counting, 50 million records against 5 million",
+            "time ≤ 11 times, memory ≤ 1.3 times",
+            f"{growth:.1f} times, {memory:.2f} times",
+            growth <= 11 and memory <= 1.3,
+        ),
+    ]
+
+
+def fit(folder: Path) -> list[Row]:
+    """A fit by `auto`, and how it grows."""
+    large, small = in_process("fit_ours", make_records(folder, LARGE)), None
+    small = in_process("fit_ours", make_records(folder, SMALL))
+    growth, memory = large["seconds"] / small["seconds"], large["peak_mb"] / small["peak_mb"]
+    return [
+        (
+            "fitting 50 million records × 20 variables in Parquet, rank 10, solver auto, peak resident memory",
+            "under 2 GB",
+            f"{large['peak_mb']:.0f} MB ({large['seconds']:.0f} s, {large['passes']} passes, {large['stop']})",
+            large["peak_mb"] < 2000,
+        ),
+        (
+            "fitting, 50 million records against 5 million",
+            "time ≤ 11 times, memory ≤ 1.3 times",
+            f"{growth:.1f} times, {memory:.2f} times ({small['seconds']:.0f} s, {small['peak_mb']:.0f} MB for 5 million)",
+            growth <= 11 and memory <= 1.3,
+        ),
+    ]
+
+
+def rounds(folder: Path) -> list[Row]:
+    """One EM round from files against one in memory."""
+    rows: list[Row] = []
+    for n_records, observed in ((10_000_000, 1.0), (10_000_000, 0.5)):
+        times = in_process("em_rounds", make_records(folder, n_records, observed))
+        ratio = times["scratch"] / times["memory"]
+        what = "complete" if observed == 1 else "half missing"
+        rows.append(
+            (
+                f"one EM round from files, 10 million records × 20, {what}, rank 10",
+                "≤ 3 times the round in memory",
+                f"{ratio:.2f} times ({times['scratch']:.2f} s against {times['memory']:.2f} s; "
+                f"without a scratch file {times['files'] / times['memory']:.1f} times)",
+                ratio <= 3,
+            )
+        )
+    return rows
+
+
+def many_variables(folder: Path) -> list[Row]:
+    """Five hundred variables."""
+    found = in_process("wide", make_records(folder, 1_000_000, 0.1, 500))
+    minutes = (found["count"] + found["fit"]) / 60
+    return [
+        (
+            "500 variables × 5 categories, 10⁶ records, 90 % missing: all pairs counted, coupled-nmf of rank 20",
+            "minutes, under 4 GB",
+            f"{minutes:.1f} minutes (counting {found['count']:.0f} s, fit {found['fit']:.0f} s, "
+            f"{found['passes']} passes, {found['stop']}), {found['peak_mb'] / 1000:.2f} GB",
+            minutes < 10 and found["peak_mb"] < 4000,
+        )
+    ]
+
+
+SECTIONS: dict[str, Callable[[Path], list[Row]]] = {
+    "count": count,
+    "fit": fit,
+    "rounds": rounds,
+    "wide": many_variables,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("sections", nargs="*", choices=[*SECTIONS, []], help="all by default")
+    parser.add_argument("--folder", type=Path, help="where the data are made, and stay")
+    parser.add_argument("--task", nargs=2, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.task:
+        task, path = given.task
+        print(json.dumps({**TASKS[task](path), "peak_mb": peak_mb()}))
+        return
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = given.folder or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        for section in given.sections or SECTIONS:
+            rows = SECTIONS[section](folder)
+            lines = [f"| `{section}` | {what} | {aim} | {was} | {'✓' if ok else '✗'} |" for what, aim, was, ok in rows]
+            print("\n".join(lines), flush=True)
+            write(section, lines)
+
+
+def peak_mb() -> float:
+    """Return this process' highest resident memory so far."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1000
+
+
+def write(section: str, lines: list[str]) -> None:
+    """Put a section's rows in the place of its earlier ones in the table of docs/scale.md."""
+    begin, end = "<!-- measured: python benchmarks/files.py -->", "<!-- end of what was measured -->"
+    text = PAGE.read_text()
+    before, rest = text.split(begin)
+    table, after = rest.split(end)
+    kept = [line for line in table.splitlines() if line.startswith("| `") and not line.startswith(f"| `{section}` ")]
+    order = list(SECTIONS)
+    rows = sorted([*kept, *lines], key=lambda line: order.index(line.split("`")[1]))
+    import numpy as np
+
+    machine = f"{len(os.sched_getaffinity(0))} cores; Python {platform.python_version()}, numpy {np.__version__}."
+    head = ["| section | what | to reach | measured | |", "|---|---|---|---|---|"]
+    PAGE.write_text(before + begin + "\n\n" + machine + "\n\n" + "\n".join([*head, *rows]) + "\n\n" + end + after)
+
+
+if __name__ == "__main__":
+    main()

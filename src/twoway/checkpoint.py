@@ -1,0 +1,93 @@
+"""Where a long fit has got to, in a file from which the same fit goes on after it was interrupted.
+
+A fit is a sequence of loops, each of which is determined by where it starts. The file holds how far the loop that is
+running has got, and where those that took their time ended. A fit that finds the file runs through the same sequence,
+passes over the loops that ended and goes on in the one that did not, to the same result.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway import container
+from twoway.errors import DataError, FileFormatError, MissingFileError
+
+SECONDS = 30.0
+"""How often the file is written, at most."""
+_WORTH_SECONDS = 1.0
+"""A loop that took less is quicker run again than kept."""
+
+
+class LoopState(NamedTuple):
+    """What a loop needs to go on as if nothing had happened, or what it ended with."""
+
+    point: NDArray[np.float64]
+    best: NDArray[np.float64]
+    numbers: Mapping[str, Any]
+    """Everything else, as JSON holds it."""
+
+
+class Checkpoint:
+    """The file of one fit; one of another fit that has the same name is replaced.
+
+    Parameters
+    ----------
+    path
+        The file.
+    fit
+        What is fitted and how: only a fit of the same description goes on from the file.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], fit: str) -> None:
+        self._path = Path(path)
+        if self._path.is_dir() or not self._path.absolute().parent.is_dir():
+            raise DataError(f"cannot write a checkpoint to {str(path)!r}: it must be a file in a folder that exists")
+        self._fit = hashlib.blake2b(fit.encode(), digest_size=16).hexdigest()
+        self._states: dict[str, LoopState] = {}
+        self._written = time.monotonic()
+        self._began: dict[str, float] = {}
+        try:
+            header, arrays = container.read(self._path, "checkpoint")
+            if header["fit"] == self._fit:
+                for key, numbers in header["loops"].items():
+                    self._states[key] = LoopState(arrays[f"{key}-point"], arrays[f"{key}-best"], numbers)
+        except MissingFileError:
+            pass
+        except (FileFormatError, KeyError, TypeError) as error:
+            raise FileFormatError(f"{str(path)!r} is there already, and no checkpoint: {error}") from error
+
+    def begin(self, start: NDArray[np.float64]) -> tuple[str, LoopState | None]:
+        """Return the name of the loop that begins now, and how far it had got, None where it begins anew."""
+        # The same fit runs through the same loops. The point is there for safety: should the data have changed, the
+        # start has as well.
+        key = f"{len(self._began)}-{hashlib.blake2b(start.tobytes(), digest_size=8).hexdigest()}"
+        self._began[key] = time.monotonic()
+        return key, self._states.get(key)
+
+    def tell(self, key: str, state: LoopState, *, has_ended: bool = False) -> None:
+        """Take note of how far a loop has got; the file is written now and then."""
+        self._states[key] = state
+        if has_ended and time.monotonic() - self._began.get(key, 0.0) < _WORTH_SECONDS:
+            del self._states[key]
+        if time.monotonic() - self._written >= SECONDS:
+            self.write()
+
+    def write(self) -> None:
+        """Write the file, whole or not at all."""
+        arrays = {f"{key}-point": state.point for key, state in self._states.items()}
+        arrays |= {f"{key}-best": state.best for key, state in self._states.items()}
+        loops = {key: dict(state.numbers) for key, state in self._states.items()}
+        container.write(self._path, "checkpoint", {"fit": self._fit, "loops": loops}, arrays)
+        self._written = time.monotonic()
+
+    def remove(self) -> None:
+        """Remove the file: the fit is done."""
+        self._path.unlink(missing_ok=True)
