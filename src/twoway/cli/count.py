@@ -18,9 +18,10 @@ from twoway.cli.options import (
     Only,
     Unseen,
     Weights,
+    Where,
     markers,
-    read_by,
-    read_records,
+    open_by,
+    open_records,
     split_names,
 )
 from twoway.cli.terminal import check_output, say, say_json
@@ -49,15 +50,13 @@ def count(
     table: Annotated[
         str | None, typer.Option(metavar="NAME", help="The table of the database; its rows stay there.")
     ] = None,
-    where: Annotated[
-        str | None, typer.Option(metavar="SQL", help="Count only these rows: a condition in the database's own SQL.")
-    ] = None,
     order: Annotated[int, typer.Option(help="2 for all pairs, 3 for all triples.")] = 2,
     only: Only = None,
     drop: Drop = None,
     missing: Missing = None,
     bins: Bins = None,
     weights: Weights = None,
+    where: Where = None,
     unseen: Unseen = "error",
     max_categories: MaxCategories = MAX_CATEGORIES,
     force: Force = False,
@@ -91,15 +90,22 @@ def count(
         tables, n_records = _count_inside(
             data, table, where, before, order, only, drop, missing, weights, unseen, max_categories
         )
-    elif table is not None or where is not None:
-        raise DataError(f"--table and --where go with the address of a database, which {data!r} is not")
+    elif table is not None:
+        raise DataError(f"--table goes with the address of a database, which {data!r} is not")
     elif before is None:
-        records = read_records(
-            Path(data), only=only, drop=drop, missing=missing, weights=weights, bins=bins, max_categories=max_categories
+        records = open_records(
+            Path(data),
+            only=only,
+            drop=drop,
+            missing=missing,
+            weights=weights,
+            bins=bins,
+            max_categories=max_categories,
+            where=where,
         )
         tables, n_records = Tables.count(records, order), records.n_records
     else:
-        records = read_by(before.schema, Path(data), missing, unseen, weights).records
+        records = open_by(before.schema, Path(data), missing, unseen, weights, where)
         tables, n_records = Tables.count(records, before.order), records.n_records
     target = out or add
     assert target is not None

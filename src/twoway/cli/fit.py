@@ -18,11 +18,13 @@ from twoway.cli.options import (
     Only,
     Seed,
     Weights,
-    read_records,
+    Where,
+    open_records,
 )
 from twoway.cli.terminal import check_output, say, say_json, shows_progress
 
 if TYPE_CHECKING:
+    from twoway.engines.file_records import FileRecords
     from twoway.pmf import JointPMF
     from twoway.records import Records
     from twoway.tables import Tables
@@ -35,7 +37,9 @@ def fit(
     data: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[DATA]", help="Records: CSV, TSV, Parquet, Arrow or JSON lines; or tables from `twoway count`."
+            metavar="[DATA]",
+            help="Records: CSV, TSV, Parquet, Arrow or JSON lines, a pattern or a folder of them; or tables from "
+            "`twoway count`.",
         ),
     ] = None,
     out: Annotated[Path, typer.Option("-o", "--out", metavar="MODEL", help="The file to write the model to.")] = Path(
@@ -50,6 +54,7 @@ def fit(
     missing: Missing = None,
     bins: Bins = None,
     weights: Weights = None,
+    where: Where = None,
     max_categories: MaxCategories = MAX_CATEGORIES,
     tables: Annotated[
         Path | None,
@@ -82,16 +87,21 @@ def fit(
 
     twoway fit survey.csv -o survey.twoway --drop id,comment --bins income=6 --weights w --missing=-9
 
+    twoway fit 'trips/*.parquet' -o trips.twoway --where "year >= 2020"
+
     twoway fit --tables crosstabs/ --kind column -o published.twoway --rank 4
     """
     from twoway.cli.answers import print_answers
     from twoway.errors import DataError
     from twoway.fitting import fit as fit_source
     from twoway.questions import parse
+    from twoway.records import Records
+    from twoway.tables import Tables
 
     if (data is None) == (tables is None):
         raise typer.BadParameter("give either a file of records, DATA, or --tables")
-    check_output(out, force)
+    checkpoint = out.with_name(f"{out.name}.checkpoint")
+    check_output(out, force or checkpoint.exists())  # an interrupted fit has left its best so far
     amount: Any = smoothing
     if smoothing != "auto":
         try:
@@ -101,12 +111,23 @@ def fit(
     source = (
         _read_tables(tables, kind, total)
         if tables is not None
-        else _read_data(data, only, drop, missing, weights, bins, max_categories)  # type: ignore[arg-type]
+        else _read_data(data, only, drop, missing, weights, bins, max_categories, where)  # type: ignore[arg-type]
     )
     for question in ask or ():
         parse(question, source.schema)  # a misspelt name should not cost a fit
+    if intervals and not isinstance(source, Records | Tables):
+        raise DataError(
+            "--intervals needs records that fit into memory; count these first: twoway count, then fit tables"
+        )
     pmf = fit_source(
-        source, rank=rank, solver=solver, seed=seed, smoothing=amount, threads=threads, monitor=shows_progress() or None
+        source,
+        rank=rank,
+        solver=solver,
+        seed=seed,
+        smoothing=amount,
+        threads=threads,
+        monitor=shows_progress() or None,
+        checkpoint=checkpoint,
     )
     if intervals:
         from twoway.diagnosis.bootstrap import bootstrap
@@ -127,7 +148,7 @@ def fit(
         raise typer.Exit(130)
 
 
-def _read_data(data: Path, *options: Any) -> Records | Tables:
+def _read_data(data: Path, *options: Any) -> Records | FileRecords | Tables:
     from twoway.container import kind_of
     from twoway.errors import DataError
     from twoway.tables import Tables
@@ -137,9 +158,16 @@ def _read_data(data: Path, *options: Any) -> Records | Tables:
             return Tables.load(data)
         case "model":
             raise DataError(f"{str(data)!r} is a model already; `twoway ask` and `twoway info` read it")
-    only, drop, missing, weights, bins, max_categories = options
-    return read_records(
-        data, only=only, drop=drop, missing=missing, weights=weights, bins=bins, max_categories=max_categories
+    only, drop, missing, weights, bins, max_categories, where = options
+    return open_records(
+        data,
+        only=only,
+        drop=drop,
+        missing=missing,
+        weights=weights,
+        bins=bins,
+        max_categories=max_categories,
+        where=where,
     )
 
 
@@ -154,12 +182,12 @@ def _read_tables(path: Path, kind: str, total: float | None) -> Tables:
     return replace(tables, notes=(*published.notes, *tables.notes))
 
 
-def _learned(pmf: JointPMF, source: Records | Tables, out: Path) -> dict[str, Any]:
+def _learned(pmf: JointPMF, source: Records | FileRecords | Tables, out: Path) -> dict[str, Any]:
     """Return what a fit found, for people and for machines."""
     import numpy as np
 
     from twoway.information import pairwise_information
-    from twoway.records import Records
+    from twoway.tables import Tables
 
     report = pmf.report
     assert report is not None
@@ -181,7 +209,7 @@ def _learned(pmf: JointPMF, source: Records | Tables, out: Path) -> dict[str, An
         "warnings": list(report.warnings),
         "seconds": report.seconds,
     }
-    if isinstance(source, Records):
+    if not isinstance(source, Tables):
         cells = source.n_records * len(names)
         learned |= {
             "records": source.n_records,

@@ -15,20 +15,32 @@ _MOST_LABELS = 8
 
 
 def info(
-    path: Annotated[Path, typer.Argument(metavar="MODEL|TABLES", help="What `twoway fit` or `twoway count` wrote.")],
+    path: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MODEL|TABLES|DATA", help="What `twoway fit` or `twoway count` wrote, or files of records."
+        ),
+    ],
     json: Json = False,
 ) -> None:
-    """Show what a file holds: variables and categories, and how a model came about or which tables are there.
+    """Show what a file holds: variables and categories, and how a model came about, which tables or records there are.
 
     [bold]Examples[/bold]
 
     twoway info survey.twoway
 
     twoway info survey.tables --json
+
+    twoway info 'trips/*.parquet'
     """
     from twoway.container import kind_of
+    from twoway.engines.file_set import is_data
 
-    content, text = _tables(path) if kind_of(path) == "tables" else _model(path)
+    kind = kind_of(path)
+    if kind is None and (path.is_dir() or is_data(path)):
+        content, text = _records(path)
+    else:
+        content, text = _tables(path) if kind == "tables" else _model(path)
     if json:
         say_json(content)
     else:
@@ -74,6 +86,15 @@ def _tables(path: Path) -> tuple[dict[str, Any], str]:
     if tables.notes:
         parts.append("\n".join(f"note: {note}" for note in tables.notes))
     return content, "\n\n".join(parts)
+
+
+def _records(path: Path) -> tuple[dict[str, Any], str]:
+    from twoway.engines.file_records import FileRecords
+
+    records = FileRecords(path)
+    content = {"kind": "records", "records": records.n_records, "variables": records.schema.to_dict()}
+    told = f"{records.n_records:,} records of {len(records.schema)} variables"
+    return content, "\n\n".join([told, _variables(records.schema)])
 
 
 def _variables(schema: Any) -> str:

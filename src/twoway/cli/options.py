@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from twoway.cli.binning import Binning
+    from twoway.engines.file_records import FileRecords
     from twoway.records import Records
     from twoway.schema import Schema
 
@@ -43,12 +44,18 @@ Bins: TypeAlias = Annotated[
 Weights: TypeAlias = Annotated[
     str | None, typer.Option(metavar="COLUMN", help="The column that says how many records each one stands for.")
 ]
+Where: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="CONDITION", help="Use the records that meet a condition in SQL: 'year >= 2020'.")
+]
 MaxCategories: TypeAlias = Annotated[
     int, typer.Option(metavar="N", help="Refuse columns with more distinct values than that.")
 ]
 
 DataFile: TypeAlias = Annotated[
-    Path, typer.Argument(metavar="DATA", help="Records: CSV, TSV, Parquet, Arrow or JSON lines.")
+    Path,
+    typer.Argument(
+        metavar="DATA", help="Records: CSV, TSV, Parquet, Arrow or JSON lines; a pattern or a folder of them."
+    ),
 ]
 Unseen: TypeAlias = Annotated[
     str, typer.Option(metavar="error|missing", help="What a label gets that the model does not know.")
@@ -107,11 +114,77 @@ def read_records(
     weights: str | None = None,
     bins: Sequence[str] | None = None,
     max_categories: int = MAX_CATEGORIES,
+    where: str | None = None,
 ) -> Records:
-    """Return the records of a file as the options say."""
+    """Return the records of a file, in memory, as the options say."""
     from twoway.cli.binning import Binning
     from twoway.engines import files
     from twoway.records import Records
+
+    kept = _chosen_columns(path, only, drop, weights)
+    wanted = kept if weights is None else [*kept, weights]
+    table = files.read_table(path, wanted, missing=markers(missing), where=where)
+    if table.num_rows == 0:
+        met = "" if where is None else f" that meet the condition {where!r}"
+        raise DataError(f"{str(path)!r} has columns but no records{met}")
+    binning = Binning.find(table, bins or (), markers(missing))
+    table = binning.apply(table)
+    _check_categories(table, kept, max_categories)
+    records = Records(table, columns=kept, missing=markers(missing), weights=weights)
+    return Records.from_cells(binning.with_values(records.schema), records.pointers, records.cells, records.weights)
+
+
+def open_records(
+    path: Path,
+    *,
+    only: Sequence[str] | None = None,
+    drop: Sequence[str] | None = None,
+    missing: Sequence[str] | None = None,
+    weights: str | None = None,
+    bins: Sequence[str] | None = None,
+    max_categories: int = MAX_CATEGORIES,
+    where: str | None = None,
+) -> Records | FileRecords:
+    """Return the records of a file as the options say; files too large for memory are streamed."""
+    from twoway.cli.binning import Binning
+    from twoway.engines import files
+    from twoway.engines.file_records import FileRecords, is_large
+
+    kept = _chosen_columns(path, only, drop, weights)
+    if not is_large(path, kept):
+        return read_records(
+            path,
+            only=only,
+            drop=drop,
+            missing=missing,
+            weights=weights,
+            bins=bins,
+            max_categories=max_categories,
+            where=where,
+        )
+    binning = Binning({})
+    if bins:
+        binned = [name for name in kept if any(text in (name, f"{name}={text.rpartition('=')[2]}") for text in bins)]
+        binning = Binning.find(
+            files.read_table(path, binned, missing=markers(missing), where=where), bins, markers(missing)
+        )
+    records = FileRecords(
+        path,
+        columns=kept,
+        missing=markers(missing),
+        weights=weights,
+        where=where,
+        max_categories=max_categories,
+        prepare=binning.apply if bins else None,
+    )
+    records.schema = binning.with_values(records.schema)
+    return records
+
+
+def _chosen_columns(
+    path: Path, only: Sequence[str] | None, drop: Sequence[str] | None, weights: str | None
+) -> list[str]:
+    from twoway.engines import files
 
     names = files.column_names(path)
     if weights is not None and weights not in names:
@@ -121,14 +194,7 @@ def read_records(
     kept = [name for name in chosen if name not in dropped and name != weights]
     if not kept:
         raise DataError(f"no column of {str(path)!r} is left to use")
-    table = files.read_table(path, kept if weights is None else [*kept, weights], missing=markers(missing))
-    if table.num_rows == 0:
-        raise DataError(f"{str(path)!r} has columns but no records")
-    binning = Binning.find(table, bins or (), markers(missing))
-    table = binning.apply(table)
-    _check_categories(table, kept, max_categories)
-    records = Records(table, columns=kept, missing=markers(missing), weights=weights)
-    return Records.from_cells(binning.with_values(records.schema), records.pointers, records.cells, records.weights)
+    return kept
 
 
 class ReadFile(NamedTuple):
@@ -147,6 +213,7 @@ def read_by(
     missing: Sequence[str] | None = None,
     unseen: str = "error",
     weights: str | None = None,
+    where: str | None = None,
 ) -> ReadFile:
     """Return a file whose columns are a model's variables; columns that the model does not have stay in the table."""
     from twoway.cli.binning import Binning
@@ -156,7 +223,9 @@ def read_by(
     binning = Binning.of(schema, markers(missing))
     # What is in bins in the model is numbers in the file.
     plain = [name for name in schema.names if name not in binning.edges]
-    table = files.read_table(path, missing=markers(missing), schema=schema.subset(plain) if plain else None)
+    table = files.read_table(
+        path, missing=markers(missing), schema=schema.subset(plain) if plain else None, where=where
+    )
     try:
         records = Records(
             binning.apply(table),
@@ -168,6 +237,31 @@ def read_by(
     except UnknownNameError as error:
         raise UnknownNameError(str(error).replace("unseen='missing'", "--unseen missing")) from error
     return ReadFile(table, records, binning)
+
+
+def open_by(
+    schema: Schema,
+    path: Path,
+    missing: Sequence[str] | None = None,
+    unseen: str = "error",
+    weights: str | None = None,
+    where: str | None = None,
+) -> Records | FileRecords:
+    """Return the records of a file whose columns are a model's variables; files too large for memory are streamed."""
+    from twoway.cli.binning import Binning
+    from twoway.engines.file_records import FileRecords, is_large
+
+    # A text file's numbers are text until they are in bins, which only whole columns can be.
+    if Binning.of(schema).edges or not is_large(path, schema.names):
+        return read_by(schema, path, missing, unseen, weights, where).records
+    return FileRecords(
+        path,
+        schema=schema,
+        missing=markers(missing),
+        weights=weights,
+        where=where,
+        unseen=unseen,  # type: ignore[arg-type]  # checked there
+    )
 
 
 def _check_categories(table: Any, names: Sequence[str], most: int) -> None:

@@ -103,6 +103,11 @@ def format_of(path: FilePath) -> str:
     return found
 
 
+def is_data(path: FilePath) -> bool:
+    """Return whether a file is one of records by its name."""
+    return _ending(path) in FORMATS
+
+
 def find_files(path: FilePath) -> FileSet:
     """Return the files that a name stands for, in the order of their names.
 
