@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 SLICE_ROWS = 2**17
 """Large enough to hide what a slice costs, small enough that some of them are nothing in memory."""
 
+_MOST_ROWS = 2**21
+"""A piece has no more rows, so that all that is made of it fits into memory."""
 _CELL_BYTES = 8
 _COMPRESSION = 8
 """How much smaller text files become when compressed, about."""
@@ -247,7 +249,12 @@ def _parquet_pieces(path: str, columns: Sequence[str]) -> Reading:
     for group in range(metadata.num_row_groups):
         groups.append(group)
         n_rows += metadata.row_group(group).num_rows
-        if n_rows >= SLICE_ROWS or group == metadata.num_row_groups - 1:
+        if n_rows > _MOST_ROWS:  # too many to be a piece: whoever draws pieces decodes them
+            for table in reading(groups)():
+                yield start, lambda table=table: iter([table])  # type: ignore[misc]
+                start += table.num_rows
+            n_rows, groups = 0, []
+        elif n_rows >= SLICE_ROWS or group == metadata.num_row_groups - 1:
             yield start, reading(groups)
             start, n_rows, groups = start + n_rows, 0, []
 

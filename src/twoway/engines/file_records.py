@@ -200,10 +200,23 @@ class FileRecords:
         self, per_block: Callable[[Block], T], combine: Callable[[T, T], T], *, threads: int | None = None
     ) -> T:
         """Return the combination of what ``per_block`` gives for each block, always in the same order."""
+
+        def per_piece(blocks: Iterator[Block]) -> T:
+            return reduce(combine, map(per_block, blocks))
+
+        return self.map_pieces(per_piece, combine, threads=threads)
+
+    def map_pieces(
+        self, per_piece: Callable[[Iterator[Block]], T], combine: Callable[[T, T], T], *, threads: int | None = None
+    ) -> T:
+        """Return the combination of what ``per_piece`` gives for the blocks of each piece, always in the same order.
+
+        Pieces are some blocks one after the other; what is combined is combined by one thread at a time.
+        """
         _ = self.schema  # before the threads, each of which would look for it
 
         def work(piece: Piece) -> T:
-            return reduce(combine, map(per_block, _at_least(self._blocks(piece), self._no_records())))
+            return per_piece(_at_least(self._blocks(piece), self._no_records()))
 
         pieces = _at_least(self._batches.pieces(), self._no_piece)
         return reduce_in_order(pieces, work, combine, threads=threads)

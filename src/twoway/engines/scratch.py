@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 import tempfile
 import threading
+import weakref
 import zlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +39,14 @@ class Prepared(NamedTuple):
     total_weight: float
 
 
-def prepare_for_fit(source: RecordSource) -> Prepared:
+class PieceSource(RecordSource, Protocol):
+    """A source whose blocks come in pieces, each of some blocks that fit into memory together."""
+
+    def map_pieces(self, per_piece: Callable[[Iterator[Block]], T], combine: Callable[[T, T], T]) -> T:
+        """Return the combination, by one thread at a time and in order, of what ``per_piece`` gives for each piece."""
+
+
+def prepare_for_fit(source: PieceSource) -> Prepared:
     """Return the records of a source that have a say, coded once.
 
     In memory where they fit, equal ones merged; otherwise in a scratch file; where that cannot be written, as the
@@ -46,44 +54,45 @@ def prepare_for_fit(source: RecordSource) -> Prepared:
     """
     desk = _Desk(source.schema)
 
-    def code(block: Block) -> _Coded:
-        records = Records.from_block(source.schema, block)
-        return _Coded(
-            records.n_records, records.n_observed, records.n_silent, records.total_weight, records.for_fit(), desk
-        )
+    def code(blocks: Iterator[Block]) -> _Coded:
+        coded = _Coded(desk)
+        for block in blocks:
+            coded.add(Records.from_block(source.schema, block))
+        return coded
 
-    whole = source.map_reduce(code, _Coded.__add__) + _Coded.none(source.schema, desk)
+    whole = source.map_pieces(code, _Coded.__add__) + _Coded(desk)
     told = whole.n_records, whole.n_observed, whole.n_silent, whole.total_weight
-    fitted = desk.records() or AgainRecords(source, whole, str(desk.failure))
-    return Prepared(fitted, *told)
+    return Prepared(desk.records() or AgainRecords(source, whole, str(desk.failure)), *told)
 
 
 @dataclass
 class _Coded:
-    """A block's numbers, and its records until they lie on the desk; these add, and lay down what they hold."""
+    """The numbers of some blocks, and their records until they lie on the desk; adding lays them down."""
 
-    n_records: int
-    n_observed: int
-    n_silent: int
-    total_weight: float
-    records: Records | None
     desk: _Desk
+    n_records: int = 0
+    n_observed: int = 0
+    n_silent: int = 0
+    total_weight: float = 0.0
+    fitted: list[Records] = field(default_factory=list)
 
-    @classmethod
-    def none(cls, schema: Schema, desk: _Desk) -> _Coded:
-        return cls(0, 0, 0, 0.0, None, desk)
+    def add(self, records: Records) -> None:
+        """Add a block."""
+        self.n_records += records.n_records
+        self.n_observed += records.n_observed
+        self.n_silent += records.n_silent
+        self.total_weight += records.total_weight
+        self.fitted.append(records.for_fit())
 
     def __add__(self, other: _Coded) -> _Coded:
-        for one in (self, other):
-            if one.records is not None:
-                self.desk.put(one.records)
+        for records in (*self.fitted, *other.fitted):
+            self.desk.put(records)
         return _Coded(
+            self.desk,
             self.n_records + other.n_records,
             self.n_observed + other.n_observed,
             self.n_silent + other.n_silent,
             self.total_weight + other.total_weight,
-            None,
-            self.desk,
         )
 
 
@@ -142,6 +151,7 @@ class ScratchRecords:
         self.n_records = self.n_observed = 0
         self.total_weight = 0.0
         self._file = tempfile.TemporaryFile(prefix="twoway-", buffering=0)  # noqa: SIM115  (it lives as long as this)
+        weakref.finalize(self, self._file.close)
         self._places: list[_Place] = []
         self._size = 0
         self._cell_type = np.min_scalar_type(schema.n_cells - 1)

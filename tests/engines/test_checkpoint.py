@@ -1,0 +1,125 @@
+"""An interrupted fit goes on from its last pass, to the result of one that was not interrupted."""
+
+import numpy as np
+import pytest
+
+import twoway as tw
+from twoway import checkpoint
+from twoway.cli import run
+from twoway.datasets import dirichlet_rows, draw_records
+from twoway.errors import DataError, FileFormatError
+
+
+class StopError(Exception):
+    pass
+
+
+@pytest.fixture(autouse=True)
+def at_every_pass(monkeypatch):
+    monkeypatch.setattr(checkpoint, "SECONDS", 0.0)
+    monkeypatch.setattr(checkpoint, "_WORTH_SECONDS", 0.0)
+
+
+@pytest.fixture(scope="module")
+def records():
+    return draw_records(dirichlet_rows(6, 4, 3, seed=1), 600, observed=0.6)
+
+
+OPTIONS = {"rank": 3, "solver": "em", "starts": 2}
+
+
+def stopped_after(n_cycles):
+    told = []
+
+    def monitor(progress):
+        told.append(progress)
+        if len(told) > n_cycles:
+            raise StopError
+
+    return monitor, told
+
+
+@pytest.mark.parametrize("n_cycles", [2, 9])
+def test_the_same_fit_goes_on(records, tmp_path, n_cycles):
+    path = tmp_path / "fit.checkpoint"
+    monitor, told = stopped_after(10**9)
+    whole = tw.fit(records, monitor=monitor, **OPTIONS)
+    n_whole = len(told)
+    monitor, _ = stopped_after(n_cycles)
+    with pytest.raises(StopError):
+        tw.fit(records, checkpoint=path, monitor=monitor, **OPTIONS)
+    assert path.exists()
+    monitor, told = stopped_after(10**9)
+    again = tw.fit(records, checkpoint=path, monitor=monitor, **OPTIONS)
+    assert len(told) <= n_whole - n_cycles + 1
+    assert again.report.starts == whole.report.starts
+    assert again.stacked.tobytes() == whole.stacked.tobytes()
+    assert not path.exists()
+
+
+def test_another_fit_starts_anew(records, tmp_path):
+    path = tmp_path / "fit.checkpoint"
+    monitor, _ = stopped_after(4)
+    with pytest.raises(StopError):
+        tw.fit(records, checkpoint=path, monitor=monitor, **OPTIONS)
+    other = tw.fit(records, checkpoint=path, **{**OPTIONS, "seed": 1})
+    assert other.stacked.tobytes() == tw.fit(records, **{**OPTIONS, "seed": 1}).stacked.tobytes()
+
+
+def test_ctrl_c_keeps_what_was_reached(records, tmp_path):
+    path = tmp_path / "fit.checkpoint"
+    n_told = 0
+
+    def monitor(progress):
+        nonlocal n_told
+        n_told += 1
+        if n_told == 5:
+            raise KeyboardInterrupt
+
+    best = tw.fit(records, checkpoint=path, monitor=monitor, **OPTIONS)
+    assert best.report.stop_reason == "interrupted"
+    assert path.exists()
+    assert tw.fit(records, checkpoint=path, **OPTIONS).stacked.tobytes() == tw.fit(records, **OPTIONS).stacked.tobytes()
+
+
+def test_a_file_that_is_no_checkpoint_is_not_replaced(records, tmp_path):
+    path = tmp_path / "model.twoway"
+    tw.fit(records, **OPTIONS).save(path)
+    content = path.read_bytes()
+    with pytest.raises(FileFormatError, match="no checkpoint"):
+        tw.fit(records, checkpoint=path, **OPTIONS)
+    assert path.read_bytes() == content
+    with pytest.raises(DataError, match="folder that exists"):
+        tw.fit(records, checkpoint=tmp_path / "nix" / "c", **OPTIONS)
+
+
+def test_the_same_command_goes_on(records, tmp_path, monkeypatch, capsys):
+    records_path, model = tmp_path / "records.csv", tmp_path / "m.twoway"
+    records_frame = dirichlet_rows(4, 3, 2, seed=1).sample(300, seed=0)
+    records_frame.to_csv(records_path, index=False)
+    command = ["fit", str(records_path), "-o", str(model), "--rank", "2", "--solver", "em"]
+    assert run(command) == 0
+    whole = tw.load(model)
+    assert run(command) == 4  # it is there already
+    model.unlink()
+    from twoway.solvers import base
+
+    passes = 0
+    tell = base.Watch.tell
+
+    def interrupted(self, progress):
+        nonlocal passes
+        passes += 1
+        if passes == 4:
+            raise KeyboardInterrupt
+        tell(self, progress)
+
+    monkeypatch.setattr(base.Watch, "tell", interrupted)
+    assert run(command) == 130
+    assert model.exists()
+    assert (tmp_path / "m.twoway.checkpoint").exists()
+    monkeypatch.undo()
+    assert run(command) == 0
+    np.testing.assert_array_equal(tw.load(model).stacked, whole.stacked)
+    assert not (tmp_path / "m.twoway.checkpoint").exists()
+    capsys.readouterr()
