@@ -108,8 +108,9 @@ def count_duckdb(path: str) -> dict[str, Any]:
     few = pairs[:: len(pairs) // 10][:10]
     ways = {"a query a pair": separate(few), "grouping sets": sets(few)}
     best = min(ways, key=lambda way: ways[way])
+    before = time.process_time()
     seconds = separate(pairs) if best == "a query a pair" else sum(sets(pairs[k : k + 10]) for k in range(0, 190, 10))
-    return {"seconds": seconds, "way": best, "ten_pairs": ways}
+    return {"seconds": seconds, "cpu": time.process_time() - before, "way": best, "ten_pairs": ways}
 
 
 def fit_ours(path: str) -> dict[str, Any]:
@@ -308,7 +309,7 @@ def main() -> None:
         task, path = given.task
         before = time.process_time()
         found = TASKS[task](path)
-        print(json.dumps({**found, "cpu": time.process_time() - before, "peak_mb": peak_mb()}))
+        print(json.dumps({"cpu": time.process_time() - before, **found, "peak_mb": peak_mb()}))
         return
     with tempfile.TemporaryDirectory() as temporary:
         folder = given.folder or Path(temporary)

@@ -243,7 +243,7 @@ def test_a_file_that_may_not_be_read(tmp_path):
     ("options", "match"),
     [
         ({"columns": ["x1", "x9"]}, "no column 'x9'"),
-        ({"weights": "wait"}, "no column 'wait'; did you mean 'weight'"),
+        ({"weights": "wait"}, "no column 'wait' for the weights; did you mean 'weight'"),
         ({"weights": "x1", "columns": ["x2"]}, r"records\.parquet.*record weights must be finite.* nan"),
         ({"weights": [1, 2]}, "by its name"),
         ({"where": [True]}, "a condition in SQL"),

@@ -132,7 +132,7 @@ class Batches:
             )
         table = self.files.with_partitions(number, table, self._read)
         if self.where is not None:
-            table = files.filter_table(table, self.where, self._connection)
+            table = files.filter_table(table, self.where, self._names, self._connection)
         table = table.select(list(self.columns))
         return table if self.prepare is None else self.prepare(table)
 
@@ -188,7 +188,7 @@ class Batches:
             return set()
         every = range(len(self.files.paths))
         table = pa.table({**self.files.partition_columns, "file number": pa.array(every)})
-        kept = files.filter_table(table, self.where, self._connection).column("file number").to_pylist()
+        kept = files.filter_table(table, self.where, self._names, self._connection).column("file number").to_pylist()
         return set(every) - set(kept)
 
 

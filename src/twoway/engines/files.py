@@ -87,7 +87,7 @@ def read_table(
         else:
             table = parts[0] if len(parts) == 1 else pa.table({name: _column(parts, name) for name in read})
             table = table.unify_dictionaries()
-    return table if where is None else filter_table(table, where).select(chosen)
+    return table if where is None else filter_table(table, where, names).select(chosen)
 
 
 def column_names(path: FilePath) -> list[str]:
@@ -149,8 +149,11 @@ def condition_columns(where: str | None, names: Sequence[str]) -> list[str]:
     return [name for name in names if name.casefold() in text]
 
 
-def filter_table(table: pa.Table, where: str, connection: Any = None) -> pa.Table:
-    """Return the rows that meet a condition in SQL, in their order; types and dictionaries stay as they are."""
+def filter_table(table: pa.Table, where: str, known: Sequence[str], connection: Any = None) -> pa.Table:
+    """Return the rows that meet a condition in SQL, in their order; types and dictionaries stay as they are.
+
+    ``known`` are the columns of the files, for the error.
+    """
     import pyarrow as pa
 
     number = "row"
@@ -163,7 +166,8 @@ def filter_table(table: pa.Table, where: str, connection: Any = None) -> pa.Tabl
     except Exception as error:
         if not _is_of_duckdb(error):
             raise
-        raise DataError(f"the condition where={where!r} cannot be used: {_first(error)}") from error
+        told = f"the condition where={where!r} cannot be used: {_first(error)}"
+        raise DataError(f"{told} The columns are {shortlist(known)}") from error
     return table if len(met) == table.num_rows else table.take(np.sort(met.to_numpy()))
 
 
@@ -193,7 +197,7 @@ def _first(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines()]
     kept: list[str] = []
     for line in lines:
-        if not line or line.startswith(("Possible", "file =")) or len(kept) == 3:
+        if not line or line.startswith(("Possible", "file =", "Candidate")) or len(kept) == 3:
             break
         kept.append(line if len(line) <= 120 else line[:119] + "…")
     return "; ".join(kept)
