@@ -2,13 +2,14 @@
 
 import re
 import tomllib
+from pathlib import Path
 
 import pytest
-from conftest import ROOT
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+ROOT = Path(__file__).resolve().parents[2]
 LOCK = (ROOT / "requirements-dev.lock").read_text(encoding="utf-8")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^ ;\\]+)", re.MULTILINE)

@@ -5,10 +5,11 @@ import subprocess
 import sys
 import zipfile
 from email.parser import Parser
+from pathlib import Path
 
 import pytest
-from conftest import ROOT
 
+ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "twoway"
 PROGRAM = """
 import pathlib, twoway as tw
