@@ -153,7 +153,7 @@ def test_sizes_and_the_whole_sample(repeats, weights, engine):
     there, here = tw.DaskRecords(cut(frame, edges), weights=weights), tw.Records(frame, weights=weights)
     for name in ("n_records", "total_weight", "n_observed", "n_silent"):
         assert getattr(there, name) == getattr(here, name), name
-    assert isinstance(there, type(open_records(there)))
+    assert open_records(there) is there
     fitted, expected = there.for_fit(), here.for_fit()
     assert fitted.n_silent == 0
     assert fitted.total_weight == expected.total_weight
@@ -323,7 +323,7 @@ def test_a_label_that_the_schema_has_not(threads):
     schema = tw.Schema((tw.Variable("v", ("a", "b")),))
     source = parts(text("a", "b"), text("b", "bb"))
     with pytest.raises(tw.UnknownNameError, match=r"partition 1: no category 'bb' of 'v' \(record 1\); did you mean"):
-        tw.count(tw.DaskRecords(source, schema=schema))
+        tw.DaskRecords(source, schema=schema).for_fit()
     assert tw.DaskRecords(source, schema=schema, unseen="missing").n_observed == 3
 
 

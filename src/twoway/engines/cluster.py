@@ -79,12 +79,17 @@ class DaskRecords:
         reading = Reading(tuple(map(str, source.columns)), schema, markers, weights, unseen)
         source = source.optimize()
         self._frames = _Tasks(dict(source.__dask_graph__()), source.__dask_keys__())
-        scan = self._frames.each(partitions.scan_partition, reading).combined(partitions.add_scans)
+        scan = self._scanned(reading)
+        if scan.is_mixed:
+            scan = self._scanned(reading._replace(looks_behind=True))
         if weights is not None and scan.n_records:
             check_largest_weight(scan.largest_weight)
         self.schema = _found_schema(scan) if schema is None else schema
         self._reading = reading._replace(schema=self.schema)
         self._scan = scan
+
+    def _scanned(self, reading: Reading) -> Scan:
+        return self._frames.each(partitions.scan_partition, reading).combined(partitions.add_scans)
 
     def __repr__(self) -> str:
         n_partitions = len(self._frames.keys)

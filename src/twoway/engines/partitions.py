@@ -39,6 +39,8 @@ class Reading(NamedTuple):
     missing: tuple[object, ...]
     weights: str | None
     unseen: Unseen
+    looks_behind: bool = False
+    """Whether labels are looked for in columns that declare their categories, too."""
 
 
 class Categories(NamedTuple):
@@ -56,6 +58,8 @@ class Scan(NamedTuple):
     largest_weight: float
     columns: Mapping[str, Categories]
     """Empty where the schema was given."""
+    is_mixed: bool = False
+    """Whether a column declares its categories in some partitions only, so that they say nothing about the others."""
 
 
 class Totals(NamedTuple):
@@ -82,11 +86,10 @@ def scan_partition(frame: Any, number: int, reading: Reading) -> Scan:
         columns, weights = _open(frame, reading)
         markers = markers_of(reading.missing)
         found = {}
-        if reading.schema is None:
-            found = {
-                name: Categories(declared_categories(columns, name, markers), observed_labels(columns, name, markers))
-                for name in columns.names
-            }
+        for name in columns.names if reading.schema is None else ():
+            declared = declared_categories(columns, name, markers)
+            is_enough = declared and not reading.looks_behind
+            found[name] = Categories(declared, {} if is_enough else observed_labels(columns, name, markers))
         if weights is None:
             return Scan(columns.n_rows, float(columns.n_rows), 1.0, found)
         return Scan(columns.n_rows, float(weights.sum()), float(weights.max(initial=0.0)), found)
@@ -98,21 +101,21 @@ def add_scans(left: Scan, right: Scan) -> Scan:
     As when Dask joins partitions: categories that all declare are listed in the order in which they come up, and
     partitions without rows have no say in types.
     """
-    columns = {}
+    columns, is_mixed = {}, left.is_mixed or right.is_mixed
     if not left.n_records or not right.n_records:
         columns = dict(right.columns if right.n_records else left.columns)
     else:
         for name, one in left.columns.items():
             two = right.columns[name]
-            known = set(one.declared)
-            both = one.declared and two.declared
-            declared = (*one.declared, *(label for label in two.declared if label not in known)) if both else ()
-            columns[name] = Categories(declared, {**one.observed, **two.observed})
+            is_mixed |= bool(one.declared) != bool(two.declared)
+            declared = dict.fromkeys((*one.declared, *two.declared)) if one.declared and two.declared else ()
+            columns[name] = Categories(tuple(declared), {**one.observed, **two.observed})
     return Scan(
         left.n_records + right.n_records,
         left.total_weight + right.total_weight,
         max(left.largest_weight, right.largest_weight),
         columns,
+        is_mixed,
     )
 
 
