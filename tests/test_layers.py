@@ -61,6 +61,8 @@ ORDER = [
     "engines.connections",
     "engines.grouping",
     "engines.sql",
+    "engines.partitions",
+    "engines.cluster",
     "engines.opening",
     "measures",
     "datasets.folder",

@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from twoway.diagnosis.plan import Plan, plan
     from twoway.diagnosis.verdict import Diagnosis
     from twoway.distribution import Distribution
+    from twoway.engines.cluster import DaskRecords
     from twoway.engines.file_records import FileRecords
     from twoway.engines.sql import DatabaseTable
     from twoway.errors import (
+        ClusterError,
         DatabaseError,
         DataError,
         FileFormatError,
@@ -71,7 +73,9 @@ _NAMES_OF_MODULE = {
     "diagnosis.verdict": ("Diagnosis",),
     "distribution": ("Distribution",),
     "engines.sql": ("DatabaseTable",),
+    "engines.cluster": ("DaskRecords",),
     "errors": (
+        "ClusterError",
         "DataError",
         "DatabaseError",
         "FileFormatError",
@@ -107,6 +111,8 @@ _MODULE_OF_NAME = {name: module for module, names in _NAMES_OF_MODULE.items() fo
 
 __all__ = [
     "Bootstrap",
+    "ClusterError",
+    "DaskRecords",
     "DataError",
     "DatabaseError",
     "DatabaseTable",

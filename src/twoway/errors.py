@@ -44,6 +44,10 @@ class DatabaseError(TwowayError, OSError):
     """A database that cannot be reached, or does not let itself be read."""
 
 
+class ClusterError(TwowayError, RuntimeError):
+    """A cluster that failed: workers that died or ran out of memory, a scheduler that cannot be reached."""
+
+
 def unknown(kind: str, got: object, allowed: Iterable[object], *, where: str = "") -> UnknownNameError:
     """Return the error for a name that does not exist, with the near miss and what is known.
 

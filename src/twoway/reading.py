@@ -58,14 +58,9 @@ def read(
     unseen: Unseen,
 ) -> Parts:
     """Return schema, pointers, cells and weights of the records in a source."""
-    if schema is not None and not isinstance(schema, Schema):
-        raise DataError(f"schema must be a Schema, not {schema!r}")
-    if not isinstance(missing, Iterable):
-        raise DataError(f'missing must be labels that mean "not observed", () for none; got {missing!r}')
+    check_options(schema, missing, unseen)
     if isinstance(columns, str):
         columns = [columns]
-    if unseen not in ("error", "missing"):
-        raise DataError(f"unseen must be 'error' or 'missing', not {unseen!r}")
     named = isinstance(weights, str) and columns is not None and weights not in columns
     wanted = [*columns, weights] if named and columns is not None else columns
     if is_path(source):
@@ -74,16 +69,9 @@ def read(
         where = None if condition is not None else where
     opened = open_columns(source, wanted)
     if isinstance(weights, str):
-        if weights not in opened.names:
-            raise unknown("column", weights, opened.names, where=" for the weights")
-        parts = [weights_in(opened.read_slice(weights, start, stop)) for start, stop in _slices(opened.n_rows)]
-        numbers: Any = np.concatenate(parts) if parts else []
-        names = tuple(name for name in opened.names if name != weights)
-        opened = Columns(names, opened.n_rows, opened.read_slice, opened.declared)
-    else:
-        numbers = weights
+        opened, weights = split_weights(opened, weights)
     rows = None if where is None else _rows_where(where, opened.n_rows)
-    checked = None if numbers is None else check_weights(numbers, opened.n_rows, rows)
+    checked = None if weights is None else check_weights(weights, opened.n_rows, rows)
     markers = markers_of(missing)
     if schema is None:
         found = {name: _find_categories(opened, name, markers, rows) for name in opened.names}
@@ -97,6 +85,16 @@ def read(
     if checked is not None and rows is not None:
         checked = checked[rows]
     return schema, pointers, cells, checked
+
+
+def check_options(schema: Schema | None, missing: Iterable[object], unseen: Unseen) -> None:
+    """Raise where options of reading make no sense."""
+    if schema is not None and not isinstance(schema, Schema):
+        raise DataError(f"schema must be a Schema, not {schema!r}")
+    if not isinstance(missing, Iterable):
+        raise DataError(f'missing must be labels that mean "not observed", () for none; got {missing!r}')
+    if unseen not in ("error", "missing"):
+        raise DataError(f"unseen must be 'error' or 'missing', not {unseen!r}")
 
 
 def open_columns(source: Any, columns: Sequence[str] | None = None) -> Columns:
@@ -209,6 +207,15 @@ def _declared_categories(series: Any, name: str) -> tuple[Label, ...]:
     return ()
 
 
+def split_weights(columns: Columns, name: str) -> tuple[Columns, NDArray[np.float64]]:
+    """Return the columns without the one that holds the weights, and the numbers in it."""
+    if name not in columns.names:
+        raise unknown("column", name, columns.names, where=" for the weights")
+    parts = [weights_in(columns.read_slice(name, start, stop)) for start, stop in _slices(columns.n_rows)]
+    rest = replace(columns, names=tuple(other for other in columns.names if other != name))
+    return rest, np.concatenate([np.empty(0), *parts])
+
+
 def check_weights(weights: Any, n_records: int, rows: NDArray[np.bool_] | None = None) -> NDArray[np.float64]:
     """Return weights as an array, or raise where they are not one finite nonnegative number a record.
 
@@ -222,11 +229,17 @@ def check_weights(weights: Any, n_records: int, rows: NDArray[np.bool_] | None =
         raise DataError(f"there are {n_records} records and {len(checked)} weights; each record needs one")
     read = np.ones(n_records, dtype=bool) if rows is None else rows
     check_each_weight(checked, read)
-    if read.any() and not checked[read].any():
-        raise DataError("record weights are all zero; at least one must be positive")
-    if n_records and not 1e-250 < float(checked.max()) < 1e250:
-        raise DataError(f"record weights must be between 1e-250 and 1e250; the largest is {float(checked.max())!r}")
+    if read.any():
+        check_largest_weight(float(checked[read].max()))
     return checked
+
+
+def check_largest_weight(largest: float) -> None:
+    """Raise where the largest weight of all records leaves nothing to count."""
+    if largest == 0:
+        raise DataError("record weights are all zero; at least one must be positive")
+    if not 1e-250 < largest < 1e250:
+        raise DataError(f"record weights must be between 1e-250 and 1e250; the largest is {largest!r}")
 
 
 def match_columns(schema: Schema, names: Sequence[str]) -> list[str]:
@@ -258,16 +271,25 @@ def _find_categories(
     columns: Columns, name: str, markers: Markers, rows: NDArray[np.bool_] | None
 ) -> tuple[Label, ...]:
     """Return a column's categories in order: those it declares, or those observed."""
-    declared = columns.declared.get(name)
+    declared = declared_categories(columns, name, markers)
     if declared:
-        kept = tuple(label for label in declared if clean(label, markers, name) is not None)
-        if kept:
-            return kept
+        return declared
+    n_read = columns.n_rows if rows is None else int(np.count_nonzero(rows))
+    return categories_of(observed_labels(columns, name, markers, rows), name, n_read)
+
+
+def declared_categories(columns: Columns, name: str, markers: Markers) -> tuple[Label, ...]:
+    """Return the categories that a column's type declares, in order; none where it declares none."""
+    return tuple(label for label in columns.declared.get(name, ()) if clean(label, markers, name) is not None)
+
+
+def observed_labels(columns: Columns, name: str, markers: Markers, rows: NDArray[np.bool_] | None = None) -> Found:
+    """Return the categories that a column shows."""
     found: Found = {}
     for start, stop in _slices(columns.n_rows):
         column = columns.read_slice(name, start, stop)
         collect_labels(found, column, name, markers, None if rows is None else rows[start:stop])
-    return categories_of(found, name, columns.n_rows if rows is None else int(np.count_nonzero(rows)))
+    return found
 
 
 def _encode(

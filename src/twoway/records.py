@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 MISSING: tuple[str, ...] = ("", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "?")
 """Text that means "not observed" unless other markers are given."""
 
+WORTH_MERGING = 0.9
+"""Records without weights are merged where fewer than this share of them differ."""
+
 T = TypeVar("T")
 
 # Blocks are large enough to hide the cost of handing them out, and few enough that their sums fit.
@@ -257,7 +260,10 @@ class Records:
         """Return a random part of the records with about so many observed cells; all if they are fewer."""
         if self.n_observed <= n_observed:
             return self
-        share, random = n_observed / self.n_observed, np.random.default_rng(seed)
+        return self.thinned(n_observed / self.n_observed, np.random.default_rng(seed))
+
+    def thinned(self, share: float, random: np.random.Generator) -> Records:
+        """Return a random part of the records; of a record that stands for several, a random part of its weight."""
         if self.weights is not None and self._stands_for_several:
             thinned = random.binomial(self.weights.astype(np.int64), share).astype(np.float64)
             kept = np.flatnonzero(thinned)
@@ -338,7 +344,7 @@ class Records:
         del keys
         first = ~same_as_previous(self.pointers, self.cells, order)
         # Weights are merged always: of two equal records, the order would decide which comes first.
-        if self.weights is None and np.count_nonzero(first) >= 0.9 * self.n_records:
+        if self.weights is None and np.count_nonzero(first) >= WORTH_MERGING * self.n_records:
             return self.take(order)
         starts = np.flatnonzero(first)
         weights = np.ones(self.n_records) if self.weights is None else self.weights[order]

@@ -334,6 +334,7 @@ def test_what_is_not_read_has_no_say():
     schema = Schema((Variable("v", ("a",)),))
     assert Records({"v": ["a", "b"]}, schema=schema, where=[True, False]).n_records == 1
     assert Records({"v": ["a", "b"]}, weights=[1, -1], where=[True, False]).weights.tolist() == [1]
+    assert Records({"v": ["a", "b"]}, weights=[1, float("nan")], where=[True, False]).weights.tolist() == [1]
     with pytest.raises(DataError, match="all zero"):
         Records({"v": ["a", "b"]}, weights=[0, 1], where=[True, False])
     with pytest.raises(DataError, match="'v' has no observed cell in 1 records"):

@@ -10,7 +10,7 @@ from twoway.tables import Tables
 
 
 def open_records(source: Any) -> RecordSource:
-    """Return a source of records as the solvers take it; files too large for memory are streamed."""
+    """Return a source of records as the solvers take it, which may stay where they are: large files, partitions."""
     if hasattr(type(source), "map_reduce"):  # isinstance would ask for each property, which may cost a pass over files
         found: RecordSource = source
         return found
@@ -19,6 +19,10 @@ def open_records(source: Any) -> RecordSource:
 
         if is_large(source):
             return FileRecords(source)
+    if type(source).__module__.partition(".")[0] == "dask":
+        from twoway.engines.cluster import DaskRecords
+
+        return DaskRecords(source)
     return as_records(source)
 
 

@@ -67,10 +67,11 @@ class Auto:
         if smoothing is None:
             smoothing, candidates = self._choose_smoothing(problem, None if start is None else start.pmf)
         problem = replace(problem, smoothing=smoothing)
-        # Starts race on the sample: it tells good ones from bad ones as well as all records do.
-        is_part = sample.n_records < records.n_records
+        # Starts race on the sample: it tells good ones from bad ones as well as all records do. Where it is all of
+        # them, it has them in memory, wherever they come from.
+        is_part = records.n_observed > _SAMPLE_CELLS
         evidence = Evidence(records.schema, records=sample, threads=problem.evidence.threads)
-        raced = replace(problem, evidence=evidence) if is_part else problem
+        raced = problem if sample is records else replace(problem, evidence=evidence)
         problems = [replace(raced, number=number) for number in range(self.n_starts)]
         if start is not None:
             problems[0] = replace(raced, start=start.pmf, origin=start.solver)

@@ -8,7 +8,7 @@ EM on records, CNMF-OPT on pairs and the KL fit of triples are one computation h
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,16 +41,17 @@ class ExpectedCounts:
 
 def expected_counts(records: RecordSource, theta: Theta, rank: int, threads: int | None) -> ExpectedCounts:
     """Return the sums of the E-step over all records."""
+    return records.map_reduce(partial(_expect_block, theta=theta, rank=rank), ExpectedCounts.__add__, threads=threads)
+
+
+def _expect_block(block: Block, *, theta: Theta, rank: int) -> ExpectedCounts:
+    # Kernels are imported where the block is: one that travelled there would be compiled anew.
     from twoway.kernels.expectation import expect
     from twoway.kernels.lanes import layout
 
+    counts = np.zeros(theta.shape)
     _, prototype = layout(rank)
-
-    def per_block(block: Block) -> ExpectedCounts:
-        counts = np.zeros(theta.shape)
-        return ExpectedCounts(counts, expect(block.pointers, block.cells, block.weights, theta, counts, prototype))
-
-    return records.map_reduce(per_block, ExpectedCounts.__add__, threads=threads)
+    return ExpectedCounts(counts, expect(block.pointers, block.cells, block.weights, theta, counts, prototype))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,337 @@
+"""Records in a Dask DataFrame: read and coded where they are, on a cluster's workers or by Dask's threads.
+
+Partitions are read twice: once to find the categories, where no schema gives them, and once to code them. Coded
+partitions that are to be fitted stay in the workers' memory. A round sends the factors to each worker once and brings
+one sum back: workers add up their partitions' sums as a tree, in the order of the partitions, so that neither the
+number of workers nor which of them did what changes a bit. A partition that is lost with its worker is read again.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any, NamedTuple, TypeVar
+from uuid import uuid4
+
+import numpy as np
+
+from twoway.coding import Unseen, categories_of
+from twoway.engines import partitions
+from twoway.engines.partitions import Part, Reading, Scan, Totals
+from twoway.errors import ClusterError, DataError, TwowayError, unknown
+from twoway.reading import check_largest_weight, check_options, match_columns
+from twoway.records import MISSING, WORTH_MERGING, Block, Records
+from twoway.schema import Schema, Variable
+
+T = TypeVar("T")
+
+# So many partial sums are added up by one task.
+_FAN_IN = 8
+
+
+class DaskRecords:
+    """Records in a Dask DataFrame, which stay where they are.
+
+    `fit` and `count` take a Dask DataFrame as it is; this class is for the options of reading. Columns and rows are
+    chosen with Dask's own means: ``frame[["age", "vote"]]``, ``frame[frame.age > 17]``.
+
+    Parameters
+    ----------
+    source
+        A Dask DataFrame. Nothing of it is computed but sums; persist it first where reading it is slow.
+    schema
+        Variables and categories to read by; columns beyond it are not read. Found in the data if not given, the same
+        as if all of it were in memory.
+    missing
+        Labels that mean "not observed", beside null and NaN.
+    weights
+        The name of the column that says how many records each one stands for.
+    unseen
+        What a label that the schema does not have gets: "error", or "missing".
+
+    Examples
+    --------
+    >>> import dask.dataframe as dd
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"age": ["young", "old", None], "vote": [1, None, 0], "n": [10, 20, 5]})
+    >>> DaskRecords(dd.from_pandas(frame, npartitions=2), weights="n")
+    DaskRecords(3 records in 2 partitions, 2 variables)
+    """
+
+    schema: Schema
+
+    def __init__(
+        self,
+        source: Any,
+        *,
+        schema: Schema | None = None,
+        missing: Iterable[object] = MISSING,
+        weights: str | None = None,
+        unseen: Unseen = "error",
+    ) -> None:
+        check_options(schema, missing, unseen)
+        source = _checked(source, schema, weights)
+        markers = (missing,) if isinstance(missing, str) else tuple(missing)
+        reading = Reading(tuple(map(str, source.columns)), schema, markers, weights, unseen)
+        source = source.optimize()
+        self._frames = _Tasks(dict(source.__dask_graph__()), source.__dask_keys__())
+        scan = self._scanned(reading)
+        if scan.is_mixed:
+            scan = self._scanned(reading._replace(looks_behind=True))
+        if weights is not None and scan.n_records:
+            check_largest_weight(scan.largest_weight)
+        self.schema = _found_schema(scan) if schema is None else schema
+        self._reading = reading._replace(schema=self.schema)
+        self._scan = scan
+
+    def _scanned(self, reading: Reading) -> Scan:
+        return self._frames.each(partitions.scan_partition, reading).combined(partitions.add_scans)
+
+    def __repr__(self) -> str:
+        n_partitions = len(self._frames.keys)
+        return f"DaskRecords({self.n_records} records in {n_partitions} partitions, {len(self.schema)} variables)"
+
+    @property
+    def n_records(self) -> int:
+        """The number of records, those that stand for several counted once."""
+        return self._scan.n_records
+
+    @property
+    def total_weight(self) -> float:
+        """The sum of the records' weights."""
+        return self._scan.total_weight
+
+    @property
+    def n_observed(self) -> int:
+        """The number of observed cells."""
+        return self._fitted[1].n_observed
+
+    @property
+    def n_silent(self) -> int:
+        """The number of records that show nothing or weigh nothing."""
+        return self._fitted[1].n_silent
+
+    def map_reduce(
+        self, per_block: Callable[[Block], T], combine: Callable[[T, T], T], *, threads: int | None = None
+    ) -> T:
+        """Return the combination of what ``per_block`` gives for each block, always in the same order.
+
+        Reads the partitions once and keeps nothing. ``threads`` are those of Dask's local scheduler; a cluster's
+        workers have their own.
+        """
+        return _map_reduce(self._code(for_fit=False), per_block, combine, threads)
+
+    def for_fit(self) -> Records | _FittedPartitions:
+        """Return the records that have a say, coded and kept in the workers' memory as long as anybody holds them.
+
+        Where there is no cluster, this process is the worker.
+        """
+        return self._fitted[0]
+
+    def sample(self, n_observed: int, seed: int) -> Records:
+        """Return a random part of the records that have a say, with about so many observed cells, in memory."""
+        return self.for_fit().sample(n_observed, seed)
+
+    @cached_property
+    def _fitted(self) -> tuple[Records | _FittedPartitions, Totals]:
+        parts, is_weighted = self._code(for_fit=True), self._reading.weights is not None
+        if _has_cluster():
+            kept = parts.persisted()
+            totals = kept.each(partitions.totals_of).combined(partitions.add_totals)
+            return _FittedPartitions(self.schema, kept, totals, is_weighted), totals
+        computed: list[Part] = parts.computed()
+        totals = functools.reduce(partitions.add_totals, (part.totals for part in computed))
+        return _as_if_whole(self.schema, [block for part in computed for block in part.blocks], is_weighted), totals
+
+    def _code(self, *, for_fit: bool) -> _Tasks:
+        return self._frames.each(partitions.code_partition, (self._reading, for_fit))
+
+
+class _FittedPartitions:
+    """Coded partitions in the workers' memory: only records that have a say, equal ones of a partition merged."""
+
+    def __init__(self, schema: Schema, parts: _Tasks, totals: Totals, is_weighted: bool) -> None:
+        self.schema, self._parts, self._totals, self._is_weighted = schema, parts, totals, is_weighted
+
+    @property
+    def n_records(self) -> int:
+        return self._totals.n_fitted
+
+    @property
+    def total_weight(self) -> float:
+        return self._totals.fitted_weight
+
+    @property
+    def n_observed(self) -> int:
+        return self._totals.n_fitted_observed
+
+    @property
+    def n_silent(self) -> int:
+        return 0
+
+    def map_reduce(
+        self, per_block: Callable[[Block], T], combine: Callable[[T, T], T], *, threads: int | None = None
+    ) -> T:
+        return _map_reduce(self._parts, per_block, combine, threads)
+
+    def for_fit(self) -> _FittedPartitions:
+        return self
+
+    def sample(self, n_observed: int, seed: int) -> Records:
+        share = 1.0 if self.n_observed <= n_observed else n_observed / self.n_observed
+        drawn = self._parts.each(partitions.sample_partition, (self.schema, share, seed)).computed()
+        return _as_if_whole(self.schema, drawn, self._is_weighted)
+
+
+def _as_if_whole(schema: Schema, blocks: Sequence[Block], is_weighted: bool) -> Records:
+    """Return the records of blocks in which equal ones may be merged, as if they had been read in one place."""
+    records = partitions.join(schema, blocks).canonical()
+    if is_weighted or records.weights is None or records.n_records < WORTH_MERGING * records.total_weight:
+        return records
+    # So few are equal that they would not have been merged.
+    rows = np.repeat(np.arange(records.n_records), records.weights.astype(np.int64))
+    return Records.from_cells(schema, records.pointers, records.cells).take(rows)
+
+
+def _checked(source: Any, schema: Schema | None, weights: str | None) -> Any:
+    """Return a Dask DataFrame with the columns needed, or raise where that cannot be."""
+    try:
+        import dask.dataframe as dd
+    except ImportError:
+        raise DataError('records on a cluster need Dask: pip install "twoway[dask]"') from None
+    if not isinstance(source, dd.DataFrame):
+        raise DataError(
+            f"DaskRecords reads a Dask DataFrame; got {type(source).__name__}, of which Records may know the type"
+        )
+    by_name = {str(name): name for name in source.columns}
+    if not isinstance(weights, str | None):
+        raise DataError(f"weights must be the name of a column; got {type(weights).__name__}")
+    if weights is not None and weights not in by_name:
+        raise unknown("column", weights, list(by_name), where=" for the weights")
+    if schema is None:
+        return source
+    present = match_columns(schema, [name for name in by_name if name != weights])
+    return source[[by_name[name] for name in (*present, *([weights] if weights else []))]]
+
+
+def _found_schema(scan: Scan) -> Schema:
+    if not scan.columns:
+        raise DataError("the data has no columns; it needs at least one")
+    return Schema(
+        tuple(
+            Variable(name, found.declared or categories_of(found.observed, name, scan.n_records))
+            for name, found in scan.columns.items()
+        )
+    )
+
+
+# Tasks
+
+
+class _Tasks(NamedTuple):
+    """A task for each partition, in a graph as Dask's schedulers take it.
+
+    Made by hand: a round of EM is a graph of its own, and Dask's objects would take longer to build than it runs.
+    """
+
+    graph: Mapping[Any, Any]
+    keys: Sequence[Any]
+
+    def each(self, function: Callable[..., Any], shared: object = None) -> _Tasks:
+        """Return the tasks of a function that gets each result, its number, and what is the same for all."""
+        import cloudpickle
+
+        run = f"{function.__name__}-{uuid4().hex}"
+        # A task of its own: it goes to one worker, from which the others fetch it, each once. Unlike data that are
+        # scattered it can be had again when the workers that hold it die. In bytes, for Dask would look for keys in it.
+        graph = {**self.graph, f"{run}-shared": (cloudpickle.loads, cloudpickle.dumps(shared))}
+        keys = [f"{run}-{number}" for number in range(len(self.keys))]
+        for number, (key, item) in enumerate(zip(keys, self.keys, strict=True)):
+            graph[key] = (function, item, number, f"{run}-shared")
+        return _Tasks(graph, keys)
+
+    def combined(self, combine: Callable[[T, T], T], threads: int | None = None) -> T:
+        """Return all results combined by the workers, as a tree, in their order."""
+        import cloudpickle
+
+        run, level, keys = f"combine-{uuid4().hex}", 0, list(self.keys)
+        graph = {**self.graph, f"{run}-how": (cloudpickle.loads, cloudpickle.dumps(combine))}
+        while len(keys) > 1:
+            level += 1
+            groups = [keys[first : first + _FAN_IN] for first in range(0, len(keys), _FAN_IN)]
+            keys = [f"{run}-{level}-{number}" for number in range(len(groups))]
+            for key, group in zip(keys, groups, strict=True):
+                graph[key] = (partitions.combine_results, group, f"{run}-how")
+        result: T = _Tasks(graph, keys).computed(threads)[0]
+        return result
+
+    def computed(self, threads: int | None = None) -> list[Any]:
+        """Return the results."""
+        limit = {} if threads is None else {"num_workers": threads}
+        with _clear_errors(), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Sending large graph")  # the factors may be large
+            return list(_scheduler()(self.graph, list(self.keys), **limit))
+
+    def persisted(self) -> _Tasks:
+        """Return tasks whose results stay on the workers, which can compute them again."""
+        with _clear_errors():
+            futures = _scheduler()(self.graph, list(self.keys), sync=False)
+        return _Tasks(dict(zip(self.keys, futures, strict=True)), self.keys)
+
+
+def _scheduler() -> Callable[..., Any]:
+    """Return what computes a graph: a cluster's client, what Dask is configured to use, or its threads."""
+    from dask.base import get_scheduler
+    from dask.threaded import get
+
+    return get_scheduler() or get  # type: ignore[no-any-return]
+
+
+def _has_cluster() -> bool:
+    return hasattr(getattr(_scheduler(), "__self__", None), "scheduler_info")
+
+
+def _map_reduce(parts: _Tasks, per_block: Callable[[Block], T], combine: Callable[[T, T], T], threads: int | None) -> T:
+    return parts.each(partitions.sum_partition, (per_block, combine)).combined(combine, threads)
+
+
+@contextmanager
+def _clear_errors() -> Iterator[None]:
+    """Turn what a cluster raises about itself into an error that says what to do."""
+    try:
+        yield
+    except TwowayError:
+        raise
+    except BaseException as error:  # a cancelled task is no Exception
+        told = _explained(error)
+        if told is None:
+            raise
+        raise ClusterError(told) from error
+
+
+def _explained(error: BaseException) -> str | None:
+    """Return what an error says about the cluster, None where it says nothing about it."""
+    kind = type(error).__name__
+    if kind == "KilledWorker":
+        task, worker, allowed = error.args
+        number = re.search(r"_partition-\w+-(\d+)$", str(task))
+        where = f"partition {number[1]}" if number else f"the task {task!r}"
+        return (
+            f"{allowed + 1} workers died one after the other while they worked on {where}, the last of them "
+            f"{worker.address}. Its log may say why; if memory ran out, {partitions.MEMORY_ADVICE}"
+        )
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ModuleNotFoundError) and str(cause.name).partition(".")[0] == "twoway":
+            return "the cluster has no twoway, or another version; its scheduler and workers need the one used here"
+        cause = cause.__cause__ or cause.__context__
+    if type(error).__module__.partition(".")[0] == "distributed" or kind == "CancelledError":
+        return (
+            f"the cluster lost its records or cannot be reached ({kind}: {str(error).splitlines()[0]}); if its "
+            "scheduler or its client was closed, connect again and begin anew"
+        )
+    return None
