@@ -187,7 +187,8 @@ def _read_header(archive: zipfile.ZipFile) -> dict[str, Any]:
     members = archive.infolist()
     names = [one.filename for one in members]
     for one in members:
-        is_plain = one.compress_type == zipfile.ZIP_STORED and one.file_size <= MAX_BYTES
+        # Of a size that is claimed for the compressed bytes, zipfile would ask for as much memory.
+        is_plain = one.compress_type == zipfile.ZIP_STORED and one.compress_size == one.file_size <= MAX_BYTES
         if not is_plain or names.count(one.filename) > 1 or len(names) > _MOST_MEMBERS:
             raise ValueError(f"it holds a member {one.filename!r} that no twoway file has")
     if archive.fp is None or sum(one.file_size for one in members) > os.fstat(archive.fp.fileno()).st_size:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from twoway.distribution import printable
-from twoway.errors import QuestionError, unknown
+from twoway.errors import QuestionError, escaped, unknown
 from twoway.questions.language import KINDS, NUMBER, STOPS, TRUTHS, Kind, Question, Term
 from twoway.schema import Label, Schema, Variable, plain_label
 
@@ -227,7 +227,7 @@ class _Reader:
                 return _Word(_ESCAPE.sub(_unescape, found.group()[1:-1]), True, start, self.at)
             except KeyError as error:
                 raise self.error(
-                    f"this text in quotes cannot be read: \\ begins an escape, {_ESCAPES}, and {error.args[0]} is none",
+                    f"this text in quotes cannot be read: \\ begins an escape, {_ESCAPES}, and {escaped(error.args[0])} is none",
                     start,
                     self.at,
                 ) from None
