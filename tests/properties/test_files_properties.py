@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from strategies import examples, frames, pmfs, schemas
 
@@ -23,14 +23,17 @@ TEXT = st.one_of(
 )
 LABELS = {
     "text": TEXT,
-    "numbers": st.one_of(st.integers(-(2**60), 2**60), st.floats(-1e9, 1e9).filter(lambda x: x != 0)),
+    "numbers": st.one_of(st.integers(-(2**50), 2**50), st.floats(-1e9, 1e9).filter(lambda x: x != 0)),
     "truth": st.booleans(),
 }
 
 
 @st.composite
 def any_schemas(draw):
-    names = draw(st.lists(TEXT, min_size=1, max_size=3, unique_by=str.strip))
+    # Names are read without surrounding white space, a mark of UTF-8 before the first one is none of it, and a
+    # carriage return within one is refused.
+    name = TEXT.map(lambda text: text.strip("\ufeff").strip()).filter(lambda text: text and "\r" not in text)
+    names = draw(st.lists(name, min_size=1, max_size=3, unique=True))
     kind = st.sampled_from(list(LABELS))
     return Schema(
         tuple(
@@ -73,6 +76,7 @@ def test_every_library_says_the_same(data):
 def test_counting_a_file_is_counting_its_frame(ending, data):
     schema = data.draw(schemas(kinds=(("no", "yes", "maybe"), (0, 1, 2.5), (True, False)), min_variables=2))
     frame = data.draw(frames(schema))
+    assume(len(frame) > 0)
     records = tw.Records(frame, schema=schema)
     table = make_labelled_frame(
         schema.variables, [np.where(column < 0, 0, column) for column in records.codes().T], "pyarrow"

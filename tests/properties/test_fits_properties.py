@@ -1,4 +1,4 @@
-"""What holds for a fit of anything: a PMF comes out or a refusal of the package's own, and the objective never rises."""
+"""What holds for a fit of anything: a PMF comes out or a refusal with a reason, and no objective rises."""
 
 from itertools import pairwise
 

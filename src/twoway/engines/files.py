@@ -339,7 +339,13 @@ def read_header(path: str, kind: str) -> tuple[list[str], str]:
         raise FileFormatError(f"{path!r} is not in UTF-8; if a program exported it, save it as CSV (UTF-8)")
     bare = re.sub(r'"[^"]*"', "", line)
     delimiter = "\t" if kind == "tsv" else max(_DELIMITERS, key=bare.count)
-    names = next(row for row in csv.reader(io.StringIO(text), delimiter=delimiter) if row)
+    try:
+        names = next(row for row in csv.reader(io.StringIO(text), delimiter=delimiter) if row)
+    except csv.Error as error:
+        raise FileFormatError(f"{path!r} has a first line that cannot be read: {error}") from None
+    if any("\r" in name for name in names):
+        # DuckDB would take it for the end of the line, and find no record.
+        raise FileFormatError(f"{path!r} has a carriage return within the column names {shortlist(names)}")
     # An unnamed column is most often the row numbers that some program wrote.
     names = [name.strip() or f"column {place}" for place, name in enumerate(names, 1)]
     twice = [name for name in names if names.count(name) > 1]
@@ -379,9 +385,28 @@ def write_stream(table: pa.Table, stream: BinaryIO, kind: str = "csv") -> None:
     else:
         # Arrow's own writer puts every text into quotes.
         text = io.TextIOWrapper(stream, encoding="utf-8", newline="", write_through=True)
-        writer = csv.writer(text, delimiter="\t" if kind == "tsv" else ",", lineterminator="\n")
-        writer.writerow(table.column_names)
-        for batch in table.to_batches(2**14):
-            writer.writerows(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+        _write_rows(table, text, "\t" if kind == "tsv" else ",")
         text.flush()
         text.detach()  # closing it is the business of whoever opened it
+
+
+class _Lines:
+    """Takes lines that end in a carriage return and a line feed, and writes them with a line feed alone."""
+
+    def __init__(self, stream: io.TextIOWrapper) -> None:
+        self._stream = stream
+
+    def write(self, line: str) -> int:
+        return self._stream.write(line[:-2] + "\n")
+
+
+def _write_rows(table: pa.Table, text: io.TextIOWrapper, delimiter: str) -> None:
+    # Only characters of the line's end are sure to get quotes, and readers take each of the two for one.
+    lines = _Lines(text)
+    # Whoever reads the file has to guess the delimiter from its first line.
+    misleads = any(char in name for name in table.column_names for char in _DELIMITERS)
+    header = csv.writer(lines, delimiter=delimiter, quoting=csv.QUOTE_ALL if misleads else csv.QUOTE_MINIMAL)
+    header.writerow(table.column_names)
+    writer = csv.writer(lines, delimiter=delimiter)
+    for batch in table.to_batches(2**14):
+        writer.writerows(zip(*(column.to_pylist() for column in batch.columns), strict=True))

@@ -226,8 +226,9 @@ class _Reader:
             try:
                 return _Word(_ESCAPE.sub(_unescape, found.group()[1:-1]), True, start, self.at)
             except KeyError as error:
+                wrong = escaped(error.args[0])
                 raise self.error(
-                    f"this text in quotes cannot be read: \\ begins an escape, {_ESCAPES}, and {escaped(error.args[0])} is none",
+                    f"this text in quotes cannot be read: \\ begins an escape, {_ESCAPES}, and {wrong} is none",
                     start,
                     self.at,
                 ) from None
