@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
@@ -348,11 +349,13 @@ def read_header(path: str, kind: str) -> tuple[list[str], str]:
         raise FileFormatError(f"{path!r} has a carriage return within the column names {shortlist(names)}")
     # An unnamed column is most often the row numbers that some program wrote.
     names = [name.strip() or f"column {place}" for place, name in enumerate(names, 1)]
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise DataError(
-            f"{path!r} has the column name {twice[0]!r} twice; its first line must name the columns, each once"
-        )
+    # DuckDB takes names that differ in case alone for one.
+    for place, name in enumerate(names):
+        if same := [other for other in names[:place] if other.lower() == name.lower()]:
+            how = "twice" if same[0] == name else f"and {same[0]!r}, which differ in case alone"
+            raise DataError(
+                f"{path!r} has the column name {name!r} {how}; its first line must name the columns, each once"
+            )
     return names, delimiter
 
 
@@ -390,19 +393,10 @@ def write_stream(table: pa.Table, stream: BinaryIO, kind: str = "csv") -> None:
         text.detach()  # closing it is the business of whoever opened it
 
 
-class _Lines:
-    """Takes lines that end in a carriage return and a line feed, and writes them with a line feed alone."""
-
-    def __init__(self, stream: io.TextIOWrapper) -> None:
-        self._stream = stream
-
-    def write(self, line: str) -> int:
-        return self._stream.write(line[:-2] + "\n")
-
-
 def _write_rows(table: pa.Table, text: io.TextIOWrapper, delimiter: str) -> None:
-    # Only characters of the line's end are sure to get quotes, and readers take each of the two for one.
-    lines = _Lines(text)
+    # csv gives quotes to the characters of a line's end alone, and readers take each of the two for one: lines end in
+    # both for it, and in a line feed in the file.
+    lines = SimpleNamespace(write=lambda line: text.write(line[:-2] + "\n"))
     # Whoever reads the file has to guess the delimiter from its first line.
     misleads = any(char in name for name in table.column_names for char in _DELIMITERS)
     header = csv.writer(lines, delimiter=delimiter, quoting=csv.QUOTE_ALL if misleads else csv.QUOTE_MINIMAL)
