@@ -9,6 +9,7 @@ their order included, which are kept.
 from __future__ import annotations
 
 import csv
+import glob
 import io
 import json
 import os
@@ -269,7 +270,8 @@ def _read_typed(path: str, kind: str, columns: Sequence[str]) -> pa.Table:
 
 
 def _open_json(connection: Any, paths: Sequence[str]) -> Any:
-    relation = connection.read_json(list(paths) if len(paths) > 1 else paths[0], sample_size=-1)
+    names = [glob.escape(path) for path in paths]
+    relation = connection.read_json(names if len(names) > 1 else names[0], sample_size=-1)
     if relation.columns == ["json"]:
         raise DataError(f'{paths[0]!r} holds no records; each line must be an object such as {{"age": 30}}')
     return relation
@@ -303,7 +305,7 @@ def text_relation(connection: Any, path: str, kind: str, columns: Sequence[str])
 
     names, delimiter = read_header(path, kind)
     relation = connection.read_csv(
-        path,
+        glob.escape(path),  # a file of this name, not what DuckDB would take for a pattern
         auto_detect=False,
         columns=dict.fromkeys(names, "VARCHAR"),
         header=True,
