@@ -40,7 +40,7 @@ def hostile_frame(n_records=60, seed=0):
     names = [name for name in HOSTILE if name.strip()]
     return pd.DataFrame(
         {
-            name: [HOSTILE[code] for code in (place + random.integers(0, 3, n_records)) % len(HOSTILE)]
+            name: [HOSTILE[code] for code in (place + 7 * random.integers(0, 3, n_records)) % len(HOSTILE)]
             for place, name in enumerate(names)
         }
     )

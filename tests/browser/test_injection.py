@@ -51,7 +51,7 @@ def test_hostile_addresses(pmf, open_page):
         assert page.evaluate("window.ran ?? false") is False
         assert page.locator("script").count() == 2
         assert page.locator("img").count() == 0
-        assert_shows(page, pmf)
+        assert page.locator("#cards .card").count() == len(pmf.schema)
 
 
 def test_the_policy_allows_this_page_and_nothing_else(pmf, open_page):

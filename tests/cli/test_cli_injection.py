@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hostile import ASKED, HOSTILE, hostile_frame, is_safe
 
-import twoway as tw
 from twoway.cli import run
 from twoway.engines import files
+from twoway.questions.language import quote
 
 
 @pytest.fixture(scope="module")
@@ -55,8 +55,8 @@ COMMANDS = {
     "ask": ["ask", "m.twoway", *(f"P({name})" for name in QUOTED)],
     "ask for pairs": ["ask", "m.twoway", *(f"P({name} | {QUOTED[0]})" for name in QUOTED[1:])],
     "ask for a mode": ["ask", "m.twoway", f"mode({', '.join(QUOTED[:4])})"],
-    "ask by order": ["ask", "m.twoway", f"P({QUOTED[12]} <= {tw.questions.language.quote(HOSTILE[14])})"],
-    "ask for nothing": ["ask", "m.twoway", f"P({QUOTED[12]} < {tw.questions.language.quote(HOSTILE[12])})"],
+    "ask by order": ["ask", "m.twoway", f"P({QUOTED[12]} <= {quote(HOSTILE[12])})"],
+    "ask for nothing": ["ask", "m.twoway", f"P({QUOTED[12]} < {quote(HOSTILE[12])})"],
     "ask what is not there": ["ask", "m.twoway", f"P({QUOTED[12][:-1]}?')", *QUOTED],
     "ask for machines": ["ask", "m.twoway", f"P({QUOTED[12]})", "--json"],
     "score": ["score", "m.twoway", "in.csv", "--top", "3"],
