@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help install demo docs test lint unit system test-all test-data test-oldest test-bare coverage mutate lock audit \
+.PHONY: help install demo docs test lint unit system test-all test-data test-oldest test-bare coverage mutate fuzz lock audit \
         bench clean
 
 help:
@@ -14,6 +14,7 @@ help:
 	@echo "make mutate     what share of small changes to the code the tests find (hours)"
 	@echo "make lock       pin the newest versions for development; make audit looks for known vulnerabilities"
 	@echo "make test-data  the slow tests on real data (TWOWAY_DATA, else ../shared/data)"
+	@echo "make fuzz       fuzzers of files and questions, FUZZ_SECONDS each (60)"
 	@echo "make bench      the benchmarks; rewrites docs/benchmarks.md"
 	@echo "make docs       the documentation as a site; open site/index.html"
 
@@ -63,8 +64,9 @@ test: .venv/.developers system
 unit:
 	$(BIN)/pytest -n auto --dist loadfile
 
-test-all: .venv/.developers browser test-oldest test-bare
-	$(BIN)/pytest -n auto --dist loadfile -m "not data"
+# A thorough run looks at ten times as many examples of each property.
+test-all: .venv/.developers system test-data test-oldest test-bare
+	$(BIN)/pytest -n auto --dist loadfile -m "not data" --hypothesis-profile=thorough
 
 # The oldest versions that pyproject.toml allows, and the newest with no optional extra, each in an environment of its own.
 # Old versions warn of one another, which is not for this library to mend.
@@ -95,6 +97,11 @@ audit: .venv/.developers
 test-data: .venv/.developers
 	$(BIN)/pytest -m data
 
+FUZZ_SECONDS ?= 60
+fuzz: .venv/.developers
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[fuzz]"
+	set -e; for one in model_file tables_file questions; do $(BIN)/python fuzz/run.py $$one --seconds $(FUZZ_SECONDS); done
+
 docs: .venv/.developers
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
@@ -103,5 +110,5 @@ bench: .venv/.developers
 	$(BIN)/python benchmarks/core.py
 
 clean:
-	rm -rf .venv .venv-* mutants .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-output site
+	rm -rf .venv .venv-* mutants .fuzz .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-output site
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

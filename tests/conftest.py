@@ -10,6 +10,7 @@ from hypothesis import settings
 
 # Tests are never timed: a first call compiles, and machines are shared.
 settings.register_profile("twoway", deadline=None)
+settings.register_profile("thorough", deadline=None, max_examples=1000)  # make test-all
 settings.load_profile("twoway")
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from twoway.pmf import JointPMF
 from twoway.schema import Schema, Variable, label_key
+
+
+def examples(n):
+    """Return settings for about n examples, and as many times more in a thorough run as that asks for."""
+    return settings(max_examples=max(1, n * settings.default.max_examples // 100))
+
 
 # "1", 1 and True are three categories; 2.0 is the category 2.
 LABELS = ("no", "yes", "1", "30-39", "ä ß", "two\nlines", 0, 1, 2.0, -3, 2.5, True, False)

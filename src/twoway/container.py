@@ -12,6 +12,7 @@ import io
 import json
 import math
 import os
+import re
 import stat
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -30,6 +31,15 @@ MAX_BYTES = 2**32
 """No member of a file may be larger: 4 GiB is far above any model and far below a hostile claim."""
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)
+_MOST_MEMBERS = 100
+# Plain numbers in C order: the type, and up to four sizes.
+_ARRAY = re.compile(
+    rb"\x93NUMPY\x01\x00..\{'descr': '([<|][biuf][1248])', 'fortran_order': False, "
+    rb"'shape': \(((?:\d{1,15},? ?){0,4})\), \} *\n",
+    re.DOTALL,
+)
+# What zip, JSON and numpy raise about bytes that are none of theirs.
+_FOREIGN = (zipfile.BadZipFile, LookupError, ValueError, EOFError, RuntimeError, OSError)
 
 
 def write(
@@ -128,9 +138,8 @@ def kind_of(path: str | os.PathLike[str]) -> str | None:
     """Return what a twoway file holds, "model" or "tables"; None for any other file."""
     try:
         with zipfile.ZipFile(path) as archive:
-            header = json.loads(archive.read("header.json"))
-        return str(header["kind"]) if header.get("format") == "twoway" else None
-    except (zipfile.BadZipFile, KeyError, ValueError, AttributeError, OSError):
+            return str(_read_header(archive)["kind"])
+    except _FOREIGN:
         return None
 
 
@@ -148,12 +157,7 @@ def read(path: str | os.PathLike[str], kind: str | None = None) -> tuple[dict[st
         raise FileFormatError(f"{shown} is a folder, not a twoway file")
     try:
         with zipfile.ZipFile(source) as archive:
-            for member in archive.infolist():
-                if member.file_size > MAX_BYTES or member.compress_type != zipfile.ZIP_STORED:
-                    raise FileFormatError(f"{shown} holds a member {member.filename!r} that no twoway file has")
-            header = json.loads(archive.read("header.json"))
-            if not isinstance(header, dict) or header.get("format") != "twoway":
-                raise FileFormatError(f"{shown} is not a twoway file")
+            header = _read_header(archive)
             version = header.get("version")
             if not isinstance(version, int) or version > FORMAT_VERSION:
                 raise FileFormatError(
@@ -173,18 +177,53 @@ def read(path: str | os.PathLike[str], kind: str | None = None) -> tuple[dict[st
         raise MissingFileError(f"there is no file {shown}") from None
     except PermissionError:
         raise
-    except (zipfile.BadZipFile, KeyError, ValueError, EOFError, RuntimeError, OSError) as error:
+    except _FOREIGN as error:
         raise FileFormatError(f"{shown} is not a twoway file, or is damaged: {error}") from error
     return header, arrays
 
 
+def _read_header(archive: zipfile.ZipFile) -> dict[str, Any]:
+    """Return the header of an archive that is what `write` makes; nothing larger than the file is read into memory."""
+    members = archive.infolist()
+    names = [one.filename for one in members]
+    for one in members:
+        # Of a size that is claimed for the compressed bytes, zipfile would ask for as much memory.
+        is_plain = one.compress_type == zipfile.ZIP_STORED and one.compress_size == one.file_size <= MAX_BYTES
+        if not is_plain or names.count(one.filename) > 1 or len(names) > _MOST_MEMBERS:
+            raise ValueError(f"it holds a member {one.filename!r} that no twoway file has")
+    if archive.fp is None or sum(one.file_size for one in members) > os.fstat(archive.fp.fileno()).st_size:
+        raise ValueError("its members claim more bytes than the file has")
+    text = archive.read("header.json")
+    header = json.loads(text, parse_int=_whole, parse_float=_finite, parse_constant=_finite)
+    if not isinstance(header, dict) or header.get("format") != "twoway":
+        raise ValueError("its header is another's")
+    return header
+
+
+def _finite(text: str) -> float:
+    """Return a number of the header; NaN and infinity, which could not be written again, are refused."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"its header holds {text[:20]}, which no twoway file does")
+    return number
+
+
+def _whole(text: str) -> int:
+    """Return a whole number of the header, if a float could hold it too."""
+    _finite(text)
+    return int(text)
+
+
 def _read_array(content: bytes) -> NDArray[Any]:
-    """Return the array in the bytes of an ``.npy`` file, whose size must be what its header says."""
-    stream = io.BytesIO(content)
-    if np.lib.format.read_magic(stream) != (1, 0):
-        raise ValueError("an array of another format version")
-    shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
-    if dtype.hasobject or math.prod(shape) * dtype.itemsize != len(content) - stream.tell():
+    """Return the array in the bytes of an ``.npy`` file as `write` makes it, for reading only.
+
+    numpy's own reader evaluates the header as Python, with more types, warnings and recursion than is good for a
+    file from elsewhere.
+    """
+    found = _ARRAY.match(content)
+    if found is None:
+        raise ValueError("an array that no twoway file holds")
+    dtype, shape = np.dtype(found[1].decode()), tuple(int(size) for size in found[2].split(b",") if size.strip())
+    if math.prod(shape) * dtype.itemsize != len(content) - found.end():
         raise ValueError("an array that is not of the size it claims")
-    stream.seek(0)
-    return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
+    return np.frombuffer(content, dtype, offset=found.end()).reshape(shape)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from twoway.errors import DataError, unknown
+from twoway.errors import DataError, escaped, unknown
 from twoway.frames import make_labelled_frame
 from twoway.schema import Label, Variable
 
@@ -153,7 +153,7 @@ def printable(text: object, width: int = MAX_WIDTH) -> str:
     >>> printable("two\\nlines"), printable("a" * 30, width=5)
     ('two\\\\nlines', 'aaaa…')
     """
-    clean = "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in str(text))
+    clean = escaped(str(text))
     return clean if len(clean) <= width else clean[: width - 1] + "…"
 
 

@@ -9,7 +9,10 @@ from typing import SupportsIndex
 
 
 class TwowayError(Exception):
-    """Every error the package raises on purpose."""
+    """Every error the package raises on purpose; its text is fit for a terminal, whatever names are in it."""
+
+    def __str__(self) -> str:
+        return escaped(super().__str__(), keep="\n")
 
 
 class DataError(TwowayError, ValueError):
@@ -21,7 +24,7 @@ class UnknownNameError(TwowayError, KeyError):
 
     def __str__(self) -> str:
         # KeyError would print its message quoted and escaped.
-        return str(self.args[0]) if self.args else ""
+        return escaped(str(self.args[0]), keep="\n") if self.args else ""
 
 
 class ImpossibleEvidenceError(TwowayError, ValueError):
@@ -69,6 +72,21 @@ def unknown(kind: str, got: object, allowed: Iterable[object], *, where: str = "
     """
     names = list(allowed)
     return UnknownNameError(f"no {kind} {got!r}{where}{near_miss(got, names)} known: {shortlist(names)}")
+
+
+def escaped(text: str, keep: str = "") -> str:
+    """Return text with everything escaped that a terminal could take for a command, but for the characters to keep.
+
+    Examples
+    --------
+    >>> print(escaped("\x1b[31mred"))
+    \\x1b[31mred
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() or char in keep else char.encode("unicode_escape").decode("ascii") for char in text
+    )
 
 
 def whole_number(name: str, value: object, least: int) -> int:

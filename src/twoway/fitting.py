@@ -149,6 +149,7 @@ def choose_rank(
     >>> choose_rank(draw_records(dirichlet_rows(8, 4, 2), 2000), [1, 2, 3]).rank
     2
     """
+    seed = whole_number("seed", seed, 0)
     evidence, _, _ = evidence_of(source, threads)
     with watching(monitor) as told:
         return choose_rank_from(evidence, ranks, seed=seed, watch=Watch(told))

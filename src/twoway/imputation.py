@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.errors import unknown
+from twoway.errors import unknown, whole_number
 from twoway.frames import Fill, label_array
 from twoway.mixture import Floats, draw_codes
 from twoway.observed import posterior_of
@@ -42,7 +42,7 @@ def fills(
     if how not in get_args(How):
         raise unknown("way to impute", how, get_args(How))
     schema = records.schema
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(whole_number("seed", seed, 0))
     rows: dict[int, list[NDArray[np.int64]]] = {index: [] for index in indices}
     values: dict[int, list[NDArray[Any]]] = {index: [] for index in indices}
     first = 0

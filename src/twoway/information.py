@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from twoway.errors import DataError
+from twoway.errors import DataError, whole_number
 from twoway.mixture import Floats, draw_codes, draw_components, is_small, log_joint
 from twoway.mixture import entropy as exact_entropy
 
@@ -63,7 +63,7 @@ def signed_entropies(
     seed
         Where the draws start from.
     """
-    unit = _unit(base)
+    unit, seed = _unit(base), whole_number("seed", seed, 0)
     if all(is_small([factors[n] for n in subset]) for _, subset in terms):
         exact = math.fsum(sign * exact_entropy(weights, [factors[n] for n in subset]) for sign, subset in terms)
         return Estimate(max(0.0, exact / unit))
@@ -90,10 +90,11 @@ def pairwise_information(weights: Floats, factors: Sequence[Floats]) -> Floats:
     for index, factor in enumerate(factors):
         # All tables that hold this variable, side by side.
         joint = (factor * weights) @ stacked.T
-        independent = np.outer(shares[starts[index] : starts[index] + len(factor)], shares)
-        ratio = np.divide(joint, independent, out=np.ones_like(joint), where=joint > 0)
-        table[index] = np.add.reduceat((joint * np.log(ratio)).sum(axis=0), starts)
         own = shares[starts[index] : starts[index] + len(factor)]
+        # One after the other: the product of two small shares may be nothing.
+        ratio = np.divide(joint, own[:, None], out=np.ones_like(joint), where=joint > 0)
+        np.divide(ratio, shares, out=ratio, where=joint > 0)
+        table[index] = np.add.reduceat((joint * np.log(ratio)).sum(axis=0), starts)
         table[index, index] = -float(own[own > 0] @ np.log(own[own > 0]))
     result: Floats = np.maximum((table + table.T) / 2, 0.0)
     return result

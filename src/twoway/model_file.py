@@ -46,6 +46,6 @@ def read_model(path: str | os.PathLike[str]) -> tuple[Schema, Floats, Floats, Re
         if weights.ndim != 1 or len(weights) == 0 or stacked.shape != (schema.n_cells, len(weights)):
             raise DataError(f"its arrays have the shapes {weights.shape} and {stacked.shape}")
         check_parameters(schema, weights, stacked, _TOLERANCE)
-    except (TwowayError, KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+    except (TwowayError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
         raise FileFormatError(f"{str(path)!r} is not a sound model file: {error}") from error
     return schema, weights, stacked, report

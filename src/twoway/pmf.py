@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from twoway import frames, mixture
 from twoway.distribution import Distribution, printable
-from twoway.errors import DataError, ImpossibleEvidenceError, shortlist
+from twoway.errors import DataError, ImpossibleEvidenceError, shortlist, whole_number
 from twoway.events import describe_event, parse_event
 from twoway.information import Estimate, signed_entropies
 from twoway.mixture import MAX_CELLS, Floats
@@ -328,10 +328,9 @@ class JointPMF:
         library
             "pandas", "polars" or "pyarrow".
         """
-        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
-            raise DataError(f"the number of records to draw is a whole number from 0 on; got {n!r}")
-        rng = np.random.default_rng(seed)
-        components = mixture.draw_components(self.weights, int(n), rng)
+        n = whole_number("the number of records to draw", n, 0)
+        rng = np.random.default_rng(whole_number("seed", seed, 0))
+        components = mixture.draw_components(self.weights, n, rng)
         codes = [mixture.draw_codes(factor, components, rng) for factor in self.factors]
         return frames.make_labelled_frame(self.schema.variables, codes, library)
 

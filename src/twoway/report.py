@@ -5,9 +5,11 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
+
+from twoway.errors import DataError, escaped
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
@@ -60,6 +62,15 @@ class TableMisfit:
     """Half the sum of absolute differences between the table and the model, from 0 to 1."""
     kl: float
     """Kullback-Leibler divergence of the model from the table, in nats."""
+
+
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "str": (str,),
+    "int": (int,),
+    "float": (float, int),
+    "int | None": (int, type(None)),
+    "float | None": (float, int, type(None)),
+}
 
 
 @dataclass(frozen=True)
@@ -140,7 +151,25 @@ class Report:
         )
         entries["candidates"] = tuple(entries["candidates"])
         entries["warnings"] = tuple(entries["warnings"])
-        return cls(**entries)
+        report = cls(**entries)
+        report._check()
+        return report
+
+    def _check(self) -> None:
+        """Raise where an entry is not of its type, as only a file from elsewhere can have it."""
+        sound = all(
+            isinstance(getattr(self, one.name), _TYPES[str(one.type)]) for one in fields(self) if one.type in _TYPES
+        )
+        numbers = [
+            *(value for start in self.starts for value in start.objectives),
+            *(value for one in self.misfits for value in (one.total, one.total_variation, one.kl)),
+        ]
+        texts = [*(start.solver for start in self.starts), *(name for one in self.misfits for name in one.variables)]
+        sound = sound and all(isinstance(value, float | int) for value in numbers)
+        sound = sound and all(isinstance(text, str) for text in (*texts, *self.warnings))
+        sound = sound and all(isinstance(one, Mapping) for one in self.candidates)
+        if not sound or not all(start.objectives for start in self.starts) or self.best not in range(len(self.starts)):
+            raise DataError("its report is none that a fit would write")
 
     def __str__(self) -> str:
         kept = self.starts[self.best]
@@ -156,11 +185,13 @@ class Report:
             lines.append(f"likelihood  log {self.log_likelihood:.2f}, AIC {self.aic:.2f}, BIC {self.bic:.2f}")
         if self.misfits:
             worst = self.misfits[0]
-            lines.append(f"worst fit   {' × '.join(worst.variables)}: total variation {worst.total_variation:.3g}")
+            lines.append(
+                f"worst fit   {' × '.join(map(escaped, worst.variables))}: total variation {worst.total_variation:.3g}"
+            )
         if self.seconds is not None:
             lines.append(f"time        {self.seconds:.2f} s")
         lines.extend(f"warning     {warning}" for warning in self.warnings)
-        return "\n".join(lines)
+        return escaped("\n".join(lines), keep="\n")
 
 
 @dataclass(frozen=True)

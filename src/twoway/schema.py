@@ -61,6 +61,9 @@ def plain_label(label: object) -> Label:
         if not math.isfinite(value):
             raise DataError(f"a category must be a finite number, not {value!r}")
         return int(value) if value.is_integer() else value
+    if isinstance(value, int) and value.bit_length() > 1023:
+        # No float could hold it, and text of it has hundreds of digits.
+        raise DataError(f"a category must be a number below 1e308, not a whole number of {value.bit_length()} bits")
     return value  # type: ignore[return-value]  # label_key admits labels only
 
 
@@ -145,6 +148,8 @@ class Variable:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str):
             raise DataError(f"a variable's name must be text, not {self.name!r}")
+        if not isinstance(self.categories, Iterable):
+            raise DataError(f"variable {self.name!r} needs categories, such as ('no', 'yes'); got {self.categories!r}")
         categories = tuple(plain_label(label) for label in self.categories)
         if not categories:
             raise DataError(f"variable {self.name!r} has no categories; it needs at least one")
@@ -156,7 +161,10 @@ class Variable:
         if values is None and {label_key(label)[0] for label in categories} in ({"number"}, {"truth"}):
             values = tuple(float(label) for label in categories)
         if values is not None:
-            values = tuple(float(value) for value in values)
+            try:
+                values = tuple(float(value) for value in values)
+            except (TypeError, ValueError, OverflowError):
+                raise DataError(f"the values of variable {self.name!r} must be numbers; got {self.values!r}") from None
             if len(values) != len(categories) or not all(math.isfinite(value) for value in values):
                 raise DataError(
                     f"variable {self.name!r} has {len(categories)} categories and needs as many finite values; "

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from twoway import container
 from twoway.distribution import Distribution
-from twoway.errors import DataError, FileFormatError, UnknownNameError, shortlist, unknown
+from twoway.errors import DataError, FileFormatError, TwowayError, UnknownNameError, shortlist, unknown
 from twoway.frames import label_array, make_frame
 from twoway.schema import Label, Schema
 
@@ -77,18 +77,22 @@ class Tables:
         sets, flat = np.array(self.sets), np.asarray(self.flat, dtype=np.float64)
         if sets.size and sets.dtype.kind not in "iu":
             raise DataError(f"sets name variables by position, in whole numbers; got {sets.dtype}")
-        sets = sets.astype(np.int32)
         if sets.ndim != 2 or sets.shape[1] not in (2, 3):
             raise DataError(f"sets must have the shape (n_tables, 2) or (n_tables, 3); got {sets.shape}")
         if sets.size and not (sets.min() >= 0 and sets.max() < len(self.schema)):
             raise DataError(
                 f"sets name variables by position, from 0 to {len(self.schema) - 1}; got {sets.min()} to {sets.max()}"
             )
+        # Not before they are known to be small: what is too large for the type would come out as another position.
+        sets = sets.astype(np.int32)
         # One number a row that sorts as the row does.
         ranks = sets.astype(np.int64) @ (len(self.schema) ** np.arange(sets.shape[1])[::-1])
         if (np.diff(sets, axis=1) <= 0).any() or (np.diff(ranks) <= 0).any():
             raise DataError("sets must ascend within a row, and rows must be in lexicographic order, each there once")
-        lengths = np.array(self.schema.sizes, dtype=np.int64)[sets].prod(axis=1)
+        sizes = np.array(self.schema.sizes, dtype=np.int64)[sets]
+        if sets.size and not sizes.prod(axis=1, dtype=np.float64).max() < 2.0**62:
+            raise DataError("a table has more cells than can be counted")
+        lengths = sizes.prod(axis=1)
         if flat.shape != (lengths.sum(),):
             raise DataError(f"the tables have {lengths.sum()} cells together; got counts of the shape {flat.shape}")
         starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
@@ -511,5 +515,5 @@ class Tables:
         try:
             notes = tuple(str(note) for note in header["notes"])
             return cls(Schema.from_dict(header["schema"]), arrays["sets"], arrays["flat"], arrays["weights"], notes)
-        except (DataError, KeyError, TypeError, ValueError, IndexError) as error:
+        except (TwowayError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
             raise FileFormatError(f"{str(path)!r} holds no valid tables: {error}") from error

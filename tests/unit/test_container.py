@@ -193,7 +193,6 @@ UNSOUND = {
     "no component": ({}, {"weights": np.empty(0), "stacked": np.empty((6, 0))}, r"shapes \(0,\)"),
     "a scalar": ({}, {"weights": np.float64(1)}, r"shapes \(\)"),
     "another type": ({}, {"weights": np.array([1, 0])}, "of int64 and float64"),
-    "text": ({}, {"weights": np.array(["a", "b"])}, "not float64"),
     "no schema": ({"schema": None}, {}, ""),
     "an empty schema": ({"schema": []}, {}, "at least one variable"),
     "a schema of numbers": ({"schema": [1, 2]}, {}, ""),

@@ -209,3 +209,19 @@ def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
     assert caught.value.filename == str(path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ("a,A", "the column name 'A' and 'a', which differ in case alone"),
+        ('"a\rb",c', "carriage return within the column names 'a.rb'"),
+        ("a\rb,c", "first line that cannot be read"),
+    ],
+)
+def test_headers_that_the_reader_would_misread(tmp_path, header, message):
+    """Each of these gave no record, or an error of the engine's own."""
+    path = tmp_path / "records.csv"
+    path.write_bytes(f"{header}\nx,y\n".encode())
+    with pytest.raises((DataError, FileFormatError), match=message):
+        tw.Records(path)

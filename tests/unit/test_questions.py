@@ -107,6 +107,35 @@ def test_any_text_is_a_question_or_an_error_that_points_into_it(text, data):
         assert lines[2].index("^") <= len(lines[1])
 
 
+LONG = {
+    "white space": "P(a" + " " * 50_000 + "b {",
+    "white space before a list": "P(vote" + " " * 50_000 + "in {yes})",
+    "the same variable": "P(" + "vote, " * 20_000 + "vote)",
+    "a word": "P(" + "x" * 100_000,
+    "an open list": "P(vote in {" + "no, " * 20_000,
+    "zeros": "P(rating = " + "0" * 5000 + "4)",
+    "digits": "P(rating = " + "9" * 5000 + ")",
+    "brackets": "(" * 50_000,
+    "quotes": "P('" + "\\'" * 20_000,
+    "backslashes": "P('" + "\\\\" * 20_000 + "')",
+}
+
+
+@pytest.mark.parametrize("case", LONG)
+def test_long_texts_take_no_longer_than_they_are(case):
+    """Nothing is looked at again and again: what grows with the square of the length would not come to an end here."""
+    complete(LONG[case], SCHEMA)
+    if case in ("white space before a list", "zeros"):
+        assert parse(LONG[case], SCHEMA).kind == "P"
+        return
+    with pytest.raises(QuestionError, match=r"\^"):
+        parse(LONG[case], SCHEMA)
+
+
+def test_leading_zeros_are_no_others_number():
+    assert parse("P(rating = " + "0" * 5000 + "4)", SCHEMA) == parse("P(rating = 4)", SCHEMA)
+
+
 @pytest.mark.parametrize("text", EXAMPLES)
 def test_the_examples_are_questions(text):
     assert str(parse(text, SCHEMA)) == text
@@ -150,6 +179,9 @@ def test_spellings(text, printed):
         ("P(vote in {yes)", "'}' is missing here", ")"),
         ("P('vote = yes)", "this quote is not closed", "'"),
         ("P('vo\\xte')", "cannot be read", "'vo\\xte'"),
+        ("P('vo\\qte')", "cannot be read: \\ begins an escape, \\n", "'vo\\qte'"),
+        ("P('\\\n')", "and \\\\n is none", "'\\\\n'"),
+        ("P('\\U00110000')", "cannot be read", "'\\U00110000'"),
         ("I(vote)", "a mutual information has two sides, I(a; b)", ")"),
         ("P(vote; age)", "P has one side", ";"),
         ("E(vote, age)", "E asks about one variable", "vote, age"),

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from twoway.errors import MissingFileError, TwowayError
+from twoway.errors import MissingFileError, TwowayError, escaped
 
 
 class OutputExistsError(TwowayError, FileExistsError):
@@ -33,9 +33,7 @@ def safe(text: str) -> str:
     >>> safe("a\\x1b[31mred")
     'a\\\\x1b[31mred'
     """
-    return "".join(
-        char if char == "\n" or char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text
-    )
+    return escaped(text, keep="\n")
 
 
 def note(text: str) -> None:

@@ -169,6 +169,8 @@ class Bootstrap:
             raise FileFormatError(f"{str(path)!r} is a model without replicates; Bootstrap.save writes one with them")
         weights, stacked = arrays["replicate_weights"], arrays["replicate_stacked"]
         try:
+            if weights.ndim != 2 or len(weights) < 2:
+                raise DataError(f"there are none, in an array of the shape {weights.shape}")
             if stacked.shape != (len(weights), *pmf.stacked.shape) or weights.shape[1:] != pmf.weights.shape:
                 raise DataError(f"its arrays have the shapes {weights.shape} and {stacked.shape}")
             for one, other in zip(weights, stacked, strict=True):

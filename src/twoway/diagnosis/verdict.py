@@ -90,7 +90,8 @@ class Diagnosis:
             lines.append("  separable within ε = " + " and ".join(f"{one:.3f}" for one in self.separability))
         if self.condition_numbers is not None:
             lines.append("  condition numbers " + " and ".join(f"{one:.3g}" for one in self.condition_numbers))
-        if self.visible is not None and self.strength is not None:
+        # A model that leaves no room for chance leaves no measure of it either.
+        if self.visible is not None and self.strength is not None and not math.isnan(self.strength):
             lines.append(
                 f"  the tables show {self.visible} components above sampling error; number {self.rank} is "
                 f"{self.strength:.2f} times what chance makes"

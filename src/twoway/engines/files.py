@@ -9,6 +9,7 @@ their order included, which are kept.
 from __future__ import annotations
 
 import csv
+import glob
 import io
 import json
 import os
@@ -16,6 +17,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
@@ -272,7 +274,8 @@ def _read_typed(path: str, kind: str, columns: Sequence[str]) -> pa.Table:
 
 
 def _open_json(connection: Any, paths: Sequence[str]) -> Any:
-    relation = connection.read_json(list(paths) if len(paths) > 1 else paths[0], sample_size=-1)
+    names = [glob.escape(path) for path in paths]
+    relation = connection.read_json(names if len(names) > 1 else names[0], sample_size=-1)
     if relation.columns == ["json"]:
         raise DataError(f'{paths[0]!r} holds no records; each line must be an object such as {{"age": 30}}')
     return relation
@@ -306,7 +309,7 @@ def text_relation(connection: Any, path: str, kind: str, columns: Sequence[str])
 
     names, delimiter = read_header(path, kind)
     relation = connection.read_csv(
-        path,
+        glob.escape(path),  # a file of this name, not what DuckDB would take for a pattern
         auto_detect=False,
         columns=dict.fromkeys(names, "VARCHAR"),
         header=True,
@@ -343,14 +346,22 @@ def read_header(path: str, kind: str) -> tuple[list[str], str]:
         raise FileFormatError(f"{path!r} is not in UTF-8; if a program exported it, save it as CSV (UTF-8)")
     bare = re.sub(r'"[^"]*"', "", line)
     delimiter = "\t" if kind == "tsv" else max(_DELIMITERS, key=bare.count)
-    names = next(row for row in csv.reader(io.StringIO(text), delimiter=delimiter) if row)
+    try:
+        names = next(row for row in csv.reader(io.StringIO(text), delimiter=delimiter) if row)
+    except csv.Error as error:
+        raise FileFormatError(f"{path!r} has a first line that cannot be read: {error}") from None
+    if any("\r" in name for name in names):
+        # DuckDB would take it for the end of the line, and find no record.
+        raise FileFormatError(f"{path!r} has a carriage return within the column names {shortlist(names)}")
     # An unnamed column is most often the row numbers that some program wrote.
     names = [name.strip() or f"column {place}" for place, name in enumerate(names, 1)]
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise DataError(
-            f"{path!r} has the column name {twice[0]!r} twice; its first line must name the columns, each once"
-        )
+    # DuckDB takes names that differ in case alone for one.
+    for place, name in enumerate(names):
+        if same := [other for other in names[:place] if other.lower() == name.lower()]:
+            how = "twice" if same[0] == name else f"and {same[0]!r}, which differ in case alone"
+            raise DataError(
+                f"{path!r} has the column name {name!r} {how}; its first line must name the columns, each once"
+            )
     return names, delimiter
 
 
@@ -383,9 +394,19 @@ def write_stream(table: pa.Table, stream: BinaryIO, kind: str = "csv") -> None:
     else:
         # Arrow's own writer puts every text into quotes.
         text = io.TextIOWrapper(stream, encoding="utf-8", newline="", write_through=True)
-        writer = csv.writer(text, delimiter="\t" if kind == "tsv" else ",", lineterminator="\n")
-        writer.writerow(table.column_names)
-        for batch in table.to_batches(2**14):
-            writer.writerows(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+        _write_rows(table, text, "\t" if kind == "tsv" else ",")
         text.flush()
         text.detach()  # closing it is the business of whoever opened it
+
+
+def _write_rows(table: pa.Table, text: io.TextIOWrapper, delimiter: str) -> None:
+    # csv gives quotes to the characters of a line's end alone, and readers take each of the two for one: lines end in
+    # both for it, and in a line feed in the file.
+    lines = SimpleNamespace(write=lambda line: text.write(line[:-2] + "\n"))
+    # Whoever reads the file has to guess the delimiter from its first line.
+    misleads = any(char in name for name in table.column_names for char in _DELIMITERS)
+    header = csv.writer(lines, delimiter=delimiter, quoting=csv.QUOTE_ALL if misleads else csv.QUOTE_MINIMAL)
+    header.writerow(table.column_names)
+    writer = csv.writer(lines, delimiter=delimiter)
+    for batch in table.to_batches(2**14):
+        writer.writerows(zip(*(column.to_pylist() for column in batch.columns), strict=True))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from twoway.questions.language import KINDS, STOPS, quote
 from twoway.schema import Schema
 
@@ -34,5 +32,13 @@ def complete(text: str, schema: Schema) -> list[str]:
 
 def _name_before(text: str) -> str:
     """Return the variable whose label comes next, "" where a name does."""
-    found = re.search(r"([^,|;(){}=<>!]+?)\s*(?:(?:!=|<=|>=|=|<|>)|\s(?:not\s+)?in\s*\{[^{}]*)$", text)
-    return found.group(1).strip().strip("'\"") if found else ""
+    # Not by a regular expression: it would look for the name's end again and again in a long text.
+    brace = text.rfind("{")
+    if brace > text.rfind("}"):
+        before, _, word = text[:brace].rstrip().rpartition(" ")
+        name = before.rstrip().removesuffix(" not") if word == "in" else ""
+    else:
+        name = text.rstrip("=<>!")
+        name = "" if name == text else name
+    start = max(name.rfind(char) for char in DELIMITERS + "!") + 1
+    return name[start:].strip().strip("'\"")

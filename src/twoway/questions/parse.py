@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from twoway.distribution import printable
-from twoway.errors import QuestionError, unknown
+from twoway.errors import QuestionError, escaped, unknown
 from twoway.questions.language import KINDS, NUMBER, STOPS, TRUTHS, Kind, Question, Term
 from twoway.schema import Label, Schema, Variable, plain_label
 
@@ -22,8 +22,13 @@ EXAMPLES = (
     "I(vote; age | region)",
 )
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
+_ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U(?:000[0-9a-fA-F]|0010)[0-9a-fA-F]{4}|.)", re.DOTALL)
+_ESCAPES = r"\n \r \t \\ \' \" \x.. \u.... \U........"
+_ESCAPED = {"\\n": "\n", "\\r": "\r", "\\t": "\t", "\\\\": "\\", "\\'": "'", '\\"': '"'}
 _OPERATOR = re.compile(r"!=|<=|>=|=|<|>")
 _LIST_WORD = re.compile(r"(not\s+in|in)\s*(?=\{)")
+# The lookbehind keeps a search through much white space from starting anew at each of it.
+_LIST_WORD_BEHIND = re.compile(r"(?<!\s)\s+(not\s+in|in)$")
 _HINT = f"names and labels with any of {' '.join(STOPS)} need quotes"
 
 
@@ -162,10 +167,10 @@ class _Reader:
         if kind == "E" and len(targets) > 1:
             raise self.error("E asks about one variable", start, known_from)
         names = [term.name for term in (*targets, *question.others, *question.given) if not term.operator]
-        twice = [name for name in names if names.count(name) > 1]
-        if twice:
+        twice = next((name for name, times in Counter(names).items() if times > 1), None)
+        if twice is not None:
             raise self.error(
-                f"{twice[0]!r} stands there twice; each variable may be asked about once", start, len(self.text)
+                f"{twice!r} stands there twice; each variable may be asked about once", start, len(self.text)
             )
         unsaid = [term.name for term in question.given if not term.operator]
         if kind in ("E", "mode") and unsaid:
@@ -186,7 +191,7 @@ class _Reader:
             listed = _LIST_WORD.match(self.text, self.at)
             if listed:
                 self.at = listed.end()
-        elif self.skip() == "{" and (found := re.search(r"\s+(not\s+in|in)$", name.text)):
+        elif self.skip() == "{" and (found := _LIST_WORD_BEHIND.search(name.text)):
             listed = found
             name = _Word(name.text[: found.start()], False, name.start, name.start + found.start())
         if name.text not in self.schema:
@@ -219,10 +224,13 @@ class _Reader:
                 raise self.error("this quote is not closed")
             start, self.at = self.at, found.end()
             try:
-                return _Word(ast.literal_eval(found.group().replace("\n", "\\n")), True, start, self.at)
-            except (SyntaxError, ValueError):
+                return _Word(_ESCAPE.sub(_unescape, found.group()[1:-1]), True, start, self.at)
+            except KeyError as error:
+                wrong = escaped(error.args[0])
                 raise self.error(
-                    "this text in quotes cannot be read; \\ begins an escape, as in Python", start, self.at
+                    f"this text in quotes cannot be read: \\ begins an escape, {_ESCAPES}, and {wrong} is none",
+                    start,
+                    self.at,
                 ) from None
         start = self.at
         while self.at < len(self.text) and self.text[self.at] not in STOPS and self.text[self.at : self.at + 2] != "!=":
@@ -247,6 +255,12 @@ class _Reader:
         raise self.error(str(unknown("category", readings[0], variable.categories, where=where)), word.start, word.stop)
 
 
+def _unescape(found: re.Match[str]) -> str:
+    """Return the character that an escape stands for; KeyError for what is none."""
+    escape = found.group()
+    return chr(int(escape[2:], 16)) if len(escape) > 2 else _ESCAPED[escape]
+
+
 def _numbers(text: str) -> Sequence[Label]:
     """Return the number or truth value that a bare word may be."""
     if text.casefold() in TRUTHS:
@@ -254,5 +268,7 @@ def _numbers(text: str) -> Sequence[Label]:
     if NUMBER.fullmatch(text):
         value = float(text)
         if abs(value) < float("inf"):
-            return [plain_label(int(text) if text.lstrip("+-").isdigit() else value)]
+            # Python refuses to read whole numbers of thousands of digits; such ones have leading zeros here.
+            is_whole = text.lstrip("+-").isdigit() and len(text) < 1000
+            return [plain_label(int(text) if is_whole else value)]
     return []

@@ -88,6 +88,8 @@ def find_solver(choice: SolverChoice, starts: int | None = None) -> Solver:
 
 def _find_one(part: str | Solver) -> Solver:
     if not isinstance(part, str):
+        if isinstance(part, type):
+            raise DataError(f"a solver is a name or an object, not a class: write {part.__name__}(), with its brackets")
         if not hasattr(part, "solve"):
             raise DataError(f"a solver is a name or an object with a method solve; got {part!r}")
         return part

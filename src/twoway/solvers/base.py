@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, SupportsFloat
 
 import numpy as np
 
@@ -338,8 +338,8 @@ def descend(
 def check_loop_options(max_iter: int, tol: float) -> None:
     """Raise where the options of a loop make no sense."""
     whole_number("max_iter", max_iter, 1)
-    if not tol >= 0:
-        raise DataError(f"tol must not be negative, got {tol!r}")
+    if not isinstance(tol, SupportsFloat) or not float(tol) >= 0:
+        raise DataError(f"tol must be a number of at least 0, got {tol!r}")
 
 
 def _has_settled(gains: list[float], tol: float) -> bool:

@@ -128,7 +128,9 @@ def _search_factors(evaluate: Callable[[Smoothing], HeldOut], first: float) -> H
     bend = low.mean - 2.0 * best.mean + high.mean
     if bend >= 0.0:
         return best
-    refined = at(middle * 2.0 ** (0.5 * (low.mean - high.mean) / bend))
+    # Where a neighbour is better by less than counts, the parabola's top may be anywhere: not beyond the neighbours.
+    shift = min(1.0, max(-1.0, 0.5 * (low.mean - high.mean) / bend))
+    refined = at(middle * 2.0**shift)
     return refined if refined.mean > best.mean else best
 
 

@@ -1,0 +1,102 @@
+"""Every command on data whose names and labels mean harm: safe output, the files asked for, and none besides."""
+
+import csv
+import os
+import sys
+
+import numpy as np
+import pytest
+from hostile import ASKED, HOSTILE, hostile_frame, is_safe
+
+from twoway.cli import run
+from twoway.engines import files
+from twoway.questions.language import quote
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    import pyarrow as pa
+
+    folder = tmp_path_factory.mktemp("hostile")
+    frame = hostile_frame(80)
+    files.write_table(pa.Table.from_pandas(frame, preserve_index=False), folder / "in.csv")
+    holes = frame.where(np.random.default_rng(1).random(frame.shape) < 0.7)
+    files.write_table(pa.Table.from_pandas(holes, preserve_index=False), folder / "holes.csv")
+    before = os.getcwd()
+    os.chdir(folder)
+    try:
+        assert run(["fit", "in.csv", "-o", "m.twoway", "--rank", "2", "--solver", "em"]) == 0
+        assert run(["count", "in.csv", "-o", "t.tables"]) == 0
+    finally:
+        os.chdir(before)
+    return folder
+
+
+@pytest.fixture
+def cli(folder, capfdbinary, monkeypatch):
+    monkeypatch.chdir(folder)
+    capfdbinary.readouterr()
+
+    def call(*arguments):
+        code = run(list(arguments))
+        sys.stdout.flush()
+        out, err = capfdbinary.readouterr()
+        return code, out.decode(), err.decode()
+
+    return call
+
+
+QUOTED = [repr(name) for name in hostile_frame(1).columns]
+
+COMMANDS = {
+    "info": ["info", "m.twoway"],
+    "info of tables": ["info", "t.tables"],
+    "info for machines": ["info", "m.twoway", "--json"],
+    "ask": ["ask", "m.twoway", *(f"P({name})" for name in QUOTED)],
+    "ask for pairs": ["ask", "m.twoway", *(f"P({name} | {QUOTED[0]})" for name in QUOTED[1:])],
+    "ask for a mode": ["ask", "m.twoway", f"mode({', '.join(QUOTED[:4])})"],
+    "ask by order": ["ask", "m.twoway", f"P({QUOTED[12]} <= {quote(HOSTILE[12])})"],
+    "ask for nothing": ["ask", "m.twoway", f"P({QUOTED[12]} < {quote(HOSTILE[12])})"],
+    "ask what is not there": ["ask", "m.twoway", f"P({QUOTED[12][:-1]}?')", *QUOTED],
+    "ask for machines": ["ask", "m.twoway", f"P({QUOTED[12]})", "--json"],
+    "score": ["score", "m.twoway", "in.csv", "--top", "3"],
+    "compare": ["compare", "m.twoway", "m.twoway"],
+    "check": ["check", "t.tables", "--rank", "2"],
+    "fit what is not there": ["fit", f"{HOSTILE[12]}.csv", "-o", "n.twoway"],
+    "fit without": ["fit", "in.csv", "-o", "n.twoway", "--drop", HOSTILE[12] + "?"],
+    "another command": [HOSTILE[12]],
+    "another option": ["info", f"--{HOSTILE[12]}"],
+}
+
+
+@pytest.mark.parametrize("case", COMMANDS)
+def test_what_is_said(case, cli, folder):
+    before = set(os.listdir(folder))
+    code, out, err = cli(*COMMANDS[case])
+    assert code in (0, 2, 3, 4), err
+    assert out + err
+    assert is_safe(out + err), ascii(out + err)
+    assert set(os.listdir(folder)) == before
+
+
+def read(path):
+    with path.open(newline="", encoding="utf-8") as stream:
+        return list(csv.reader(stream))
+
+
+def test_what_is_written(cli, folder):
+    """Holes are filled, and nothing else of the file changes; drawn records have the labels that were read."""
+    before = set(os.listdir(folder))
+    assert cli("impute", "m.twoway", "holes.csv", "-o", "filled.csv")[0] == 0
+    holes, filled = read(folder / "holes.csv"), read(folder / "filled.csv")
+    assert filled[0] == holes[0] == list(hostile_frame(1).columns)
+    for old, new in zip(holes[1:], filled[1:], strict=True):
+        assert all(one == other for one, other in zip(old, new, strict=True) if one.strip() not in ("", "nan"))
+        assert all(new)
+    assert cli("sample", "m.twoway", "-n", "50", "-o", "drawn.csv")[0] == 0
+    drawn = read(folder / "drawn.csv")
+    assert drawn[0] == holes[0]
+    assert {cell for row in drawn[1:] for cell in row} <= set(HOSTILE)
+    assert any(cell.startswith(("=", "+", "@")) for row in drawn[1:] for cell in row), "formulas are data"
+    assert cli("explore", "m.twoway", "-o", "page.html", "--title", ASKED)[0] == 0
+    assert set(os.listdir(folder)) == before | {"filled.csv", "drawn.csv", "page.html"}

@@ -1,0 +1,325 @@
+"""Model and tables files from somebody who means harm: refused, with little memory, and nothing in them is run."""
+
+import io
+import json
+import tracemalloc
+import zipfile
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from twoway import container
+from twoway.diagnosis.bootstrap import Bootstrap
+from twoway.errors import FileFormatError
+from twoway.pmf import JointPMF
+from twoway.report import Report, Start, StopReason, TableMisfit
+from twoway.schema import Schema, Variable
+from twoway.tables import Tables
+
+SCHEMA = Schema((Variable("a", ("x", "y")), Variable("b", (1, 2, 3)), Variable("c", (True, False))))
+REPORT = Report(
+    "em",
+    1,
+    0,
+    0.0,
+    0.0,
+    "likelihood",
+    (Start("em", (2.5, 1.5), StopReason.CONVERGED),),
+    0,
+    misfits=(TableMisfit(("a", "b"), 10.0, 0.1, 0.02),),
+    candidates=({"rank": 1},),
+    warnings=("a constant column",),
+)
+PMF = JointPMF([1.0], [np.full((len(variable), 1), 1 / len(variable)) for variable in SCHEMA], SCHEMA, report=REPORT)
+TABLES = Tables(SCHEMA, [[0, 1], [1, 2]], np.arange(12.0), notes=("a note",))
+OWN = {"model": (PMF, JointPMF), "tables": (TABLES, Tables)}
+
+both = pytest.mark.parametrize("kind", OWN)
+
+
+def saved(kind, folder):
+    path = folder / f"{kind}.twoway"
+    OWN[kind][0].save(path)
+    return path
+
+
+def load(kind, path):
+    return OWN[kind][1].load(path)
+
+
+def members(path):
+    with zipfile.ZipFile(path) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def write(path, contents, **options):
+    with zipfile.ZipFile(path, "w", **options) as archive:
+        for name, content in contents.items():
+            archive.writestr(name, content)
+
+
+def changed(path, changes):
+    """Write a file's header anew; a change is the path into it, and what stands there then."""
+    contents = members(path)
+    header = json.loads(contents["header.json"])
+    for *place, last, value in changes:
+        inside = header
+        for key in place:
+            inside = inside[key]
+        inside[last] = value
+    contents["header.json"] = json.dumps(header).encode()
+    write(path, contents)
+
+
+def npy(descr, shape, content=b"", fortran=False):
+    """Return the bytes of an array file whose header says whatever it likes."""
+    header = f"{{'descr': {descr!r}, 'fortran_order': {fortran}, 'shape': {shape}, }}".encode()
+    header += b" " * (63 - (10 + len(header)) % 64) + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + content
+
+
+def refused(kind, path, match="twoway"):
+    """Check that a file is refused, within a few megabytes."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(FileFormatError, match=match):
+            load(kind, path)
+        assert tracemalloc.get_traced_memory()[1] < 20e6
+    finally:
+        tracemalloc.stop()
+
+
+@both
+def test_what_is_changed_below_is_sound_before(kind, tmp_path):
+    path = saved(kind, tmp_path)
+    write(path, members(path))
+    assert load(kind, path).schema == SCHEMA
+    changed(path, [])
+    assert load(kind, path).schema == SCHEMA
+    contents = members(path)
+    for name, content in contents.items():
+        if name.endswith(".npy"):
+            array = np.load(io.BytesIO(content))
+            assert npy(array.dtype.str, array.shape, array.tobytes())[-array.nbytes :] == content[-array.nbytes :]
+            contents[name] = npy(array.dtype.str, array.shape, array.tobytes())
+    write(path, contents)
+    assert load(kind, path).schema == SCHEMA
+
+
+ARRAYS = {
+    "a trillion cells": npy("<f8", (10**12,)),
+    "a trillion cells of no size": npy("|V0", (10**12,)),
+    "a trillion empty texts": npy("<U0", (10**12,)),
+    "a number of cells beyond all": npy("<f8", (2**63, 2**63, 0)),
+    "a negative shape": npy("<f8", (-1,), b"\0" * 8),
+    "two negative shapes": npy("<f8", (-1, -2), b"\0" * 16),
+    "a shape of truth values": npy("<f8", (True,), b"\0" * 8),
+    "a shape of text": npy("<f8", "'9'"),
+    "a shape that is called": npy("<f8", "(print(1),)"),
+    "fields": npy([("a", "<f8")], (1,), b"\0" * 8),
+    "fields within fields": npy([("a", [("b", "<f8", (10**6, 10**6))])], (0,)),
+    "objects": npy("|O", (1,), b"\0" * 8),
+    "complex numbers": npy("<c16", (1,), b"\0" * 16),
+    "dates": npy("<M8[s]", (1,), b"\0" * 8),
+    "a type that is none": npy("whatever", (1,)),
+    "no header": b"\x93NUMPY\x01\x00",
+    "a header cut short": npy("<f8", (1,))[:40],
+    "a header of another version": npy("<f8", (1,), b"\0" * 8).replace(b"\x01\x00", b"\x02\x00", 1),
+    "nested beyond reading": npy("<f8", "(" * 5000),
+    "more sizes than arrays have": npy("<f8", tuple([1] * 70), b"\0" * 8),
+    "a Fortran order": npy("<f8", (1,), b"\0" * 8, fortran=True),
+    "numbers of Python 2": npy("<f8", "(1L,)", b"\0" * 8),
+    "not an array": b"weights",
+    "nothing": b"",
+}
+
+
+@both
+@pytest.mark.parametrize("case", ARRAYS)
+def test_arrays_that_lie(kind, case, tmp_path):
+    path = saved(kind, tmp_path)
+    write(path, {**members(path), "weights.npy": ARRAYS[case]})
+    refused(kind, path)
+
+
+@both
+@pytest.mark.parametrize("number", [np.nan, np.inf, -1.0])
+def test_weights_that_are_none(kind, number, tmp_path):
+    path = saved(kind, tmp_path)
+    contents = members(path)
+    weights = np.load(io.BytesIO(contents["weights.npy"])).copy()
+    weights[0] = number
+    write(path, {**contents, "weights.npy": npy("<f8", weights.shape, weights.tobytes())})
+    refused(kind, path, "weight")
+
+
+@both
+def test_a_zip_bomb(kind, tmp_path):
+    path = saved(kind, tmp_path)
+    bomb = b" " * 50_000_000
+    for name in ("weights.npy", "header.json", "more"):
+        write(path, {**members(path), name: bomb}, compression=zipfile.ZIP_DEFLATED)
+        assert path.stat().st_size < 1_000_000
+        refused(kind, path, "no twoway file has")
+        tracemalloc.start()
+        assert container.kind_of(path) is None
+        assert tracemalloc.get_traced_memory()[1] < 20e6
+        tracemalloc.stop()
+        saved(kind, tmp_path)
+
+
+@both
+def test_members_that_share_their_bytes(kind, tmp_path):
+    """Many entries of the directory that point at the same large member."""
+    path = tmp_path / "file"
+    large = bytes(200_000)
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members(saved(kind, tmp_path)).items():
+            archive.writestr(name, content)
+        archive.writestr("large.npy", large)
+        entry = archive.getinfo("large.npy")
+        for number in range(90):
+            again = zipfile.ZipInfo(f"large{number}.npy")
+            for field in ("header_offset", "CRC", "compress_size", "file_size"):
+                setattr(again, field, getattr(entry, field))
+            archive.filelist.append(again)
+            archive.NameToInfo[again.filename] = again
+    refused(kind, path, "claim more bytes than the file has")
+
+
+@both
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_a_member_twice_and_too_many(kind, tmp_path):
+    path = saved(kind, tmp_path)
+    contents = members(path)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("weights.npy", contents["weights.npy"])
+    refused(kind, path, r"'weights\.npy' that no twoway file has")
+    write(path, {**contents, **{f"{number}.npy": contents["weights.npy"] for number in range(200)}})
+    refused(kind, path, "that no twoway file has")
+
+
+def variable(**entries):
+    return {"name": "a", "categories": ["x", "y"], "values": None} | entries
+
+
+SCHEMAS = {
+    "a name twice": [variable(), variable()],
+    "a category twice": [variable(categories=["x", "x"])],
+    "a name of a number": [variable(name=3)],
+    "no name": [variable(name=None)],
+    "no categories": [variable(categories=None)],
+    "an empty list of categories": [variable(categories=[])],
+    "categories of lists": [variable(categories=[["x"], ["y"]])],
+    "values of text": [variable(values=["one", "two"])],
+    "too few values": [variable(values=[1.0])],
+    "a dictionary": {"a": variable()},
+    "a text": "ab",
+    "a number": 7,
+    "lists": [["a"]],
+    "nothing": [],
+}
+
+
+@both
+@pytest.mark.parametrize("case", SCHEMAS)
+def test_schemas_that_are_none(kind, case, tmp_path):
+    path = saved(kind, tmp_path)
+    changed(path, [("schema", SCHEMAS[case])])
+    refused(kind, path)
+
+
+NUMBERS = ["NaN", "Infinity", "-Infinity", "1e999", "-1e999", "1" + "0" * 400, "9" * 5000]
+
+
+@both
+@pytest.mark.parametrize("number", NUMBERS, ids=lambda text: text[:9])
+def test_numbers_that_cannot_be_written_again(kind, number, tmp_path):
+    path = saved(kind, tmp_path)
+    contents = members(path)
+    contents["header.json"] = contents["header.json"].replace(b'"kind"', f'"more": {number}, "kind"'.encode())
+    write(path, contents)
+    refused(kind, path)
+    assert container.kind_of(path) is None
+
+
+@both
+@pytest.mark.parametrize("header", [b"[" * 100_000, b'{"a":' * 50_000, b"\xff", b"", b"[]", b"null", b'{"format": 1}'])
+def test_headers_that_are_none(kind, header, tmp_path):
+    path = saved(kind, tmp_path)
+    write(path, {**members(path), "header.json": header})
+    refused(kind, path)
+    assert container.kind_of(path) is None
+
+
+REPORTS = {
+    "no start": [("starts", [])],
+    "a start of no pass": [("starts", 0, "objectives", [])],
+    "a start that was not": [("best", 7)],
+    "a negative start": [("best", -1)],
+    "an objective of text": [("starts", 0, "objectives", ["low"])],
+    "a solver of a number": [("starts", 0, "solver", 5)],
+    "another end": [("starts", 0, "stop_reason", "exploded")],
+    "a rank of text": [("rank", "two")],
+    "a likelihood of a list": [("log_likelihood", [1])],
+    "records of text": [("n_records", "many")],
+    "warnings of numbers": [("warnings", [1])],
+    "candidates of text": [("candidates", ["a"])],
+    "a misfit of text": [("misfits", 0, "total_variation", "low")],
+    "a misfit of no name": [("misfits", 0, "variables", [None])],
+    "an entry of its own": [("surprise", 1)],
+}
+
+
+@pytest.mark.parametrize("case", REPORTS)
+def test_reports_that_no_fit_writes(case, tmp_path):
+    path = saved("model", tmp_path)
+    changed(path, [("report", *change) for change in REPORTS[case]])
+    refused("model", path, "not a sound model file")
+
+
+def test_positions_of_variables_do_not_wrap_around(tmp_path):
+    """2**32 is no position, though 32 bits of it are 0."""
+    path = saved("tables", tmp_path)
+    sets = np.array([[2**32, 1], [1, 2]], dtype=np.int64)
+    write(path, {**members(path), "sets.npy": npy("<i8", sets.shape, sets.tobytes())})
+    refused("tables", path, "from 0 to 2")
+
+
+def test_tables_of_more_cells_than_there_are_numbers():
+    """The product of their sizes does not wrap around to one that fits."""
+    schema = Schema(tuple(Variable(name, (0, 1)) for name in "abc"))
+    object.__setattr__(schema, "sizes", (2**22,) * 3)  # so many categories would take long to write down
+    with pytest.raises(ValueError, match="more cells than can be counted"):
+        Tables(schema, [[0, 1, 2]], np.zeros(2**66 % 2**64))
+
+
+def test_replicates_that_are_none(tmp_path):
+    path = tmp_path / "boot.twoway"
+    Bootstrap(PMF, (PMF, PMF), PMF).save(path)
+    assert len(Bootstrap.load(path).replicates) == 2
+    contents = members(path)
+    for weights in (np.zeros((0, 1)), np.ones((1, 1)), np.ones(3), np.float64(1), np.full((3, 1), np.nan)):
+        write(path, {**contents, "replicate_weights.npy": npy("<f8", weights.shape, weights.tobytes())})
+        with pytest.raises(FileFormatError, match="no sound replicates"):
+            Bootstrap.load(path)
+
+
+@both
+@given(data=st.data())
+def test_any_damage_is_found_or_harmless(kind, data, tmp_path_factory):
+    """Some bytes changed, left out or put in: the same content as before, or a refusal."""
+    path = saved(kind, tmp_path_factory.mktemp("damage"))
+    content = bytearray(path.read_bytes())
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(content) - 1))
+        content[at : at + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=3))
+    path.write_bytes(content)
+    container.kind_of(path)
+    try:
+        found = load(kind, path)
+    except FileFormatError:
+        return
+    assert found.schema == SCHEMA
