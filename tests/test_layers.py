@@ -41,7 +41,7 @@ ORDER = [
     "observed",
     "imputation",
     "pmf",
-    "sql_view",
+    "sql_export",
     "counting",
     "crosstabs.cells",
     "crosstabs.sheets",
