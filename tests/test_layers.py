@@ -48,7 +48,7 @@ ORDER = [
     "observed",
     "imputation",
     "pmf",
-    "sql_view",
+    "sql_export",
     "counting",
     "crosstabs.cells",
     "crosstabs.sheets",

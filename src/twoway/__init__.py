@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from twoway.records import Records
     from twoway.report import Monitor, Progress, ProgressBar, Report, Start, StopReason, TableMisfit
     from twoway.schema import Schema, Variable
-    from twoway.sql_view import sql_view
+    from twoway.sql_export import sql_view
     from twoway.tables import Tables
 
 # Where each public name lives. Nothing is imported before it is used: a command line should start at once.
@@ -104,7 +104,7 @@ _NAMES_OF_MODULE = {
     "records": ("Records",),
     "report": ("Monitor", "Progress", "ProgressBar", "Report", "Start", "StopReason", "TableMisfit"),
     "schema": ("Schema", "Variable"),
-    "sql_view": ("sql_view",),
+    "sql_export": ("sql_view",),
     "tables": ("Tables",),
 }
 _MODULE_OF_NAME = {name: module for module, names in _NAMES_OF_MODULE.items() for name in names}

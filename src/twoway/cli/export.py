@@ -47,7 +47,7 @@ def export(
     from twoway.cli.binning import Binning
     from twoway.container import whole_or_not_at_all
     from twoway.pmf import JointPMF
-    from twoway.sql_view import sql_view
+    from twoway.sql_export import sql_view
 
     if not sql or table is None:
         raise typer.BadParameter("name the form with --sql, and the table that the view reads with --table")
