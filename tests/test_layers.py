@@ -18,6 +18,7 @@ ORDER = [
     "report",
     "parallel",
     "container",
+    "checkpoint",
     "kernels",
     "kernels.jit",
     "kernels.lanes",
