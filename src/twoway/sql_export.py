@@ -84,7 +84,7 @@ def sql_view(
         raise unknown("dialect", dialect, known)
     clash = [name for name in keep if name in pmf.schema or name == "log_prob"]
     if clash:
-        raise DataError(f"keep names columns beside the model's variables, which {clash[0]!r} is not")
+        raise DataError(f"keep names columns that the view does not have yet; it has {clash[0]!r}")
     target = view if view is not None else f"{table}_{'scored' if what == 'score' else 'imputed'}"
     made = sqlglot.exp.Create(
         kind="VIEW", this=_table(target), expression=_Layers(pmf, keep, missing, dialect).build(table, what)

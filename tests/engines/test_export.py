@@ -146,7 +146,7 @@ def test_errors():
         sql_view(pmf, "t", dialect="postgre")
     with pytest.raises(UnknownNameError, match="no view 'fill'"):
         sql_view(pmf, "t", what="fill")
-    with pytest.raises(DataError, match="'select' is not"):
+    with pytest.raises(DataError, match="it has 'select'"):
         sql_view(pmf, "t", keep=["select"])
     mixed = random_model(tw.Schema((tw.Variable("a", (1, "x")),)), 1)
     with pytest.raises(DataError, match=r"the categories of 'a' are of several kinds \(number, text\)"):

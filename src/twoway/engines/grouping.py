@@ -44,9 +44,20 @@ def grouped(backend: Any, rows: Any, groups: Groups, sums: Sums, limit: int | No
     limit
         At most so many rows, any.
     """
+    import sqlglot
+    import sqlglot.expressions as sge
+
     used = [name for name in rows.columns if any(name in group for group in groups)]
-    build = _grouping_sets if backend.name in _WITH_GROUPING_SETS and used else _union
-    wide = build(backend, rows, used, groups, sums)
+    plain = rows.group_by(used).agg(**sums(rows)) if used else rows.agg(**sums(rows))
+    statement = sqlglot.parse_one(backend.compile(plain), dialect=backend.dialect)
+    if used:
+        # ibis has no word for several groupings: its statement gets another GROUP BY, or is repeated.
+        clause = statement.find(sge.Group)
+        assert clause is not None
+        select = clause.parent
+        regroup = _grouping_sets if backend.name in _WITH_GROUPING_SETS else _union
+        statement = regroup(statement, select, groups)
+    wide = backend.sql(statement.sql(dialect=backend.dialect), schema=plain.schema())
     return backend.to_pyarrow(wide if limit is None else wide.limit(limit))
 
 
@@ -116,30 +127,32 @@ def _covers(sizes: Mapping[str, int], order: int) -> list[tuple[str, ...]]:
     return [sum(some, ()) for some in combinations(blocks, min(order, len(blocks)))]
 
 
-def _grouping_sets(backend: Any, rows: Any, used: Sequence[str], groups: Groups, sums: Sums) -> Any:
-    import sqlglot
+def _grouping_sets(statement: Any, select: Any, groups: Groups) -> Any:
+    """Return a statement of which a part, ``select``, groups rows in several ways at once."""
     import sqlglot.expressions as sge
 
-    plain = rows.group_by(used).agg(**sums(rows))
-    # ibis has no word for grouping sets: its statement gets another GROUP BY.
-    statement = sqlglot.parse_one(backend.compile(plain), dialect=backend.dialect)
-    clause = statement.find(sge.Group)
-    assert clause is not None
-    select = clause.parent
-    assert isinstance(select, sge.Select)
     column_of = {one.alias_or_name: one.unalias() for one in select.expressions}
     sets = [sge.Tuple(expressions=[column_of[name].copy() for name in group]) for group in groups]
     select.set("group", sge.Group(expressions=[sge.GroupingSets(expressions=sets)]))
-    return backend.sql(statement.sql(dialect=backend.dialect), schema=plain.schema())
+    return statement
 
 
-def _union(backend: Any, rows: Any, used: Sequence[str], groups: Groups, sums: Sums) -> Any:
-    import ibis
+def _union(statement: Any, select: Any, groups: Groups) -> Any:
+    """Return a query for each grouping, one after the other, over rows that are computed once."""
+    import sqlglot.expressions as sge
 
-    types = rows.schema()
+    assert statement is select
+    names = {name for group in groups for name in group}
+    source = select.find(sge.From).this
     queries = []
     for group in groups:
-        one = rows.group_by(group).agg(**sums(rows)) if group else rows.agg(**sums(rows))
-        blanks = {name: ibis.null(types[name]) for name in used if name not in group}
-        queries.append(one.mutate(**blanks).select(*used, *sums(rows)))
-    return ibis.union(*queries, distinct=False) if len(queries) > 1 else queries[0]
+        columns = []
+        for one in select.expressions:
+            name = one.alias_or_name
+            blank = sge.Null() if name in names and name not in group else one.unalias().copy()
+            columns.append(sge.alias_(blank, name, quoted=True))
+        rows = sge.to_table("rows_once", alias=source.alias_or_name) if isinstance(source, sge.Subquery) else source
+        query = sge.select(*columns, copy=False).from_(rows.copy(), copy=False)
+        queries.append(query.group_by(*(column.unalias().copy() for column in columns if column.alias in group)))
+    whole = queries[0] if len(queries) == 1 else sge.union(*queries, distinct=False, copy=False)
+    return whole.with_("rows_once", as_=source.this, copy=False) if isinstance(source, sge.Subquery) else whole
