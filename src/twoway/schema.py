@@ -61,9 +61,13 @@ def plain_label(label: object) -> Label:
         if not math.isfinite(value):
             raise DataError(f"a category must be a finite number, not {value!r}")
         return int(value) if value.is_integer() else value
-    if isinstance(value, int) and value.bit_length() > 1023:
-        # No float could hold it, and text of it has hundreds of digits.
-        raise DataError(f"a category must be a number below 1e308, not a whole number of {value.bit_length()} bits")
+    if isinstance(value, int):
+        try:
+            float(value)
+        except OverflowError:  # the number is not shown: its text has hundreds of digits, or Python refuses to write it
+            raise DataError(
+                f"a category must be a number below 1.8e308, not a whole number of {value.bit_length()} bits"
+            ) from None
     return value  # type: ignore[return-value]  # label_key admits labels only
 
 

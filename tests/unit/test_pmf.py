@@ -777,3 +777,12 @@ def test_the_information_of_all_pairs_is_that_of_each(pmf):
     names = pmf.schema.names
     each = [[pmf.entropy(a) if a == b else pmf.mutual_information(a, b) for b in names] for a in names]
     np.testing.assert_allclose(table, each, atol=1e-12)
+
+
+def test_information_of_what_hardly_ever_happens():
+    """Two shares so small that their product is no number any more."""
+    schema = Schema((Variable("a", (0, 1)), Variable("b", (0, 1))))
+    pmf = JointPMF.from_stacked(schema, np.array([1.0, 1e-200]), np.vstack([np.eye(2), np.eye(2)]))
+    table = information.pairwise_information(pmf.weights, pmf.factors)
+    assert np.isfinite(table).all()
+    assert (table >= 0).all()
