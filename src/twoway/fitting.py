@@ -280,7 +280,7 @@ def _with_likelihood(report: Report, pmf: JointPMF, records: RecordSource, threa
     def uncertainty(block: Block) -> float:
         memberships, _ = posterior_of(block, pmf.weights, pmf.stacked)
         entropies = _entropies(memberships)
-        return float(entropies.sum() if block.weights.size == 0 else entropies @ block.weights)
+        return float(entropies.sum() if block.weights.size == 0 else (entropies * block.weights).sum())
 
     if not np.isfinite(log_likelihood):
         told = "some records are impossible under this model: it gives no probability to what they show"
@@ -315,7 +315,7 @@ def _misfits(pmf: JointPMF, tables: Tables) -> tuple[TableMisfit, ...]:
         shares = tables.array(index) / tables.totals[index]
         model = np.asarray(pmf.marginal(names))
         seen = shares > 0
-        kl = float(shares[seen] @ np.log(shares[seen] / np.maximum(model[seen], 1e-300)))
+        kl = float((shares[seen] * np.log(shares[seen] / np.maximum(model[seen], 1e-300))).sum())
         distance = 0.5 * float(np.abs(shares - model).sum())
         misfits.append(TableMisfit(names, float(tables.totals[index]), distance, max(kl, 0.0)))
     return tuple(sorted(misfits, key=lambda misfit: -misfit.total_variation))

@@ -115,4 +115,4 @@ def _negative_entropy(tables: Tables, pair_weights: PairWeights) -> float:
     np.log(shares, where=shares > 0, out=logs)
     of_table = np.add.reduceat(shares * logs, tables.starts[:-1])
     weights = tables.weights if pair_weights == "counts" else np.ones(len(tables))
-    return float(of_table @ weights / weights.sum())
+    return float((of_table * weights).sum() / weights.sum())

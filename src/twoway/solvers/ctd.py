@@ -71,7 +71,8 @@ def fit_squares(
     schema, rank = tables.schema, start.rank
     _, prototype = layout(rank)
     shares = tables.flat / np.repeat(tables.totals, np.diff(tables.starts))
-    constant = 0.5 * float(shares @ shares)
+    # Not `@`: how BLAS adds up long vectors depends on its threads. So in all sums that go into reports.
+    constant = 0.5 * float(np.square(shares).sum())
     variables = tables.sets.ravel()
     places = np.argsort(variables, kind="stable")
     firsts = np.searchsorted(variables[places], np.arange(len(schema) + 1))

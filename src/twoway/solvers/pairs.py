@@ -53,7 +53,7 @@ class PairMatrix:
         seen = self.shares > 0
         with np.errstate(divide="ignore"):
             logs = np.log(self.shares[seen]) - np.log(self.model(pmf)[seen])
-        return float(self.shares[seen] @ logs) / (2 * self.n_tables)
+        return float((self.shares[seen] * logs).sum()) / (2 * self.n_tables)
 
     def carries(self, split: NDArray[np.bool_], rank: int) -> bool:
         """Return whether a split has every table between its groups, and at least rank categories on each side."""
