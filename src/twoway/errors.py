@@ -51,6 +51,10 @@ class ClusterError(TwowayError, RuntimeError):
     """A cluster that failed: workers that died or ran out of memory, a scheduler that cannot be reached."""
 
 
+class OutputError(DataError, OSError):
+    """A file or folder that cannot be written where it was asked for."""
+
+
 def unknown(kind: str, got: object, allowed: Iterable[object], *, where: str = "") -> UnknownNameError:
     """Return the error for a name that does not exist, with the near miss and what is known.
 
