@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 _MOST_PAIRS = 5
 _MOST_WARNINGS = 6
+# Columns of more categories than this are most often better in bins.
+_MANY = 40
 
 
 def fit(
@@ -206,6 +208,7 @@ def _learned(pmf: JointPMF, source: Records | FileRecords | Tables, out: Path) -
             {"variables": [names[first[pair]], names[second[pair]]], "nats": information[first[pair], second[pair]]}
             for pair in strongest
         ],
+        "many_categories": {v.name: v.values is not None for v in pmf.schema if len(v) > _MANY},
         "warnings": list(report.warnings),
         "seconds": report.seconds,
     }
@@ -213,6 +216,7 @@ def _learned(pmf: JointPMF, source: Records | FileRecords | Tables, out: Path) -
         cells = source.n_records * len(names)
         learned |= {
             "records": source.n_records,
+            "weight": None if source.weights is None else source.total_weight,
             "cells": cells,
             "holes": cells - source.n_observed,
             "log_likelihood": report.log_likelihood,
@@ -240,7 +244,8 @@ def _print(learned: dict[str, Any]) -> None:
 
     if "records" in learned:
         holes = learned["holes"] / max(learned["cells"], 1)
-        told = f"{learned['records']:,} records, {holes:.1%} of their cells missing"
+        weighed = "" if learned["weight"] is None else f" of total weight {learned['weight']:,.6g}"
+        told = f"{learned['records']:,} records{weighed}, {holes:.1%} of their cells missing"
     else:
         told = f"{learned['tables']:,} tables"
     end = {"converged": "converged", "direct": "solved directly", "interrupted": "interrupted by Ctrl-C"}
@@ -261,6 +266,18 @@ def _print(learned: dict[str, Any]) -> None:
         rows.append(["" if number else "worst fit", f"{pair(worst)}: total variation {worst['total_variation']:.3f}"])
     for number, one in enumerate(learned["strongest"]):
         rows.append(["" if number else "strongest", f"{pair(one)}: {one['nats']:.3f} nats"])
+    if learned["many_categories"]:
+        numbers = [name for name, is_number in learned["many_categories"].items() if is_number]
+        others = [name for name, is_number in learned["many_categories"].items() if not is_number]
+        ways = [f"--bins {printable(name, 40)!r} groups numbers" for name in numbers[:1]]
+        ways += [f"--drop {printable(name, 40)!r} leaves a column out" for name in others[:1]]
+        shown = ", ".join(printable(name, 40) for name in [*numbers, *others][:_MOST_PAIRS])
+        rows.append(
+            [
+                "hint",
+                f"more than {_MANY} categories each, so that answers about one rest on few: {shown}; {', '.join(ways)}",
+            ]
+        )
     warnings = learned["warnings"]
     rows += [["warning", printable(warning, 400)] for warning in warnings[:_MOST_WARNINGS]]
     if len(warnings) > _MOST_WARNINGS:
