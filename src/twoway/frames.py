@@ -210,8 +210,9 @@ def with_categories(frame: Any, columns: Mapping[int, tuple[NDArray[np.int64], S
             return frame
 
 
-def with_own_orders(frame: Any, variables: Sequence[Variable], codes: Sequence[NDArray[Any]]) -> Any:
-    """Return a frame of labels in which text with an order of its own is ordered categories."""
+def make_drawn_frame(variables: Sequence[Variable], codes: Sequence[NDArray[Any]], library: str) -> Any:
+    """Return a frame of labels as `make_labelled_frame` does; text with an order of its own is ordered categories."""
+    frame = make_labelled_frame(variables, codes, library)
     ordered = {
         place: (codes[place].astype(np.int64), [str(label) for label in variable.categories])
         for place, variable in enumerate(variables)
