@@ -317,9 +317,7 @@ class JointPMF:
     # Records
 
     def sample(self, n: int, seed: int = 0, library: str = "pandas") -> Any:
-        """Return a frame of records drawn from the PMF, all cells filled.
-
-        Text whose categories stand in an order of their own, not that of the alphabet, comes as ordered categories.
+        """Return a frame of records drawn from the PMF; text with an order of its own comes as ordered categories.
 
         Parameters
         ----------

@@ -171,15 +171,27 @@ def _bin_text(column: Any, inner: NDArray[np.float64]) -> Any:
     return names.take(pc.index_in(column.cast(_kind(column)), value_set=distinct).combine_chunks())
 
 
-def _odd_labels(column: Any) -> str:
+def odd_labels(labels: Iterable[object]) -> list[str]:
+    """Return the text among labels that are numbers by and large: marks for missing cells, most likely.
+
+    Examples
+    --------
+    >>> odd_labels(["1", "2", "3", "4", "no answer"]), odd_labels(["18-39", "40+", "2"]), odd_labels([1, 2])
+    (['no answer'], [], [])
+    """
+    texts = [label for label in labels if isinstance(label, str)]
+    odd = [text for text in texts if _as_number(text) is None]
+    return odd if len(odd) <= 0.25 * len(texts) else []
+
+
+def _explained(column: Any) -> str:
     """Return what keeps a column of numbers from being one, for an error; "" where numbers are not the rule."""
     import pyarrow.compute as pc
 
-    labels = [label for label in pc.unique(column.cast(_kind(column))).to_pylist() if label is not None]
-    odd = [label for label in labels if _as_number(label) is None]
-    if not odd or len(odd) > 0.2 * len(labels):
+    odd = odd_labels(pc.unique(column.cast(_kind(column))).to_pylist())
+    if not odd:
         return ""
-    shown = " ".join(f"--missing {str(label)!r}" for label in odd[:3])
+    shown = " ".join(f"--missing {label!r}" for label in odd[:3])
     return f": it also holds {shortlist(odd, 3)}; {shown} reads that as missing"
 
 
@@ -196,7 +208,7 @@ def _numbers(column: Any, name: str, missing: Sequence[object]) -> NDArray[np.fl
     import pyarrow as pa
 
     if _is_text(column):
-        raise DataError(f"column {name!r} is not one of numbers, which --bins needs{_odd_labels(column)}")
+        raise DataError(f"column {name!r} is not one of numbers, which --bins needs{_explained(column)}")
     plain = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
     numbers: NDArray[np.float64] = plain.cast(pa.float64()).to_numpy()
     return np.where(np.isin(numbers, [one for one in missing if isinstance(one, float)]), np.nan, numbers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -188,6 +189,7 @@ def _learned(pmf: JointPMF, source: Records | FileRecords | Tables, out: Path) -
     """Return what a fit found, for people and for machines."""
     import numpy as np
 
+    from twoway.cli.binning import odd_labels
     from twoway.information import pairwise_information
     from twoway.tables import Tables
 
@@ -209,6 +211,7 @@ def _learned(pmf: JointPMF, source: Records | FileRecords | Tables, out: Path) -
             for pair in strongest
         ],
         "many_categories": {v.name: v.values is not None for v in pmf.schema if len(v) > _MANY},
+        "odd_labels": {v.name: odd for v in pmf.schema if (odd := odd_labels(v.categories))},
         "warnings": list(report.warnings),
         "seconds": report.seconds,
     }
@@ -266,20 +269,35 @@ def _print(learned: dict[str, Any]) -> None:
         rows.append(["" if number else "worst fit", f"{pair(worst)}: total variation {worst['total_variation']:.3f}"])
     for number, one in enumerate(learned["strongest"]):
         rows.append(["" if number else "strongest", f"{pair(one)}: {one['nats']:.3f} nats"])
-    if learned["many_categories"]:
-        numbers = [name for name, is_number in learned["many_categories"].items() if is_number]
-        others = [name for name, is_number in learned["many_categories"].items() if not is_number]
-        ways = [f"--bins {printable(name, 40)!r} groups numbers" for name in numbers[:1]]
-        ways += [f"--drop {printable(name, 40)!r} leaves a column out" for name in others[:1]]
-        shown = ", ".join(printable(name, 40) for name in [*numbers, *others][:_MOST_PAIRS])
-        rows.append(
-            [
-                "hint",
-                f"more than {_MANY} categories each, so that answers about one rest on few: {shown}; {', '.join(ways)}",
-            ]
-        )
+    rows += [["hint", hint] for hint in _hints(learned)]
     warnings = learned["warnings"]
     rows += [["warning", printable(warning, 400)] for warning in warnings[:_MOST_WARNINGS]]
     if len(warnings) > _MOST_WARNINGS:
         rows.append(["", f"{len(warnings) - _MOST_WARNINGS} more: twoway info {learned['model']}"])
     say(aligned(rows))
+
+
+def _hints(learned: dict[str, Any]) -> Iterator[str]:
+    """Yield what a newcomer might do better next time."""
+    from twoway.distribution import printable
+
+    odd = learned["odd_labels"]
+    marks = list(dict.fromkeys(printable(label, 40) for labels in odd.values() for label in labels))[:3]
+    if odd:
+        yield (
+            f"numbers but for {', '.join(map(repr, marks))}: {_names(odd)}; "
+            f"{' '.join(f'--missing {mark!r}' for mark in marks)} reads that as missing, and the rest as numbers"
+        )
+    many = {name: is_number for name, is_number in learned["many_categories"].items() if name not in odd}
+    if many:
+        ways = [f"--bins {printable(name, 40)!r} groups numbers" for name in many if many[name]][:1]
+        ways += [f"--drop {printable(name, 40)!r} leaves a column out" for name in many if not many[name]][:1]
+        told = f"more than {_MANY} categories each, so that few records are like any one"
+        yield f"{told}: {_names(many)}; {', '.join(ways)}"
+
+
+def _names(names: Iterable[str]) -> str:
+    from twoway.distribution import printable
+
+    shown = [printable(name, 40) for name in names]
+    return ", ".join(shown[:_MOST_PAIRS]) + (", …" if len(shown) > _MOST_PAIRS else "")
