@@ -219,7 +219,7 @@ def _learned(pmf: JointPMF, source: Records | FileRecords | Tables, out: Path) -
         cells = source.n_records * len(names)
         learned |= {
             "records": source.n_records,
-            "weight": None if source.weights is None else source.total_weight,
+            "weight": source.total_weight,
             "cells": cells,
             "holes": cells - source.n_observed,
             "log_likelihood": report.log_likelihood,
@@ -247,7 +247,8 @@ def _print(learned: dict[str, Any]) -> None:
 
     if "records" in learned:
         holes = learned["holes"] / max(learned["cells"], 1)
-        weighed = "" if learned["weight"] is None else f" of total weight {learned['weight']:,.6g}"
+        is_plain = learned["weight"] == learned["records"]
+        weighed = "" if is_plain else f" of total weight {learned['weight']:,.6g}"
         told = f"{learned['records']:,} records{weighed}, {holes:.1%} of their cells missing"
     else:
         told = f"{learned['tables']:,} tables"

@@ -144,7 +144,7 @@ class Watch:
             left = (time.monotonic() - began) * (whole - done) / done if 50 * done > whole else None
             monitor(Progress(task, done, whole, progress.objective, left))
 
-        return Watch(tell, self)
+        return Watch(tell, self, self.checkpoint)
 
     def quiet(self) -> Watch:
         """Return a watch for a part of the computation too small to show."""
