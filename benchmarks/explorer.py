@@ -1,6 +1,7 @@
 """How fast the explorer's page answers a click in headless Chromium, and how large it is.
 
-    python benchmarks/explorer.py
+    python benchmarks/explorer.py                clicks
+    python benchmarks/explorer.py --intervals    how far the page's intervals are from those of all replicates
 
 Prints a Markdown table. A click is timed in the page, from before the click until the frame that shows its result has
 been drawn, with every card there; the first clicks warm the browser's compiler up and are not counted. The processor
@@ -19,12 +20,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import twoway as tw
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from browser.chromium import open_browser
+
+from twoway.explorer.replicates import pack, unpack
+
+Floats = NDArray[np.float64]
 
 WARM_UP = 5
 CLICKS = 25
@@ -50,13 +56,26 @@ TIME_CLICKS = """async (cells) => {
 }"""
 
 
-def measure(n_variables: int, n_categories: int, rank: int) -> None:
+def replicated(pmf: tw.JointPMF) -> tw.Bootstrap:
+    """Return a model with 200 made-up replicates, as far from it as those of some hundred records."""
+    rng = np.random.default_rng(0)
+
+    def near(shares: Floats) -> Floats:
+        moved = shares * rng.gamma(30, 1 / 30, shares.shape)
+        return np.asarray(moved / moved.sum(axis=0))
+
+    several = [tw.JointPMF(near(pmf.weights), [near(factor) for factor in pmf.factors], pmf.schema) for _ in range(201)]
+    return tw.Bootstrap(pmf, tuple(several[1:]), several[0])
+
+
+def measure(n_variables: int, n_categories: int, rank: int, *, has_intervals: bool) -> None:
     pmf = tw.datasets.dirichlet_rows(n_variables, n_categories, rank, seed=0)
+    model = replicated(pmf) if has_intervals else pmf
     cells = np.random.default_rng(0).integers(0, 10**6, WARM_UP + CLICKS).tolist()
     with tempfile.TemporaryDirectory() as folder, open_browser() as browser:
         path = Path(folder) / "page.html"
         start = time.perf_counter()
-        tw.explore(pmf, path)
+        tw.explore(model, path)
         written = time.perf_counter() - start
         for order, title in ORDERS.items():
             page = browser.new_page(viewport={"width": 1280, "height": 900})
@@ -69,7 +88,7 @@ def measure(n_variables: int, n_categories: int, rank: int) -> None:
             used = processor_times(json.loads((Path(folder) / "trace").read_bytes())["traceEvents"])
             page.close()
             row = [
-                f"{n_variables} × {n_categories}, rank {rank}",
+                f"{n_variables} × {n_categories}, rank {rank}{', with intervals' if has_intervals else ''}",
                 f"{path.stat().st_size / 1e6:.2f} MB",
                 f"{written:.2f} s",
                 title,
@@ -96,11 +115,46 @@ def processor_times(events: list[dict[str, Any]]) -> list[float]:
     return times
 
 
+def compare_intervals() -> None:
+    """Print how wide the page's intervals are and how often they hold the truth, beside those of all replicates."""
+    head = ["model", "page's replicates", "width, page to all: median (5 to 95 %)", "truth in all's", "truth in page's"]
+    print("| " + " | ".join(head) + " |")
+    print("|" + "---|" * len(head))
+    for n_variables, rank, n_records, n in ((20, 6, 5000, 200), (300, 20, 2000, 60)):
+        truth = tw.datasets.dirichlet_rows(n_variables, 5, rank, seed=0)
+        records = tw.datasets.draw_records(truth, n_records, observed=0.7, seed=1)
+        pmf = tw.fit(records, rank=rank, solver="em", starts=1)
+        boot = tw.bootstrap(pmf, records, n=n)
+        packed = pack(boot)
+        carried = unpack(packed, boot)
+        widths, held, held_in_page = [], [], []
+        for one, other in zip(truth.schema.names[:20], truth.schema.names[1:], strict=False):
+            for given in ({}, {other: 0}):
+                exact, near = boot.given(given).marginal(one), carried.given(given).marginal(one)
+                true = truth.given(given).marginal(one).array
+                widths.append((near.high.array - near.low.array) / (exact.high.array - exact.low.array))
+                held.append((exact.low.array <= true) & (true <= exact.high.array))
+                held_in_page.append((near.low.array <= true) & (true <= near.high.array))
+        ratio = np.quantile(np.concatenate(widths), [0.05, 0.5, 0.95])
+        row = [
+            f"{n_variables} × 5, rank {rank}, {n_records} records, {n} replicates",
+            f"{packed.count} in {packed.bits} bits",
+            f"{ratio[1]:.2f} ({ratio[0]:.2f} to {ratio[2]:.2f})",
+            f"{np.mean(np.concatenate(held)):.0%}",
+            f"{np.mean(np.concatenate(held_in_page)):.0%}",
+        ]
+        print("| " + " | ".join(row) + " |", flush=True)
+
+
 def main() -> None:
+    if "--intervals" in sys.argv[1:]:
+        compare_intervals()
+        return
     print("| " + " | ".join(HEAD) + " |")
     print("|" + "---|" * len(HEAD))
     for size in SIZES:
-        measure(*size)
+        for has_intervals in (False, True):
+            measure(*size, has_intervals=has_intervals)
 
 
 if __name__ == "__main__":

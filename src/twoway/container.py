@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway import __version__
-from twoway.errors import DataError, FileFormatError, MissingFileError, TwowayError
+from twoway.errors import DataError, FileFormatError, MissingFileError, OutputError, TwowayError
 
 FORMAT_VERSION = 1
 MAX_BYTES = 2**32
@@ -82,9 +82,9 @@ def whole_or_not_at_all(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """
     meant = Path(path)
     if meant.is_dir():
-        raise DataError(f"cannot write {str(meant)!r}: it is a folder; name a file")
+        raise OutputError(f"cannot write {str(meant)!r}: it is a folder; name a file")
     if not meant.parent.is_dir():
-        raise DataError(f"cannot write {str(meant)!r}: there is no folder {str(meant.parent)!r}")
+        raise OutputError(f"cannot write {str(meant)!r}: there is no folder {str(meant.parent)!r}")
     try:
         if meant.exists() and not meant.is_file():
             whole = io.BytesIO()  # not every device tells where in it one is

@@ -27,6 +27,10 @@ class UnknownNameError(TwowayError, KeyError):
         return escaped(str(self.args[0]), keep="\n") if self.args else ""
 
 
+class UnknownOptionError(TwowayError, TypeError):
+    """An option that a function does not have."""
+
+
 class ImpossibleEvidenceError(TwowayError, ValueError):
     """Evidence whose probability under the model is zero."""
 
@@ -49,6 +53,10 @@ class DatabaseError(TwowayError, OSError):
 
 class ClusterError(TwowayError, RuntimeError):
     """A cluster that failed: workers that died or ran out of memory, a scheduler that cannot be reached."""
+
+
+class OutputError(DataError, OSError):
+    """A file or folder that cannot be written where it was asked for."""
 
 
 def unknown(kind: str, got: object, allowed: Iterable[object], *, where: str = "") -> UnknownNameError:
@@ -119,3 +127,23 @@ def shortlist(names: Iterable[object], limit: int = 12) -> str:
     listed = list(names)
     shown = ", ".join(repr(name) for name in listed[:limit])
     return shown + (f", … ({len(listed) - limit} more)" if len(listed) > limit else "")
+
+
+_READING = ("schema", "columns", "missing", "weights", "where", "unseen")
+
+
+def unknown_option(function: str, got: str, allowed: Iterable[str]) -> UnknownOptionError:
+    """Return the error for an option that a function does not have; those of reading belong to `Records`.
+
+    Examples
+    --------
+    >>> print(unknown_option("fit", "weights", ["rank", "seed"]))
+    fit has no option 'weights', which belongs to Records: fit(tw.Records(source, weights=…))
+    >>> print(unknown_option("fit", "ranks", ["rank", "seed"]))
+    fit has no option 'ranks'; did you mean 'rank'? known: 'rank', 'seed'
+    """
+    if got in _READING:
+        return UnknownOptionError(
+            f"{function} has no option {got!r}, which belongs to Records: {function}(tw.Records(source, {got}=…))"
+        )
+    return UnknownOptionError(str(unknown("option", got, allowed)).replace("no option", f"{function} has no option", 1))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any, Literal, SupportsFloat
+from typing import Any, Literal, Never, SupportsFloat
 from warnings import warn
 
 import numpy as np
@@ -17,7 +18,7 @@ from twoway import __version__
 from twoway.bounds import sufficient_rank
 from twoway.checkpoint import Checkpoint
 from twoway.engines.opening import open_records, tables_counted_there
-from twoway.errors import DataError, shortlist, whole_number
+from twoway.errors import DataError, shortlist, unknown_option, whole_number
 from twoway.observed import posterior_of
 from twoway.pmf import JointPMF
 from twoway.ranks import RankChoice, choose_rank_from
@@ -51,6 +52,7 @@ def fit(
     threads: int | None = None,
     monitor: Monitor | bool | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
+    **others: Never,
 ) -> JointPMF:
     """Return the joint PMF of all variables in a source.
 
@@ -59,6 +61,7 @@ def fit(
     source
         Records (a pandas, polars or pyarrow frame, a numpy array, a mapping of columns, the name of a file such as
         "survey.csv", `Records`, or `FileRecords`), or `Tables`. Files too large for memory are streamed.
+        `Records` says how to read them: survey weights, some columns only, what means "missing".
     rank
         The number of components. None chooses it; see `choose_rank`.
     solver
@@ -94,6 +97,7 @@ def fit(
     converged
     """
     began = time.perf_counter()
+    _refuse(fit, others)
     seed = whole_number("seed", seed, 0)
     if rank is not None:
         rank = whole_number("rank", rank, 1)
@@ -114,7 +118,7 @@ def fit(
     return pmf.with_report(replace(report, n_observed=n_observed or None, seconds=time.perf_counter() - began))
 
 
-def count(source: Any, order: int = 2, *, threads: int | None = None) -> Tables:
+def count(source: Any, order: int = 2, *, threads: int | None = None, **others: Never) -> Tables:
     """Return the tables of all pairs (or triples, ``order=3``) of variables, counted from records.
 
     Each table counts the records that show all its variables, and has its own total.
@@ -124,6 +128,7 @@ def count(source: Any, order: int = 2, *, threads: int | None = None) -> Tables:
     >>> count({"age": ["young", "old", "old"], "vote": ["no", "yes", None]})
     <Tables: 1 pair of 2 variables, total 2>
     """
+    _refuse(count, others)
     counted = tables_counted_there(source, order)
     return Tables.count(open_records(source), order, threads=threads) if counted is None else counted
 
@@ -165,6 +170,13 @@ def _described(evidence: Evidence, *options: object) -> str:
     sets = evidence.records or evidence.tables(evidence.given_order).as_records()
     data = (sets.n_records, sets.n_observed, sets.total_weight, evidence.schema.to_dict())
     return repr((__version__, data, options))
+
+
+def _refuse(function: Callable[..., Any], others: Mapping[str, object]) -> None:
+    """Raise where a function was given an option that it does not have, with the way to say it."""
+    for name in others:
+        *allowed, _ = inspect.signature(function).parameters
+        raise unknown_option(function.__name__, name, allowed)
 
 
 def _with_smoothing(solver: Solver, smoothing: float | Literal["auto"]) -> Solver:

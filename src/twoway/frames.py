@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.errors import DataError, shortlist, unknown
-from twoway.schema import Label, Variable, label_key
+from twoway.schema import Label, Variable, has_own_order, label_key
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -110,6 +110,12 @@ def make_labelled_frame(
     return make_frame({**columns, **(numbers or {})}, library, mixed)
 
 
+def in_memory(frame: Any) -> Any:
+    """Return a frame whose cells are there: a LazyFrame of polars is collected, anything else is as it was."""
+    is_lazy = type(frame).__module__.partition(".")[0] == "polars" and hasattr(frame, "collect")
+    return frame.collect() if is_lazy else frame
+
+
 def column_names(frame: Any, names: Sequence[str]) -> list[str]:
     """Return the names of the columns of a frame that can be filled; those of an array are ``names``."""
     if isinstance(frame, np.ndarray):
@@ -202,6 +208,17 @@ def with_categories(frame: Any, columns: Mapping[int, tuple[NDArray[np.int64], S
                 values = pa.DictionaryArray.from_arrays(indices, pa.array(labels), ordered=True)
                 frame = frame.set_column(position, frame.column_names[position], values)
             return frame
+
+
+def make_drawn_frame(variables: Sequence[Variable], codes: Sequence[NDArray[Any]], library: str) -> Any:
+    """Return a frame of labels as `make_labelled_frame` does; text with an order of its own is ordered categories."""
+    frame = make_labelled_frame(variables, codes, library)
+    ordered = {
+        place: (codes[place].astype(np.int64), [str(label) for label in variable.categories])
+        for place, variable in enumerate(variables)
+        if has_own_order(variable.categories)
+    }
+    return with_categories(frame, ordered) if ordered else frame
 
 
 def _cannot_hold(name: str, dtype: object, values: NDArray[Any]) -> DataError:

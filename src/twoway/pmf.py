@@ -317,7 +317,7 @@ class JointPMF:
     # Records
 
     def sample(self, n: int, seed: int = 0, library: str = "pandas") -> Any:
-        """Return a frame of records drawn from the PMF, all cells filled.
+        """Return a frame of records drawn from the PMF; text with an order of its own comes as ordered categories.
 
         Parameters
         ----------
@@ -332,7 +332,7 @@ class JointPMF:
         rng = np.random.default_rng(whole_number("seed", seed, 0))
         components = mixture.draw_components(self.weights, n, rng)
         codes = [mixture.draw_codes(factor, components, rng) for factor in self.factors]
-        return frames.make_labelled_frame(self.schema.variables, codes, library)
+        return frames.make_drawn_frame(self.schema.variables, codes, library)
 
     def log_prob(self, source: Any) -> Floats:
         """Return the logarithm of each record's probability, shape (n_records,); missing cells are summed out.
@@ -370,7 +370,7 @@ class JointPMF:
         Parameters
         ----------
         frame
-            A pandas, polars or pyarrow frame, or a 2-D numpy array whose columns are the variables in order.
+            A pandas, polars (lazy ones are collected) or pyarrow frame, or a 2-D array of the variables in order.
         how
             "mode" puts the most probable category into each cell, given the record's observed ones; "mean" the
             expected value where a variable has values, else the most probable category; "sample" draws all holes of a
@@ -381,7 +381,7 @@ class JointPMF:
         from twoway.imputation import fills
         from twoway.observed import records_for
 
-        columns = frames.column_names(frame, self.schema.names)
+        columns = frames.column_names(frame := frames.in_memory(frame), self.schema.names)
         records = records_for(self.schema, frame)
         indices = [index for index, name in enumerate(self.schema.names) if name in columns]
         return frames.fill(frame, fills(records, self.weights, self.stacked, indices, how, seed), columns)

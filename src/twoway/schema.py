@@ -93,6 +93,17 @@ def sort_labels(labels: Iterable[Label]) -> list[Label]:
     return sorted(labels, key=key)
 
 
+def has_own_order(labels: Sequence[Label]) -> bool:
+    """Return whether labels are text that stands in another order than it would be sorted into.
+
+    Examples
+    --------
+    >>> has_own_order(("never", "sometimes", "always")), has_own_order(("no", "yes")), has_own_order((2, 1))
+    (True, False, False)
+    """
+    return all(isinstance(label, str) for label in labels) and list(labels) != sort_labels(labels)
+
+
 def looks_continuous(numbers: NDArray[np.float64]) -> bool:
     """Return whether the different numbers of a column are more likely measurements than categories.
 

@@ -235,7 +235,10 @@ def test_sample(cli, folder):
     assert drawn.shape == (50, 4)
     assert set(drawn["vote"]) == {"no", "yes"}
     cli("sample", "m.twoway", "-n", "50", "--seed", "1", "-o", "drawn.parquet")
-    pd.testing.assert_frame_equal(pd.read_parquet(folder / "drawn.parquet"), drawn, check_dtype=False)
+    typed = pd.read_parquet(folder / "drawn.parquet")
+    assert typed["income"].dtype.ordered  # bins keep their order
+    plain = typed.astype({"income": drawn["income"].dtype})
+    pd.testing.assert_frame_equal(plain, drawn, check_dtype=False)
     _, out, _ = cli("sample", "m.twoway", "-n", "5", "--given", "vote = no, age != 40+", "--json")
     assert {(one["vote"], one["age"]) for one in map(json.loads, out.splitlines())} == {("no", "18-39")}
 
@@ -377,6 +380,62 @@ def test_empty_files_and_free_text(cli, tmp_path):
     assert "column 'remark' has 50,000 distinct values in 50,000 records: free text or an identifier?" in err
     assert "--drop 'remark'" in err
     assert not (tmp_path / "new").exists()
+
+
+def test_all_columns_that_are_too_much_are_told_at_once(cli, tmp_path):
+    path = tmp_path / "much.csv"
+    path.write_text("id,a,income,remark\n" + "".join(f"i{n},{n % 3},{n}.5,r{n}\n" for n in range(50)))
+    code, _, err = cli("fit", str(path), "-o", str(tmp_path / "new"), "--max-categories", "20")
+    assert code == 3
+    assert err.count("50 distinct values in 50 records") == 3
+    assert "--drop 'id,remark' leaves them out; --bins 'income' puts it into bins" in err
+    way = ["--drop", "id,remark", "--bins", "income"]
+    code, _, err = cli("fit", str(path), "-o", str(tmp_path / "new"), "--max-categories", "20", "--rank", "1", *way)
+    assert (code, err) == (0, "")
+
+
+def test_a_spreadsheet_of_another_country(cli, tmp_path):
+    """Semicolons, a byte-order mark, decimal commas, marks for missing cells among numbers."""
+    path, model, full = tmp_path / "umfrage.csv", str(tmp_path / "m.twoway"), tmp_path / "full.csv"
+    lines = [
+        f"{n % 60 + 20 if n % 7 else 'k.A.'};{'ja' if n % 3 else 'nein'};{n % 4},5;{n % 2 + 1},25" for n in range(200)
+    ]
+    path.write_text("Alter;Wahl;Note;Gewicht\r\n" + "\r\n".join(lines) + "\r\n", encoding="utf-8-sig")
+    options = ["--weights", "Gewicht", "--rank", "1"]
+    code, _, err = cli("fit", str(path), "-o", model, "--bins", "Alter=3", *options)
+    assert code == 3
+    assert "column 'Alter' is not one of numbers, which --bins needs: it also holds 'k.A.'; --missing 'k.A.'" in err
+    code, out, _ = cli("fit", str(path), "-o", model, *options)
+    assert "200 records of total weight 350" in out
+    assert "numbers but for 'k.A.': Alter; --missing 'k.A.' reads that as missing" in out
+    assert (
+        "more than 40 categories each"
+        in cli("fit", str(path), "-o", model, *options, "--force", "--missing", "k.A.")[1]
+    )
+    assert tw.load(model).expect("Note") == pytest.approx(2.0, abs=0.3)
+    options += ["--bins", "Alter=3", "--missing", "k.A.", "--force"]
+    code, out, _ = cli("fit", str(path), "-o", model, *options)
+    assert code == 0
+    assert "hint" not in out
+    # Whole numbers stay whole, filled or not.
+    assert cli("impute", model, str(path), "-o", str(full), "--missing", "k.A.")[0] == 0
+    ages = pd.read_csv(full, dtype=str)["Alter"]
+    assert ages.str.fullmatch(r"\d\d").all()
+    # Without the mark for missing cells, that is what is told of, not the numbers beside it.
+    code, _, err = cli("score", model, str(path))
+    assert code == 3
+    assert "no category 'k.A.' of 'Alter'" in err
+    assert cli("score", model, str(path), "--unseen", "missing")[0] == 0
+    assert cli("impute", model, str(path), "--unseen", "missing")[0] == 0
+
+
+def test_a_long_list_of_categories_is_shortened_in_notes(cli, tmp_path):
+    path, model = tmp_path / "dates.csv", str(tmp_path / "dates.twoway")
+    path.write_text("day,vote\n" + "".join(f"2024-01-{n % 28 + 1:02d},{n % 2}\n" for n in range(100)))
+    assert cli("fit", str(path), "-o", model, "--rank", "1")[0] == 0
+    _, out, err = cli("ask", model, "P(day >= 2024-01-10)")
+    assert float(out) == pytest.approx(0.67, abs=0.05)
+    assert "means 2024-01-10, 2024-01-11, …, 2024-01-28 (19 categories)" in err
 
 
 def test_columns_that_are_no_categories(cli, tmp_path):

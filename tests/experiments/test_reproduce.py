@@ -388,7 +388,18 @@ def test_the_list_names_every_table_and_method(tmp_path, monkeypatch):
         result = reproduce(*arguments)
         assert result.exit_code == 0
         assert all(name in result.stdout for name in [*EXPERIMENTS, *METHODS])
+    listed = json.loads(reproduce("--list", "--json").stdout)
+    assert [one["table"] for one in listed["tables"]] == list(EXPERIMENTS)
+    assert [one["method"] for one in listed["methods"]] == list(METHODS)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_tables_for_machines(smoke):
+    out, _ = smoke
+    told = reproduce(TABLE, "--size", "smoke", "--out", out, "--json").stdout
+    summary = json.loads(told)  # one line, and nothing else
+    assert summary["table"] == TABLE
+    assert [str(out / f"{TABLE}-smoke.md") in summary["written"], len(summary["metrics"]) > 0] == [True, True]
 
 
 @pytest.mark.parametrize(
@@ -418,7 +429,7 @@ def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch, capsys):
         monkeypatch.setattr(sys, "argv", ["twoway", "reproduce", TABLE, "--size", "smoke", "--out", str(out)])
         with pytest.raises(SystemExit) as ended:
             main()
-        assert ended.value.code == 3
+        assert ended.value.code == 4
         assert f"twoway: cannot write to the folder {str(out)!r}: " in capsys.readouterr().err
 
 

@@ -1,7 +1,9 @@
 """The demo, with a fit that takes less time."""
 
 import functools
+import json
 import re
+from pathlib import Path
 
 import numpy as np
 from typer.testing import CliRunner
@@ -24,6 +26,15 @@ def test_demo(tmp_path, monkeypatch):
     # What it says to try next works.
     said = done.stdout.partition("in Python:\n")[2].partition("\nWith your own")[0]
     exec("\n".join(line.strip() for line in said.splitlines()), {"print": str})
+
+
+def test_demo_for_machines(tmp_path, monkeypatch):
+    monkeypatch.setattr(twoway, "fit", functools.partial(twoway.fit, solver="em", starts=1, smoothing=2))
+    done = CliRunner().invoke(app, ["demo", "--out", str(tmp_path), "--json"], catch_exceptions=False)
+    told = json.loads(done.stdout)
+    assert told["read_correctly"] > 0.75
+    assert told["filled_correctly"] > told["most_common_level_correct"]
+    assert all(Path(told[name]).exists() for name in ("model", "picture", "page"))
 
 
 def test_the_picture_shows_hidden_right_and_wrong(tmp_path):

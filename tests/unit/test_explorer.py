@@ -12,8 +12,10 @@ from typer.testing import CliRunner
 import twoway as tw
 from twoway.cli.app import app
 from twoway.datasets import dirichlet_rows
+from twoway.diagnosis.bootstrap import Bootstrap
 from twoway.errors import DataError
 from twoway.explorer.page import describe, label_texts, render, strongest_links
+from twoway.explorer.replicates import pack, unpack
 from twoway.pmf import JointPMF
 from twoway.schema import Schema, Variable
 
@@ -83,8 +85,40 @@ def test_strongest_links_are_those_of_each_variable():
 
 def test_a_large_model_stays_below_a_megabyte(tmp_path):
     pmf = dirichlet_rows(300, 5, 20)
-    tw.explore(pmf, tmp_path / "page.html")
-    assert (tmp_path / "page.html").stat().st_size < 1e6
+    for name, model in (("plain", pmf), ("sure", Bootstrap(pmf, (pmf,) * 200, pmf))):
+        tw.explore(model, tmp_path / name)
+        assert (tmp_path / name).stat().st_size < 1e6
+    assert read_model((tmp_path / "sure").read_text(encoding="utf-8"))["replicates"]["count"] == 20
+
+
+def small_boot(n):
+    records = tw.datasets.draw_records(PMF, 500)
+    return tw.bootstrap(tw.fit(records, rank=2, solver="em", starts=1), records, n=n)
+
+
+@pytest.mark.parametrize(("bits", "share"), [(8, 0.02), (4, 0.25)])
+def test_the_replicates_of_a_page_give_nearly_the_same_intervals(bits, share, monkeypatch):
+    boot = small_boot(40)
+    n_numbers = (1 + len(boot.replicates)) * (boot.pmf.weights.size + boot.pmf.stacked.size)
+    monkeypatch.setattr("twoway.explorer.replicates.BUDGET", n_numbers * bits // 8)
+    packed = pack(boot)
+    assert (packed.bits, packed.count, len(packed.codes)) == (bits, 40, n_numbers * bits // 8)
+    several = unpack(packed, boot)
+    for pair in (PMF.schema.names[:2], PMF.schema.names[2:]):
+        exact, near = boot.marginal(pair), several.marginal(pair)
+        wide = exact.high.array - exact.low.array
+        for end in ("low", "high"):
+            differ = getattr(near, end).array - getattr(exact, end).array
+            assert (np.abs(differ) <= share * wide).all()
+            assert differ.any()
+
+
+def test_replicates_with_zeros_stay_models():
+    factor = np.array([[1.0, 0.0], [0.0, 1.0]])
+    pmf = JointPMF([0.5, 0.5], [factor, factor], Schema((Variable("a", (0, 1)), Variable("b", (0, 1)))))
+    boot = Bootstrap(pmf, (pmf,) * 20, pmf)
+    for one in unpack(pack(boot), boot).replicates:
+        np.testing.assert_array_equal(one.stacked, pmf.stacked)
 
 
 def test_the_same_model_gives_the_same_bytes(tmp_path):
@@ -114,3 +148,16 @@ def test_the_command(tmp_path):
     options = ["explore", str(model), "-o", str(page), "--title", "Ours", "--force"]
     assert CliRunner().invoke(app, options, catch_exceptions=False).exit_code == 0
     assert read_model(page.read_text(encoding="utf-8"))["title"] == "Ours"
+
+
+def test_the_command_shows_intervals_where_there_are_some(tmp_path):
+    model = tmp_path / "survey.twoway"
+    small_boot(20).save(model)
+    told = CliRunner().invoke(app, ["explore", str(model), "--json"], catch_exceptions=False)
+    page = tmp_path / "survey.html"
+    assert json.loads(told.stdout) == {"page": str(page), "bytes": page.stat().st_size, "intervals": True}
+    assert read_model(page.read_text(encoding="utf-8"))["replicates"]["count"] == 20
+    PMF.save(model)
+    told = CliRunner().invoke(app, ["explore", str(model), "--json", "--force"], catch_exceptions=False)
+    assert json.loads(told.stdout)["intervals"] is False
+    assert read_model(page.read_text(encoding="utf-8"))["replicates"] is None

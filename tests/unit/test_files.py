@@ -85,7 +85,8 @@ def test_types_come_from_the_labels(tmp_path, cells, categories):
 @pytest.mark.parametrize(
     ("text", "categories"),
     [
-        ("a;b\n1;2,5\n", {"a": (1,), "b": ("2,5",)}),
+        ("a;b\n1;2,5\n2;-3\n", {"a": (1, 2), "b": (-3, 2.5)}),
+        ("a;b\n1;2,5\n2;1,2,3\n", {"a": (1, 2), "b": ("1,2,3", "2,5")}),
         ("a|b\n1|x\n", {"a": (1,), "b": ("x",)}),
         ('"a,b",c\n1,x\n', {"a,b": (1,), "c": ("x",)}),
         ("\ufeffa,b\r\n1,ä\r\n", {"a": (1,), "b": ("ä",)}),

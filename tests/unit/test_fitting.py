@@ -413,6 +413,17 @@ def test_rank_none_on_next_to_nothing(source, tables):
 # While it runs
 
 
+@pytest.mark.parametrize("function", [tw.fit, tw.count])
+def test_options_of_reading_belong_to_records(records, function):
+    with pytest.raises(
+        TypeError, match=r"belongs to Records: (fit|count)\(tw.Records\(source, weights=…\)\)"
+    ) as caught:
+        function(records, weights="w")
+    assert isinstance(caught.value, tw.TwowayError)
+    with pytest.raises(TypeError, match="has no option 'thread'; did you mean 'threads'"):
+        function(records, thread=1)
+
+
 def test_the_monitor_gets_each_progress(records):
     told = []
     pmf = tw.fit(records, rank=2, solver=EM(max_iter=50), starts=1, monitor=told.append)
@@ -427,7 +438,7 @@ def test_the_monitor_gets_each_progress(records):
     assert told[-1].objective == pmf.report.objective
     everything = []
     tw.fit(records, starts=2, monitor=everything.append)
-    assert {"choosing the rank", "choosing the smoothing", "em"} <= {one.task for one in everything}
+    assert {"choosing the rank", "choosing the smoothing", "em, 2 starts"} <= {one.task for one in everything}
 
 
 def test_a_progress_bar(records, capsys):
@@ -453,7 +464,7 @@ class Impatient:
 @pytest.mark.parametrize("at", [1, 3, 12])
 @pytest.mark.parametrize("solver", [EM(tol=0), CoupledNMF(tol=0), CoupledNMF(update="mirror", tol=0), "auto"], ids=str)
 def test_ctrl_c_gives_the_best_so_far(records, solver, at):
-    task = "em" if solver == "auto" else None
+    task = "em, 3 starts" if solver == "auto" else None
     pmf = tw.fit(records, rank=2, solver=solver, starts=3, monitor=Impatient(at, task))
     assert any("interrupted" in warning for warning in pmf.report.warnings)
     assert StopReason.INTERRUPTED in [start.stop_reason for start in pmf.report.starts]
@@ -479,6 +490,15 @@ def test_ctrl_c_while_choosing(records, task):
         pytest.fail("Ctrl-C came out of fit")
     assert any("interrupted" in warning for warning in pmf.report.warnings)
     assert isinstance(pmf, JointPMF)
+
+
+def test_several_starts_are_one_bar(records):
+    told = []
+    tw.fit(records, rank=2, solver=EM(max_iter=600, tol=1e-12), starts=7, monitor=told.append)
+    assert {(one.task, one.at_most) for one in told} == {("em, 7 starts", 7 * 240 + 3 * 240 + 1 * 120)}
+    done = [one.done for one in told]
+    assert done == sorted(done)
+    assert 0 < done[0] < done[-1] <= told[0].at_most
 
 
 def test_other_errors_of_a_monitor_come_out(records):

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from twoway.questions import Answer
 
 
+_SHOWN_LABELS = 8
+
+
 def answer_all(
     model: str | os.PathLike[str],
     questions: list[str],
@@ -139,8 +142,10 @@ def _notes(pmf: JointPMF, question: Question, probability: float | None) -> Iter
     for term in (*question.targets, *question.given):
         variable = pmf.schema[term.name]
         if term.operator[:1] in ("<", ">") and variable.values is None:
-            meant = ", ".join(str(variable.categories[code]) for code in allowed_codes(variable, term))
-            yield f"{term} goes by the order of the categories, and means {meant}"
+            meant = [str(variable.categories[code]) for code in allowed_codes(variable, term)]
+            if len(meant) > _SHOWN_LABELS:
+                meant = [*meant[:2], "…", f"{meant[-1]} ({len(meant)} categories)"]
+            yield f"{term} goes by the order of the categories, and means {', '.join(meant)}"
     n_records = None if pmf.report is None else pmf.report.n_records
     if probability is not None and n_records and probability * n_records < 10:
         yield (

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.errors import DataError, unknown
+from twoway.errors import DataError, shortlist, unknown
 from twoway.frames import Fill
 from twoway.schema import Schema, Variable
 
@@ -59,7 +59,11 @@ class Binning:
         import pyarrow as pa
 
         for name, inner in self.edges.items():
-            if name not in table.column_names or _is_text(table.column(name)):
+            if name not in table.column_names:
+                continue
+            if _is_text(table.column(name)):
+                column = _bin_text(table.column(name), inner)
+                table = table.set_column(table.column_names.index(name), name, column)
                 continue
             numbers = _numbers(table.column(name), name, self.missing)
             code = pa.array(np.searchsorted(inner, numbers, side="right").astype(np.int32), mask=np.isnan(numbers))
@@ -67,15 +71,19 @@ class Binning:
             table = table.set_column(table.column_names.index(name), name, column)
         return table
 
-    def to_numbers(self, fills: Mapping[str, Fill], schema: Schema) -> dict[str, Fill]:
-        """Return what fills the holes of binned columns as numbers, each bin's mean, as the cells beside them are."""
+    def to_numbers(self, fills: Mapping[str, Fill], schema: Schema, table: Any) -> dict[str, Fill]:
+        """Return what fills the holes of binned columns as numbers, each bin's mean, as the cells beside them are.
+
+        Among whole numbers the mean is rounded.
+        """
         found = dict(fills)
         for name in self.edges:
-            if name in found and found[name][1].dtype.kind != "f":
+            if name in found and found[name][1].dtype.kind != "f" and not _is_text(table.column(name)):
                 rows, labels = found[name]
                 values = schema[name].values
                 if values is not None:
-                    found[name] = rows, np.array([values[schema[name].code(label)] for label in labels])
+                    means = np.array([values[schema[name].code(label)] for label in labels])
+                    found[name] = rows, np.rint(means).astype(np.int64) if _is_whole(table.column(name)) else means
         return found
 
     def with_values(self, schema: Schema) -> Schema:
@@ -128,11 +136,71 @@ def _edges_of(variable: Variable) -> NDArray[np.float64] | None:
     return inner if len(inner) == len(matches) and _labels(inner) == list(variable.categories) else None
 
 
+def _kind(column: Any) -> Any:
+    import pyarrow as pa
+
+    return column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+
+
+def _is_whole(column: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_integer(_kind(column)))
+
+
 def _is_text(column: Any) -> bool:
     import pyarrow as pa
 
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    kind = _kind(column)
     return not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def _bin_text(column: Any, inner: NDArray[np.float64]) -> Any:
+    """Return a column of text in which all that reads as a number is put into bins; the rest stays as it is."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    labels = _labels(inner)
+
+    def binned(text: object) -> object:
+        number = _as_number(text)
+        return text if number is None else labels[int(np.searchsorted(inner, number, side="right"))]
+
+    distinct = pc.unique(column.cast(_kind(column)))
+    names = pa.array([binned(text) for text in distinct.to_pylist()])
+    return names.take(pc.index_in(column.cast(_kind(column)), value_set=distinct).combine_chunks())
+
+
+def odd_labels(labels: Iterable[object]) -> list[str]:
+    """Return the text among labels that are numbers by and large: marks for missing cells, most likely.
+
+    Examples
+    --------
+    >>> odd_labels(["1", "2", "3", "4", "no answer"]), odd_labels(["18-39", "40+", "2"]), odd_labels([1, 2])
+    (['no answer'], [], [])
+    """
+    texts = [label for label in labels if isinstance(label, str)]
+    odd = [text for text in texts if _as_number(text) is None]
+    return odd if len(odd) <= 0.25 * len(texts) else []
+
+
+def _explained(column: Any) -> str:
+    """Return what keeps a column of numbers from being one, for an error; "" where numbers are not the rule."""
+    import pyarrow.compute as pc
+
+    odd = odd_labels(pc.unique(column.cast(_kind(column))).to_pylist())
+    if not odd:
+        return ""
+    shown = " ".join(f"--missing {label!r}" for label in odd[:3])
+    return f": it also holds {shortlist(odd, 3)}; {shown} reads that as missing"
+
+
+def _as_number(text: object) -> float | None:
+    try:
+        number = float(str(text))
+    except ValueError:
+        return None
+    return number if np.isfinite(number) else None
 
 
 def _numbers(column: Any, name: str, missing: Sequence[object]) -> NDArray[np.float64]:
@@ -140,7 +208,7 @@ def _numbers(column: Any, name: str, missing: Sequence[object]) -> NDArray[np.fl
     import pyarrow as pa
 
     if _is_text(column):
-        raise DataError(f"column {name!r} is not one of numbers, which --bins needs")
+        raise DataError(f"column {name!r} is not one of numbers, which --bins needs{_explained(column)}")
     plain = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
     numbers: NDArray[np.float64] = plain.cast(pa.float64()).to_numpy()
     return np.where(np.isin(numbers, [one for one in missing if isinstance(one, float)]), np.nan, numbers)

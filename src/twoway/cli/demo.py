@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from twoway.cli.options import Json
+from twoway.cli.terminal import say_json, shows_progress
+
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
@@ -22,6 +25,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="The folder to write the model, a picture and a page to.")] = Path(
         "demo-output"
     ),
+    json: Json = False,
 ) -> None:
     """Learn handwritten digits with half of all pixels hidden, then complete and read half-hidden ones.
 
@@ -37,7 +41,7 @@ def demo(
     from twoway.cli.demo_picture import draw_digits
     from twoway.datasets import digits, hide
 
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, soft_wrap=True, quiet=json)
     whole = digits(levels=_LEVELS)
     pixels = list(whole.columns[1:])
     test = np.random.default_rng(0).uniform(size=len(whole)) < 0.2
@@ -50,7 +54,7 @@ def demo(
         f"Learning {len(learn)} handwritten digits, 64 pixels of {_LEVELS} grey levels and a label each, "
         f"with half of all pixels hidden: {records.n_observed} of {len(learn) * 65} cells are left."
     )
-    pmf = tw.fit(records, rank=_RANK, monitor=True)
+    pmf = tw.fit(records, rank=_RANK, monitor=shows_progress() or None)
     if pmf.report is not None:
         console.print(str(pmf.report), style="dim", markup=False)
 
@@ -66,10 +70,11 @@ def demo(
     read = np.asarray(pmf.schema["digit"].categories)[shares.argmax(axis=1)]
     filled = hidden.isna().to_numpy()
     common = np.tile(learn[pixels].mode().iloc[0].to_numpy(), (len(hidden), 1))
-    console.print(f"read correctly from half their pixels   {float(np.mean(read == answer)):6.1%}   (guessing: 10%)")
+    was_read = float(np.mean(read == answer))
+    was_filled, is_common = (float(np.mean(guess[filled] == truth[filled])) for guess in (completed, common))
+    console.print(f"read correctly from half their pixels   {was_read:6.1%}   (guessing: 10%)")
     console.print(
-        f"hidden pixels filled in correctly       {float(np.mean(completed[filled] == truth[filled])):6.1%}   "
-        f"(each pixel's most common level: {float(np.mean(common[filled] == truth[filled])):.1%})"
+        f"hidden pixels filled in correctly       {was_filled:6.1%}   (each pixel's most common level: {is_common:.1%})"
     )
     out.mkdir(parents=True, exist_ok=True)
     model, picture, page = out / "digits.twoway", out / "digits.png", out / "digits.html"
@@ -78,6 +83,19 @@ def demo(
     grey = np.stack([hidden.to_numpy(), pmf.impute(hidden, how="mean").to_numpy(), truth])[:, picked] / (_LEVELS - 1)
     draw_digits(grey.astype(float), read[picked], answer[picked], picture)
     tw.explore(pmf, page, title="Handwritten digits")
+    if json:
+        say_json(
+            {
+                "learned": len(learn),
+                "tested": len(hidden),
+                "read_correctly": was_read,
+                "filled_correctly": was_filled,
+                "most_common_level_correct": is_common,
+                "model": str(model),
+                "picture": str(picture),
+                "page": str(page),
+            }
+        )
     console.print(
         f"\nTo look at: {picture}, digits completed; and {page}, to click in: open both in a browser. In the page pick "
         "a digit and see which pixels turn dark, or some pixels and see which digit it may be.\n"

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from twoway.cli.options import Force, Model
-from twoway.cli.terminal import check_output, say
+from twoway.cli.options import Force, Json, Model
+from twoway.cli.terminal import check_output, say, say_json
 
 
 def explore(
@@ -18,10 +18,12 @@ def explore(
     ] = None,
     title: Annotated[str | None, typer.Option(help="The page's headline; by default the model's name.")] = None,
     force: Force = False,
+    json: Json = False,
 ) -> None:
     """Write one HTML file that shows the model: click what is known, and see everything else change.
 
-    The file holds all it needs, opens in any browser from any disk, and connects to nothing.
+    The file holds all it needs, opens in any browser from any disk, and connects to nothing. It shows intervals if the
+    model was made by `twoway fit --intervals`.
 
     [bold]Examples[/bold]
 
@@ -29,10 +31,15 @@ def explore(
 
     twoway explore survey.twoway --title "Our survey, spring" --force
     """
+    from twoway.diagnosis.bootstrap import Bootstrap, load_model
     from twoway.explorer import explore as write_page
-    from twoway.pmf import JointPMF
 
     page = model.with_suffix(".html") if out is None else out
     check_output(page, force)
-    write_page(JointPMF.load(model), page, title=model.stem if title is None else title)
-    say(f"{page} ({page.stat().st_size / 1024:.0f} KB): open it in a browser")
+    loaded = load_model(model)
+    write_page(loaded, page, title=model.stem if title is None else title)
+    size, has_intervals = page.stat().st_size, isinstance(loaded, Bootstrap)
+    if json:
+        say_json({"page": str(page), "bytes": size, "intervals": has_intervals})
+    else:
+        say(f"{page} ({size / 1024:.0f} KB{', with intervals' if has_intervals else ''}): open it in a browser")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 _MOST_PAIRS = 5
 _MOST_WARNINGS = 6
+# Columns of more categories than this are most often better in bins.
+_MANY = 40
 
 
 def fit(
@@ -186,6 +189,7 @@ def _learned(pmf: JointPMF, source: Records | FileRecords | Tables, out: Path) -
     """Return what a fit found, for people and for machines."""
     import numpy as np
 
+    from twoway.cli.binning import odd_labels
     from twoway.information import pairwise_information
     from twoway.tables import Tables
 
@@ -206,6 +210,8 @@ def _learned(pmf: JointPMF, source: Records | FileRecords | Tables, out: Path) -
             {"variables": [names[first[pair]], names[second[pair]]], "nats": information[first[pair], second[pair]]}
             for pair in strongest
         ],
+        "many_categories": {v.name: v.values is not None for v in pmf.schema if len(v) > _MANY},
+        "odd_labels": {v.name: odd for v in pmf.schema if (odd := odd_labels(v.categories))},
         "warnings": list(report.warnings),
         "seconds": report.seconds,
     }
@@ -213,6 +219,7 @@ def _learned(pmf: JointPMF, source: Records | FileRecords | Tables, out: Path) -
         cells = source.n_records * len(names)
         learned |= {
             "records": source.n_records,
+            "weight": source.total_weight,
             "cells": cells,
             "holes": cells - source.n_observed,
             "log_likelihood": report.log_likelihood,
@@ -240,7 +247,9 @@ def _print(learned: dict[str, Any]) -> None:
 
     if "records" in learned:
         holes = learned["holes"] / max(learned["cells"], 1)
-        told = f"{learned['records']:,} records, {holes:.1%} of their cells missing"
+        is_plain = learned["weight"] == learned["records"]
+        weighed = "" if is_plain else f" of total weight {learned['weight']:,.6g}"
+        told = f"{learned['records']:,} records{weighed}, {holes:.1%} of their cells missing"
     else:
         told = f"{learned['tables']:,} tables"
     end = {"converged": "converged", "direct": "solved directly", "interrupted": "interrupted by Ctrl-C"}
@@ -261,8 +270,35 @@ def _print(learned: dict[str, Any]) -> None:
         rows.append(["" if number else "worst fit", f"{pair(worst)}: total variation {worst['total_variation']:.3f}"])
     for number, one in enumerate(learned["strongest"]):
         rows.append(["" if number else "strongest", f"{pair(one)}: {one['nats']:.3f} nats"])
+    rows += [["hint", hint] for hint in _hints(learned)]
     warnings = learned["warnings"]
     rows += [["warning", printable(warning, 400)] for warning in warnings[:_MOST_WARNINGS]]
     if len(warnings) > _MOST_WARNINGS:
         rows.append(["", f"{len(warnings) - _MOST_WARNINGS} more: twoway info {learned['model']}"])
     say(aligned(rows))
+
+
+def _hints(learned: dict[str, Any]) -> Iterator[str]:
+    """Yield what a newcomer might do better next time."""
+    from twoway.distribution import printable
+
+    odd = learned["odd_labels"]
+    marks = list(dict.fromkeys(printable(label, 40) for labels in odd.values() for label in labels))[:3]
+    if odd:
+        yield (
+            f"numbers but for {', '.join(map(repr, marks))}: {_names(odd)}; "
+            f"{' '.join(f'--missing {mark!r}' for mark in marks)} reads that as missing, and the rest as numbers"
+        )
+    many = {name: is_number for name, is_number in learned["many_categories"].items() if name not in odd}
+    if many:
+        ways = [f"--bins {printable(name, 40)!r} groups numbers" for name in many if many[name]][:1]
+        ways += [f"--drop {printable(name, 40)!r} leaves a column out" for name in many if not many[name]][:1]
+        told = f"more than {_MANY} categories each, so that few records are like any one"
+        yield f"{told}: {_names(many)}; {', '.join(ways)}"
+
+
+def _names(names: Iterable[str]) -> str:
+    from twoway.distribution import printable
+
+    shown = [printable(name, 40) for name in names]
+    return ", ".join(shown[:_MOST_PAIRS]) + (", …" if len(shown) > _MOST_PAIRS else "")

@@ -68,7 +68,7 @@ def _filled(pmf: JointPMF, read: Any, present: list[int], how: Any, seed: int) -
     from twoway.imputation import fills
 
     found = fills(read.records, pmf.weights, pmf.stacked, present, how, seed)
-    return fill(read.table, read.binning.to_numbers(found, pmf.schema), read.table.column_names)
+    return fill(read.table, read.binning.to_numbers(found, pmf.schema, read.table), read.table.column_names)
 
 
 def _shares(pmf: JointPMF, records: Records, present: list[int]) -> Any:

@@ -11,6 +11,7 @@ from twoway.cli.options import Json
 from twoway.cli.terminal import say, say_json
 
 _MOST_TABLES = 20
+_WIDE = 40  # names longer than this have a line of their own
 _MOST_LABELS = 8
 
 
@@ -98,7 +99,7 @@ def _records(path: Path) -> tuple[dict[str, Any], str]:
 
 
 def _variables(schema: Any) -> str:
-    """Return a line for each variable: its name, the number of its categories, and the first of them."""
+    """Return each variable: its name, the number of its categories, and the first of them."""
     from twoway.distribution import aligned, printable
     from twoway.questions.language import quote
 
@@ -108,4 +109,6 @@ def _variables(schema: Any) -> str:
         labels = [printable(quote(label), 60) for label in variable.categories[:_MOST_LABELS]]
         more = [f"… ({len(variable) - _MOST_LABELS} more)"] if len(variable) > _MOST_LABELS else []
         rows.append([printable(quote(variable.name), 200), str(len(variable)), ", ".join([*labels, *more])])
-    return aligned(rows)
+    if max(len(variable.name) for variable in schema) <= _WIDE:
+        return aligned(rows)
+    return "\n".join(["variables", *(f"{name}\n    {number}: {labels}" for name, number, labels in rows[1:])])

@@ -265,24 +265,37 @@ def open_by(
 
 
 def _check_categories(table: Any, names: Sequence[str], most: int) -> None:
-    """Refuse columns that are no categories: free text, identifiers, measurements."""
+    """Refuse columns that are no categories, all of them at once: free text, identifiers, measurements."""
     import pyarrow as pa
 
+    many: dict[str, int] = {}
+    numbers = []
     for name in names:
         column = table.column(name)
         kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
         if pa.types.is_nested(kind):
             raise DataError(f"column {name!r} holds {kind}, which is no category; --drop {name!r} leaves it out")
         n_distinct = len(column.cast(kind).unique().drop_null())
-        if n_distinct <= most:
-            continue
-        is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
-        what, way = (
-            ("measurements or an identifier?", f"--bins {name!r} puts it into bins, --drop {name!r} leaves it out")
-            if is_number
-            else ("free text or an identifier?", f"--drop {name!r} leaves it out")
-        )
-        raise DataError(
-            f"column {name!r} has {n_distinct:,} distinct values in {table.num_rows:,} records: {what} "
-            f"{way}, --max-categories {n_distinct} takes each value as a category"
-        )
+        if n_distinct > most:
+            many[name] = n_distinct
+            if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+                numbers.append(name)
+    if not many:
+        return
+    shown = [f"column {name!r} has {n:,} distinct values in {table.num_rows:,} records" for name, n in many.items()]
+    texts = [name for name in many if name not in numbers]
+    ways = []
+    if texts:
+        ways.append(f"--drop {','.join(texts)!r} leaves {_it(texts)} out")
+    if numbers:
+        bins = " ".join(f"--bins {name!r}" for name in numbers)
+        ways.append(f"{bins} puts {_it(numbers)} into bins, --drop {','.join(numbers)!r} leaves {_it(numbers)} out")
+    kinds = [*(["free text"] if texts else []), *(["measurements"] if numbers else [])]
+    raise DataError(
+        f"{'; '.join(shown)}: {', '.join(kinds)} or an identifier? {'; '.join(ways)}; "
+        f"--max-categories {max(many.values())} takes each value as a category"
+    )
+
+
+def _it(names: Sequence[str]) -> str:
+    return "it" if len(names) == 1 else "them"

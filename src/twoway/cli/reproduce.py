@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from twoway.cli.options import Json
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -39,6 +41,7 @@ def reproduce(
     page: Annotated[
         Path | None, typer.Option(help="Also write all tables in OUT to this Markdown page, below its mark.")
     ] = None,
+    json: Json = False,
 ) -> None:
     """Run tables of the paper, every method on the same data, and show them beside the published numbers.
 
@@ -51,16 +54,19 @@ def reproduce(
     """
     from rich.console import Console
 
+    from twoway.cli.terminal import say_json
     from twoway.errors import unknown
     from twoway.experiments.run import plan
     from twoway.experiments.show import renderables, write_files, write_page
     from twoway.experiments.summary import summarize
     from twoway.experiments.tables import SIZES, find_experiments, find_methods
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, quiet=json)
     if not console.is_terminal:
-        console = Console(highlight=False, width=160)  # no table is cut in a file
+        console = Console(highlight=False, quiet=json, width=160)  # no table is cut in a file
     if list_tables or not (tables or page):
+        if json:
+            say_json(_listed())
         _print_list(console)
         return
     chosen = next((known for known in SIZES if known == size), None)
@@ -73,6 +79,8 @@ def reproduce(
         for experiment in _with_bar(todo):
             summary = summarize(experiment, chosen, out, trials)
             paths = write_files(summary, out)
+            if json:
+                say_json({**summary, "written": [str(path) for path in paths]})
             console.print(*renderables(summary), sep="\n")
             console.print(f"written: {', '.join(map(str, paths))}", style="dim", soft_wrap=True, markup=False)
             if paths[-1].suffix != ".png":
@@ -83,6 +91,16 @@ def reproduce(
     if page is not None:
         write_page(page, out, chosen, movielens)
         console.print(f"written: {page}", style="dim", soft_wrap=True, markup=False)
+
+
+def _listed() -> dict[str, list[dict[str, str]]]:
+    """Return the tables and the methods, for machines."""
+    from twoway.experiments.tables import EXPERIMENTS, METHODS
+
+    return {
+        "tables": [{"table": one.name, "label": one.label, "title": one.title} for one in EXPERIMENTS.values()],
+        "methods": [{"method": name, "what": what} for name, what in METHODS.items()],
+    }
 
 
 def _print_list(console: Console) -> None:

@@ -32,7 +32,8 @@ from twoway.tables import Tables
 # Replicates start at the model and have a short way to go.
 _MAX_ITER = 500
 _TOL_RECORDS, _TOL_TABLES = 1e-8, 1e-6
-_LEAST = 20
+LEAST_REPLICATES = 20
+"""Fewer cannot tell the ends of a 90 % interval."""
 
 
 @dataclass(frozen=True)
@@ -163,25 +164,36 @@ class Bootstrap:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Bootstrap:
         """Return the model of a file with its replicates; one that carries none is an error."""
-        pmf = JointPMF.load(path)
-        _, arrays = container.read(path, "model")
-        if "replicate_weights" not in arrays or "replicate_stacked" not in arrays:
-            raise FileFormatError(f"{str(path)!r} is a model without replicates; Bootstrap.save writes one with them")
-        weights, stacked = arrays["replicate_weights"], arrays["replicate_stacked"]
-        try:
-            if weights.ndim != 2 or len(weights) < 2:
-                raise DataError(f"there are none, in an array of the shape {weights.shape}")
-            if stacked.shape != (len(weights), *pmf.stacked.shape) or weights.shape[1:] != pmf.weights.shape:
-                raise DataError(f"its arrays have the shapes {weights.shape} and {stacked.shape}")
-            for one, other in zip(weights, stacked, strict=True):
-                check_parameters(pmf.schema, one, other, 1e-9)
-            several = [
-                JointPMF.from_stacked(pmf.schema, read_only(one), read_only(other))
-                for one, other in zip(weights, stacked, strict=True)
-            ]
-            return cls(pmf, tuple(several[1:]), several[0])
-        except (DataError, IndexError) as error:
-            raise FileFormatError(f"{str(path)!r} holds no sound replicates: {error}") from error
+        found = load_model(path)
+        if isinstance(found, JointPMF):
+            raise FileFormatError(
+                f"{str(path)!r} is a model without replicates, which intervals need: "
+                "`twoway fit --intervals` or Bootstrap.save writes one with them"
+            )
+        return found
+
+
+def load_model(path: str | os.PathLike[str]) -> JointPMF | Bootstrap:
+    """Return the model of a file, with its replicates where it carries them."""
+    pmf = JointPMF.load(path)
+    _, arrays = container.read(path, "model")
+    if "replicate_weights" not in arrays or "replicate_stacked" not in arrays:
+        return pmf
+    weights, stacked = arrays["replicate_weights"], arrays["replicate_stacked"]
+    try:
+        if weights.ndim != 2 or len(weights) < 2:
+            raise DataError(f"there are none, in an array of the shape {weights.shape}")
+        if stacked.shape != (len(weights), *pmf.stacked.shape) or weights.shape[1:] != pmf.weights.shape:
+            raise DataError(f"its arrays have the shapes {weights.shape} and {stacked.shape}")
+        for one, other in zip(weights, stacked, strict=True):
+            check_parameters(pmf.schema, one, other, 1e-9)
+        several = [
+            JointPMF.from_stacked(pmf.schema, read_only(one), read_only(other))
+            for one, other in zip(weights, stacked, strict=True)
+        ]
+        return Bootstrap(pmf, tuple(several[1:]), several[0])
+    except (DataError, IndexError) as error:
+        raise FileFormatError(f"{str(path)!r} holds no sound replicates: {error}") from error
 
 
 def bootstrap(
@@ -232,7 +244,7 @@ def bootstrap(
     >>> bool(0 <= answer.low < answer < answer.high <= 1)
     True
     """
-    n, seed = whole_number("n", n, _LEAST), whole_number("seed", seed, 0)
+    n, seed = whole_number("n", n, LEAST_REPLICATES), whole_number("seed", seed, 0)
     threads = usable_cores() if threads is None else whole_number("threads", threads, 1)
     report = pmf.report
     smoothing = Smoothing() if report is None else Smoothing(report.smoothing, report.weight_smoothing)
@@ -263,7 +275,7 @@ def bootstrap(
                     watch.interrupt()
                     pool.shutdown(cancel_futures=True)
     whole = [pmf for pmf, stop in found if stop is not StopReason.INTERRUPTED]
-    if len(whole) < _LEAST:
+    if len(whole) < LEAST_REPLICATES:
         raise KeyboardInterrupt
     warnings = [] if len(whole) == n else [f"interrupted: {len(whole)} of {n} replicates were finished"]
     late = sum(stop is StopReason.MAX_ITER for _, stop in found)

@@ -144,12 +144,14 @@ def basic_interval(
     return np.minimum(low, estimate), np.maximum(high, estimate)
 
 
-def _angle(share: Floats) -> Floats:
+def angle_of(share: Floats) -> Floats:
+    """Return shares on a scale on which chance moves each about as far."""
     angles: Floats = np.arcsin(np.sqrt(np.clip(share, 0.0, 1.0)))
     return angles
 
 
-def _share(angle: Floats) -> Floats:
+def share_of(angle: Floats) -> Floats:
+    """Return what `angle_of` was given; angles beyond the scale are put to its ends."""
     shares: Floats = np.sin(np.clip(angle, 0.0, 0.5 * np.pi)) ** 2
     return shares
 
@@ -168,4 +170,4 @@ def _same(value: Floats) -> Floats:
     return value
 
 
-_SCALES = {"probability": (_angle, _share), "nonnegative": (_root, _square), "real": (_same, _same)}
+_SCALES = {"probability": (angle_of, share_of), "nonnegative": (_root, _square), "real": (_same, _same)}

@@ -126,7 +126,7 @@ class Batches:
             markers = files.text_markers(self.missing)
             table = pa.table(
                 {
-                    name: type_column(table.column(name), markers, self._variable(name), self._kinds.get(name))
+                    name: type_column(table.column(name), markers, self._variable(name), self._kinds_of(name))
                     for name in table.column_names
                 }
             )
@@ -138,6 +138,14 @@ class Batches:
 
     def _variable(self, name: str) -> Any:
         return self.schema[name] if self.schema is not None and name in self.schema else None
+
+    def _kinds_of(self, name: str) -> set[str]:
+        kinds = self._kinds.get(name)
+        return (kinds_of(self._variable(name)) if kinds is None else kinds) | self._further_kinds
+
+    @cached_property
+    def _further_kinds(self) -> set[str]:
+        return files.further_kinds(self.files)
 
     @property
     def _kinds(self) -> Mapping[str, set[str]]:
@@ -172,7 +180,7 @@ class Batches:
         result = {}
         for name, labels in found.items():
             seen = labels.filter(pc.invert(pc.is_in(pc.utf8_trim_whitespace(labels), value_set=markers))).drop_null()
-            typed = typed_labels(seen, kinds_of(None))
+            typed = typed_labels(seen, kinds_of(None) | self._further_kinds)
             kinds = (
                 set() if pa.types.is_string(typed.type) else {"truth" if pa.types.is_boolean(typed.type) else "number"}
             )

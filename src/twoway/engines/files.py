@@ -24,7 +24,7 @@ import numpy as np
 
 from twoway.container import whole_or_not_at_all
 from twoway.engines.file_set import COMPRESSED, FilePath, FileSet, find_files, format_of
-from twoway.engines.text_types import type_column
+from twoway.engines.text_types import kinds_of, type_column
 from twoway.errors import DataError, FileFormatError, TwowayError, shortlist, unknown
 from twoway.schema import Schema
 
@@ -77,12 +77,13 @@ def read_table(
                 part = _read_text(one, found.kind, inside) if texts else _read_typed(one, found.kind, inside)
                 parts.append(found.with_partitions(number, part, read).select(read))
         if texts:
-            markers = text_markers(missing)
+            markers, more = text_markers(missing), further_kinds(found)
+            known = {} if schema is None else {variable.name: variable for variable in schema}
             table = pa.table(
                 {
                     name: _column(parts, name)
                     if name in found.partition_names
-                    else type_column(_column(parts, name), markers, schema[name] if schema and name in schema else None)
+                    else type_column(_column(parts, name), markers, known.get(name), kinds_of(known.get(name)) | more)
                     for name in read
                 }
             )
@@ -323,6 +324,11 @@ def text_relation(connection: Any, path: str, kind: str, columns: Sequence[str])
 def _read_text(path: str, kind: str, columns: Sequence[str]) -> pa.Table:
     with connect() as connection:
         return text_relation(connection, path, kind, columns).to_arrow_table()
+
+
+def further_kinds(files: FileSet) -> set[str]:
+    """Return "comma" for text files in which ``2,5`` is a number: who parts columns by semicolons needs the comma."""
+    return {"comma"} if read_header(files.paths[0], files.kind)[1] == ";" else set()
 
 
 def read_header(path: str, kind: str) -> tuple[list[str], str]:

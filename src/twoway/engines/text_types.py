@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 _INTEGER = r"^-?(0|[1-9][0-9]*)$"
 _NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]*)?([eE][+-]?[0-9]+)?$|^-?\.[0-9]+([eE][+-]?[0-9]+)?$"
+_COMMA_NUMBER = r"^-?(0|[1-9][0-9]*)(,[0-9]+)?$"
 _TRUTHS = {"true": True, "false": False, "True": True, "False": False, "TRUE": True, "FALSE": False}
 
 
@@ -30,7 +31,8 @@ def type_column(
         Whose categories the cells are, where that is known: numbers are then read as text or as numbers, as the
         categories are.
     kinds
-        What the cells are, "number" or "truth", where other parts of the column have told; empty for text.
+        What the cells are, "number" or "truth", where other parts of the column have told; empty for text. With
+        "comma", ``2,5`` is a number too.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -62,6 +64,8 @@ def typed_labels(labels: pa.Array, kinds: set[str]) -> pa.Array:
     trimmed = pc.utf8_trim_whitespace(labels)
     if labels.null_count == len(labels):
         return labels
+    if {"number", "comma"} <= kinds and each(_COMMA_NUMBER):
+        trimmed = pc.replace_substring(trimmed, ",", ".")
     if "number" in kinds and each(_NUMBER):
         try:
             return trimmed.cast(pa.int64() if each(_INTEGER) else pa.float64())

@@ -16,6 +16,7 @@ from twoway.coding import Unseen
 from twoway.errors import DataError, whole_number
 from twoway.estimators.averaging import Loss, fit_average
 from twoway.estimators.bins import Bins, binned, find_continuous, make_bins
+from twoway.frames import in_memory
 from twoway.observed import posterior_of
 from twoway.pmf import JointPMF
 from twoway.reading import Columns, check_weights, open_columns
@@ -80,6 +81,7 @@ def open_table(estimator: BaseEstimator, X: Any, names: tuple[str, ...] | None) 
         None when fitting; afterwards the names that the columns had then. The columns of a frame are put in that order;
         a missing or an additional one is an error that names it.
     """
+    X = in_memory(X)
     if is_frame(X):
         import narwhals as nw
 

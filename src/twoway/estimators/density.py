@@ -54,6 +54,7 @@ class JointPMFDensity(DensityMixin, JointPMFEstimator):  # type: ignore[misc]
         sample_weight
             How many records each one stands for.
         """
+        X = frames.in_memory(X)
         self._library = frames.library_of(X) if is_frame(X) else "numpy"
         self._fit_average(self._read_training(X, sample_weight)[0], _record_loss)
         return self

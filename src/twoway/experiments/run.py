@@ -26,7 +26,7 @@ from typing import Any
 
 from twoway import __version__
 from twoway.container import alone_in_folder
-from twoway.errors import DataError, FileFormatError, TwowayError, unknown, whole_number
+from twoway.errors import DataError, FileFormatError, OutputError, TwowayError, unknown, whole_number
 from twoway.experiments.base import Setting
 from twoway.experiments.tables import SIZES, Experiment, Size
 from twoway.parallel import usable_cores
@@ -172,7 +172,9 @@ def check_writable(out: Path) -> None:
         with tempfile.TemporaryFile(dir=out):
             pass
     except OSError as error:
-        raise DataError(f"cannot write to the folder {str(out)!r}: {error.strerror}; name another with --out") from None
+        raise OutputError(
+            f"cannot write to the folder {str(out)!r}: {error.strerror}; name another with --out"
+        ) from None
 
 
 def _cut_torn_line(path: Path) -> None:

@@ -10,9 +10,13 @@ class Track {
     this.element.append(tick);
   }
 
-  show(share) {
+  /** Show a share, and the range it may lie in where there is one. */
+  show(share, range = null) {
     // Neither a width nor a transform: a background is painted anew without a new layout.
-    this.element.style.backgroundSize = `${100 * share}% 100%`;
+    const wide = range ? range.high - range.low : 0;
+    const left = wide > 0 && wide < 1 ? range.low / (1 - wide) : 0;
+    this.element.style.backgroundSize = `${100 * wide}% 4px, ${100 * share}% 100%`;
+    this.element.style.backgroundPosition = `${100 * left}% 50%, 0 0`;
     return this;
   }
 }
@@ -21,6 +25,7 @@ class Track {
 class Row {
   #track;
   #share = make("span", { className: "share" }, "");
+  #range = make("span", { className: "range" }, "");
   #change = make("span", { className: "change" }, "");
   #before;
   #shown;
@@ -30,15 +35,17 @@ class Row {
     this.#before = before;
     this.#track = new Track(before);
     const properties = { className: "row", type: "button", ariaPressed: "false", onclick: pick };
-    this.element = make("button", properties, label, this.#share, this.#change, this.#track.element);
+    this.element = make("button", properties, label, this.#share, this.#range, this.#change, this.#track.element);
   }
 
   /** Show a share; null where there is none, because the evidence cannot occur. What stays the same is not touched. */
-  show(share, isPressed) {
-    if (share !== this.#shown) {
-      this.#shown = share;
-      this.#track.show(share ?? 0);
+  show(share, isPressed, range = null) {
+    const key = range ? `${share} ${range.low} ${range.high}` : share;
+    if (key !== this.#shown) {
+      this.#shown = key;
+      this.#track.show(share ?? 0, range);
       this.#share.firstChild.data = share === null ? "–" : percent(share);
+      this.#range.firstChild.data = range ? shareRange(range) : "";
       const change = share === null ? "" : points(share - this.#before);
       this.#change.firstChild.data = change;
       this.#change.className = change.startsWith("−") ? "change less" : "change";
@@ -81,15 +88,20 @@ class Card {
   show(answer, state) {
     const { offsets, prior } = this.#model;
     const codes = state.evidence.get(this.index);
+    const around = answer.surroundings;
     this.#rows.forEach((row, code) => {
-      row.show(answer.shares ? answer.shares[offsets[this.index] + code] : null, codes?.has(code) ?? false);
+      const cell = offsets[this.index] + code;
+      const share = answer.shares ? answer.shares[cell] : null;
+      row.show(share, codes?.has(code) ?? false, around && around.share(share, cell));
     });
     this.element.classList.toggle("is-known", Boolean(codes));
     this.#clear.hidden = !codes;
     const before = this.#model.mean(this.index, prior.shares);
     if (before !== null) {
-      const mean = answer.shares ? number(this.#model.mean(this.index, answer.shares)) : "–";
-      setText(this.#mean, `mean ${mean}${state.hasEvidence && mean !== number(before) ? `, was ${number(before)}` : ""}`);
+      const meanOf = (shares) => this.#model.mean(this.index, shares);
+      const mean = answer.shares ? number(meanOf(answer.shares)) : "–";
+      const range = around ? ` (${meanRange(around.mean(meanOf(answer.shares), meanOf))})` : "";
+      setText(this.#mean, `mean ${mean}${range}${state.hasEvidence && mean !== number(before) ? `, was ${number(before)}` : ""}`);
     }
   }
 

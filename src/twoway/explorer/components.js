@@ -45,7 +45,8 @@ class ComponentCard {
 
   show(answer, state) {
     const isPressed = state.components.has(this.component);
-    this.#row.show(answer.weights ? answer.weights[this.component] : null, isPressed);
+    const weight = answer.weights ? answer.weights[this.component] : null;
+    this.#row.show(weight, isPressed, answer.surroundings && answer.surroundings.weight(weight, this.component));
     this.element.classList.toggle("is-known", isPressed);
   }
 }

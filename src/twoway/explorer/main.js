@@ -10,9 +10,10 @@ const FEW_RECORDS = 5;
 
 const described = JSON.parse(document.getElementById("model").textContent);
 const model = new Model(described);
+const replicates = described.replicates && new Replicates(model, described.replicates);
 const at = Object.fromEntries([...document.querySelectorAll("[id]")].map((element) => [element.id, element]));
 let { state, unknown } = State.fromHash(location.hash, model.variables, model.rank);
-let answer = model.prior;
+let answer = null;
 let limit = PAGE;
 
 const actions = {
@@ -73,6 +74,7 @@ function view(action) {
 
 function update() {
   answer = model.given(state.evidence, state.components);
+  answer.surroundings = answer.shares && replicates ? replicates.given(state.evidence, state.components) : null;
   draw();
 }
 
@@ -185,7 +187,8 @@ function chanceText() {
   if (!answer.shares) return "Probability of this: 0";
   const probability = Math.exp(answer.logProbability);
   const expected = model.records === null ? "" : `, or ${expectedText(probability * model.records)} of the ${number(model.records)} records learned from`;
-  return `Probability of this: ${probability < 0.0005 ? "" : `${percent(probability)}, `}${oneIn(answer.logProbability)}${expected}`;
+  const range = answer.surroundings ? ` (${shareRange(answer.surroundings.chance(probability))}%)` : "";
+  return `Probability of this: ${probability < 0.0005 ? "" : `${percent(probability)}${range}, `}${oneIn(answer.logProbability)}${expected}`;
 }
 
 function expectedText(expected) {
@@ -284,6 +287,10 @@ new ResizeObserver(() => state.view === "map" && linkMap.show(answer, state)).ob
 
 const about = [`${number(model.variables.length)} ${model.variables.length === 1 ? "variable" : "variables"}`, `${number(model.rank)} ${model.rank === 1 ? "component" : "components"}`];
 if (model.records !== null) about.unshift(`learned from ${number(model.records)} records`);
+if (replicates) {
+  document.documentElement.classList.add("has-ranges");
+  about.push(`${percent(replicates.level).replace(".0", "")} intervals from ${number(replicates.count)} replicates`);
+}
 at.about.textContent = about.join(" · ");
 update();
 
@@ -297,4 +304,6 @@ window.twoway = {
   shares: () => answer.shares && [...answer.shares],
   weights: () => answer.weights && [...answer.weights],
   logProbability: () => answer.logProbability,
+  /** The ends of the interval of every share; null where the model carries none. */
+  intervals: () => answer.surroundings && Array.from(answer.shares, (share, cell) => answer.surroundings.share(share, cell)),
 };

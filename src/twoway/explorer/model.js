@@ -1,24 +1,24 @@
 // The arithmetic: Pr(i1, …, iN) = Σ_f weights[f] · Π_n factors[n][i_n, f], and what evidence makes of it.
 
-/** Return the numbers that base64 holds, bit by bit. */
-function decodeNumbers(text) {
-  const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
-  const view = new DataView(bytes.buffer);
-  return Float64Array.from({ length: bytes.length / 8 }, (_, at) => view.getFloat64(8 * at, true));
+function decodeBytes(text) {
+  return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
 }
 
-/** The model that the page carries. A cell is a category of some variable; cells are numbered through. */
-class Model {
-  constructor(described) {
-    this.records = described.records;
-    this.variables = described.variables;
-    this.links = described.links;
-    this.weights = decodeNumbers(described.weights);
-    this.factors = decodeNumbers(described.factors);
-    this.rank = this.weights.length;
-    this.offsets = [0];
-    for (const { categories } of this.variables) this.offsets.push(this.offsets.at(-1) + categories.length);
-    this.prior = this.given(new Map(), new Set());
+/** Return the numbers that base64 holds, bit by bit: doubles, or floats of single precision. */
+function decodeNumbers(text, isSingle = false) {
+  const bytes = decodeBytes(text);
+  const view = new DataView(bytes.buffer);
+  const size = isSingle ? 4 : 8;
+  return Float64Array.from({ length: bytes.length / size }, (_, at) => (isSingle ? view.getFloat32(4 * at, true) : view.getFloat64(8 * at, true)));
+}
+
+/** Weights and factors. A cell is a category of some variable; cells are numbered through, from offset to offset. */
+class Mixture {
+  constructor(weights, factors, offsets) {
+    this.weights = weights;
+    this.factors = factors;
+    this.offsets = offsets;
+    this.rank = weights.length;
   }
 
   /**
@@ -48,7 +48,7 @@ class Model {
     const total = weights.reduce((sum, weight) => sum + weight, 0);
     for (let f = 0; f < rank; f++) weights[f] /= total;
     const shares = new Float64Array(offsets.at(-1));
-    for (let index = 0; index < this.variables.length; index++) {
+    for (let index = 0; index < offsets.length - 1; index++) {
       this.#fillShares(shares, index, weights, evidence.get(index), masses.get(index));
     }
     return { logProbability: Math.min(0, highest + Math.log(total)), weights, shares };
@@ -64,6 +64,19 @@ class Model {
       for (let f = 0, at = cell * rank; f < rank; f++, at++) share += scaled[f] * factors[at];
       shares[cell] = share;
     }
+  }
+}
+
+/** The model that the page carries, with the names of things. */
+class Model extends Mixture {
+  constructor(described) {
+    const offsets = [0];
+    for (const { categories } of described.variables) offsets.push(offsets.at(-1) + categories.length);
+    super(decodeNumbers(described.weights), decodeNumbers(described.factors), offsets);
+    this.records = described.records;
+    this.variables = described.variables;
+    this.links = described.links;
+    this.prior = this.given(new Map(), new Set());
   }
 
   /** Return half the sum of absolute differences of one variable's distribution from that without evidence. */

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from twoway import __version__
 from twoway.container import whole_or_not_at_all
+from twoway.diagnosis.bootstrap import Bootstrap
+from twoway.explorer.replicates import pack
 from twoway.information import pairwise_information
 from twoway.pmf import JointPMF
 from twoway.schema import Variable
@@ -22,10 +24,10 @@ LINKS = 20
 """The page knows the links of each variable to this many others, its strongest."""
 
 # One script, in the order in which its parts use one another.
-_SCRIPTS = ("model.js", "wording.js", "state.js", "cards.js", "map.js", "components.js", "main.js")
+_SCRIPTS = ("model.js", "intervals.js", "wording.js", "state.js", "cards.js", "map.js", "components.js", "main.js")
 
 
-def explore(pmf: JointPMF, path: str | os.PathLike[str], *, title: str | None = None) -> None:
+def explore(pmf: JointPMF | Bootstrap, path: str | os.PathLike[str], *, title: str | None = None) -> None:
     """Write a page on which a person clicks what is known and sees all other variables change.
 
     The page carries the whole model, exactly: what it shows is what `JointPMF.given` answers. It is one file that
@@ -34,7 +36,7 @@ def explore(pmf: JointPMF, path: str | os.PathLike[str], *, title: str | None = 
     Parameters
     ----------
     pmf
-        The model.
+        The model; or a `Bootstrap` of it, and each number on the page has an interval.
     path
         Where to write; an existing file is replaced once the new one is complete.
     title
@@ -55,8 +57,9 @@ def explore(pmf: JointPMF, path: str | os.PathLike[str], *, title: str | None = 
         stream.write(text.encode())
 
 
-def describe(pmf: JointPMF, title: str) -> dict[str, Any]:
+def describe(model: JointPMF | Bootstrap, title: str) -> dict[str, Any]:
     """Return all that the page shows, as JSON can hold it; the parameters bit by bit, in base64."""
+    pmf = model.pmf if isinstance(model, Bootstrap) else model
     return {
         "title": _sound_text(title),
         "version": __version__,
@@ -72,6 +75,7 @@ def describe(pmf: JointPMF, title: str) -> dict[str, Any]:
         ],
         "weights": _base64(pmf.weights),
         "factors": _base64(pmf.stacked),
+        "replicates": _described(model) if isinstance(model, Bootstrap) else None,
         "links": strongest_links(pairwise_information(pmf.weights, pmf.factors), LINKS),
     }
 
@@ -102,7 +106,9 @@ def strongest_links(information: NDArray[np.float64], n_each: int) -> list[tuple
     np.fill_diagonal(others, -1.0)
     chosen = np.argsort(-others, axis=1, kind="stable")[:, : min(n_each, len(others) - 1)]
     pairs = {(min(a, int(b)), max(a, int(b))) for a, row in enumerate(chosen) for b in row}
-    return sorted(((a, b, float(information[a, b])) for a, b in pairs), key=lambda link: (-link[2], link[:2]))
+    # Ten digits: more would make the page larger and no line thicker.
+    links = ((a, b, float(f"{information[a, b]:.10g}")) for a, b in pairs)
+    return sorted(links, key=lambda link: (-link[2], link[:2]))
 
 
 def render(described: dict[str, Any]) -> str:
@@ -124,6 +130,7 @@ def render(described: dict[str, Any]) -> str:
     environment = Environment(
         loader=PackageLoader("twoway.explorer", "."), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     return environment.get_template("page.html").render(
         model=described, policy=policy, style=Markup(style), script=Markup(script)
     )
@@ -133,8 +140,19 @@ def _fingerprint(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _base64(array: NDArray[np.float64]) -> str:
-    return base64.b64encode(np.ascontiguousarray(array, dtype="<f8").tobytes()).decode()
+def _described(boot: Bootstrap) -> dict[str, Any]:
+    packed = pack(boot)
+    return {
+        "level": boot.level,
+        "count": packed.count,
+        "bits": packed.bits,
+        "steps": _base64(packed.steps, "<f4"),
+        "codes": base64.b64encode(packed.codes).decode(),
+    }
+
+
+def _base64(array: NDArray[Any], dtype: str = "<f8") -> str:
+    return base64.b64encode(np.ascontiguousarray(array, dtype=dtype).tobytes()).decode()
 
 
 def _sound_text(text: str) -> str:

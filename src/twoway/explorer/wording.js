@@ -34,6 +34,17 @@ function number(value) {
   return (Math.abs(value) < 1000 ? FEW_DIGITS : WHOLE).format(value);
 }
 
+/** Return the ends of a share's range in percent, near 0 and 1 more exactly: "31 to 37", "0.4 to 1.2"; nothing for one point. */
+function shareRange({ low, high }) {
+  const digits = high < 0.1 || low > 0.9 ? 1 : 0;
+  return high - low > 1e-9 ? `${(100 * low).toFixed(digits)} to ${(100 * high).toFixed(digits)}` : "";
+}
+
+/** Return the ends of a mean's range: "3.1 to 3.4". */
+function meanRange({ low, high }) {
+  return `${number(low)} to ${number(high)}`;
+}
+
 /** Return how rare something is: "about 1 in 8", "about 1 in 2.3 million", "about 1 in 10³⁰". */
 function oneIn(logProbability) {
   const powerOfTen = -logProbability / Math.LN10;

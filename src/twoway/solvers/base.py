@@ -131,6 +131,21 @@ class Watch:
         if self._monitor is not None:
             self._monitor(progress)
 
+    def part(self, task: str, before: int, whole: int, began: float) -> Watch:
+        """Return a watch for a part of a task that began at a time and has done ``before`` of its ``whole`` passes."""
+        monitor = self._monitor
+        if monitor is None:
+            return self.quiet()
+        done = before
+
+        def tell(progress: Progress) -> None:
+            nonlocal done
+            done = min(max(done, before + progress.done), whole)
+            left = (time.monotonic() - began) * (whole - done) / done if 50 * done > whole else None
+            monitor(Progress(task, done, whole, progress.objective, left))
+
+        return Watch(tell, self, self.checkpoint)
+
     def quiet(self) -> Watch:
         """Return a watch for a part of the computation too small to show."""
         return Watch(None, self, self.checkpoint)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from twoway.report import StopReason
@@ -62,30 +63,38 @@ def race(solver: Solver, problems: Sequence[Problem]) -> Solution:
     """Return the solution of the problem on which a solver gets lowest; the problems differ in their starts."""
     running, watch = list(range(len(problems))), problems[0].watch
     solutions: dict[int, Solution] = {}
-    spent = 0
+    spent = past = 0
+    began = time.monotonic()
     limit = getattr(solver, "max_iter", None)
     while True:
         final = limit is None or spent + _HEAT >= limit or len(running) <= _FINALISTS
         heat = solver
         if limit is not None:
             heat = replace(solver, max_iter=limit - spent if final else _HEAT)  # type: ignore[type-var]
+        allowed = getattr(heat, "max_iter", 1)
+        whole = past + sum(_passes(len(running), limit, spent))
         with watch.guard():
-            for start in running:
+            for place, start in enumerate(running):
                 before = solutions.get(start)
+                problem = problems[start]
+                if len(problems) > 1:
+                    task = f"{solver.name}, {len(problems)} starts"
+                    problem = replace(problem, watch=watch.part(task, past + place * allowed, whole, began))
                 if before is None:
-                    solutions[start] = heat.solve(problems[start])
+                    solutions[start] = heat.solve(problem)
                 elif before.stop_reason is StopReason.MAX_ITER:
-                    again = replace(problems[start], start=before.pmf, origin="")
+                    again = replace(problem, start=before.pmf, origin="")
                     solutions[start] = _continued(before, heat.solve(again))
                 if watch.interrupted:
                     break
+        past += len(running) * allowed
         if not solutions:
             raise KeyboardInterrupt
         done = [start for start in running if start in solutions]
         done.sort(key=lambda start: (solutions[start].objectives[-1], start))
         if final or watch.interrupted:
             break
-        running = sorted(done[: max(_FINALISTS, -(-len(done) // _KEPT))])
+        running = sorted(done[: _next(len(done))])
         for start in done:
             if start not in running and solutions[start].stop_reason is StopReason.MAX_ITER:
                 solutions[start] = replace(solutions[start], stop_reason=StopReason.OUTRUN)
@@ -93,6 +102,19 @@ def race(solver: Solver, problems: Sequence[Problem]) -> Solution:
     best = min(solutions, key=lambda start: (solutions[start].objectives[-1], start))
     others = tuple(solutions[start].as_start() for start in sorted(solutions) if start != best)
     return replace(solutions[best], others=others)
+
+
+def _passes(n_starts: int, limit: int | None, spent: int) -> Iterator[int]:
+    """Yield how many passes this heat and the later ones allow, all their starts together."""
+    while limit is not None and spent + _HEAT < limit and n_starts > _FINALISTS:
+        yield n_starts * _HEAT
+        n_starts, spent = _next(n_starts), spent + _HEAT
+    yield n_starts * (1 if limit is None else limit - spent)
+
+
+def _next(n_starts: int) -> int:
+    """Return how many starts go on to the next heat."""
+    return max(_FINALISTS, -(-n_starts // _KEPT))
 
 
 def _continued(before: Solution, now: Solution) -> Solution:

@@ -1,0 +1,111 @@
+// How sure an answer is: replicates are models of what might have been observed instead, and the same is asked of them.
+
+/** Scales on which the spread of an answer does not depend on its value, there and back. */
+const PROBABILITY = {
+  to: (share) => Math.asin(Math.sqrt(Math.min(1, Math.max(0, share)))),
+  back: (angle) => Math.sin(Math.min(Math.PI / 2, Math.max(0, angle))) ** 2,
+};
+const REAL = { to: (value) => value, back: (value) => value };
+
+/** The replicates that the page carries: differences from the model on the scale above, in few bits each. */
+class Replicates {
+  #several;
+
+  constructor(model, { level, bits, count, steps, codes }) {
+    this.level = level;
+    this.count = count;
+    const packed = decodeBytes(codes);
+    const step = decodeNumbers(steps, true);
+    const each = (1 + model.offsets.at(-1)) * model.rank;
+    const angles = Float64Array.from([...model.weights, ...model.factors], PROBABILITY.to);
+    const most = 2 ** (bits - 1) - 1;
+    const code = (at) => ((packed[Math.floor((at * bits) / 8)] >> ((at * bits) % 8)) & (2 ** bits - 1)) - most;
+    // Row 0 holds the weights; a step goes with a component of the weights or of a variable.
+    const stepAt = new Float64Array(each);
+    [0, ...model.offsets.slice(0, -1).map((cell) => 1 + cell)].forEach((first, block) => {
+      const end = block ? 1 + model.offsets[block] : 1;
+      for (let row = first; row < end; row++) {
+        for (let f = 0; f < model.rank; f++) stepAt[row * model.rank + f] = step[block * model.rank + f];
+      }
+    });
+    // The first is the center, the fit that replicates differ from by chance.
+    this.#several = Array.from({ length: 1 + count }, (_, number) => {
+      const theta = angles.map((angle, at) => PROBABILITY.back(angle + stepAt[at] * code(number * each + at)));
+      return restored(theta, model);
+    });
+  }
+
+  /** Return what the answers given some evidence can be surrounded with, or null where replicates rule the evidence out. */
+  given(evidence, components) {
+    const [center, ...replicates] = this.#several.map((one) => one.given(evidence, components));
+    return center.shares && replicates.some((one) => one.shares) ? new Surroundings(center, replicates, this.level) : null;
+  }
+}
+
+/** Return a mixture whose weights and columns sum to one. */
+function restored(theta, { offsets, rank }) {
+  const weights = theta.slice(0, rank);
+  const factors = theta.slice(rank);
+  const total = weights.reduce((sum, weight) => sum + weight, 0);
+  for (let f = 0; f < rank; f++) {
+    weights[f] /= total;
+    for (let index = 0; index < offsets.length - 1; index++) {
+      let sum = 0;
+      for (let cell = offsets[index]; cell < offsets[index + 1]; cell++) sum += factors[cell * rank + f];
+      for (let cell = offsets[index]; cell < offsets[index + 1]; cell++) factors[cell * rank + f] /= sum;
+    }
+  }
+  return new Mixture(weights, factors, offsets);
+}
+
+/** What the replicates answer to one question, from which any number in the answer gets its interval. */
+class Surroundings {
+  #center;
+  #all;
+  #possible;
+  #level;
+
+  constructor(center, replicates, level) {
+    this.#center = center;
+    this.#all = replicates;
+    this.#possible = replicates.filter((one) => one.shares);
+    this.#level = level;
+  }
+
+  share(estimate, cell) {
+    return this.#interval(estimate, (one) => one.shares[cell], PROBABILITY);
+  }
+
+  weight(estimate, component) {
+    return this.#interval(estimate, (one) => one.weights[component], PROBABILITY);
+  }
+
+  /** The interval of the evidence's own probability; those that rule it out count. */
+  chance(estimate) {
+    return this.#interval(estimate, (one) => Math.exp(one.logProbability), PROBABILITY, this.#all);
+  }
+
+  mean(estimate, meanOf) {
+    return this.#interval(estimate, (one) => meanOf(one.shares), REAL);
+  }
+
+  /** Return low and high: how replicates differ from the center is how the estimate differs from the truth. */
+  #interval(estimate, pick, { to, back }, replicates = this.#possible) {
+    const spread = Float64Array.from(replicates, (one) => to(pick(one))).sort();
+    const middle = to(pick(this.#center));
+    const here = to(estimate);
+    const tail = (1 - this.#level) / 2;
+    return {
+      low: Math.min(estimate, back(here - (quantile(spread, 1 - tail) - middle))),
+      high: Math.max(estimate, back(here - (quantile(spread, tail) - middle))),
+    };
+  }
+}
+
+/** Return Weibull's quantile of sorted numbers. */
+function quantile(sorted, share) {
+  const place = Math.min(sorted.length - 1, Math.max(0, (sorted.length + 1) * share - 1));
+  const below = Math.floor(place);
+  const above = Math.min(sorted.length - 1, below + 1);
+  return sorted[below] + (place - below) * (sorted[above] - sorted[below]);
+}
