@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from twoway.schema import Schema, Variable
     from twoway.sql_export import sql_view
     from twoway.tables import Tables
+    from twoway.updating import update
 
 # Where each public name lives. Nothing is imported before it is used: a command line should start at once.
 _NAMES_OF_MODULE = {
@@ -106,6 +107,7 @@ _NAMES_OF_MODULE = {
     "schema": ("Schema", "Variable"),
     "sql_export": ("sql_view",),
     "tables": ("Tables",),
+    "updating": ("update",),
 }
 _MODULE_OF_NAME = {name: module for module, names in _NAMES_OF_MODULE.items() for name in names}
 
@@ -170,6 +172,7 @@ __all__ = [
     "solvers",
     "sql_view",
     "total_variation",
+    "update",
 ]
 
 

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from twoway.errors import DataError, unknown
 from twoway.schema import Label, Schema, Variable, label_key, plain_label, sort_labels
 
-Unseen: TypeAlias = Literal["error", "missing"]
+Unseen: TypeAlias = Literal["error", "missing", "extend"]
+"""What a label gets that a schema does not have; only records in memory can extend theirs."""
 Markers: TypeAlias = set[tuple[str, object]]
 """Labels that mean "not observed", as they are compared."""
 Found: TypeAlias = dict[tuple[str, object], Label]

@@ -36,8 +36,9 @@ from twoway.solvers import (
     Watch,
     find_solver,
 )
-from twoway.solvers.cells import expected_counts
+from twoway.solvers.cells import ExpectedCounts, expected_counts
 from twoway.solvers.coupled_nmf import check_connected
+from twoway.sources import United, is_several, unite
 from twoway.tables import Tables
 
 
@@ -60,7 +61,8 @@ def fit(
     ----------
     source
         Records (a pandas, polars or pyarrow frame, a numpy array, a mapping of columns, the name of a file such as
-        "survey.csv", `Records`, or `FileRecords`), or `Tables`. Files too large for memory are streamed.
+        "survey.csv", `Records`, or `FileRecords`), or `Tables`; or several of these, in a list or a mapping that names
+        them, whose variables need not be the same. Files too large for memory are streamed.
         `Records` says how to read them: survey weights, some columns only, what means "missing".
     rank
         The number of components. None chooses it; see `choose_rank`.
@@ -202,16 +204,22 @@ def evidence_of(source: Any, threads: int | None) -> tuple[Evidence, list[str], 
     """Return what a source says, ready for the solvers, what its owner should know, and its observed cells."""
     if threads is not None:
         threads = whole_number("threads", threads, 1)
+    from_sources: tuple[str, ...] = ()
+    has_table_cells = False
+    if is_several(source):
+        source, from_sources, has_table_cells = source if isinstance(source, United) else unite(source, threads)
     tables = source if isinstance(source, Tables) else tables_counted_there(source, order=2)
     if tables is not None:
         check_connected(tables)
-        return Evidence(tables.schema, tables=tables, threads=threads), list(tables.notes), 0
+        return Evidence(tables.schema, tables=tables, threads=threads), [*from_sources, *tables.notes], 0
     records = open_records(source)
     n_observed = records.n_observed
     if n_observed == 0:
         raise DataError(f"none of the {records.n_records} records shows a single cell; there is nothing to fit")
     constant = [variable.name for variable in records.schema if len(variable) == 1]
-    warnings = [f"one category only, which says nothing about the others: {shortlist(constant)}"] if constant else []
+    warnings = [*from_sources]
+    if constant:
+        warnings.append(f"one category only, which says nothing about the others: {shortlist(constant)}")
     continuous = [v.name for v in records.schema if _is_continuous(v)]
     if continuous:
         told = (
@@ -235,7 +243,7 @@ def evidence_of(source: Any, threads: int | None) -> tuple[Evidence, list[str], 
     n_heard = records.n_records - records.n_silent
     if not n_heard:
         raise DataError("every record that shows something has weight 0; there is nothing to fit")
-    unit = fitted.total_weight / n_heard
+    unit = 1.0 if has_table_cells else fitted.total_weight / n_heard
     return Evidence(fitted.schema, records=fitted, threads=threads, unit=unit), warnings, n_observed
 
 
@@ -274,20 +282,32 @@ def _report(
         objective_name=solution.objective_name,
         starts=starts,
         best=0,
-        n_parameters=pmf.rank - 1 + pmf.rank * (pmf.schema.n_cells - len(pmf.schema)),
+        n_parameters=n_parameters(pmf),
         candidates=(*(choice.candidates if choice else ()), *solution.candidates),
         warnings=tuple(told),
     )
+    expected = _expected(pmf, evidence)
+    report = replace(report, support=evidence.sets.support(expected.counts, pmf.rank))
     if evidence.records is None:
         return replace(report, misfits=_misfits(pmf, evidence.tables(evidence.given_order)))
-    return _with_likelihood(report, pmf, evidence.records, evidence.threads)
+    return _with_likelihood(report, pmf, evidence.records, expected.log_likelihood, evidence.threads)
 
 
-def _with_likelihood(report: Report, pmf: JointPMF, records: RecordSource, threads: int | None) -> Report:
-    """Return a report with what the records say about the fit."""
+def n_parameters(pmf: JointPMF) -> int:
+    """Return how many numbers of a model are free."""
+    return pmf.rank - 1 + pmf.rank * (pmf.schema.n_cells - len(pmf.schema))
+
+
+def _expected(pmf: JointPMF, evidence: Evidence) -> ExpectedCounts:
     from twoway.kernels.expectation import pack
 
-    log_likelihood = expected_counts(records, pack(pmf.weights, pmf.stacked), pmf.rank, threads).log_likelihood
+    return expected_counts(evidence.sets.records, pack(pmf.weights, pmf.stacked), pmf.rank, evidence.threads)
+
+
+def _with_likelihood(
+    report: Report, pmf: JointPMF, records: RecordSource, log_likelihood: float, threads: int | None
+) -> Report:
+    """Return a report with what the records say about the fit."""
 
     def uncertainty(block: Block) -> float:
         memberships, _ = posterior_of(block, pmf.weights, pmf.stacked)

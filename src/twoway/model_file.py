@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -28,7 +29,10 @@ def write_model(
 ) -> None:
     """Write a model whole or not at all; ``more`` are arrays that go with it, such as replicates."""
     header = {"schema": schema.to_dict(), "report": None if report is None else report.to_dict()}
-    container.write(path, "model", header, {"weights": weights, "stacked": stacked, **(more or {})})
+    arrays = {"weights": weights, "stacked": stacked, **(more or {})}
+    if report is not None and report.support is not None:
+        arrays["support"] = report.support
+    container.write(path, "model", header, arrays)
 
 
 def read_model(path: str | os.PathLike[str]) -> tuple[Schema, Floats, Floats, Report | None]:
@@ -46,6 +50,11 @@ def read_model(path: str | os.PathLike[str]) -> tuple[Schema, Floats, Floats, Re
         if weights.ndim != 1 or len(weights) == 0 or stacked.shape != (schema.n_cells, len(weights)):
             raise DataError(f"its arrays have the shapes {weights.shape} and {stacked.shape}")
         check_parameters(schema, weights, stacked, _TOLERANCE)
+        if report is not None and "support" in arrays:
+            support = arrays["support"].astype(np.float64)
+            if support.shape != (1 + len(schema), len(weights)) or not (np.isfinite(support) & (support >= 0)).all():
+                raise DataError("its array of support is not one of nonnegative numbers, a row for each variable")
+            report = replace(report, support=support)
     except (TwowayError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
         raise FileFormatError(f"{str(path)!r} is not a sound model file: {error}") from error
     return schema, weights, stacked, report

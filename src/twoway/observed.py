@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from twoway.coding import Unseen
 from twoway.errors import DataError
 from twoway.mixture import Floats
-from twoway.records import Block, Records, as_records
+from twoway.records import Block, Records
 from twoway.schema import Schema
 
 
-def records_for(schema: Schema, source: Any) -> Records:
+def records_for(schema: Schema, source: Any, unseen: Unseen = "error") -> Records:
     """Return a source of any kind as records read by a model's schema.
 
     The columns of an array are the variables in order, where there are as many.
@@ -22,13 +23,13 @@ def records_for(schema: Schema, source: Any) -> Records:
         difference = schema.difference(source.schema)
         raise DataError(f"the records were read by another schema than the model's: {difference}")
     if isinstance(source, np.ndarray) and source.ndim == 2 and source.shape[1] == len(schema):
-        return Records(source, schema=schema, columns=schema.names)
+        return Records(source, schema=schema, columns=schema.names, unseen=unseen)
     if isinstance(source, list | tuple):
         if not all(isinstance(record, Mapping) for record in source):
             raise DataError("a list of records holds a mapping from name to label for each; or give a frame")
         names = dict.fromkeys([name for record in source for name in record] or schema.names)
         source = {name: np.array([*(r.get(name) for r in source), None], dtype=object)[:-1] for name in names}
-    return as_records(source, schema)
+    return source if isinstance(source, Records) else Records(source, schema=schema, unseen=unseen)
 
 
 def posterior_of(block: Block, weights: Floats, stacked: Floats) -> tuple[Floats, Floats]:

@@ -28,7 +28,7 @@ from twoway.coding import (
 from twoway.engines import files
 from twoway.engines.file_set import is_path
 from twoway.errors import DataError, near_miss, shortlist, unknown
-from twoway.schema import Label, Schema, Variable
+from twoway.schema import Label, Schema, Variable, sort_labels
 
 Parts: TypeAlias = tuple[Schema, NDArray[np.int64], NDArray[Any], NDArray[np.float64] | None]
 
@@ -58,7 +58,7 @@ def read(
     unseen: Unseen,
 ) -> Parts:
     """Return schema, pointers, cells and weights of the records in a source."""
-    check_options(schema, missing, unseen)
+    check_options(schema, missing, "error" if unseen == "extend" else unseen)
     if isinstance(columns, str):
         columns = [columns]
     named = isinstance(weights, str) and columns is not None and weights not in columns
@@ -81,6 +81,8 @@ def read(
         present = list(schema.names)
     else:
         present = match_columns(schema, opened.names)
+        if unseen == "extend":
+            schema = _extended(schema, opened, present, markers, rows)
     pointers, cells = _encode(opened, schema, present, markers, unseen, rows)
     if checked is not None and rows is not None:
         checked = checked[rows]
@@ -290,6 +292,18 @@ def observed_labels(columns: Columns, name: str, markers: Markers, rows: NDArray
         column = columns.read_slice(name, start, stop)
         collect_labels(found, column, name, markers, None if rows is None else rows[start:stop])
     return found
+
+
+def _extended(
+    schema: Schema, columns: Columns, present: Sequence[str], markers: Markers, rows: NDArray[np.bool_] | None
+) -> Schema:
+    """Return a schema with the labels that its columns show beyond its categories."""
+    variables = []
+    for variable in schema:
+        found = observed_labels(columns, variable.name, markers, rows) if variable.name in present else {}
+        new = sort_labels(label for label in found.values() if variable.find(label) is None)
+        variables.append(variable.united(Variable(variable.name, tuple(new))) if new else variable)
+    return Schema(tuple(variables))
 
 
 def _encode(

@@ -110,7 +110,7 @@ class Records:
     where
         A truth value for each record: whether to read it. For files also a condition in SQL: "year >= 2020".
     unseen
-        What a label that the schema does not have gets: "error", or "missing".
+        What a label that the schema does not have gets: "error"; "missing"; or "extend", a category of its own.
 
     Notes
     -----

@@ -5,13 +5,15 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from twoway.errors import DataError, escaped
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from rich.progress import Progress as RichProgress
 
 
@@ -77,7 +79,7 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 class Report:
     """How a model came about, and how far it can be trusted.
 
-    ``seconds`` is known in memory only: files do not depend on the clock.
+    ``seconds`` is known in memory only: files do not depend on the clock. Model files keep ``support`` as an array.
     """
 
     solver: str
@@ -108,6 +110,9 @@ class Report:
     """What was compared to choose rank and smoothing, where they were chosen."""
     warnings: tuple[str, ...] = ()
     seconds: float | None = field(default=None, compare=False)
+    support: NDArray[np.float64] | None = field(default=None, compare=False, repr=False)
+    """On how many records each component rests (first row), and its factor of each variable (a row each); shape
+    (1 + n_variables, rank). `update` adds to it. None where it is not known."""
 
     @property
     def objective(self) -> float:
@@ -125,9 +130,9 @@ class Report:
         return self.stop_reason in (StopReason.CONVERGED, StopReason.DIRECT)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the report as plain lists and dictionaries, without the seconds."""
-        described = asdict(self)
-        del described["seconds"]
+        """Return the report as plain lists and dictionaries, without the seconds and the support."""
+        described = asdict(replace(self, support=None))
+        del described["seconds"], described["support"]
         for start in described["starts"]:
             # JSON has no infinity.
             start["objectives"] = [value if math.isfinite(value) else None for value in start["objectives"]]

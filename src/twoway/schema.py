@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.errors import DataError, unknown
+from twoway.errors import DataError, describe, unknown
 
 Label: TypeAlias = str | int | float | bool
 
@@ -198,9 +198,56 @@ class Variable:
             if one is None or two is None or label_key(one) != label_key(two):
                 shown = ["nothing" if label is None else repr(label) for label in (one, two)]
                 return f"category {place + 1} of {self.name!r} is {shown[0]} in one and {shown[1]} in the other"
-        if self.values != other.values:
-            return f"{self.name!r} has the values {self.values} in one and {other.values} in the other"
-        return ""
+        return "" if self.values == other.values else str(self._values_differ(other))
+
+    def united(self, other: Variable) -> Variable:
+        """Return the variable with the categories of both, by label.
+
+        They stand in their natural order where both do. Otherwise an order of somebody's own comes first, that of this
+        one before the other's, and what else there is behind it. A category that is text in one and a number in the
+        other, or has another value there, is an error.
+
+        Examples
+        --------
+        >>> Variable("age", ("5-9", "20+")).united(Variable("age", ("10-19", "20+"))).categories
+        ('5-9', '10-19', '20+')
+        """
+        if self == other:
+            return self
+        new = [label for label in other.categories if self.find(label) is None]
+        written = {str(label): label for label in self.categories}
+        for label in new:
+            known = written.get(str(label))
+            if known is not None:
+                raise DataError(
+                    f"{self.name!r} has the category {describe(known, beside=label)} in one and "
+                    f"{describe(label, beside=known)} in the other; read both as text, or both as numbers"
+                )
+        categories = (*self.categories, *new)
+        if self._is_natural:
+            first = () if other._is_natural else other.categories
+            categories = (*first, *sort_labels(label for label in categories if other.find(label) is None or not first))
+        if not (self._has_given_values or other._has_given_values):
+            return Variable(self.name, categories)
+        values: dict[tuple[str, object], float] = {}
+        for variable in (self, other):
+            if variable.values is None:
+                raise self._values_differ(other)
+            for label, value in zip(variable.categories, variable.values, strict=True):
+                if values.setdefault(label_key(label), value) != value:
+                    raise self._values_differ(other)
+        return Variable(self.name, categories, tuple(values[label_key(label)] for label in categories))
+
+    @property
+    def _is_natural(self) -> bool:
+        return list(self.categories) == sort_labels(self.categories)
+
+    @property
+    def _has_given_values(self) -> bool:
+        return self.values is not None and self.values != Variable(self.name, self.categories).values
+
+    def _values_differ(self, other: Variable) -> DataError:
+        return DataError(f"{self.name!r} has the values {self.values} in one and {other.values} in the other")
 
     def code(self, label: object) -> int:
         """Return the position of a category; an unknown one is an error that suggests the near miss."""
@@ -312,6 +359,13 @@ class Schema:
             if found := one.difference(two):
                 return found
         return "" if len(self) == len(other) else f"one has {len(self)} variables and the other {len(other)}"
+
+    def united(self, other: Schema) -> Schema:
+        """Return the variables of both with the categories of both; those that only the other has come last."""
+        if self == other:
+            return self
+        both = [v.united(other[v.name]) if v.name in other else v for v in self.variables]
+        return Schema((*both, *(v for v in other.variables if v.name not in self)))
 
     def cells(self, index: int) -> slice:
         """Return the cells of the variable at a position."""

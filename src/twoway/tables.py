@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -15,6 +16,7 @@ from twoway import container
 from twoway.distribution import Distribution
 from twoway.errors import DataError, FileFormatError, TwowayError, UnknownNameError, shortlist, unknown
 from twoway.frames import label_array, make_frame
+from twoway.privacy import Release, effective_records, nonnegative, plan_release
 from twoway.schema import Label, Schema
 
 if TYPE_CHECKING:
@@ -31,8 +33,9 @@ class Tables:
     Every table rests on its own records: those in which all its variables were observed, or those of
     the survey that published it. A table without a single count says nothing and is left out.
 
-    Tables add (shards, days, sites), and ``sum`` adds many. Two sets of tables are equal when their
-    schemas, counts and weights are; notes do not matter.
+    Tables add (shards, days, sites), and ``sum`` adds many; a category that one side lacks counts as zero
+    there, with a note. Two sets of tables are equal when their schemas, counts and weights are; notes do
+    not matter.
 
     Parameters
     ----------
@@ -48,6 +51,8 @@ class Tables:
         own total where nothing is given.
     notes
         What a reader should know about how the tables came about.
+    releases
+        What was promised when noise was added: see `with_noise`.
 
     Examples
     --------
@@ -68,6 +73,7 @@ class Tables:
     flat: NDArray[np.float64]
     weights: NDArray[np.float64] = None  # type: ignore[assignment]  # filled in below
     notes: tuple[str, ...] = ()
+    releases: tuple[Release, ...] = ()
     starts: NDArray[np.int64] = field(init=False)
     """Where each table's counts start in ``flat``, and the end of the last; shape (n_tables + 1,)."""
     totals: NDArray[np.float64] = field(init=False)
@@ -346,6 +352,7 @@ class Tables:
         order: int,
         entries: Iterable[tuple[Sequence[int], NDArray[np.float64], float]],
         notes: Iterable[str] = (),
+        releases: tuple[Release, ...] = (),
     ) -> Tables:
         """Return tables from (positions, counts, weight) in any order; the same set twice is added."""
         merged: dict[tuple[int, ...], tuple[NDArray[np.float64], float]] = {}
@@ -359,13 +366,21 @@ class Tables:
         keys = sorted(merged)
         sets = np.array(keys, dtype=np.int32).reshape(-1, order)
         flat = np.concatenate([np.zeros(0), *(merged[key][0].ravel() for key in keys)])
-        return cls(schema, sets, flat, np.array([merged[key][1] for key in keys]), tuple(notes))
+        return cls(schema, sets, flat, np.array([merged[key][1] for key in keys]), tuple(notes), releases)
 
-    def _entries(self, positions: Mapping[int, int]) -> Iterator[tuple[list[int], NDArray[np.float64], float]]:
-        """Yield the tables whose variables all have a new position, with that."""
+    def _entries(self, schema: Schema) -> Iterator[tuple[list[int], NDArray[np.float64], float]]:
+        """Yield the tables whose variables are all in another schema, which has their categories, as it has them."""
+        places = {
+            index: (schema.index(v.name), [schema[v.name].code(label) for label in v.categories])
+            for index, v in enumerate(self.schema)
+            if v.name in schema
+        }
         for index, row in enumerate(self.sets.tolist()):
-            if all(position in positions for position in row):
-                yield [positions[position] for position in row], self.array(index), float(self.weights[index])
+            if all(position in places for position in row):
+                positions = [places[position][0] for position in row]
+                counts = np.zeros([schema.sizes[position] for position in positions])
+                counts[np.ix_(*(places[position][1] for position in row))] = self.array(index)
+                yield positions, counts, float(self.weights[index])
 
     # Combining
 
@@ -374,30 +389,32 @@ class Tables:
             return NotImplemented
         if self.order != other.order:
             raise DataError(f"tables of {self.order} variables and tables of {other.order} do not add")
-        notes = (*self.notes, *other.notes)
+        notes, releases = (*self.notes, *other.notes), (*self.releases, *other.releases)
+        if len(self) and len(other) and bool(self.releases) != bool(other.releases):
+            notes = (*notes, "counts without noise were added to noisy ones; nothing is promised about their records")
         if self.schema == other.schema and np.array_equal(self.sets, other.sets):
-            return Tables(self.schema, self.sets, self.flat + other.flat, self.weights + other.weights, notes)
-        for variable in other.schema:
-            if variable.name in self.schema:
-                difference = self.schema[variable.name].difference(variable)
-                if difference:
-                    raise DataError(f"tables add where a variable is the same on both sides, but {difference}")
-        new = [variable for variable in other.schema if variable.name not in self.schema]
-        schema = Schema((*self.schema.variables, *new))
-        positions = {index: schema.index(name) for index, name in enumerate(other.schema.names)}
-        same = {index: index for index in range(len(self.schema))}
-        entries = [*self._entries(same), *other._entries(positions)]
-        return Tables._assemble(schema, self.order, entries, notes)
+            weights = self.weights + other.weights
+            return Tables(self.schema, self.sets, self.flat + other.flat, weights, notes, releases)
+        schema = self.schema.united(other.schema)
+        lacking = [
+            f"some of the tables that were added lack categories of {name!r}, which count as zero there"
+            for name in self.schema.names
+            if name in other.schema and min(len(self.schema[name]), len(other.schema[name])) < len(schema[name])
+        ]
+        entries = [*self._entries(schema), *other._entries(schema)]
+        return Tables._assemble(schema, self.order, entries, (*notes, *lacking), releases)
 
     def __radd__(self, other: object) -> Tables:
         # sum() starts from 0.
         return self if isinstance(other, int) and other == 0 else NotImplemented
 
+    def recoded(self, schema: Schema) -> Tables:
+        """Return the tables of a schema's variables, by that schema, which has all their categories in any order."""
+        return Tables._assemble(schema, self.order, self._entries(schema), self.notes, self.releases)
+
     def subset(self, names: Sequence[str]) -> Tables:
         """Return the tables of some variables only; the variables are then in the order given."""
-        schema = self.schema.subset([names] if isinstance(names, str) else names)
-        positions = {self.schema.index(name): index for index, name in enumerate(schema.names)}
-        return Tables._assemble(schema, self.order, self._entries(positions), self.notes)
+        return self.recoded(self.schema.subset([names] if isinstance(names, str) else names))
 
     def select(self, names: Iterable[Sequence[str]]) -> Tables:
         """Return some of the tables, each named by its variables in any order; all variables stay."""
@@ -409,7 +426,7 @@ class Tables:
                 raise self._no_table(asked)
             kept[found] = True
         flat = self.flat[np.repeat(kept, np.diff(self.starts))]
-        return Tables(self.schema, self.sets[kept], flat, self.weights[kept], self.notes)
+        return Tables(self.schema, self.sets[kept], flat, self.weights[kept], self.notes, self.releases)
 
     def components(self) -> tuple[tuple[str, ...], ...]:
         """Return the groups of variables that tables connect, directly or through others.
@@ -436,6 +453,47 @@ class Tables:
         return len(self.components()) == 1
 
     # Leaving
+
+    def with_noise(
+        self, epsilon: float, delta: float, *, max_weight: float | None = None, seed: int | None = None
+    ) -> Tables:
+        """Return the tables with Gaussian noise on every count, so that no single record shows in all of them together.
+
+        The noise is the least that gives (ε, δ)-differential privacy for one record added or removed, which changes
+        one count in each table. A table's counts are then moved to the nearest ones without a negative, its total
+        kept, and it weighs as many records in a fit as they are worth. ``releases`` and notes say what was promised.
+
+        Parameters
+        ----------
+        epsilon, delta
+            How much the records may show: ε around 1, δ well below one over the number of records.
+        max_weight
+            The largest weight that a record had, or that one person's records had together. 1 if not given, where
+            all counts are whole numbers; otherwise it must be.
+        seed
+            For tests: who knows it takes the noise off again. The system's own randomness if not given.
+
+        Notes
+        -----
+        Variables, categories and which tables are there count as known: count with a schema, so that they do not depend
+        on the records. Releases about the same people add up: their ε, and their δ.
+
+        Examples
+        --------
+        >>> from twoway.records import Records
+        >>> tables = Tables.count(Records({"age": ["young", "old"] * 500, "vote": ["no", "yes"] * 500}))
+        >>> noisy = tables.with_noise(1.0, 1e-6)
+        >>> round(noisy.releases[0].sigma, 2)
+        4.22
+        """
+        if max_weight is None and not np.array_equal(self.flat, np.rint(self.flat)):
+            raise DataError("counts that are not whole numbers come from weighted records: give their max_weight")
+        release = plan_release(epsilon, delta, len(self), 1.0 if max_weight is None else max_weight)
+        noisy = self.flat + np.random.default_rng(seed).normal(0.0, release.sigma, self.flat.size)
+        parts = [nonnegative(noisy[a:b]) for a, b in pairwise(self.starts.tolist())]
+        weights = [effective_records(one, release.sigma) if one.any() else 0.0 for one in parts]
+        flat, notes = np.concatenate([np.zeros(0), *parts]), (*self.notes, str(release))
+        return Tables(self.schema, self.sets, flat, np.array(weights), notes, (*self.releases, release))
 
     def as_records(self, pair_weights: Literal["counts", "equal"] = "counts") -> Records:
         """Return one weighted record for each table cell that was counted, observed in the table's variables.
@@ -505,6 +563,8 @@ class Tables:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the tables to one file, whole or not at all; the same tables give the same bytes."""
         header = {"schema": self.schema.to_dict(), "notes": list(self.notes)}
+        if self.releases:
+            header["releases"] = [asdict(release) for release in self.releases]
         arrays: dict[str, NDArray[Any]] = {"sets": self.sets, "flat": self.flat, "weights": self.weights}
         container.write(path, "tables", header, arrays)
 
@@ -513,7 +573,8 @@ class Tables:
         """Return the tables of a file that `save` wrote."""
         header, arrays = container.read(path, "tables")
         try:
-            notes = tuple(str(note) for note in header["notes"])
-            return cls(Schema.from_dict(header["schema"]), arrays["sets"], arrays["flat"], arrays["weights"], notes)
+            schema, notes = Schema.from_dict(header["schema"]), tuple(str(note) for note in header["notes"])
+            releases = tuple(Release(**one) for one in header.get("releases", ()))
+            return cls(schema, arrays["sets"], arrays["flat"], arrays["weights"], notes, releases)
         except (TwowayError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
             raise FileFormatError(f"{str(path)!r} holds no valid tables: {error}") from error

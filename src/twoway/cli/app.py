@@ -21,8 +21,25 @@ from twoway.cli.plan import plan
 from twoway.cli.reproduce import reproduce
 from twoway.cli.sample import sample
 from twoway.cli.score import score
+from twoway.cli.update import update
 
-COMMANDS = (fit, ask, impute, sample, score, count, info, compare, check, plan, export, explore, demo, reproduce)
+COMMANDS = (
+    fit,
+    ask,
+    impute,
+    sample,
+    score,
+    count,
+    update,
+    info,
+    compare,
+    check,
+    plan,
+    export,
+    explore,
+    demo,
+    reproduce,
+)
 
 app = typer.Typer(
     help="The joint probability of many discrete variables, from records full of holes or from two-way tables alone.",

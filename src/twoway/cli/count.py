@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,7 @@ from twoway.cli.options import (
     MAX_CATEGORIES,
     Bins,
     Drop,
+    Extend,
     Force,
     Json,
     MaxCategories,
@@ -30,6 +32,7 @@ from twoway.engines.connections import is_address, opened_table
 from twoway.errors import DataError
 
 if TYPE_CHECKING:
+    from twoway.records import RecordSource
     from twoway.tables import Tables
 
 
@@ -58,6 +61,20 @@ def count(
     weights: Weights = None,
     where: Where = None,
     unseen: Unseen = "error",
+    extend: Extend = False,
+    epsilon: Annotated[
+        float | None, typer.Option(help="Add noise so that no single record shows: how much it may; 1 is usual.")
+    ] = None,
+    delta: Annotated[
+        float,
+        typer.Option(help="With --epsilon, the chance that it shows more; far below one in the number of records."),
+    ] = 1e-6,
+    max_weight: Annotated[
+        float | None, typer.Option(metavar="W", help="With --epsilon and --weights, the largest weight there can be.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="For tests of --epsilon only: who knows it can take the noise off.")
+    ] = None,
     max_categories: MaxCategories = MAX_CATEGORIES,
     force: Force = False,
     json: Json = False,
@@ -71,6 +88,8 @@ def count(
     twoway count tuesday.csv --add week.tables
 
     twoway count postgres://ann@localhost/surveys --table survey --where "year >= 2020" -o survey.tables
+
+    twoway count monday.csv -o public.tables --epsilon 1 --delta 1e-6
     """
     from twoway.tables import Tables
 
@@ -80,7 +99,11 @@ def count(
     before = None if add is None else Tables.load(add)
     if before is not None and (only or drop or bins):
         raise DataError("--add counts the variables that are in the file already; --only, --drop and --bins do not go")
+    if epsilon is None and (max_weight is not None or seed is not None):
+        raise DataError("--max-weight and --seed are about the noise that --epsilon adds")
     if is_address(data):
+        if extend:
+            raise DataError("--extend does not go with a database")
         if table is None or bins:
             raise DataError(
                 "--bins does not go with a database: make a view that has the bins"
@@ -90,6 +113,7 @@ def count(
         tables, n_records = _count_inside(
             data, table, where, before, order, only, drop, missing, weights, unseen, max_categories
         )
+        heaviest = _heaviest(None, weights, max_weight)
     elif table is not None:
         raise DataError(f"--table goes with the address of a database, which {data!r} is not")
     elif before is None:
@@ -104,9 +128,19 @@ def count(
             where=where,
         )
         tables, n_records = Tables.count(records, order), records.n_records
+        heaviest = _heaviest(records, weights, max_weight)
     else:
-        records = open_by(before.schema, Path(data), missing, unseen, weights, where)
+        records = open_by(before.schema, Path(data), missing, unseen, weights, where, extend)
         tables, n_records = Tables.count(records, before.order), records.n_records
+        heaviest = _heaviest(records, weights, max_weight)
+    if epsilon is not None:
+        allowed = 1.0 if max_weight is None else max_weight
+        if heaviest > allowed:
+            raise DataError(
+                f"a record may weigh {heaviest:g}, more than {allowed:g}: --max-weight says how much one can, and "
+                "noise is added for that"
+            )
+        tables = tables.with_noise(epsilon, delta, max_weight=max_weight, seed=seed)
     target = out or add
     assert target is not None
     with alone_in_folder(target):  # what another process added while this one counted is kept
@@ -124,6 +158,16 @@ def count(
     else:
         added = "added to" if add is not None else "counted:"
         say(f"{n_records:,} records {added} {len(tables)} tables of {len(tables.schema)} variables in {target}")
+        if epsilon is not None:
+            say(str(tables.releases[-1]))
+
+
+def _heaviest(records: RecordSource | None, weights: str | None, max_weight: float | None) -> float:
+    """Return the largest weight of a record; of records that are not in memory, what the caller says of it."""
+    if weights is None:
+        return 1.0
+    known = getattr(records, "weights", None)
+    return float(known.max()) if known is not None else max_weight or math.inf
 
 
 def _count_inside(

@@ -27,7 +27,8 @@ from twoway.cli.terminal import check_output, say, say_json, shows_progress
 if TYPE_CHECKING:
     from twoway.engines.file_records import FileRecords
     from twoway.pmf import JointPMF
-    from twoway.records import Records
+    from twoway.records import Records, RecordSource
+    from twoway.sources import United
     from twoway.tables import Tables
 
 _MOST_PAIRS = 5
@@ -38,11 +39,11 @@ _MANY = 40
 
 def fit(
     data: Annotated[
-        Path | None,
+        list[Path] | None,
         typer.Argument(
-            metavar="[DATA]",
+            metavar="[DATA]...",
             help="Records: CSV, TSV, Parquet, Arrow or JSON lines, a pattern or a folder of them; or tables from "
-            "`twoway count`.",
+            "`twoway count`; or several of these.",
         ),
     ] = None,
     out: Annotated[Path, typer.Option("-o", "--out", metavar="MODEL", help="The file to write the model to.")] = Path(
@@ -93,6 +94,8 @@ def fit(
     twoway fit 'trips/*.parquet' -o trips.twoway --where "year >= 2020"
 
     twoway fit --tables crosstabs/ --kind column -o published.twoway --rank 4
+
+    twoway fit survey.csv north.tables south.tables -o all.twoway
     """
     from twoway.cli.answers import print_answers
     from twoway.errors import DataError
@@ -101,8 +104,8 @@ def fit(
     from twoway.records import Records
     from twoway.tables import Tables
 
-    if (data is None) == (tables is None):
-        raise typer.BadParameter("give either a file of records, DATA, or --tables")
+    if bool(data) == (tables is not None):
+        raise typer.BadParameter("give either files of records or counts, DATA, or --tables")
     checkpoint = out.with_name(f"{out.name}.checkpoint")
     check_output(out, force or checkpoint.exists())  # an interrupted fit has left its best so far
     amount: Any = smoothing
@@ -111,11 +114,9 @@ def fit(
             amount = float(smoothing)
         except ValueError:
             raise DataError(f"--smoothing must be a number or auto, not {smoothing!r}") from None
-    source = (
-        _read_tables(tables, kind, total)
-        if tables is not None
-        else _read_data(data, only, drop, missing, weights, bins, max_categories, where)  # type: ignore[arg-type]
-    )
+    options = (only, drop, missing, weights, bins, max_categories, where)
+    united = _read_all(data or [], *options) if tables is None else None
+    source = _read_tables(tables, kind, total) if united is None else united.source  # type: ignore[arg-type]
     for question in ask or ():
         parse(question, source.schema)  # a misspelt name should not cost a fit
     if intervals and not isinstance(source, Records | Tables):
@@ -123,7 +124,7 @@ def fit(
             "--intervals needs records that fit into memory; count these first: twoway count, then fit tables"
         )
     pmf = fit_source(
-        source,
+        united or source,
         rank=rank,
         solver=solver,
         seed=seed,
@@ -138,7 +139,7 @@ def fit(
         bootstrap(pmf, source, seed=seed, threads=threads, monitor=shows_progress() or None).save(out)
     else:
         pmf.save(out)
-    learned = _learned(pmf, source, out)
+    learned = _learned(pmf, source, out) | {"sources": len(data or [tables])}
     if json:
         say_json(learned)
     else:
@@ -149,6 +150,20 @@ def fit(
         print_answers(pmf, ask, json=json)
     if learned["stop_reason"] == "interrupted":
         raise typer.Exit(130)
+
+
+def _read_all(data: list[Path], *options: Any) -> United:
+    """Return the records or tables of one file, or of several as one."""
+    from twoway.errors import DataError
+    from twoway.sources import unite
+
+    if len(data) > 1 and options[4]:
+        raise DataError(
+            "--bins would find other bins in each file; put numbers into bins before they are fitted together"
+        )
+    if len(set(data)) < len(data):
+        raise DataError("a file is named twice, which would count its records twice")
+    return unite({str(path): _read_data(path, *options) for path in data})
 
 
 def _read_data(data: Path, *options: Any) -> Records | FileRecords | Tables:
@@ -185,7 +200,7 @@ def _read_tables(path: Path, kind: str, total: float | None) -> Tables:
     return replace(tables, notes=(*published.notes, *tables.notes))
 
 
-def _learned(pmf: JointPMF, source: Records | FileRecords | Tables, out: Path) -> dict[str, Any]:
+def _learned(pmf: JointPMF, source: RecordSource | Tables, out: Path) -> dict[str, Any]:
     """Return what a fit found, for people and for machines."""
     import numpy as np
 
@@ -252,6 +267,8 @@ def _print(learned: dict[str, Any]) -> None:
         told = f"{learned['records']:,} records{weighed}, {holes:.1%} of their cells missing"
     else:
         told = f"{learned['tables']:,} tables"
+    if learned["sources"] > 1:
+        told = f"{learned['sources']} sources together: {told}"
     end = {"converged": "converged", "direct": "solved directly", "interrupted": "interrupted by Ctrl-C"}
     rows = [
         ["learned from", told],

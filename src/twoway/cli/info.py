@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -78,6 +79,7 @@ def _tables(path: Path) -> tuple[dict[str, Any], str]:
             for names, total, weight in zip(tables.names, tables.totals.tolist(), tables.weights.tolist(), strict=True)
         ],
         "notes": list(tables.notes),
+        "releases": [asdict(release) for release in tables.releases],
     }
     rows = [["table", "total"]]
     for names, total in list(zip(tables.names, tables.totals, strict=True))[:_MOST_TABLES]:

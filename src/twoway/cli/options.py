@@ -60,6 +60,9 @@ DataFile: TypeAlias = Annotated[
 Unseen: TypeAlias = Annotated[
     str, typer.Option(metavar="error|missing", help="What a label gets that the model does not know.")
 ]
+Extend: TypeAlias = Annotated[
+    bool, typer.Option("--extend", help="Make a label that is not known yet a category; it is an error otherwise.")
+]
 
 MAX_CATEGORIES = 1000
 """More distinct values are rather free text, identifiers or measurements than categories."""
@@ -214,12 +217,18 @@ def read_by(
     unseen: str = "error",
     weights: str | None = None,
     where: str | None = None,
+    extend: bool | None = None,
 ) -> ReadFile:
-    """Return a file whose columns are a model's variables; columns that the model does not have stay in the table."""
+    """Return a file whose columns are a model's variables; columns that the model does not have stay in the table.
+
+    ``extend`` is None for commands that do not offer it.
+    """
     from twoway.cli.binning import Binning
     from twoway.engines import files
     from twoway.records import Records
 
+    if unseen not in ("error", "missing"):
+        raise DataError(f"--unseen must be error or missing, not {unseen!r}")
     binning = Binning.of(schema, markers(missing))
     # What is in bins in the model is numbers in the file.
     plain = [name for name in schema.names if name not in binning.edges]
@@ -232,10 +241,11 @@ def read_by(
             schema=schema,
             missing=markers(missing),
             weights=weights,
-            unseen=unseen,  # type: ignore[arg-type]  # checked there
+            unseen="extend" if extend else unseen,  # type: ignore[arg-type]  # checked above
         )
     except UnknownNameError as error:
-        raise UnknownNameError(str(error).replace("unseen='missing'", "--unseen missing")) from error
+        told = str(error).replace("unseen='missing'", "--unseen missing")
+        raise UnknownNameError(told + ("; --extend makes them categories" if extend is False else "")) from error
     return ReadFile(table, records, binning)
 
 
@@ -246,14 +256,15 @@ def open_by(
     unseen: str = "error",
     weights: str | None = None,
     where: str | None = None,
+    extend: bool | None = None,
 ) -> Records | FileRecords:
     """Return the records of a file whose columns are a model's variables; files too large for memory are streamed."""
     from twoway.cli.binning import Binning
     from twoway.engines.file_records import FileRecords, is_large
 
     # A text file's numbers are text until they are in bins, which only whole columns can be.
-    if Binning.of(schema).edges or not is_large(path, schema.names):
-        return read_by(schema, path, missing, unseen, weights, where).records
+    if extend or Binning.of(schema).edges or not is_large(path, schema.names):
+        return read_by(schema, path, missing, unseen, weights, where, extend).records
     return FileRecords(
         path,
         schema=schema,

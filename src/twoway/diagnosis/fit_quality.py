@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from twoway.chance import LEAST_EXPECTED, effective_share, holm
 from twoway.distribution import printable
 from twoway.errors import DataError
 from twoway.measures import standardized_residuals
@@ -19,8 +20,6 @@ from twoway.records import Records
 from twoway.schema import Label
 from twoway.tables import Tables
 
-# Cells of which the model expects fewer are taken together: χ² would not hold for them.
-_LEAST_EXPECTED = 5.0
 _SHOWN = 10
 
 
@@ -129,7 +128,7 @@ def fit_quality(pmf: JointPMF, source: Any) -> FitQuality:
     """
     tables, scale, note = _tables(pmf, source)
     found = [_pair_fit(pmf, tables, index, scale) for index in range(len(tables))]
-    for pair, corrected in zip(found, _holm([pair["p_value"] for pair in found]), strict=True):
+    for pair, corrected in zip(found, holm([pair["p_value"] for pair in found]), strict=True):
         pair["corrected_p"] = float(corrected)
     pairs = [PairFit(**pair) for pair in found]
     return FitQuality(tuple(sorted(pairs, key=lambda pair: (-pair.standardized, -pair.total_variation))), note)
@@ -142,10 +141,9 @@ def _tables(pmf: JointPMF, source: Any) -> tuple[Tables, float, str]:
             raise DataError(f"the tables are not about the model's variables: {pmf.schema.difference(source.schema)}")
         return source, 1.0, ""
     records: Records = records_for(pmf.schema, source)
-    weights = records.weights
-    if weights is None or np.array_equal(weights, np.rint(weights)):
+    scale = effective_share(records.weights)
+    if scale == 1.0:
         return Tables.count(records), 1.0, ""
-    scale = float(weights.sum() / np.square(weights).sum())
     note = f"weighted records count as {scale * records.total_weight:.0f} effective ones"
     return Tables.count(records), scale, note
 
@@ -157,7 +155,7 @@ def _pair_fit(pmf: JointPMF, tables: Tables, index: int, scale: float) -> dict[s
     total = float(tables.weights[index]) * scale
     shares: NDArray[np.float64] = tables.array(index).ravel() / tables.totals[index]
     modelled = np.asarray(pmf.marginal(names)).ravel()
-    few = total * modelled < _LEAST_EXPECTED
+    few = total * modelled < LEAST_EXPECTED
     observed = np.append(shares[~few], shares[few].sum())
     expected = np.append(modelled[~few], modelled[few].sum())
     possible = expected > 0
@@ -188,13 +186,3 @@ def _deviate(chi_square: float, degrees: int) -> float:
     """Return a χ² as a standard normal deviate, by Wilson and Hilferty's cube root."""
     spread = 2.0 / (9.0 * degrees)
     return float((np.cbrt(chi_square / degrees) - (1.0 - spread)) / math.sqrt(spread))
-
-
-def _holm(p_values: Sequence[float]) -> NDArray[np.float64]:
-    """Return p-values corrected for their number, whatever depends on what (Holm, 1979)."""
-    values = np.asarray(p_values, dtype=np.float64)
-    order = np.argsort(values, kind="stable")
-    stepped = np.maximum.accumulate(values[order] * np.arange(len(values), 0, -1))
-    corrected = np.empty_like(values)
-    corrected[order] = np.minimum(stepped, 1.0)
-    return corrected

@@ -54,6 +54,14 @@ def _expect_block(block: Block, *, theta: Theta, rank: int) -> ExpectedCounts:
     return ExpectedCounts(counts, expect(block.pointers, block.cells, block.weights, theta, counts, prototype))
 
 
+def sums_of_variables(counts: Theta, schema: Schema, rank: int) -> NDArray[np.float64]:
+    """Return the sum of expected counts over each variable's cells, below the components' totals.
+
+    Shape (1 + n_variables, rank).
+    """
+    return np.vstack([counts[0, :rank], np.add.reduceat(counts[1:, :rank], schema.offsets[:-1], axis=0)])
+
+
 @dataclass(frozen=True)
 class CellSets:
     """Records, or table cells in the shape of records, with what the fit must know about them."""
@@ -87,21 +95,32 @@ class CellSets:
         return self.records.schema
 
     @cached_property
+    def totals(self) -> NDArray[np.float64]:
+        """How often each cell was observed, shape (n_cells,)."""
+        theta = np.zeros((1 + self.schema.n_cells, 4))
+        theta[:, 0] = 1.0
+        # The expected counts of a single component are plain counts.
+        return expected_counts(self.records, theta, 1, self.threads).counts[1:, 0]
+
+    @cached_property
     def shares(self) -> NDArray[np.float64]:
         """Each variable's overall shares (n_cells,), with a tenth of a record spread evenly on top.
 
         The extra keeps a category that was declared but never seen possible.
         """
-        theta = np.zeros((1 + self.schema.n_cells, 4))
-        theta[:, 0] = 1.0
-        # The expected counts of a single component are plain counts.
-        totals = expected_counts(self.records, theta, 1, self.threads).counts[1:, 0]
+        totals = self.totals
         sizes = np.array(self.schema.sizes)
         of_variable = np.add.reduceat(totals, self.schema.offsets[:-1])
         shares: NDArray[np.float64] = (totals + np.repeat(_EXTRA / sizes, sizes)) / np.repeat(
             of_variable + _EXTRA, sizes
         )
         return shares
+
+    def support(self, counts: Theta, rank: int) -> NDArray[np.float64]:
+        """Return on how many people each component rests, and each of its factors; shape (1 + n_variables, rank)."""
+        copies = np.concatenate([[self.total_copies], self.copies])
+        support: NDArray[np.float64] = sums_of_variables(counts, self.schema, rank) / np.maximum(copies, 1.0)[:, None]
+        return support
 
     def with_records(self, records: Records) -> CellSets:
         """Return other sets of the same kind, such as a fold of these."""
