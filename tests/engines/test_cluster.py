@@ -199,6 +199,7 @@ def categorical(cells, categories):
         (categorical(["c"], ["c", "b", "a"]), categorical([None], ["c", "b", "a"])),
         (categorical(["b"], ["z", "b"]), categorical([], ["q"]), categorical(["a"], ["a", "b"])),
         (categorical([], ["z", "b"]), categorical([], ["y"])),
+        (categorical([1], [2, 1]), categorical([3], [3, 1])),
     ],
 )
 def test_the_schema_is_that_of_the_computed_frame(frames, threads):

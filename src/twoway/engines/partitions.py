@@ -20,7 +20,7 @@ from twoway.coding import Found, Unseen, check_each_weight, markers_of
 from twoway.errors import ClusterError, DataError, TwowayError, shortlist
 from twoway.reading import Columns, declared_categories, observed_labels, open_columns, split_weights
 from twoway.records import Block, Records
-from twoway.schema import Label, Schema
+from twoway.schema import Label, Schema, label_key
 
 T = TypeVar("T")
 
@@ -108,8 +108,9 @@ def add_scans(left: Scan, right: Scan) -> Scan:
         for name, one in left.columns.items():
             two = right.columns[name]
             is_mixed |= bool(one.declared) != bool(two.declared)
-            declared = dict.fromkeys((*one.declared, *two.declared)) if one.declared and two.declared else ()
-            columns[name] = Categories(tuple(declared), {**one.observed, **two.observed})
+            both = (*one.declared, *two.declared) if one.declared and two.declared else ()
+            declared = {label_key(label): label for label in both}
+            columns[name] = Categories(tuple(declared.values()), {**one.observed, **two.observed})
     return Scan(
         left.n_records + right.n_records,
         left.total_weight + right.total_weight,
