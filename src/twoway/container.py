@@ -34,7 +34,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 _MOST_MEMBERS = 100
 # Plain numbers in C order: the type, and up to four sizes.
 _ARRAY = re.compile(
-    rb"\x93NUMPY\x01\x00..\{'descr': '([<|][biuf][1248])', 'fortran_order': False, "
+    rb"\x93NUMPY\x01\x00..\{'descr': '([<|](?:b1|[iu][1248]|f[248]))', 'fortran_order': False, "
     rb"'shape': \(((?:\d{1,15},? ?){0,4})\), \} *\n",
     re.DOTALL,
 )

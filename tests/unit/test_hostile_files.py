@@ -123,6 +123,7 @@ ARRAYS = {
     "objects": npy("|O", (1,), b"\0" * 8),
     "complex numbers": npy("<c16", (1,), b"\0" * 16),
     "dates": npy("<M8[s]", (1,), b"\0" * 8),
+    "a float of one byte": npy("<f1", (1,), b"\0"),
     "a type that is none": npy("whatever", (1,)),
     "no header": b"\x93NUMPY\x01\x00",
     "a header cut short": npy("<f8", (1,))[:40],
