@@ -78,7 +78,7 @@ test-oldest: .venv/.developers
 
 test-bare: .venv/.developers
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-bare
-	$(call OTHER,bare) . pytest hypothesis
+	$(call OTHER,bare) . pytest hypothesis polars
 	.venv-bare/bin/python -m pytest tests/unit tests/cli tests/contracts
 
 coverage: .venv/.developers browser

@@ -4,7 +4,6 @@ import math
 import subprocess
 import sys
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,6 +14,8 @@ from twoway.plots.fit import table_residuals
 from twoway.plots.model import neighbours_together
 from twoway.pmf import JointPMF
 from twoway.schema import Schema, Variable
+
+mpl = pytest.importorskip("matplotlib", reason="plots need the extra 'plot'")
 
 mpl.use("Agg")
 

@@ -1,6 +1,5 @@
 """Pictures of a choice of rank and of how categories scatter."""
 
-import matplotlib as mpl
 import numpy as np
 import pytest
 
@@ -8,6 +7,8 @@ import twoway as tw
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.ranks import RankChoice
 from twoway.schema import Schema, Variable
+
+mpl = pytest.importorskip("matplotlib", reason="plots need the extra 'plot'")
 
 mpl.use("Agg")
 
