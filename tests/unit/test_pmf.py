@@ -452,7 +452,7 @@ def test_samples_follow_the_joint():
 
 @pytest.mark.parametrize("n", [-1, 2.5, True, "3"])
 def test_bad_sample_sizes(n):
-    with pytest.raises(DataError, match="whole number from 0 on"):
+    with pytest.raises(DataError, match="whole number of at least 0"):
         PMF.sample(n)
 
 
