@@ -21,7 +21,7 @@ def developers_need():
     while waiting:
         one = Requirement(waiting.pop())
         if one.name == PROJECT["name"]:
-            waiting += [text for extra in one.extras for text in PROJECT["optional-dependencies"][extra]]
+            waiting += [text for extra in sorted(one.extras) for text in PROJECT["optional-dependencies"][extra]]
         else:
             found.append(one)
     return found
