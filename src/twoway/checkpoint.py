@@ -90,4 +90,5 @@ class Checkpoint:
 
     def remove(self) -> None:
         """Remove the file: the fit is done."""
-        self._path.unlink(missing_ok=True)
+        if self._path.exists():  # a folder that cannot be written to says so whatever is in it
+            self._path.unlink(missing_ok=True)
