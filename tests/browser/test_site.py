@@ -1,5 +1,9 @@
 """The documentation's site, opened from a folder: it works without a server, and fetches nothing."""
 
+import pytest
+
+pytestmark = pytest.mark.slow  # builds the site, which another test has shown to build
+
 
 def test_search_works_from_a_folder(site, open_page):
     page = open_page.at((site / "index.html").as_uri())

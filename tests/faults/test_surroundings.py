@@ -17,6 +17,8 @@ from twoway import container
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.errors import DataError, TwowayError
 
+pytestmark = pytest.mark.slow  # starts a process for each
+
 FIT = ["fit", "survey.csv", "--rank", "2", "--solver", "em"]
 
 

@@ -47,6 +47,7 @@ def bytes_in(surroundings, folder, solvers):
     return subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True, text=True).stdout
 
 
+@pytest.mark.slow
 def test_threads_and_processes(tmp_path):
     first = bytes_in("one thread", tmp_path, "spa+em")
     assert first.count("\n") == 3

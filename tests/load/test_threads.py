@@ -116,6 +116,7 @@ def grown(work, rounds):
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_a_leak_would_be_seen():
     kept = []
     assert grown(lambda _: kept.append(np.zeros(1000)), 10) > 50_000
@@ -138,6 +139,7 @@ def live(number, folder):
     tw.count(frame).save(folder / "x.tables")
 
 
+@pytest.mark.slow
 def test_a_long_life_takes_no_more_memory(tmp_path):
     assert grown(lambda number: live(number, tmp_path), 8) < 100_000
 
