@@ -38,6 +38,7 @@ def test_hostile_names_and_labels_are_text(pmf, open_page):
     assert_shows(again, pmf, {0: {1}, 1: {20}})
 
 
+@pytest.mark.slow
 def test_hostile_addresses(pmf, open_page):
     """Whatever stands behind the # is looked up, and never becomes a part of the page."""
     for address in (

@@ -8,6 +8,8 @@ import pytest
 
 from twoway.experiments import run
 
+pytestmark = pytest.mark.slow  # starts a process for each
+
 LINE = b'{"a": "' + b"x" * 100 + b'"}\n'
 
 
@@ -85,7 +87,6 @@ def test_standard_output_that_takes_nothing(twoway, arguments):
     assert done.stderr == b"twoway: No space left on device\n"
 
 
-@pytest.mark.slow
 def test_compiled_kernels_that_cannot_be_kept(twoway, small_disk, folder):
     """It costs time, nothing else."""
     fill(small_disk, 8192)
@@ -95,7 +96,6 @@ def test_compiled_kernels_that_cannot_be_kept(twoway, small_disk, folder):
     assert list((small_disk / "cache").rglob("*.nbi")), "the cache was not even tried"
 
 
-@pytest.mark.slow
 def test_a_damaged_cache_of_kernels_is_made_anew(twoway, folder, tmp_path):
     """What a crash of the machine leaves: files that have a name and no content."""
     environment = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}

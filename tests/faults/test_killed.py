@@ -35,7 +35,7 @@ def kill_points(folder, output, arguments):
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-QUICK = ("fit", "count --add", "impute")
+QUICK = ("count --add",)
 
 
 @pytest.mark.parametrize(
