@@ -1,7 +1,7 @@
 """Files of records as a stream of Arrow tables, a slice of rows at a time, whatever their size.
 
 Parquet and Arrow files are read by pyarrow, which keeps dictionaries as they are stored: text is neither made nor
-compared, and each group of rows is decoded on a thread of its own (DuckDB would hand out text: five times the time).
+compared, and each group of rows is decoded on a thread of its own (DuckDB would hand out text).
 CSV, TSV and JSON lines are read by DuckDB.
 """
 
