@@ -41,7 +41,8 @@ def run_block(source, line, namespace, path="README.md"):
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_docstrings(name):
+def test_docstrings(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # some write files
     module = importlib.import_module(name)
     result = doctest.testmod(module)
     assert result.failed == 0
