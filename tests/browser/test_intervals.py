@@ -11,6 +11,8 @@ from twoway.explorer.replicates import pack, unpack
 from twoway.pmf import JointPMF
 from twoway.schema import Schema, Variable
 
+pytestmark = pytest.mark.slow
+
 
 def random_boot(schema, rank, n, *, zeros=0.0, seed=0):
     """Return a model and replicates as far from it as those of some hundred records."""

@@ -16,6 +16,8 @@ from twoway.schema import Schema, Variable
 from twoway.solvers import EM, CoupledNMF
 from twoway.tables import Tables
 
+pytestmark = pytest.mark.slow
+
 
 def assert_answers(pmf, records):
     """Check that every question to a model has a finite answer."""

@@ -14,6 +14,8 @@ from twoway.engines import files
 from twoway.frames import make_labelled_frame
 from twoway.schema import Schema, Variable, label_key
 
+pytestmark = pytest.mark.slow
+
 # What a text file can hold: no half of a surrogate pair, no NUL.
 TEXT = st.one_of(
     st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=6),
