@@ -81,7 +81,7 @@ test-bare: .venv/.developers
 	$(call OTHER,bare) . pytest hypothesis polars
 	.venv-bare/bin/python -m pytest tests/unit tests/cli tests/contracts
 
-coverage: .venv/.developers browser
+coverage: .venv/.developers system
 	$(BIN)/pytest -n auto --dist loadfile --cov --cov-report=term-missing:skip-covered
 
 mutate: .venv/.developers

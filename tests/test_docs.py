@@ -116,12 +116,14 @@ def test_the_reference_has_every_public_name():
     assert sorted(shown) == sorted(twoway.__all__), "docs/api.md has a line '::: twoway.NAME' for each"
 
 
+@pytest.mark.slow
 def test_the_site_builds_without_a_warning(site):
     """A link or an anchor that leads nowhere, a page that no menu names and an unknown object are warnings."""
     built = {page.stem for page in site.glob("*.html")}
     assert {page.stem for page in PAGES} | {"index", "changelog", "contributing"} <= built
 
 
+@pytest.mark.slow
 def test_the_site_fetches_nothing(site):
     for page in site.rglob("*.html"):
         text = page.read_text(encoding="utf-8")

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from twoway import __version__
 from twoway.bounds import sufficient_rank
 from twoway.checkpoint import Checkpoint
-from twoway.engines.opening import open_records, tables_counted_there
+from twoway.engines.opening import open_source
 from twoway.errors import DataError, shortlist, unknown_option, whole_number
 from twoway.observed import posterior_of
 from twoway.pmf import JointPMF
@@ -98,8 +98,37 @@ def fit(
     >>> print(pmf.report.stop_reason)
     converged
     """
-    began = time.perf_counter()
     _refuse(fit, others)
+    pmf, kept = fit_and_keep(
+        source,
+        rank=rank,
+        solver=solver,
+        seed=seed,
+        starts=starts,
+        smoothing=smoothing,
+        threads=threads,
+        monitor=monitor,
+        checkpoint=checkpoint,
+    )
+    if kept is not None:
+        kept.remove()
+    return pmf
+
+
+def fit_and_keep(
+    source: Any,
+    *,
+    rank: int | None = None,
+    solver: SolverChoice = "auto",
+    seed: int = 0,
+    starts: int | None = None,
+    smoothing: float | Literal["auto"] = "auto",
+    threads: int | None = None,
+    monitor: Monitor | bool | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+) -> tuple[JointPMF, Checkpoint | None]:
+    """Return what `fit` does, and the checkpoint that is to be removed when the model is safe."""
+    began = time.perf_counter()
     seed = whole_number("seed", seed, 0)
     if rank is not None:
         rank = whole_number("rank", rank, 1)
@@ -113,11 +142,13 @@ def fit(
         chosen = rank if choice is None else choice.rank
         problem = Problem(evidence, chosen or 1, seed, smoothing=given, watch=watch)
         solution = found.solve(problem)
-    if kept is not None:
-        kept.write() if watch.interrupted else kept.remove()
+    if kept is not None and watch.interrupted:
+        kept.write()
+        kept = None  # the next call goes on from there
     pmf = solution.pmf.sorted_by_weight()
     report = _report(pmf, found, problem, solution, choice, warnings)
-    return pmf.with_report(replace(report, n_observed=n_observed or None, seconds=time.perf_counter() - began))
+    report = replace(report, n_observed=n_observed or None, seconds=time.perf_counter() - began)
+    return pmf.with_report(report), kept
 
 
 def count(source: Any, order: int = 2, *, threads: int | None = None, **others: Never) -> Tables:
@@ -131,8 +162,10 @@ def count(source: Any, order: int = 2, *, threads: int | None = None, **others: 
     <Tables: 1 pair of 2 variables, total 2>
     """
     _refuse(count, others)
-    counted = tables_counted_there(source, order)
-    return Tables.count(open_records(source), order, threads=threads) if counted is None else counted
+    if isinstance(source, Tables):
+        raise DataError("these are tables already; records are counted")
+    opened = open_source(source, order)
+    return opened if isinstance(opened, Tables) else Tables.count(opened, order, threads=threads)
 
 
 def choose_rank(
@@ -208,11 +241,11 @@ def evidence_of(source: Any, threads: int | None) -> tuple[Evidence, list[str], 
     has_table_cells = False
     if is_several(source):
         source, from_sources, has_table_cells = source if isinstance(source, United) else unite(source, threads)
-    tables = source if isinstance(source, Tables) else tables_counted_there(source, order=2)
-    if tables is not None:
-        check_connected(tables)
-        return Evidence(tables.schema, tables=tables, threads=threads), [*from_sources, *tables.notes], 0
-    records = open_records(source)
+    opened = open_source(source)
+    if isinstance(opened, Tables):
+        check_connected(opened)
+        return Evidence(opened.schema, tables=opened, threads=threads), [*from_sources, *opened.notes], 0
+    records = opened
     n_observed = records.n_observed
     if n_observed == 0:
         raise DataError(f"none of the {records.n_records} records shows a single cell; there is nothing to fit")
@@ -226,7 +259,7 @@ def evidence_of(source: Any, threads: int | None) -> tuple[Evidence, list[str], 
             f"numbers that look continuous, each of which is a category now: {shortlist(continuous)}; "
             "put them into bins: twoway.Discretizer"
         )
-        warn(told, stacklevel=3)
+        _warn_caller(told)
         warnings.append(told)
     many = [v.name for v in records.schema if len(v) > max(50, 0.2 * records.n_records) and v.name not in continuous]
     if many:
@@ -239,12 +272,20 @@ def evidence_of(source: Any, threads: int | None) -> tuple[Evidence, list[str], 
             f"{records.n_silent} of {records.n_records} records show nothing or weigh nothing, and have no effect"
         )
     fitted = records.for_fit()
-    warnings.extend(getattr(fitted, "notes", ()))
+    warnings += fitted.notes
     n_heard = records.n_records - records.n_silent
     if not n_heard:
         raise DataError("every record that shows something has weight 0; there is nothing to fit")
     unit = 1.0 if has_table_cells else fitted.total_weight / n_heard
     return Evidence(fitted.schema, records=fitted, threads=threads, unit=unit), warnings, n_observed
+
+
+def _warn_caller(told: str) -> None:
+    """Warn of the line outside this package that led here, however many functions lie between."""
+    level, frame = 1, inspect.currentframe()
+    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "twoway":
+        level, frame = level + 1, frame.f_back
+    warn(told, stacklevel=level)
 
 
 def _is_continuous(variable: Variable) -> bool:

@@ -58,7 +58,7 @@ def read(
     unseen: Unseen,
 ) -> Parts:
     """Return schema, pointers, cells and weights of the records in a source."""
-    check_options(schema, missing, "error" if unseen == "extend" else unseen)
+    check_options(schema, missing, unseen, can_extend=True)
     if isinstance(columns, str):
         columns = [columns]
     named = isinstance(weights, str) and columns is not None and weights not in columns
@@ -89,14 +89,17 @@ def read(
     return schema, pointers, cells, checked
 
 
-def check_options(schema: Schema | None, missing: Iterable[object], unseen: Unseen) -> None:
+def check_options(
+    schema: Schema | None, missing: Iterable[object], unseen: Unseen, *, can_extend: bool = False
+) -> None:
     """Raise where options of reading make no sense."""
     if schema is not None and not isinstance(schema, Schema):
         raise DataError(f"schema must be a Schema, not {schema!r}")
     if not isinstance(missing, Iterable):
         raise DataError(f'missing must be labels that mean "not observed", () for none; got {missing!r}')
-    if unseen not in ("error", "missing"):
-        raise DataError(f"unseen must be 'error' or 'missing', not {unseen!r}")
+    allowed = ("error", "missing", "extend") if can_extend else ("error", "missing")
+    if unseen not in allowed:
+        raise DataError(f"unseen must be {', '.join(map(repr, allowed[:-1]))} or {allowed[-1]!r}, not {unseen!r}")
 
 
 def open_columns(source: Any, columns: Sequence[str] | None = None) -> Columns:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +46,6 @@ class Block(NamedTuple):
     """(n_records,), or empty where every record weighs one."""
 
 
-@runtime_checkable
 class RecordSource(Protocol):
     """What a solver knows of its records: sums over blocks."""
 
@@ -69,6 +68,10 @@ class RecordSource(Protocol):
     @property
     def n_silent(self) -> int:
         """The number of records that show nothing or weigh nothing."""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What their owner should know of how they are read, for the report."""
 
     def map_reduce(
         self, per_block: Callable[[Block], T], combine: Callable[[T, T], T], *, threads: int | None = None
@@ -130,6 +133,7 @@ class Records:
     pointers: NDArray[np.int64]
     cells: NDArray[Any]
     weights: NDArray[np.float64] | None
+    notes: Sequence[str] = ()
 
     def __init__(
         self,

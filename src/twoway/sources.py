@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.chance import effective_share, holm, homogeneity
-from twoway.engines.opening import open_records, tables_counted_there
+from twoway.engines.opening import open_source
 from twoway.errors import DataError, TwowayError, shortlist
 from twoway.records import Records, RecordSource
 from twoway.schema import Schema
@@ -95,13 +95,12 @@ def unite(sources: Sequence[Any] | Mapping[str, Any], threads: int | None = None
             "log-likelihood, AIC and BIC are those of such records"
         )
     parts = [_cells_of(one) if isinstance(one, Tables) else one for one in given]
-    return United(_joined([_recoded(one, schema) for one in parts], schema), tuple(warnings), bool(tables))
+    return United(Records.joined([_recoded(one, schema) for one in parts]), tuple(warnings), bool(tables))
 
 
 def _open(name: str, given: Any) -> RecordSource | Tables:
     try:
-        tables = given if isinstance(given, Tables) else tables_counted_there(given, order=2)
-        return open_records(given) if tables is None else tables
+        return open_source(given)
     except TwowayError as error:
         raise type(error)(f"{name}: {error}") from error
 
@@ -147,21 +146,6 @@ def _recoded(records: Records, schema: Schema) -> Records:
         record = np.repeat(np.arange(records.n_records), np.diff(pointers))
         cells = cells[np.lexsort((cells, record))]
     return Records.from_cells(schema, pointers, cells.astype(np.min_scalar_type(schema.n_cells - 1)), records.weights)
-
-
-def _joined(parts: Sequence[Records], schema: Schema) -> Records:
-    """Return records of one schema one after the other."""
-    ends = np.cumsum([0, *(part.n_observed for part in parts)])
-    pointers = [part.pointers[1:] - part.pointers[0] + end for part, end in zip(parts, ends[:-1], strict=True)]
-    cells = [part.cells[int(part.pointers[0]) : int(part.pointers[-1])] for part in parts]
-    weighted = any(part.weights is not None for part in parts)
-    weights = [np.ones(part.n_records) if part.weights is None else part.weights for part in parts]
-    return Records.from_cells(
-        schema,
-        np.concatenate([np.zeros(1, dtype=np.int64), *pointers]),
-        np.concatenate(cells),
-        np.concatenate(weights) if weighted else None,
-    )
 
 
 def _check_connected(sources: Sequence[_Source]) -> None:

@@ -40,21 +40,6 @@ def folder(tmp_path_factory):
     return folder
 
 
-@pytest.fixture
-def cli(folder, capfdbinary, monkeypatch):
-    """Run a command in the folder; returns its exit code, output and errors."""
-    monkeypatch.chdir(folder)
-    capfdbinary.readouterr()
-
-    def call(*arguments):
-        code = run(list(arguments))
-        sys.stdout.flush()
-        out, err = capfdbinary.readouterr()
-        return code, out.decode(), err.decode()
-
-    return call
-
-
 def test_fit_says_what_was_learned(cli, folder):
     code, out, err = cli(
         "fit", "survey.csv", "-o", "x.twoway", "--rank", "2", "--solver", "em", "--only", "age,vote,trust"

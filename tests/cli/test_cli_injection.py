@@ -2,7 +2,6 @@
 
 import csv
 import os
-import sys
 
 import numpy as np
 import pytest
@@ -32,20 +31,6 @@ def folder(tmp_path_factory):
     return folder
 
 
-@pytest.fixture
-def cli(folder, capfdbinary, monkeypatch):
-    monkeypatch.chdir(folder)
-    capfdbinary.readouterr()
-
-    def call(*arguments):
-        code = run(list(arguments))
-        sys.stdout.flush()
-        out, err = capfdbinary.readouterr()
-        return code, out.decode(), err.decode()
-
-    return call
-
-
 QUOTED = [repr(name) for name in hostile_frame(1).columns]
 
 COMMANDS = {
@@ -62,6 +47,21 @@ COMMANDS = {
     "score": ["score", "m.twoway", "in.csv", "--top", "3"],
     "compare": ["compare", "m.twoway", "m.twoway"],
     "check": ["check", "t.tables", "--rank", "2"],
+    "check a model": ["check", "m.twoway", "--data", "in.csv"],
+    "plan": ["plan", "m.twoway", "--error", "0.9", "--trials", "1", "--of", f"{HOSTILE[0]},{HOSTILE[12]}"],
+    "plan what is not there": ["plan", "m.twoway", "--of", HOSTILE[12] + "?"],
+    "export": ["export", "m.twoway", "--sql", "--table", HOSTILE[5], "--dialect", HOSTILE[12]],
+    "export nothing of": ["export", "m.twoway", "--sql", "--table", HOSTILE[12], "--what", HOSTILE[12]],
+    "update with": ["update", "m.twoway", "in.csv", "--weights", HOSTILE[12] + "?"],
+    "update what is not there": ["update", f"{HOSTILE[12]}.twoway", "in.csv"],
+    "reproduce": ["reproduce", HOSTILE[12]],
+    "reproduce by": ["reproduce", "mse", "--methods", HOSTILE[12]],
+    "demo": ["demo", "--out", f"in.csv/{HOSTILE[12]}"],
+    "impute": ["impute", "m.twoway", f"{HOSTILE[12]}.csv"],
+    "sample": ["sample", "m.twoway", "-n", HOSTILE[12]],
+    "explore": ["explore", f"{HOSTILE[12]}.twoway"],
+    "count": ["count", "in.csv", "-o", "n.tables", "--bins", HOSTILE[12]],
+    "count in a database": ["count", f"sqlite:///{HOSTILE[12]}.db", "--table", HOSTILE[12], "-o", "n.tables"],
     "fit what is not there": ["fit", f"{HOSTILE[12]}.csv", "-o", "n.twoway"],
     "fit without": ["fit", "in.csv", "-o", "n.twoway", "--drop", HOSTILE[12] + "?"],
     "another command": [HOSTILE[12]],
@@ -77,6 +77,15 @@ def test_what_is_said(case, cli, folder):
     assert out + err
     assert is_safe(out + err), ascii(out + err)
     assert set(os.listdir(folder)) == before
+
+
+def test_every_command_was_tried():
+    import typer
+
+    from twoway.cli.app import app
+
+    known = set(typer.main.get_command(app).commands)
+    assert known <= {arguments[0] for arguments in COMMANDS.values()}
 
 
 def read(path):
@@ -98,5 +107,15 @@ def test_what_is_written(cli, folder):
     assert drawn[0] == holes[0]
     assert {cell for row in drawn[1:] for cell in row} <= set(HOSTILE)
     assert any(cell.startswith(("=", "+", "@")) for row in drawn[1:] for cell in row), "formulas are data"
-    assert cli("explore", "m.twoway", "-o", "page.html", "--title", ASKED)[0] == 0
-    assert set(os.listdir(folder)) == before | {"filled.csv", "drawn.csv", "page.html"}
+    writing = {
+        "page.html": ["explore", "m.twoway", "--title", ASKED],
+        "fitted.twoway": ["fit", "in.csv", "--rank", "2", "--solver", "em"],
+        "updated.twoway": ["update", "m.twoway", "in.csv"],
+        "counted.tables": ["count", "in.csv"],
+        "view.sql": ["export", "m.twoway", "--sql", "--table", HOSTILE[5], "--view", HOSTILE[6]],
+    }
+    for name, arguments in writing.items():
+        code, out, err = cli(*arguments, "-o", name)
+        assert code == 0, err
+        assert is_safe(out + err), ascii(out + err)
+    assert set(os.listdir(folder)) == before | {"filled.csv", "drawn.csv", *writing}

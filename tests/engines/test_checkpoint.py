@@ -123,3 +123,20 @@ def test_the_same_command_goes_on(records, tmp_path, monkeypatch, capsys):
     np.testing.assert_array_equal(tw.load(model).stacked, whole.stacked)
     assert not (tmp_path / "m.twoway.checkpoint").exists()
     capsys.readouterr()
+
+
+def test_the_checkpoint_goes_when_the_model_is_saved_not_before(tmp_path, monkeypatch, capsys):
+    dirichlet_rows(4, 3, 2, seed=1).sample(300, seed=0).to_csv(tmp_path / "records.csv", index=False)
+    command = ["fit", str(tmp_path / "records.csv"), "-o", str(tmp_path / "m.twoway"), "--rank", "2", "--solver", "em"]
+    kept = tmp_path / "m.twoway.checkpoint"
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(tw.JointPMF, "save", full)
+        assert run(command) == 4
+    assert kept.exists()
+    assert run(command) == 0
+    assert not kept.exists()
+    capsys.readouterr()

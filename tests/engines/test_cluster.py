@@ -13,7 +13,7 @@ import pytest
 import twoway as tw
 from twoway.datasets import dirichlet_rows
 from twoway.engines import cluster as module
-from twoway.engines.opening import open_records
+from twoway.engines.opening import open_source
 from twoway.solvers import EM
 from twoway.solvers.cells import expected_counts
 
@@ -153,7 +153,7 @@ def test_sizes_and_the_whole_sample(repeats, weights, engine):
     there, here = tw.DaskRecords(cut(frame, edges), weights=weights), tw.Records(frame, weights=weights)
     for name in ("n_records", "total_weight", "n_observed", "n_silent"):
         assert getattr(there, name) == getattr(here, name), name
-    assert open_records(there) is there
+    assert open_source(there) is there
     fitted, expected = there.for_fit(), here.for_fit()
     assert fitted.n_silent == 0
     assert fitted.total_weight == expected.total_weight

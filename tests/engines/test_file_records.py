@@ -125,11 +125,11 @@ def test_the_scratch_file_has_no_name(parquet, spilled, tmp_path, monkeypatch):
 
 
 def test_large_files_are_streamed_and_small_ones_are_not(parquet, monkeypatch):
-    from twoway.engines.opening import open_records
+    from twoway.engines.opening import open_source
 
-    assert isinstance(open_records(str(parquet)), tw.Records)
+    assert isinstance(open_source(str(parquet)), tw.Records)
     monkeypatch.setattr(file_records, "STREAMED_BYTES", 1000)
-    assert isinstance(open_records(str(parquet)), tw.FileRecords)
+    assert isinstance(open_source(str(parquet)), tw.FileRecords)
     assert tw.count(parquet) == tw.count(tw.Records(parquet))
 
 

@@ -29,6 +29,7 @@ from twoway.measures import match_components
 
 TABLE = "synthetic-eps0.1"
 SYNTHETIC = [name for name, experiment in EXPERIMENTS.items() if experiment.varies != "data"]
+QUICK = [TABLE, "synthetic-sparse"]
 
 
 def reproduce(*arguments):
@@ -50,9 +51,24 @@ def numbers_of(lines):
 
 @pytest.fixture(scope="module")
 def smoke(tmp_path_factory):
-    """The folder and the output of all synthetic tables at smoke size, two processes."""
-    out = tmp_path_factory.mktemp("smoke")
-    result = reproduce(*SYNTHETIC, "--size", "smoke", "--jobs", 2, "--out", out)
+    """The folder and the output of two tables at smoke size, two processes."""
+    return run_smoke(QUICK, tmp_path_factory.mktemp("smoke"))
+
+
+@pytest.fixture(scope="module")
+def others(tmp_path_factory):
+    """The same of the other synthetic tables."""
+    return run_smoke([name for name in SYNTHETIC if name not in QUICK], tmp_path_factory.mktemp("others"))
+
+
+@pytest.fixture(params=[name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in SYNTHETIC])
+def one_of_all(request):
+    """The name of a synthetic table, and the folder and the output of a run that it was part of."""
+    return request.param, *request.getfixturevalue("smoke" if request.param in QUICK else "others")
+
+
+def run_smoke(names, out):
+    result = reproduce(*names, "--size", "smoke", "--jobs", 2, "--out", out)
     assert result.exit_code == 0, result.output
     return out, result.stdout
 
@@ -60,9 +76,8 @@ def smoke(tmp_path_factory):
 # What comes out
 
 
-@pytest.mark.parametrize("name", SYNTHETIC)
-def test_every_cell_was_run(smoke, name):
-    out, _ = smoke
+def test_every_cell_was_run(one_of_all):
+    name, out, _ = one_of_all
     experiment = EXPERIMENTS[name]
     expected = {
         (setting.n_records, setting.observed, setting.n_variables, trial, method)
@@ -78,9 +93,8 @@ def test_every_cell_was_run(smoke, name):
     assert all((line["scores"] is None) != (line["reason"] is None) for line in lines)
 
 
-@pytest.mark.parametrize("name", SYNTHETIC)
-def test_the_files_say_what_the_lines_say(smoke, name):
-    out, told = smoke
+def test_the_files_say_what_the_lines_say(one_of_all):
+    name, out, told = one_of_all
     experiment = EXPERIMENTS[name]
     lines = lines_of(out / f"{name}-smoke.jsonl")
     summary = json.loads((out / f"{name}-smoke.json").read_text(encoding="utf-8"))

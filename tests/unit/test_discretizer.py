@@ -139,6 +139,18 @@ def test_every_number_has_one_interval(numbers, n_bins, strategy):
     drawn = bins.draw(bins.variable.categories, np.random.default_rng(0))
     assert (bins.edges[:-1] <= drawn).all()
     assert (drawn <= bins.edges[1:]).all()
+    assert bins.is_whole == (numbers == np.rint(numbers)).all()
+    if bins.is_whole:
+        assert (drawn == np.rint(drawn)).all()
+        assert bins.codes(drawn).tolist() == list(range(len(bins.variable)))  # each of the interval it was drawn from
+        assert bins.codes(bins.draw(bins.variable.categories, None)).tolist() == list(range(len(bins.variable)))
+
+
+def test_whole_numbers_are_drawn_from_their_own_interval():
+    bins = make_bins("x", np.array([7.0, 0.0]), n_bins=8, strategy="uniform")  # cut at 6.125
+    drawn = bins.draw(np.repeat(bins.variable.categories, 200), np.random.default_rng(0))
+    assert set(drawn[200:]) == {7.0}
+    assert set(drawn[:200]) == {0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0}
 
 
 def test_fit_says_that_a_column_looks_continuous():

@@ -356,7 +356,7 @@ def test_unseen_labels():
     ):
         Records(columns, schema=SCHEMA)
     assert Records(columns, schema=SCHEMA, unseen="missing").codes().tolist() == [[0, 0], [1, -1]]
-    with pytest.raises(DataError, match="unseen must be 'error' or 'missing', not 'drop'"):
+    with pytest.raises(DataError, match="unseen must be 'error', 'missing' or 'extend', not 'drop'"):
         Records(columns, schema=SCHEMA, unseen="drop")
 
 

@@ -53,6 +53,7 @@ def test_many_variables_do_not_begin_as_one_component():
     assert np.ptp(start.stacked, axis=1).max() > 0.1
 
 
+@pytest.mark.slow
 def test_weak_dependence_is_still_found():
     """Three cells a record, a thousand records: between fitting chance and seeing nothing there is little room."""
     gains, information = [], []

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from twoway.cli.options import Drop, Json, Missing, Only, Seed, Weights, read_by, read_records
+from twoway.cli.options import Drop, Json, Missing, Only, Reading, Seed, Weights, read_by
 from twoway.cli.terminal import say, say_json, shows_progress
 
 
@@ -50,7 +50,7 @@ def check(
         case "tables":
             given = Tables.load(source)
         case _:
-            given = read_records(source, only=only, drop=drop, missing=missing, weights=weights)
+            given = Reading(only, drop, missing, weights).records(source)
     found: Any
     if data is None:
         found = diagnose(given, rank, seed=seed, monitor=shows_progress() or None)

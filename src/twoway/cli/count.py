@@ -18,12 +18,12 @@ from twoway.cli.options import (
     MaxCategories,
     Missing,
     Only,
+    Reading,
     Unseen,
     Weights,
     Where,
     markers,
     open_by,
-    open_records,
     split_names,
 )
 from twoway.cli.terminal import check_output, say, say_json
@@ -117,16 +117,8 @@ def count(
     elif table is not None:
         raise DataError(f"--table goes with the address of a database, which {data!r} is not")
     elif before is None:
-        records = open_records(
-            Path(data),
-            only=only,
-            drop=drop,
-            missing=missing,
-            weights=weights,
-            bins=bins,
-            max_categories=max_categories,
-            where=where,
-        )
+        reading = Reading(only, drop, missing, weights, bins, max_categories, where)
+        records = reading.records_of_any_size(Path(data))
         tables, n_records = Tables.count(records, order), records.n_records
         heaviest = _heaviest(records, weights, max_weight)
     else:

@@ -41,6 +41,7 @@ def demo(
     from twoway.cli.demo_picture import draw_digits
     from twoway.datasets import digits, hide
 
+    out.mkdir(parents=True, exist_ok=True)  # where it cannot be, that is said before anything is learned
     console = Console(highlight=False, soft_wrap=True, quiet=json)
     whole = digits(levels=_LEVELS)
     pixels = list(whole.columns[1:])
@@ -76,7 +77,6 @@ def demo(
     console.print(
         f"hidden pixels filled in correctly       {was_filled:6.1%}   (each pixel's most common level: {is_common:.1%})"
     )
-    out.mkdir(parents=True, exist_ok=True)
     model, picture, page = out / "digits.twoway", out / "digits.png", out / "digits.html"
     pmf.save(model)
     # Expected grey levels look smoother than the most probable ones.

@@ -17,10 +17,10 @@ from twoway.cli.options import (
     MaxCategories,
     Missing,
     Only,
+    Reading,
     Seed,
     Weights,
     Where,
-    open_records,
 )
 from twoway.cli.terminal import check_output, say, say_json, shows_progress
 
@@ -99,7 +99,7 @@ def fit(
     """
     from twoway.cli.answers import print_answers
     from twoway.errors import DataError
-    from twoway.fitting import fit as fit_source
+    from twoway.fitting import fit_and_keep
     from twoway.questions import parse
     from twoway.records import Records
     from twoway.tables import Tables
@@ -114,8 +114,8 @@ def fit(
             amount = float(smoothing)
         except ValueError:
             raise DataError(f"--smoothing must be a number or auto, not {smoothing!r}") from None
-    options = (only, drop, missing, weights, bins, max_categories, where)
-    united = _read_all(data or [], *options) if tables is None else None
+    reading = Reading(only, drop, missing, weights, bins, max_categories, where)
+    united = _read_all(data or [], reading) if tables is None else None
     source = _read_tables(tables, kind, total) if united is None else united.source  # type: ignore[arg-type]
     for question in ask or ():
         parse(question, source.schema)  # a misspelt name should not cost a fit
@@ -123,7 +123,7 @@ def fit(
         raise DataError(
             "--intervals needs records that fit into memory; count these first: twoway count, then fit tables"
         )
-    pmf = fit_source(
+    pmf, kept = fit_and_keep(
         united or source,
         rank=rank,
         solver=solver,
@@ -139,6 +139,8 @@ def fit(
         bootstrap(pmf, source, seed=seed, threads=threads, monitor=shows_progress() or None).save(out)
     else:
         pmf.save(out)
+    if kept is not None:
+        kept.remove()
     learned = _learned(pmf, source, out) | {"sources": len(data or [tables])}
     if json:
         say_json(learned)
@@ -152,21 +154,21 @@ def fit(
         raise typer.Exit(130)
 
 
-def _read_all(data: list[Path], *options: Any) -> United:
+def _read_all(data: list[Path], reading: Reading) -> United:
     """Return the records or tables of one file, or of several as one."""
     from twoway.errors import DataError
     from twoway.sources import unite
 
-    if len(data) > 1 and options[4]:
+    if len(data) > 1 and reading.bins:
         raise DataError(
             "--bins would find other bins in each file; put numbers into bins before they are fitted together"
         )
     if len(set(data)) < len(data):
         raise DataError("a file is named twice, which would count its records twice")
-    return unite({str(path): _read_data(path, *options) for path in data})
+    return unite({str(path): _read_data(path, reading) for path in data})
 
 
-def _read_data(data: Path, *options: Any) -> Records | FileRecords | Tables:
+def _read_data(data: Path, reading: Reading) -> Records | FileRecords | Tables:
     from twoway.container import kind_of
     from twoway.errors import DataError
     from twoway.tables import Tables
@@ -176,17 +178,7 @@ def _read_data(data: Path, *options: Any) -> Records | FileRecords | Tables:
             return Tables.load(data)
         case "model":
             raise DataError(f"{str(data)!r} is a model already; `twoway ask` and `twoway info` read it")
-    only, drop, missing, weights, bins, max_categories, where = options
-    return open_records(
-        data,
-        only=only,
-        drop=drop,
-        missing=missing,
-        weights=weights,
-        bins=bins,
-        max_categories=max_categories,
-        where=where,
-    )
+    return reading.records_of_any_size(data)
 
 
 def _read_tables(path: Path, kind: str, total: float | None) -> Tables:

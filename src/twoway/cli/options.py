@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 
@@ -108,96 +109,80 @@ def split_names(given: Iterable[str] | None, known: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def read_records(
-    path: Path,
-    *,
-    only: Sequence[str] | None = None,
-    drop: Sequence[str] | None = None,
-    missing: Sequence[str] | None = None,
-    weights: str | None = None,
-    bins: Sequence[str] | None = None,
-    max_categories: int = MAX_CATEGORIES,
-    where: str | None = None,
-) -> Records:
-    """Return the records of a file, in memory, as the options say."""
-    from twoway.cli.binning import Binning
-    from twoway.engines import files
-    from twoway.records import Records
+@dataclass(frozen=True)
+class Reading:
+    """How a command was told to read records: the options that say so, as they were given."""
 
-    kept = _chosen_columns(path, only, drop, weights)
-    wanted = kept if weights is None else [*kept, weights]
-    table = files.read_table(path, wanted, missing=markers(missing), where=where)
-    if table.num_rows == 0:
-        met = "" if where is None else f" that meet the condition {where!r}"
-        raise DataError(f"{str(path)!r} has columns but no records{met}")
-    binning = Binning.find(table, bins or (), markers(missing))
-    table = binning.apply(table)
-    _check_categories(table, kept, max_categories)
-    records = Records(table, columns=kept, missing=markers(missing), weights=weights)
-    return Records.from_cells(binning.with_values(records.schema), records.pointers, records.cells, records.weights)
+    only: Sequence[str] | None = None
+    drop: Sequence[str] | None = None
+    missing: Sequence[str] | None = None
+    weights: str | None = None
+    bins: Sequence[str] | None = None
+    max_categories: int = MAX_CATEGORIES
+    where: str | None = None
 
+    def columns(self, path: Path) -> list[str]:
+        """Return the columns of a file to use, without that of the weights."""
+        from twoway.engines import files
 
-def open_records(
-    path: Path,
-    *,
-    only: Sequence[str] | None = None,
-    drop: Sequence[str] | None = None,
-    missing: Sequence[str] | None = None,
-    weights: str | None = None,
-    bins: Sequence[str] | None = None,
-    max_categories: int = MAX_CATEGORIES,
-    where: str | None = None,
-) -> Records | FileRecords:
-    """Return the records of a file as the options say; files too large for memory are streamed."""
-    from twoway.cli.binning import Binning
-    from twoway.engines import files
-    from twoway.engines.file_records import FileRecords, is_large
+        names = files.column_names(path)
+        if self.weights is not None and self.weights not in names:
+            raise unknown("column", self.weights, names, where=" for the weights")
+        chosen = split_names(self.only, names) or names
+        dropped = split_names(self.drop, names)
+        kept = [name for name in chosen if name not in dropped and name != self.weights]
+        if not kept:
+            raise DataError(f"no column of {str(path)!r} is left to use")
+        return kept
 
-    kept = _chosen_columns(path, only, drop, weights)
-    if not is_large(path, kept):
-        return read_records(
+    def records(self, path: Path) -> Records:
+        """Return the records of a file, in memory."""
+        return self._read(path, self.columns(path))
+
+    def records_of_any_size(self, path: Path) -> Records | FileRecords:
+        """Return the records of a file; files too large for memory are streamed."""
+        from twoway.cli.binning import Binning
+        from twoway.engines.file_records import FileRecords, is_large
+
+        kept, found = self.columns(path), markers(self.missing)
+        if not is_large(path, kept):
+            return self._read(path, kept)
+        binning = Binning({})
+        if self.bins:
+            told = [(text, text.rpartition("=")[0]) for text in self.bins]
+            binned = [name for name in kept if any(name in one for one in told)]
+            binning = Binning.find(self._table(path, binned), self.bins, found)
+        records = FileRecords(
             path,
-            only=only,
-            drop=drop,
-            missing=missing,
-            weights=weights,
-            bins=bins,
-            max_categories=max_categories,
-            where=where,
+            columns=kept,
+            missing=found,
+            weights=self.weights,
+            where=self.where,
+            max_categories=self.max_categories,
+            prepare=binning.apply if self.bins else None,
         )
-    binning = Binning({})
-    if bins:
-        binned = [name for name in kept if any(text in (name, f"{name}={text.rpartition('=')[2]}") for text in bins)]
-        binning = Binning.find(
-            files.read_table(path, binned, missing=markers(missing), where=where), bins, markers(missing)
-        )
-    records = FileRecords(
-        path,
-        columns=kept,
-        missing=markers(missing),
-        weights=weights,
-        where=where,
-        max_categories=max_categories,
-        prepare=binning.apply if bins else None,
-    )
-    records.schema = binning.with_values(records.schema)
-    return records
+        records.schema = binning.with_values(records.schema)
+        return records
 
+    def _read(self, path: Path, kept: list[str]) -> Records:
+        from twoway.cli.binning import Binning
+        from twoway.records import Records
 
-def _chosen_columns(
-    path: Path, only: Sequence[str] | None, drop: Sequence[str] | None, weights: str | None
-) -> list[str]:
-    from twoway.engines import files
+        found = markers(self.missing)
+        table = self._table(path, kept if self.weights is None else [*kept, self.weights])
+        if table.num_rows == 0:
+            met = "" if self.where is None else f" that meet the condition {self.where!r}"
+            raise DataError(f"{str(path)!r} has columns but no records{met}")
+        binning = Binning.find(table, self.bins or (), found)
+        table = binning.apply(table)
+        _check_categories(table, kept, self.max_categories)
+        read = Records(table, columns=kept, missing=found, weights=self.weights)
+        return Records.from_cells(binning.with_values(read.schema), read.pointers, read.cells, read.weights)
 
-    names = files.column_names(path)
-    if weights is not None and weights not in names:
-        raise unknown("column", weights, names, where=" for the weights")
-    chosen = split_names(only, names) or names
-    dropped = split_names(drop, names)
-    kept = [name for name in chosen if name not in dropped and name != weights]
-    if not kept:
-        raise DataError(f"no column of {str(path)!r} is left to use")
-    return kept
+    def _table(self, path: Path, columns: Sequence[str]) -> Any:
+        from twoway.engines import files
+
+        return files.read_table(path, columns, missing=markers(self.missing), where=self.where)
 
 
 class ReadFile(NamedTuple):

@@ -64,6 +64,8 @@ class DaskRecords:
 
     schema: Schema
 
+    notes: Sequence[str] = ()
+
     def __init__(
         self,
         source: Any,
@@ -153,6 +155,8 @@ class DaskRecords:
 
 class _FittedPartitions:
     """Coded partitions in the workers' memory: only records that have a say, equal ones of a partition merged."""
+
+    notes: Sequence[str] = ()
 
     def __init__(self, schema: Schema, parts: _Tasks, totals: Totals, is_weighted: bool) -> None:
         self.schema, self._parts, self._totals, self._is_weighted = schema, parts, totals, is_weighted

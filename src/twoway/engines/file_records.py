@@ -28,7 +28,7 @@ from twoway.engines.files import all_columns
 from twoway.engines.scratch import Prepared, prepare_for_fit
 from twoway.errors import DataError, TwowayError, unknown
 from twoway.parallel import reduce_in_order
-from twoway.reading import match_columns
+from twoway.reading import check_options, match_columns
 from twoway.records import MISSING, Block, Records, RecordSource
 from twoway.schema import Label, Schema, Variable, label_key
 
@@ -100,8 +100,7 @@ class FileRecords:
             raise DataError(f"the weights of records in files are a column, by its name; got {weights!r}")
         if where is not None and not isinstance(where, str):
             raise DataError(f"where must be a condition in SQL, as text, for records in files; got {where!r}")
-        if unseen not in ("error", "missing"):
-            raise DataError(f"unseen must be 'error' or 'missing', not {unseen!r}")
+        check_options(schema, missing, unseen)
         missing = (missing,) if isinstance(missing, str) else tuple(missing)
         wanted = None if columns is None else [columns] if isinstance(columns, str) else list(columns)
         if wanted is not None and weights is not None and weights not in wanted:
@@ -252,6 +251,11 @@ class FileRecords:
     def for_fit(self) -> RecordSource:
         """Return the records that have a say, coded once: in memory where they fit, otherwise in a scratch file."""
         return self._prepared.source
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """How a fit gets at the records, where they do not fit into memory."""
+        return self.for_fit().notes
 
     def sample(self, n_observed: int, seed: int) -> Records:
         """Return a random part of the records with about so many observed cells, in memory; all if they are fewer."""

@@ -1,4 +1,4 @@
-"""Where records come from: memory, or an engine that keeps them elsewhere and gives sums over blocks."""
+"""Where data come from: memory, or an engine that keeps them elsewhere and gives sums over blocks, or counts."""
 
 from __future__ import annotations
 
@@ -9,9 +9,15 @@ from twoway.records import RecordSource, as_records
 from twoway.tables import Tables
 
 
-def open_records(source: Any) -> RecordSource:
-    """Return a source of records as the solvers take it, which may stay where they are: large files, partitions."""
-    if hasattr(type(source), "map_reduce"):  # isinstance would ask for each property, which may cost a pass over files
+def open_source(source: Any, order: int = 2) -> RecordSource | Tables:
+    """Return a source as the solvers take it.
+
+    Records may stay where they are: large files, partitions. A table of a database is counted where it is, in tables of
+    ``order`` variables.
+    """
+    if isinstance(source, Tables):
+        return source
+    if hasattr(type(source), "map_reduce"):
         found: RecordSource = source
         return found
     if is_path(source):
@@ -23,11 +29,6 @@ def open_records(source: Any) -> RecordSource:
         from twoway.engines.cluster import DaskRecords
 
         return DaskRecords(source)
-    return as_records(source)
-
-
-def tables_counted_there(source: Any, order: int) -> Tables | None:
-    """Return the tables of a source that is counted where it is, such as a table of a database; None for others."""
     from twoway.engines.sql import count_inside, is_database_table
 
-    return count_inside(source, order)[0] if is_database_table(source) else None
+    return count_inside(source, order)[0] if is_database_table(source) else as_records(source)

@@ -259,7 +259,9 @@ class AgainRecords:
         self.schema = source.schema
         self.n_records = whole.n_records - whole.n_silent
         self.n_observed, self.total_weight = whole.n_observed, whole.total_weight
-        self.notes = (f"larger than memory: every pass reads the files again, for want of a scratch file ({reason})",)
+        self.notes: Sequence[str] = (
+            f"larger than memory: every pass reads the files again, for want of a scratch file ({reason})",
+        )
         self._source = source
 
     def map_reduce(

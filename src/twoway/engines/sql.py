@@ -21,7 +21,7 @@ from twoway.counting import all_sets, weight_step
 from twoway.engines.connections import clear_errors
 from twoway.engines.grouping import grouped, grouped_sets
 from twoway.errors import DataError, UnknownNameError, unknown, whole_number
-from twoway.reading import match_columns
+from twoway.reading import check_options, match_columns
 from twoway.records import MISSING, Records
 from twoway.schema import Schema
 from twoway.tables import Tables
@@ -83,10 +83,7 @@ class DatabaseTable:
     def __post_init__(self) -> None:
         if isinstance(self.table, DatabaseTable) or not is_database_table(self.table):
             raise DataError(f"a DatabaseTable is made of a table of ibis, not of {type(self.table).__name__}")
-        if self.schema is not None and not isinstance(self.schema, Schema):
-            raise DataError(f"schema must be a Schema, not {self.schema!r}")
-        if self.unseen not in ("error", "missing"):
-            raise DataError(f"unseen must be 'error' or 'missing', not {self.unseen!r}")
+        check_options(self.schema, self.missing, self.unseen)
         whole_number("max_categories", self.max_categories, 1)
         known = self.table.columns
         for name in self.columns or ():

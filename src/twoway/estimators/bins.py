@@ -55,8 +55,16 @@ class Bins:
     def draw(self, labels: Iterable[Any], random: np.random.Generator | None) -> NDArray[np.float64]:
         """Return a number for each interval, by its label: one drawn from it, or its centre without ``random``."""
         codes = np.array([self.variable.code(label) for label in labels], dtype=np.int64)
-        numbers = self.centres(codes) if random is None else random.uniform(self.edges[codes], self.edges[codes + 1])
-        return np.rint(numbers) if self.is_whole else numbers
+        if random is None:
+            centres = self.centres(codes)
+            return np.rint(centres) if self.is_whole else centres
+        if not self.is_whole:
+            return random.uniform(self.edges[codes], self.edges[codes + 1])
+        # The whole numbers of each interval; where the next one begins is not its own.
+        least = np.ceil(self.edges[:-1])
+        greatest = np.append(least[1:] - 1, self.edges[-1])
+        drawn = np.floor(random.uniform(least[codes], greatest[codes] + 1))
+        return np.asarray(np.minimum(drawn, greatest[codes]))
 
 
 def make_bins(
