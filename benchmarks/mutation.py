@@ -2,7 +2,8 @@
 
 mutmut changes one thing at a time in the modules that pyproject.toml names ([tool.mutmut]) and runs the tests that
 reach the changed function. All of them take hours, so a sample is drawn; --sample 0 takes all. Prints a Markdown table,
-and the changes that no test noticed: `.venv-mutate/bin/mutmut show NAME` shows one.
+and the changes that no test noticed: `.venv-mutate/bin/mutmut show NAME` shows one. A second run tries these again
+and what was not tried yet, after tests were added or after an interruption.
 
 mutmut 3.8 does not run under pytest 9, so it has an environment of its own.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import subprocess
 import sys
@@ -32,9 +34,9 @@ def prepare() -> None:
         subprocess.run([*uv, "pip", "install", "--quiet", "--python", str(PLACE), *packages], check=True)
 
 
-def mutmut(*names: str, check: bool = True) -> None:
-    """Run mutmut on some changes, one at a time."""
-    subprocess.run([PLACE / "bin" / "mutmut", "run", "--max-children", "1", *names], cwd=ROOT, check=check)
+def mutmut(*names: str, jobs: int = 1, check: bool = True) -> None:
+    """Run mutmut on some changes."""
+    subprocess.run([PLACE / "bin" / "mutmut", "run", "--max-children", str(jobs), *names], cwd=ROOT, check=check)
 
 
 def results() -> dict[str, int | None]:
@@ -49,13 +51,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sample", type=int, default=300, help="how many changes to try; 0 for all")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many at a time")
     options = parser.parse_args()
     prepare()
     mutmut("none.such", check=False)  # makes the changes, and finds out which tests reach them
     names = sorted(results())
     if options.sample and options.sample < len(names):
         names = random.Random(options.seed).sample(names, options.sample)
-    mutmut(*names)
+    codes = results()
+    if todo := [name for name in names if codes[name] in (None, *SURVIVED)]:
+        mutmut(*todo, jobs=options.jobs)
     codes = results()
     tried, killed = Counter[str](), Counter[str]()
     for name in names:

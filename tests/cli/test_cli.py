@@ -158,6 +158,35 @@ def test_the_prompt(cli, monkeypatch, tmp_path):
     assert prompt.history_file().exists()
 
 
+def test_the_prompt_ends_when_told_and_not_by_ctrl_c(cli, monkeypatch, tmp_path):
+    import readline
+
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    found, keys = [], iter(["Ctrl-C", "Tab", "quit", "H(vote)"])
+
+    def complete(text):
+        completer = readline.get_completer()
+        monkeypatch.setattr(readline, "get_line_buffer", lambda: text)
+        monkeypatch.setattr(readline, "get_endidx", lambda: len(text))
+        found.extend(iter(lambda: completer(text, len(found)), None))
+
+    def type_in(_):
+        match next(keys):
+            case "Ctrl-C":
+                raise KeyboardInterrupt
+            case "Tab":
+                complete("P(vo")
+                return ""
+            case text:
+                return text
+
+    monkeypatch.setattr("builtins.input", type_in)
+    monkeypatch.setattr("twoway.cli.answers.is_terminal", lambda stream: True)
+    code, out, _ = cli("ask", "m.twoway")
+    assert (code, found) == (0, ["vote"])
+    assert "nats" not in out
+
+
 def test_impute_leaves_observed_cells_as_they_are(cli, folder):
     before = pd.read_csv(folder / "survey.csv", dtype=str)
     for how in ("mode", "mean", "sample"):
@@ -283,6 +312,23 @@ def test_count_add_and_fit(cli, folder):
     told = json.loads(cli("compare", "m.twoway", "tt.twoway", "--json")[1])
     assert told["shared"] == 3
     assert len(told["pairs"]) == 3
+
+
+def test_compare_models_that_are_about_different_things(cli, tmp_path):
+    here = {"a": ["x", "y", "y"], "b": ["p", "q", "p"], "c": [1, 2, 2]}
+    tw.fit(here, rank=1).save(tmp_path / "one.twoway")
+    tw.fit({"a": ["x", "y", "y"], "b": ["p", "r", "p"], "d": [1, 2, 2]}, rank=1).save(tmp_path / "two.twoway")
+    code, out, _ = cli("compare", str(tmp_path / "one.twoway"), str(tmp_path / "two.twoway"), "--json")
+    told = json.loads(out)
+    assert (code, told["shared"], told["pairs"]) == (0, 1, [])
+    assert told["notes"][0].startswith("not compared: category 2 of 'b'")
+    assert told["notes"][1:] == ["only the first model has 'c'", "only the second model has 'd'"]
+    code, out, _ = cli("compare", str(tmp_path / "one.twoway"), str(tmp_path / "two.twoway"))
+    assert "pairs that differ most" not in out
+    tw.fit({"d": [1, 2, 2], "e": [1, 1, 2]}, rank=1).save(tmp_path / "two.twoway")
+    code, _, err = cli("compare", str(tmp_path / "one.twoway"), str(tmp_path / "two.twoway"))
+    assert code == 3
+    assert "no variable in common" in err
 
 
 def test_info(cli, folder):

@@ -225,3 +225,44 @@ def test_what_is_infinite_stays_open():
     low, high = basic_interval(np.array([1.0, 2.0]), np.array([1.0, 2.0]), replicates, 0.5, "real")
     assert np.isfinite([low[0], high[0]]).all()
     assert (low[1], high[1]) == (-np.inf, np.inf)
+
+
+def test_tables_of_intervals_as_frames(boot):
+    table = boot.marginal(["x1", "x2"])
+    frame = table.to_frame()
+    assert list(frame.columns) == ["x1", "x2", "probability", "low", "high"]
+    assert len(frame) == np.asarray(table).size
+    row = frame.iloc[1]
+    cell = table[row.x1, row.x2]
+    assert (row.probability, row.low, row.high) == (float(cell), cell.low, cell.high)
+    assert table.to_frame("polars").rows() == [tuple(row) for row in frame.itertuples(index=False)]
+    named = tw.fit({"low": [0, 1, 1, 0], "b": [0, 1, 1, 1]}, rank=1)
+    with pytest.raises(tw.DataError, match="a variable is called 'low'"):
+        tw.bootstrap(named, {"low": [0, 1, 1, 0], "b": [0, 1, 1, 1]}, 20).marginal("low").to_frame()
+
+
+def test_evidence_that_some_replicates_exclude():
+    """A category seen once is in some replicates only; the others have nothing to say about it."""
+    data = {"a": ["x"] * 30 + ["rare"], "b": ["p", "q"] * 15 + ["p"]}
+    boot = tw.bootstrap(tw.fit(data, rank=1, smoothing=0.0), data, 40, seed=0)
+    given = boot.given({"a": "rare"})
+    left = len(given.replicates)
+    assert 10 < left < 40
+    assert given.warnings[-1] == f"the evidence is impossible in {40 - left} replicates, left out"
+    never = Bootstrap(
+        boot.pmf, tuple(pmf for pmf in boot.replicates if pmf.prob({"a": "rare"}) == 0), boot.pmf, 0.9, ()
+    )
+    with pytest.raises(tw.ImpossibleEvidenceError, match="in every replicate"):
+        never.given({"a": "rare"})
+
+
+def test_nothing_to_draw_from(boot):
+    with pytest.raises(tw.DataError, match="not about the model's variables"):
+        tw.bootstrap(boot.pmf, tw.count({"a": [0, 1], "b": [0, 1]}), 20)
+    with pytest.raises(tw.DataError, match="nothing to draw from"):
+        tw.bootstrap(boot.pmf, {name: [None, None] for name in boot.pmf.schema.names}, 20)
+    counted = tw.count(boot.pmf.sample(50))
+    with pytest.raises(tw.DataError, match="n_records must be a number above 0, not -1"):
+        tw.bootstrap(boot.pmf, counted, 20, n_records=-1)
+    with pytest.raises(tw.DataError, match="no table to draw from"):
+        tw.bootstrap(boot.pmf, counted.select([]), 20)

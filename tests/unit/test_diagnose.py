@@ -9,11 +9,13 @@ import pytest
 import twoway as tw
 from twoway.bounds import separability
 from twoway.datasets import dirichlet_rows, draw_records, uniform_entries
+from twoway.diagnosis import cases
 from twoway.diagnosis.alternatives import JointDistance, same_tables, unseen_changes
 from twoway.diagnosis.conditions import check_stacks, condition_number
 from twoway.diagnosis.pair_graph import PairGraph
 from twoway.diagnosis.scattered import sufficiently_scattered
 from twoway.schema import Schema, Variable
+from twoway.solvers import Evidence
 
 
 def model(weights, *factors):
@@ -344,3 +346,16 @@ def test_separability_of_a_model_is_that_of_posteriors():
     posterior /= posterior.sum(axis=1, keepdims=True)
     expected = max(np.linalg.norm(posterior - np.eye(2), axis=1))
     assert separability(pmf.stacked * pmf.weights) == pytest.approx(expected)
+
+
+def test_more_tables_than_starts_can_work_through(monkeypatch):
+    """A part of the tables that connects all variables stands for them."""
+    tables = tw.count(draw_records(dirichlet_rows(12, 3, 2, seed=3), 4000))
+    evidence = Evidence(tables.schema, tables=tables, threads=1)
+    assert cases._fewer_tables(evidence, 2, 0) is evidence
+    monkeypatch.setattr(cases, "_WORK", 1.0)
+    fewer = cases._fewer_tables(evidence, 2, 0).tables(2)
+    assert len(fewer) < len(tables)
+    assert fewer.is_connected
+    degrees = np.bincount(fewer.sets.ravel(), minlength=12)
+    assert degrees.min() >= cases._LEAST_TABLES

@@ -1,0 +1,104 @@
+"""The command line on files that are not read into memory: the same answers as for those that are."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import twoway as tw
+from twoway.cli import run
+from twoway.datasets import dirichlet_rows
+from twoway.engines import file_records
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("streams")
+    frame = dirichlet_rows(3, 3, 2, seed=1).sample(800, seed=0)
+    random = np.random.default_rng(0)
+    frame["income"] = random.normal(size=800).round(3)
+    frame["a=b"] = random.exponential(size=800).round(3)
+    frame["w"] = random.integers(1, 4, 800)
+    frame.to_csv(folder / "all.csv", index=False)
+    frame[["x1", "x2"]].to_csv(folder / "some.csv", index=False)
+    return folder
+
+
+def answers(cli, *command):
+    code, out, err = cli(*command, "--json", "--force")
+    assert code == 0, err
+    told = json.loads(out)
+    told.pop("seconds", None)
+    return told
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--drop", "income,a=b,w"],
+        ["--bins", "income=3", "--bins", "a=b=4", "--weights", "w"],
+        ["--bins", "income", "--drop", "a=b", "--where", "x1 <> 0", "--missing", "1"],
+    ],
+    ids=["plain", "bins and weights", "a condition"],
+)
+def test_what_is_streamed_is_learned_alike(options, cli, folder, monkeypatch):
+    fit = ["fit", "all.csv", "-o", "m.twoway", "--rank", "2", "--solver", "em", *options]
+    count = ["count", "all.csv", "-o", "t.tables", *options]
+    learned, counted = answers(cli, *fit), answers(cli, *count)
+    model, tables = tw.load(folder / "m.twoway"), (folder / "t.tables").read_bytes()
+    monkeypatch.setattr(file_records, "STREAMED_BYTES", 1)
+    streamed = answers(cli, *fit)
+    assert {key: streamed[key] for key in ("records", "weight", "holes")} == {
+        key: learned[key] for key in ("records", "weight", "holes")
+    }
+    again = tw.load(folder / "m.twoway")
+    assert again.schema == model.schema
+    np.testing.assert_allclose(again.stacked, model.stacked, atol=1e-7)
+    assert answers(cli, *count) == counted
+    assert (folder / "t.tables").read_bytes() == tables
+
+
+def test_streamed_files_beside_others_are_counted(cli, monkeypatch):
+    monkeypatch.setattr(file_records, "STREAMED_BYTES", 1)
+    command = ["fit", "all.csv", "some.csv", "-o", "two.twoway", "--rank", "2", "--only", "x1,x2"]
+    told = answers(cli, *command)
+    assert told["sources"] == 2
+    assert sum("is not in memory, so its pairs were counted" in warning for warning in told["warnings"]) == 2
+
+
+def test_intervals_need_records_in_memory(cli, monkeypatch):
+    monkeypatch.setattr(file_records, "STREAMED_BYTES", 1)
+    code, _, err = cli("fit", "some.csv", "-o", "no.twoway", "--intervals")
+    assert code == 3
+    assert "--intervals needs records that fit into memory" in err
+
+
+def test_update_by_a_streamed_file(cli, folder, monkeypatch):
+    assert cli("fit", "some.csv", "-o", "before.twoway", "--rank", "2", "--force")[0] == 0
+    monkeypatch.setattr(file_records, "STREAMED_BYTES", 1)
+    told = answers(cli, "update", "before.twoway", "some.csv", "-o", "after.twoway")
+    assert told["records"] == 800
+    with (folder / "new.csv").open("w") as new:
+        new.write("x1,x2\n0,\x1b[2J\n")
+    code, out, err = cli("update", "before.twoway", "new.csv", "-o", "extended.twoway", "--extend")
+    assert code == 0, err
+    assert out.splitlines()[-1] == r"new category of 'x2': '\x1b[2J'"
+
+
+def test_an_update_that_is_interrupted_says_so(cli, monkeypatch):
+    assert cli("fit", "some.csv", "-o", "before.twoway", "--rank", "2", "--force")[0] == 0
+    from twoway.solvers import base
+
+    def interrupt(self, progress):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(base.Watch, "tell", interrupt)
+    assert cli("update", "before.twoway", "some.csv", "-o", "half.twoway")[0] == 130
+
+
+def test_the_version_names_what_matters():
+    done = subprocess.run([sys.executable, "-m", "twoway", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(f"twoway {tw.__version__} (Python {sys.version.split()[0]}, numpy ")
+    assert run(["--version"]) == 0
