@@ -611,6 +611,17 @@ def test_debug_shows_the_traceback_anywhere_in_the_line(folder):
     assert "twoway: no variable 'nix'" in done.stderr
 
 
+def test_what_is_wrong_with_the_line_is_told_in_two(cli):
+    code, out, err = cli("fit", "--rnak", "3")
+    assert (code, out) == (2, "")
+    first, second = err.splitlines()
+    assert first.startswith("twoway: No such option: --rnak")
+    assert second == "twoway fit --help shows what there is"
+    code, out, err = cli()
+    assert (code, err) == (2, "")
+    assert "Usage: twoway" in out
+
+
 def test_version_and_help():
     done = twoway(None, "--version")
     assert done.returncode == 0

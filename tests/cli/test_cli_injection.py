@@ -1,6 +1,7 @@
 """Every command on data whose names and labels mean harm: safe output, the files asked for, and none besides."""
 
 import csv
+import importlib.util
 import os
 
 import numpy as np
@@ -112,8 +113,9 @@ def test_what_is_written(cli, folder):
         "fitted.twoway": ["fit", "in.csv", "--rank", "2", "--solver", "em"],
         "updated.twoway": ["update", "m.twoway", "in.csv"],
         "counted.tables": ["count", "in.csv"],
-        "view.sql": ["export", "m.twoway", "--sql", "--table", HOSTILE[5], "--view", HOSTILE[6]],
     }
+    if importlib.util.find_spec("sqlglot"):  # the extra sql
+        writing["view.sql"] = ["export", "m.twoway", "--sql", "--table", HOSTILE[5], "--view", HOSTILE[6]]
     for name, arguments in writing.items():
         code, out, err = cli(*arguments, "-o", name)
         assert code == 0, err

@@ -38,7 +38,9 @@ def run(arguments: list[str], *, debug: bool = False) -> int:
         else:
             from twoway.cli.app import app
 
-            app(arguments, prog_name="twoway")
+            # What is wrong with the line is told below: versions of typer differ in what of it they escape.
+            code = app(arguments, prog_name="twoway", standalone_mode=False)
+            return code if isinstance(code, int) else 0
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     except KeyboardInterrupt:
@@ -51,7 +53,8 @@ def run(arguments: list[str], *, debug: bool = False) -> int:
         from twoway.cli.terminal import say
 
         told, code = _describe(error)
-        say(f"twoway: {told}", err=True)
+        if told:
+            say(f"twoway: {told}", err=True)
         return code
     return 0
 
@@ -71,6 +74,10 @@ def _describe(error: Exception) -> tuple[str, int]:
         return str(error), 4 if isinstance(error, OSError | FileFormatError) else 3
     if isinstance(error, OSError):
         return ": ".join(str(part) for part in (error.filename, error.strerror or error) if part), 4
+    if hasattr(error, "format_message"):  # of the parser of arguments
+        command = getattr(getattr(error, "ctx", None), "command_path", "twoway")
+        told = error.format_message()  # nothing where the help was shown
+        return told and f"{told}\n{command} --help shows what there is", 2
     if isinstance(error, MemoryError):
         return "not enough memory; use fewer columns (--drop) or records", 1
     return f"unexpected {type(error).__name__}: {error}; --debug shows where, please report it", 1

@@ -292,7 +292,7 @@ def json_relation(connection: Any, files: FileSet, columns: Sequence[str]) -> An
     types = dict(zip(relation.columns, map(str, relation.types), strict=True))
 
     def expression(name: str) -> Any:
-        column = duckdb.ColumnExpression(name)
+        column = _by_name(name)
         if types[name] != "JSON":
             return column
         # Cells of several types: text without its quotes, the others as they were written.
@@ -306,8 +306,6 @@ def json_relation(connection: Any, files: FileSet, columns: Sequence[str]) -> An
 
 def text_relation(connection: Any, path: str, kind: str, columns: Sequence[str]) -> Any:
     """Return some columns of a text file, every cell as text, as DuckDB reads them."""
-    import duckdb
-
     names, delimiter = read_header(path, kind)
     relation = connection.read_csv(
         glob.escape(path),  # a file of this name, not what DuckDB would take for a pattern
@@ -318,7 +316,14 @@ def text_relation(connection: Any, path: str, kind: str, columns: Sequence[str])
         quotechar='"',
         escapechar='"',
     )
-    return relation.select(*map(duckdb.ColumnExpression, columns))
+    return relation.select(*map(_by_name, columns))
+
+
+def _by_name(name: str) -> Any:
+    """Return a column by its name as it is; DuckDB before 2.0 takes a quote in it for its own."""
+    import duckdb
+
+    return duckdb.SQLExpression('"' + name.replace('"', '""') + '"')
 
 
 def _read_text(path: str, kind: str, columns: Sequence[str]) -> pa.Table:
