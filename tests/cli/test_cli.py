@@ -615,7 +615,8 @@ def test_what_is_wrong_with_the_line_is_told_in_two(cli):
     code, out, err = cli("fit", "--rnak", "3")
     assert (code, out) == (2, "")
     first, second = err.splitlines()
-    assert first.startswith("twoway: No such option: --rnak")
+    assert first.startswith("twoway: No such option")
+    assert "--rnak" in first
     assert second == "twoway fit --help shows what there is"
     code, out, err = cli()
     assert (code, err) == (2, "")
