@@ -530,3 +530,10 @@ def test_bad_tables_are_errors(tables, message):
 def test_counts_are_kept_to_the_bit_however_they_are_printed(counts):
     frame = pd.DataFrame([[f"{value:,}" if value else "–" for value in line] for line in counts], AGE, VOTE)
     np.testing.assert_array_equal(Tables.from_crosstabs({KEY: frame}).array(0), counts)
+
+
+def test_truth_values_are_no_numbers_in_a_long_frame():
+    schema = Schema((Variable("a", ("no", "yes")), Variable("b", (0, "no", False, True, 1))))
+    tables = Tables(schema, np.array([[0, 1]]), np.arange(10.0))
+    read = Tables.from_crosstabs(tables.to_frame(), schema=schema)
+    np.testing.assert_array_equal(read.flat, tables.flat)

@@ -10,6 +10,7 @@ from twoway.datasets import dirichlet_rows
 from twoway.errors import DataError, FileFormatError, QuestionError, UnknownNameError
 from twoway.pmf import JointPMF
 from twoway.questions import parse
+from twoway.questions.answer import suppose
 from twoway.questions.complete import complete
 from twoway.questions.parse import parse_terms
 from twoway.records import Records
@@ -157,3 +158,67 @@ def test_probabilities_of_modes_are_at_most_one():
     pmf = JointPMF([0.1] * 10, [np.ones((1, 10))], Schema((Variable("a", (0,)),)))
     assert pmf.mode(["a"]).probability <= 1.0
     assert dirichlet_rows(2, 2, 2).mode().probability <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("P(vote in {no, yes}, XXage in {", ["Xa", "b"]),
+        ("P(XXage not in {Xa, ", [" Xa", " b"]),
+        ("P(vote in {no}, ", [" vote", " XXage", " stars"]),
+    ],
+)
+def test_completion_in_lists(text, expected):
+    assert complete(text, SCHEMA) == expected
+
+
+def test_numbers_between_the_categories_are_compared_and_not_equalled():
+    parse("P(stars < 2.5)", SCHEMA)
+    for operator in ("=", "!="):
+        with pytest.raises(QuestionError, match=r"no category 2\.5 of 'stars'"):
+            parse(f"P(stars {operator} 2.5)", SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("P(vote = no, stars)", "either each variable has a value, P(a = x, b = y), or none, P(a, b)"),
+        ("P('vote' in {no", "'}' is missing, which closes the list of labels"),
+        ("P('vote' in {no)", "'}' is missing here, which closes the list of labels"),
+        ("P(vote in {no, })", "a label is missing here"),
+    ],
+)
+def test_what_questions_lack_is_told(text, message):
+    with pytest.raises(QuestionError) as caught:
+        parse(text, SCHEMA)
+    assert str(caught.value).splitlines()[0].split("; names and labels")[0] == message
+
+
+def test_conditions_as_text():
+    pmf = JointPMF([0.5, 0.5], [[[0.9, 0.2], [0.1, 0.8]], np.eye(2), np.ones((3, 2)) / 3], SCHEMA)
+    assert suppose(pmf, " \t") is pmf
+    assert suppose(pmf, "XXage = Xa").prob({"vote": "no"}) == pytest.approx(0.9)
+    with pytest.raises(QuestionError, match="no variable 'nix'"):
+        suppose(pmf, "nix = 1")
+    with pytest.raises(QuestionError, match="no category 'maybe' of 'vote'"):
+        suppose(pmf, "vote = maybe")
+
+
+# The PMF
+
+
+def test_a_model_in_a_line():
+    one = JointPMF([1.0], [[[0.5], [0.5]]], Schema((Variable("a", (1, 2)),)))
+    assert repr(one) == "JointPMF(rank 1, 1 variable: a (2))"
+    assert repr(dirichlet_rows(2, 3, 2)) == "JointPMF(rank 2, 2 variables: x1 (3), x2 (3))"
+    listed = ", ".join(f"x{place} (3)" for place in range(1, 7))
+    assert repr(dirichlet_rows(8, 3, 2)) == f"JointPMF(rank 2, 8 variables: {listed}, … (2 more))"
+
+
+def test_no_probability_is_above_one():
+    """Sums of all categories are above one by rounding now and then."""
+    models = [dirichlet_rows(3, 5, 4, seed=seed) for seed in range(200)]
+    sums = [(pmf.weights * np.prod([factor.sum(axis=0) for factor in pmf.factors], axis=0)).sum() for pmf in models]
+    assert max(sums) > 1.0
+    everything = {name: list(range(5)) for name in ("x1", "x2", "x3")}
+    assert max(pmf.prob(everything) for pmf in models) == 1.0

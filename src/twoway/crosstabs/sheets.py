@@ -280,24 +280,28 @@ def _labels(raw: Sequence[Any], name: str, side: str) -> tuple[Label, ...]:
 def _pivot(key: Key, rows: Sequence[Any], columns: Sequence[Any], values: Sequence[Any], weight: Any = None) -> Sheet:
     """Return a sheet from one line for each cell; a cell without a line is zero, as in a count by groups."""
     name = f"{key[0]} × {key[1]}"
-    row_labels = _labels(_unique(rows), name, "row")
-    column_labels = _labels(_unique(columns), name, "column")
-    row_place = {one: place for place, one in enumerate(_unique(rows))}
-    column_place = {one: place for place, one in enumerate(_unique(columns))}
+    row_place, first_rows = _places(rows)
+    column_place, first_columns = _places(columns)
+    row_labels, column_labels = _labels(first_rows, name, "row"), _labels(first_columns, name, "column")
     values_at: dict[tuple[int, int], object] = {}
-    for row, column, value in zip(rows, columns, values, strict=True):
-        place = row_place[row], column_place[column]
+    for line, place in enumerate(zip(row_place, column_place, strict=True)):
         if place in values_at:
-            raise DataError(f"table {name} has the cell {row!r}, {column!r} twice; each may be there once")
-        values_at[place] = value
+            raise DataError(
+                f"table {name} has the cell {rows[line]!r}, {columns[line]!r} twice; each may be there once"
+            )
+        values_at[place] = values[line]
     cells = [
         [values_at.get((row, column), 0) for column in range(len(column_labels))] for row in range(len(row_labels))
     ]
     return Sheet(key, row_labels, column_labels, cells, weight)
 
 
-def _unique(labels: Sequence[Any]) -> list[Any]:
-    return list(dict.fromkeys(labels))
+def _places(labels: Sequence[Any]) -> tuple[list[int], list[Any]]:
+    """Return the place of each label among the different ones, and these in the order they came."""
+    first: dict[tuple[bool, Any], int] = {}
+    # True is 1 to Python and no number to us.
+    places = [first.setdefault((isinstance(one, bool | np.bool_), one), len(first)) for one in labels]
+    return places, [one for _, one in first]
 
 
 def _split_long(frame: Any) -> list[Sheet]:

@@ -19,7 +19,7 @@ def complete(text: str, schema: Schema) -> list[str]:
     >>> complete("P(vo", schema), complete("P(vote | age = ", schema), complete("m", schema)
     (['vote', 'voter'], [" 'a,b'", ' c'], ['mode('])
     """
-    start = max((text.rfind(char) for char in DELIMITERS), default=-1) + 1
+    start = max(text.rfind(char) for char in DELIMITERS) + 1
     word = text[start:]
     lead = word[: len(word) - len(word.lstrip())]
     begun = word.strip().lstrip("'\"")

@@ -208,7 +208,8 @@ class _Reader:
         return Term(variable.name, operator.group(), (self.label(variable, word, compares=compares),))
 
     def listed(self, variable: Variable) -> tuple[Label, ...]:
-        self.expect("{", "which opens the list of labels")
+        self.skip()
+        self.at += 1  # the brace, by which it was known to be a list
         labels = [self.label(variable, self.word("a label"))]
         while self.skip() == ",":
             self.at += 1
