@@ -88,7 +88,7 @@ class CoupledNMF:
                 watch=problem.watch,
             )
         warnings = () if can_carry or not is_small else (_rank_warning(sets.schema, problem.rank),)
-        kind = "Kullback-Leibler divergence" if self.loss == "kl" else "squared distance"
+        kind = "Kullback-Leibler divergence" if self.loss == "kl" else "half squared distance"
         return Solution(
             pmf,
             path.objectives,

@@ -1,0 +1,196 @@
+"""What each solver minimises: the number it reports is the one its name promises, written out from the definition."""
+
+import numpy as np
+import pytest
+
+import twoway as tw
+from twoway.datasets import dirichlet_rows, draw_records
+from twoway.report import StopReason
+from twoway.solvers import auto
+from twoway.solvers.auto import Auto
+from twoway.solvers.base import Evidence, Problem, Smoothing, Watch
+from twoway.solvers.cells import CellSets, expected_counts
+from twoway.solvers.coupled_nmf import CoupledNMF
+from twoway.solvers.ctd import CTD
+from twoway.solvers.em import EM
+from twoway.solvers.latent import anneal, fit_cells
+from twoway.solvers.mle_ad import MLEAD
+from twoway.solvers.starts import random_start
+
+TRUTH = dirichlet_rows(5, 3, 2, seed=2)
+RECORDS = draw_records(TRUTH, 400, observed=0.7, seed=1).for_fit()
+
+
+def problem(**options):
+    return Problem(Evidence(RECORDS.schema, records=RECORDS, threads=1), 2, **options)
+
+
+def distances(pmf, order, distance):
+    """Return the distance of each counted table from the model's, and the table's total."""
+    tables = tw.count(RECORDS, order)
+    totals = tables.totals
+    found = [
+        distance(tables.array(index) / totals[index], np.asarray(pmf.marginal(names)))
+        for index, names in enumerate(tables.names)
+    ]
+    return np.array(found), totals
+
+
+def kl(shares, model):
+    seen = shares > 0
+    return (shares[seen] * np.log(shares[seen] / model[seen])).sum()
+
+
+def half_square(shares, model):
+    return 0.5 * ((shares - model) ** 2).sum()
+
+
+@pytest.mark.parametrize("pair_weights", ["counts", "equal"])
+@pytest.mark.parametrize(
+    ("loss", "update", "distance", "name"),
+    [
+        ("kl", "em", kl, "mean Kullback-Leibler divergence a pair"),
+        ("kl", "mirror", kl, "mean Kullback-Leibler divergence a pair"),
+        ("euclidean", "mirror", half_square, "mean half squared distance a pair"),
+    ],
+)
+def test_pairs(loss, update, distance, name, pair_weights):
+    solver = CoupledNMF(loss=loss, update=update, pair_weights=pair_weights, max_iter=40, tol=0)
+    solution = solver.solve(problem())
+    found, totals = distances(solution.pmf, 2, distance)
+    weights = totals if pair_weights == "counts" else np.ones(len(totals))
+    assert solution.objectives[-1] == pytest.approx(np.average(found, weights=weights), rel=1e-9)
+    assert solution.objective_name == name
+    assert solution.solver == "spa+coupled-nmf"
+
+
+def test_triples():
+    solution = CTD(max_iter=30).solve(problem())
+    found, _ = distances(solution.pmf, 3, half_square)
+    assert solution.objectives[-1] == pytest.approx(found.sum(), rel=1e-9)
+    assert solution.objective_name == "half the squared error of all triples"
+    solution = MLEAD(max_iter=30).solve(problem())
+    found, totals = distances(solution.pmf, 3, kl)
+    assert solution.objectives[-1] == pytest.approx(np.average(found, weights=totals), rel=1e-9)
+    assert solution.objective_name == "mean Kullback-Leibler divergence a triple"
+
+
+def mean_log_prob(pmf):
+    return np.average(pmf.log_prob(RECORDS), weights=RECORDS.weights)
+
+
+def test_records():
+    solution = EM(max_iter=30).solve(problem())
+    assert solution.objectives[-1] == pytest.approx(-mean_log_prob(solution.pmf), rel=1e-12)
+    assert solution.objective_name == "negative log-likelihood a record"
+    penalised = EM(max_iter=30).solve(problem(smoothing=Smoothing(2.0, 3.0)))
+    assert penalised.objective_name == "negative penalised log-likelihood a record"
+    assert penalised.smoothing == Smoothing(2.0, 3.0)
+    # The penalty from its least value: pseudo-records of the overall shares, and of equal weights.
+    pmf, shares = penalised.pmf, problem().evidence.sets.shares
+    penalty = 2.0 * (shares[:, None] * np.log(pmf.stacked / shares[:, None])).sum()
+    penalty += 3.0 * np.log(pmf.weights * pmf.rank).sum()
+    expected = -mean_log_prob(pmf) - penalty / RECORDS.total_weight
+    assert penalised.objectives[-1] == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_sum_over_blocks_is_the_sum_over_all():
+    records = draw_records(dirichlet_rows(20, 3, 2, seed=1), 8000).for_fit()
+    assert len(records.blocks()) > 2
+    from twoway.kernels.expectation import pack
+
+    theta = pack(TRUTH.weights, dirichlet_rows(20, 3, 2, seed=3).stacked)
+    whole = expected_counts(records, theta, 2, 1)
+    halves = [
+        expected_counts(records.take(rows), theta, 2, 1) for rows in np.array_split(np.arange(records.n_records), 2)
+    ]
+    np.testing.assert_allclose(whole.counts, halves[0].counts + halves[1].counts, rtol=1e-10)
+    assert whole.log_likelihood == pytest.approx(halves[0].log_likelihood + halves[1].log_likelihood, rel=1e-12)
+    assert whole.counts[0].sum() == pytest.approx(records.n_records)
+
+
+# Annealing
+
+
+def test_annealing_goes_down_from_much_smoothing_to_what_is_wanted(monkeypatch):
+    sets = CellSets.of_records(RECORDS, 1)
+    stages = []
+
+    def look(sets, start, **options):
+        stages.append(options)
+        return fit_cells(sets, start, **options)
+
+    monkeypatch.setattr("twoway.solvers.latent.fit_cells", look)
+    start = random_start(sets.schema, 2, sets.shares, (0, 0))
+    anneal(sets, start, smoothing=Smoothing(0.5, 20.0), max_iter=1000, watch=Watch())
+    of_component = RECORDS.total_weight / 2
+    shares = 0.25 * 0.8 ** np.arange(12)
+    strong = shares / (1 - shares) * of_component
+    assert [one["smoothing"].factors for one in stages] == pytest.approx(strong.tolist())
+    assert [one["smoothing"].weights for one in stages] == pytest.approx(np.maximum(strong, 20.0).tolist())
+    assert {(one["max_iter"], one["tol"], one["task"]) for one in stages} == {(10, 0.0, "annealing")}
+    stages.clear()
+    anneal(sets, start, smoothing=Smoothing(), max_iter=96, watch=Watch())
+    assert {one["max_iter"] for one in stages} == {4}
+    stages.clear()
+    assert anneal(sets, start, smoothing=Smoothing(), max_iter=71, watch=Watch()) is start
+    assert not stages
+
+
+# What a newcomer gets
+
+
+def test_tables_get_a_smoothing_and_shares_do_not():
+    counted = tw.count(draw_records(TRUTH, 60))
+    report = tw.fit(counted, rank=2).report
+    assert report.smoothing > 0
+    assert report.weight_smoothing == report.smoothing
+    assert report.candidates
+    assert {"smoothing", "held_out"} <= set(report.candidates[0])
+    shares = tw.Tables(counted.schema, counted.sets, counted.flat / 60)
+    report = tw.fit(shares, rank=2).report
+    assert (report.smoothing, report.candidates) == (0.0, ())
+
+
+def test_the_fit_to_all_records_goes_on_where_the_race_on_a_sample_ended(monkeypatch):
+    monkeypatch.setattr(auto, "_SAMPLE_CELLS", 600)
+    solution = Auto(n_starts=3, smoothing=Smoothing()).solve(problem())
+    assert len(solution.others) == 3
+    assert all(start.solver.endswith(" on a sample") for start in solution.others)
+    assert solution.solver == f"{solution.others[0].solver.removesuffix(' on a sample')}+em"
+    assert solution.stop_reason is StopReason.CONVERGED
+    beginning = EM(max_iter=1).solve(
+        problem(start=random_start(RECORDS.schema, 2, problem().evidence.sets.shares, (0, 0)))
+    )
+    assert solution.objectives[0] < beginning.objectives[0] - 0.01
+
+
+@pytest.mark.parametrize(("n_records", "n_starts"), [(200, 7), (4000, 1)])
+def test_smoothing_is_rehearsed_with_as_many_starts_as_matter(n_records, n_starts, monkeypatch):
+    """On little data several, of which the best is taken; on much, the one at hand."""
+    fits = []
+
+    def look(part, start, **options):
+        fits.append(options)
+        return fit_cells(part, start, **{**options, "max_iter": 2})
+
+    def choose(sample, refit, **options):
+        found = refit(sample, Smoothing(1.0, 1.0))
+        assert found.rank == 2
+        assert options["first"] == 8.0
+        assert options["n_components"] == 2
+        assert options["n_folds"] == 5
+        return Smoothing(1.0, 1.0), ()
+
+    monkeypatch.setattr(auto, "fit_cells", look)
+    monkeypatch.setattr(auto, "choose_smoothing", choose)
+    truth = dirichlet_rows(20, 3, 2, seed=1)
+    records = draw_records(truth, n_records).for_fit()
+    given = Problem(Evidence(records.schema, records=records, threads=1), 2)
+    solver = Auto(n_starts=1)
+    solver._choose_smoothing(given, truth)
+    assert len(fits) == n_starts
+    assert {(one["max_iter"], one["tol"], one["task"]) for one in fits} == {(200, 1e-6, "choosing the smoothing")}
+    fits.clear()
+    solver._choose_smoothing(given, None)
+    assert len(fits) == n_starts
