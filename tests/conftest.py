@@ -13,6 +13,11 @@ settings.register_profile("twoway", deadline=None)
 settings.register_profile("thorough", deadline=None, max_examples=1000)  # make test-all
 settings.load_profile("twoway")
 
+if os.environ.get("NUMBA_DISABLE_JIT") == "1":  # make coverage
+    from reference import plain_lanes
+
+    plain_lanes.use()
+
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
 

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import pandas as pd
 import pytest
 
 import twoway as tw
+from twoway.kernels.jit import _Cache, interrupts_held_back, jit
 
 # The monitor sends the signal: at which pass it comes does not depend on how fast this machine is.
 PROGRAM = """
@@ -77,3 +79,64 @@ def test_at_any_time_once_and_twice(folder):
                 found.add(str(tw.load(folder / "x.twoway").report.stop_reason))
             assert not list(folder.glob(".twoway-*"))
     assert found <= {"interrupted", "converged", "max_iter"}
+
+
+# While kernels are compiled
+
+
+def press():
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_kernel_is_compiled_to_its_end(monkeypatch):
+    """The compiler's locks are given back: otherwise the next thread that compiles would wait for ever."""
+    kernel = jit(lambda number: number + 1)
+    load = _Cache.load_overload
+
+    def pressed(self, *arguments):
+        press()
+        return load(self, *arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(_Cache, "load_overload", pressed)
+        with pytest.raises(KeyboardInterrupt):
+            kernel(1)
+    assert len(kernel.signatures) == 1
+    assert kernel(1) == 2
+    with ThreadPoolExecutor(1) as other:
+        assert other.submit(kernel, 1.5).result(timeout=60) == 2.5
+
+
+def test_ctrl_c_waits_once_and_not_twice():
+    done = []
+
+    def work(presses):
+        with interrupts_held_back():
+            for _ in range(presses):
+                press()
+            done.append(presses)
+
+    for presses in (1, 2):
+        with pytest.raises(KeyboardInterrupt):
+            work(presses)
+    assert done == [1]
+    with pytest.raises(KeyboardInterrupt):  # as before
+        press()
+
+
+def test_other_threads_and_other_handlers_are_left_alone():
+    handler = signal.getsignal(signal.SIGINT)
+
+    def inside():
+        with interrupts_held_back():
+            return signal.getsignal(signal.SIGINT)
+
+    with ThreadPoolExecutor(1) as other:
+        assert other.submit(inside).result() is handler
+    assert inside() is not handler
+    assert signal.getsignal(signal.SIGINT) is handler
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        assert inside() is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, handler)

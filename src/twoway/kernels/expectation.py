@@ -52,7 +52,7 @@ def _joint_of_few(
     for f in range(0, width, len(prototype)):
         product = load(theta, f, prototype)
         for t in range(begin, end):
-            product = multiply(product, load(theta, (cells[t] + 1) * width + f, prototype))
+            product = multiply(product, load(theta, (np.int64(cells[t]) + 1) * width + f, prototype))
         store(q, f, product)
         sums = add(sums, product)
     return float(total(sums))
@@ -81,7 +81,7 @@ def _joint_of_many(
         for f in range(0, width, len(prototype)):
             product = load(q, f, prototype)
             for t in range(start, stop):
-                product = multiply(product, load(theta, (cells[t] + 1) * width + f, prototype))
+                product = multiply(product, load(theta, (np.int64(cells[t]) + 1) * width + f, prototype))
             store(q, f, product)
         for f in range(width):
             if q[f] < _SMALL and q[width + f] > -np.inf:
@@ -118,7 +118,7 @@ def _component(
         while 0.0 < value < _NEAR_ONE:
             value /= _NEAR_ONE
             exponent += _NEAR_ONE_BITS
-        value *= theta[(cells[t] + 1) * width + f]
+        value *= theta[(np.int64(cells[t]) + 1) * width + f]
     if value == 0.0:
         return 0.0, -np.inf
     return value, exponent
@@ -141,7 +141,7 @@ def _add_share(
         share = multiply(load(q, f, prototype), scale)
         store(counts, f, add(load(counts, f, prototype), share))
         for t in range(begin, end):
-            row = (cells[t] + 1) * width + f
+            row = (np.int64(cells[t]) + 1) * width + f
             store(counts, row, add(load(counts, row, prototype), share))
 
 
@@ -272,11 +272,11 @@ def _expect_table(
         begin = pointers[s]
         shared = load(parameters, 0, prototype)
         for t in range(begin, begin + last):
-            shared = multiply(shared, load(parameters, (cells[t] + 1) * width, prototype))
+            shared = multiply(shared, load(parameters, (np.int64(cells[t]) + 1) * width, prototype))
         seen = spread(0.0, prototype)
         same_row = True
         while same_row:
-            row = (cells[pointers[s] + last] + 1) * width
+            row = (np.int64(cells[pointers[s] + last]) + 1) * width
             factor = load(parameters, row, prototype)
             probability = total(multiply(shared, factor))
             weight = record_weights[s]
@@ -296,7 +296,7 @@ def _expect_table(
         seen = multiply(shared, seen)
         store(sums, 0, add(load(sums, 0, prototype), seen))
         for t in range(begin, begin + last):
-            row = (cells[t] + 1) * width
+            row = (np.int64(cells[t]) + 1) * width
             store(sums, row, add(load(sums, row, prototype), seen))
     return weighted_log_sum(record_weights, probabilities), n_waiting
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from functools import wraps
 from typing import Any, TypeVar, cast
 
 import numba
@@ -26,7 +29,44 @@ def _compiled(function: Function, **options: Any) -> Function:
     compiled = numba.njit(nogil=True, **options)(function)
     with contextlib.suppress(RuntimeError):  # no folder for the cache can be written: compile anew in each process
         compiled._cache = _Cache(function)
+    if hasattr(compiled, "_compile_for_args"):  # not where numba was told to compile nothing
+        compiled._compile_for_args = _not_interrupted(compiled._compile_for_args)
     return cast(Function, compiled)
+
+
+def _not_interrupted(compile_for_args: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(compile_for_args)
+    def compile_whole(*arguments: Any, **options: Any) -> Any:
+        with interrupts_held_back():
+            return compile_for_args(*arguments, **options)
+
+    return compile_whole
+
+
+@contextlib.contextmanager
+def interrupts_held_back() -> Iterator[None]:
+    """Return a context in which Ctrl-C waits for the end; a second one does not wait.
+
+    The compiler holds locks that it would not give back, and other threads would wait for them for ever.
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+        yield
+        return
+    pressed: list[tuple[int, Any]] = []
+
+    def hold(number: int, frame: Any) -> None:
+        pressed.append((number, frame))
+        if len(pressed) > 1:
+            handler(number, frame)
+
+    signal.signal(signal.SIGINT, hold)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if len(pressed) == 1:
+            handler(*pressed[0])
 
 
 class _Cache(FunctionCache):
