@@ -8,13 +8,16 @@ import pytest
 from twoway.container import write
 from twoway.datasets import dirichlet_rows
 from twoway.errors import DataError, FileFormatError, QuestionError, UnknownNameError
+from twoway.fitting import fit
 from twoway.pmf import JointPMF
-from twoway.questions import parse
+from twoway.questions import ask, parse
 from twoway.questions.answer import suppose
 from twoway.questions.complete import complete
+from twoway.questions.language import quote
 from twoway.questions.parse import parse_terms
 from twoway.records import Records
 from twoway.schema import Schema, Variable
+from twoway.solvers.coupled_nmf import CoupledNMF
 from twoway.tables import Tables
 
 SCHEMA = Schema((Variable("vote", ("no", "yes")), Variable("XXage", ("Xa", "b")), Variable("stars", (1, 2, 3))))
@@ -50,6 +53,8 @@ def test_completion(text, expected):
         ("P(vote = no", "           ^"),  # behind the end
         ("P(vote) now", "        ^^^"),
         ("P(nix)", "  ^^^"),
+        ("P(nix in {no})", "  ^^^"),
+        ("P(vote = yes, nix not in {no})", "              ^^^"),
         ("H(vote = no)", "  ^^^^^^^^^"),
         ("P(" + "x" * 70 + ")", "  " + "^" * 70),  # longer than a cell of a table may be
     ],
@@ -202,6 +207,69 @@ def test_conditions_as_text():
         suppose(pmf, "nix = 1")
     with pytest.raises(QuestionError, match="no category 'maybe' of 'vote'"):
         suppose(pmf, "vote = maybe")
+
+
+def test_whole_numbers_are_read_to_the_last_digit():
+    schema = Schema((Variable("n", (-(2**53) - 1, -(2**53), 2**53, 2**53 + 1)),))
+    for number in schema["n"].categories:
+        (term,) = parse(f"P(n = {number})", schema).targets
+        assert term.labels == (number,)
+    (term,) = parse(f"P(n = +{2**53 + 1})", schema).targets
+    assert term.labels == (2**53 + 1,)
+
+
+@pytest.mark.parametrize("label", ["'x", '"x', "'", "''", "x'", "in", "a in", "a!", "=", "1", "-1e3", "TRUE", " a", ""])
+def test_labels_that_need_quotes_are_read_back(label):
+    schema = Schema((Variable("v", (label, "other")),))
+    question = parse(f"P(v = {quote(label)})", schema)
+    assert question.targets[0].labels == (label,)
+    assert parse(str(question), schema) == question
+    assert complete("P(v = ", schema)[0] == f" {quote(label)}"
+
+
+def test_what_is_left_of_a_large_entropy_is_an_estimate_with_its_error():
+    pmf = dirichlet_rows(60, 4, 3, seed=1)
+    names = ", ".join(pmf.schema.names[:-1])
+    known = pmf.schema.names[-1]
+    answer = ask(pmf, f"H({names} | {known})")
+    whole, part = pmf.entropy([*pmf.schema.names[:-1], known]), pmf.entropy([known])
+    assert float(answer) == pytest.approx(whole - part)
+    assert answer.standard_error == np.hypot(whole.standard_error, part.standard_error) > 0
+
+
+# Tables
+
+
+def test_categories_that_are_lacking_are_noted_and_others_are_not():
+    one = Tables.count(Records({"a": ["x", "y"], "b": ["p", "q"], "c": [1, 2]}))
+    two = Tables.count(Records({"a": ["x", "z"], "b": ["p", "q"], "d": [1, 2]}))
+    assert (one + two).notes == (
+        "some of the tables that were added lack categories of 'a', which count as zero there",
+    )
+
+
+# Solvers
+
+
+def test_spa_says_what_it_minimises_and_what_it_cannot_do():
+    report = fit(dirichlet_rows(6, 4, 2, seed=1).sample(300, seed=0), rank=2, solver="spa").report
+    assert report.objective_name == "mean Kullback-Leibler divergence a pair"
+    many = {"a": range(15_000), "b": range(15_000)}
+    with pytest.raises(
+        DataError,
+        match=told("'spa' takes up to 20000 categories in all, and there are 30000; use solver='coupled-nmf'"),
+    ):
+        fit(many, rank=1, solver="spa")
+
+
+@pytest.mark.parametrize("solver", ["em", "coupled-nmf", "mirror", "ctd", "mle-ad"])
+def test_progress_has_the_solvers_name(solver):
+    told_of = []
+    frame = dirichlet_rows(5, 3, 2, seed=1).sample(300, seed=0)
+    options = {"solver": CoupledNMF(update="mirror", max_iter=20) if solver == "mirror" else solver}
+    fit(frame, rank=2, starts=1, monitor=told_of.append, **options)
+    wanted = "coupled-nmf" if solver == "mirror" else solver
+    assert {progress.task for progress in told_of} - {"annealing"} == {wanted}
 
 
 # The PMF

@@ -1,5 +1,7 @@
 """What each solver minimises: the number it reports is the one its name promises, written out from the definition."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -194,3 +196,44 @@ def test_smoothing_is_rehearsed_with_as_many_starts_as_matter(n_records, n_start
     fits.clear()
     solver._choose_smoothing(given, None)
     assert len(fits) == n_starts
+
+
+def test_the_race_is_on_the_sample_and_its_first_start_is_the_chains(monkeypatch):
+    monkeypatch.setattr(auto, "_SAMPLE_CELLS", 600)
+    seen = []
+    run = auto.race
+
+    def look(solver, problems):
+        seen.append(problems)
+        return run(solver, problems)
+
+    monkeypatch.setattr(auto, "race", look)
+    first, again = (Auto(n_starts=3).solve(problem(seed=5)) for _ in range(2))
+    assert first.pmf.stacked.tobytes() == again.pmf.stacked.tobytes()
+    problems = seen[0]
+    assert [one.number for one in problems] == [0, 1, 2]
+    assert all(one.evidence.records.n_observed < RECORDS.n_observed for one in problems)
+    assert problems[0].start is not None
+    assert problems[0].origin == "spa+coupled-nmf"
+    assert problems[1].start is None
+    monkeypatch.setattr(auto, "_SAMPLE_CELLS", 10**6)
+    seen.clear()
+    Auto(n_starts=2).solve(problem())
+    assert all(one.evidence.records is RECORDS for one in seen[0])
+
+
+def test_the_smoothing_of_tables_is_rehearsed_from_where_their_fit_ends(monkeypatch):
+    starts = []
+
+    def look(self, problem, start):
+        starts.append(start)
+        return Smoothing(), ()
+
+    monkeypatch.setattr(Auto, "_choose_smoothing", look)
+    tables = tw.count(RECORDS)
+    given = Problem(Evidence(tables.schema, tables=tables, threads=1), 2)
+    Auto(n_starts=1).solve(given)
+    (start,) = starts
+    best = CoupledNMF().solve(given)
+    found = CoupledNMF(max_iter=1).solve(replace(given, start=start)).objectives[0]
+    assert found == pytest.approx(best.objectives[-1], rel=1e-2)

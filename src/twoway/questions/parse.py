@@ -88,7 +88,7 @@ class _Reader:
     def error(self, message: str, start: int | None = None, stop: int | None = None) -> QuestionError:
         """Return an error that shows the text with a mark below the place."""
         start = self.at if start is None else start
-        stop = max(start + 1, start + 1 if stop is None else stop)
+        stop = max(start + 1, stop or 0)
         width = 10 * len(self.text) + 10
         before, marked = (printable(part, width) for part in (self.text[:start], self.text[start:stop]))
         shown = printable(self.text, width)
