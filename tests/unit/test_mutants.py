@@ -18,6 +18,8 @@ from twoway.questions.parse import parse_terms
 from twoway.records import Records
 from twoway.schema import Schema, Variable
 from twoway.solvers.coupled_nmf import CoupledNMF
+from twoway.solvers.pairs import PairMatrix
+from twoway.solvers.spa import SPA
 from twoway.tables import Tables
 
 SCHEMA = Schema((Variable("vote", ("no", "yes")), Variable("XXage", ("Xa", "b")), Variable("stars", (1, 2, 3))))
@@ -260,6 +262,28 @@ def test_spa_says_what_it_minimises_and_what_it_cannot_do():
         match=told("'spa' takes up to 20000 categories in all, and there are 30000; use solver='coupled-nmf'"),
     ):
         fit(many, rank=1, solver="spa")
+
+
+@pytest.mark.parametrize("first", [0, 2.5, "a"])
+def test_the_first_group_of_spa_is_a_whole_number(first):
+    with pytest.raises(DataError, match="first must be a whole number of at least 1"):
+        fit(dirichlet_rows(4, 3, 2, seed=1).sample(50, seed=0), rank=2, solver=SPA(first=first))
+
+
+def test_spa_splits_the_variables_into_halves_first():
+    tables = Tables.count(Records(dirichlet_rows(6, 4, 2, seed=1).sample(300, seed=0)))
+    first, *others = SPA(n_splits=4).splits(PairMatrix.of(tables), 2, (0, 0))
+    assert len(others) == 3
+    assert first.sum() == 3
+    assert len({split.tobytes() for split in (first, *others)}) == 4
+
+
+def test_mirror_descent_does_not_smooth():
+    solver = CoupledNMF(update="mirror")
+    with pytest.raises(
+        DataError, match=told("mirror descent fits the tables as they are; smoothing needs update='em'")
+    ):
+        fit(dirichlet_rows(4, 3, 2, seed=1).sample(50, seed=0), rank=2, solver=solver, smoothing=1.0)
 
 
 @pytest.mark.parametrize("solver", ["em", "coupled-nmf", "mirror", "ctd", "mle-ad"])
