@@ -1,5 +1,12 @@
 """An interrupted fit goes on from its last pass, to the result of one that was not interrupted."""
 
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -139,4 +146,47 @@ def test_the_checkpoint_goes_when_the_model_is_saved_not_before(tmp_path, monkey
     assert kept.exists()
     assert run(command) == 0
     assert not kept.exists()
+    capsys.readouterr()
+
+
+KILLED = """
+import os, signal, sys
+from twoway import checkpoint
+from twoway.cli import run
+from twoway.solvers import base
+
+checkpoint.SECONDS = checkpoint._WORTH_SECONDS = 0.0
+tell, passes = base.Watch.tell, 0
+
+def killed(self, progress):
+    global passes
+    passes += 1
+    if passes == int(sys.argv[1]):
+        os.kill(os.getpid(), signal.SIGKILL)
+    tell(self, progress)
+
+base.Watch.tell = killed
+run(sys.argv[2:])
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no kill -9 here")
+def test_a_killed_command_goes_on_too(tmp_path, capsys):
+    dirichlet_rows(4, 3, 2, seed=1).sample(300, seed=0).to_csv(tmp_path / "records.csv", index=False)
+    model, kept = tmp_path / "m.twoway", tmp_path / "m.twoway.checkpoint"
+    command = ["fit", str(tmp_path / "records.csv"), "-o", str(model), "--rank", "2", "--solver", "em"]
+    program = [sys.executable, "-c", KILLED, "6", *command]
+    environment = {**os.environ, "PYTHONPATH": str(Path(tw.__file__).resolve().parents[1])}
+    ended = subprocess.run(program, cwd=tmp_path, env=environment, check=False)
+    assert ended.returncode == -signal.SIGKILL
+    assert kept.exists()
+    assert not model.exists()
+    assert run([*command, "--json"]) == 0
+    resumed, told = tw.load(model), json.loads(capsys.readouterr().out)
+    assert not kept.exists()
+    assert run([*command, "--force"]) == 0
+    whole = tw.load(model)
+    assert resumed.report.starts == whole.report.starts
+    np.testing.assert_array_equal(resumed.stacked, whole.stacked)
+    assert told["passes"] == whole.report.starts[0].n_iter
     capsys.readouterr()
