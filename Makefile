@@ -87,7 +87,8 @@ UNCOMPILED = tests/unit/test_kernels.py tests/unit/test_counting.py tests/unit/t
   tests/unit/test_ctd.py::test_contractions_equal_their_twin tests/unit/test_ctd.py::test_a_sweep_improves_and_knows_where_it_ends \
   tests/unit/test_ctd.py::test_a_block_falls_until_it_is_solved_and_stays_on_its_simplex
 coverage: .venv/.developers system
-	NUMBA_CACHE_DIR=$$(mktemp -d) $(BIN)/pytest -n auto --dist loadfile --cov --cov-report=
+	rm -rf .kernels
+	NUMBA_CACHE_DIR=$(CURDIR)/.kernels $(BIN)/pytest -n auto --dist loadfile --cov --cov-report=
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -W ignore --cov --cov-append --cov-report=term-missing:skip-covered $(UNCOMPILED)
 
 mutate: .venv/.developers
@@ -116,5 +117,5 @@ bench: .venv/.developers
 	$(BIN)/python benchmarks/core.py
 
 clean:
-	rm -rf .venv .venv-* mutants .fuzz .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-output site
+	rm -rf .venv .venv-* .kernels mutants .fuzz .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-output site
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -88,6 +88,11 @@ class Checkpoint:
         container.write(self._path, "checkpoint", {"fit": self._fit, "loops": loops}, arrays)
         self._written = time.monotonic()
 
+    def write_what_took_time(self) -> None:
+        """Write the file where a loop took so long that running it again would be a loss."""
+        if self._states:
+            self.write()
+
     def remove(self) -> None:
         """Remove the file: the fit is done."""
         if self._path.exists():  # a folder that cannot be written to says so whatever is in it

@@ -118,14 +118,14 @@ def fit(
 def fit_and_keep(
     source: Any,
     *,
-    rank: int | None = None,
-    solver: SolverChoice = "auto",
-    seed: int = 0,
-    starts: int | None = None,
-    smoothing: float | Literal["auto"] = "auto",
-    threads: int | None = None,
-    monitor: Monitor | bool | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
+    rank: int | None,
+    solver: SolverChoice,
+    seed: int,
+    starts: int | None,
+    smoothing: float | Literal["auto"],
+    threads: int | None,
+    monitor: Monitor | bool | None,
+    checkpoint: str | os.PathLike[str] | None,
 ) -> tuple[JointPMF, Checkpoint | None]:
     """Return what `fit` does, and the checkpoint that is to be removed when the model is safe."""
     began = time.perf_counter()
@@ -142,9 +142,10 @@ def fit_and_keep(
         chosen = rank if choice is None else choice.rank
         problem = Problem(evidence, chosen or 1, seed, smoothing=given, watch=watch)
         solution = found.solve(problem)
-    if kept is not None and watch.interrupted:
-        kept.write()
-        kept = None  # the next call goes on from there
+    if kept is not None:
+        kept.write_what_took_time()
+        if watch.interrupted:
+            kept = None  # the next call goes on from there
     pmf = solution.pmf.sorted_by_weight()
     report = _report(pmf, found, problem, solution, choice, warnings)
     report = replace(report, n_observed=n_observed or None, seconds=time.perf_counter() - began)
@@ -163,7 +164,7 @@ def count(source: Any, order: int = 2, *, threads: int | None = None, **others: 
     """
     _refuse(count, others)
     if isinstance(source, Tables):
-        raise DataError("these are tables already; records are counted")
+        raise DataError("these are tables already, counted from records; fit takes them as they are")
     opened = open_source(source, order)
     return opened if isinstance(opened, Tables) else Tables.count(opened, order, threads=threads)
 

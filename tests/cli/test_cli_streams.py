@@ -60,6 +60,32 @@ def test_what_is_streamed_is_learned_alike(options, cli, folder, monkeypatch):
     assert (folder / "t.tables").read_bytes() == tables
 
 
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (
+            ["--bins", "incom"],
+            "no column 'incom' to put into bins; did you mean 'income'? known: 'x1', 'x2', 'x3', 'income'",
+        ),
+        (
+            ["--bins", "income", "--bins", "nix=3"],
+            "no column 'nix' to put into bins; known: 'x1', 'x2', 'x3', 'income'",
+        ),
+        (["--bins", "income=1"], "at least 2"),
+        (["--bins", "income", "--where", "x1 > 9"], "no records that meet the condition 'x1 > 9'"),
+        (["--bins", "income", "--bins", "income=4", "--drop", "income"], "no column 'income'"),
+    ],
+)
+def test_what_is_wrong_is_told_alike(options, told, cli, monkeypatch):
+    command = ["count", "all.csv", "-o", "no.tables", "--max-categories", "900", *options]
+    in_memory = cli(*command)
+    monkeypatch.setattr(file_records, "STREAMED_BYTES", 1)
+    assert cli(*command) == in_memory
+    code, _, err = in_memory
+    assert code == 3
+    assert told in err
+
+
 def test_streamed_files_beside_others_are_counted(cli, monkeypatch):
     monkeypatch.setattr(file_records, "STREAMED_BYTES", 1)
     command = ["fit", "all.csv", "some.csv", "-o", "two.twoway", "--rank", "2", "--only", "x1,x2"]
@@ -87,7 +113,7 @@ def test_update_by_a_streamed_file(cli, folder, monkeypatch):
     assert out.splitlines()[-1] == r"new category of 'x2': '\x1b[2J'"
 
 
-def test_an_update_that_is_interrupted_says_so(cli, monkeypatch):
+def test_an_update_that_is_interrupted_says_so(cli, folder, monkeypatch):
     assert cli("fit", "some.csv", "-o", "before.twoway", "--rank", "2", "--force")[0] == 0
     from twoway.solvers import base
 
@@ -95,7 +121,10 @@ def test_an_update_that_is_interrupted_says_so(cli, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(base.Watch, "tell", interrupt)
-    assert cli("update", "before.twoway", "some.csv", "-o", "half.twoway")[0] == 130
+    code, out, _ = cli("update", "before.twoway", "some.csv", "-o", "half.twoway")
+    assert code == 130
+    assert out.endswith("interrupted by Ctrl-C: the model is the best found until then\n")
+    assert tw.load(folder / "half.twoway").report.stop_reason == "interrupted"
 
 
 def test_the_version_names_what_matters():

@@ -37,7 +37,7 @@ class Binning:
         edges: dict[str, NDArray[np.float64]] = {}
         values: dict[str, tuple[float, ...]] = {}
         for text in asked:
-            name, n_bins = _parse(text, table.column_names)
+            name, n_bins = asked_for(text, table.column_names)
             numbers = _numbers(table.column(name), name, missing)
             seen = numbers[~np.isnan(numbers)]
             inner = _inner_edges(seen, n_bins)
@@ -93,7 +93,8 @@ class Binning:
         )
 
 
-def _parse(text: str, known: Sequence[str]) -> tuple[str, int]:
+def asked_for(text: str, known: Sequence[str]) -> tuple[str, int]:
+    """Return the column and the number of bins that "name" or "name=n_bins" means."""
     if text in known:
         return text, _DEFAULT_BINS
     name, _, number = text.rpartition("=")

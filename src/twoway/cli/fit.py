@@ -107,7 +107,7 @@ def fit(
     if bool(data) == (tables is not None):
         raise typer.BadParameter("give either files of records or counts, DATA, or --tables")
     checkpoint = out.with_name(f"{out.name}.checkpoint")
-    check_output(out, force or checkpoint.exists())  # an interrupted fit has left its best so far
+    check_output(out, force or (checkpoint.exists() and _is_half_done(out)))
     amount: Any = smoothing
     if smoothing != "auto":
         try:
@@ -128,6 +128,7 @@ def fit(
         rank=rank,
         solver=solver,
         seed=seed,
+        starts=None,
         smoothing=amount,
         threads=threads,
         monitor=shows_progress() or None,
@@ -152,6 +153,18 @@ def fit(
         print_answers(pmf, ask, json=json)
     if learned["stop_reason"] == "interrupted":
         raise typer.Exit(130)
+
+
+def _is_half_done(out: Path) -> bool:
+    """Return whether a file is the best that an interrupted fit had found, which the same command goes on from."""
+    from twoway.errors import TwowayError
+    from twoway.pmf import JointPMF
+
+    try:
+        report = JointPMF.load(out).report
+    except TwowayError:
+        return False
+    return report is not None and report.stop_reason == "interrupted"
 
 
 def _read_all(data: list[Path], reading: Reading) -> United:

@@ -141,7 +141,7 @@ class Reading:
 
     def records_of_any_size(self, path: Path) -> Records | FileRecords:
         """Return the records of a file; files too large for memory are streamed."""
-        from twoway.cli.binning import Binning
+        from twoway.cli.binning import Binning, asked_for
         from twoway.engines.file_records import FileRecords, is_large
 
         kept, found = self.columns(path), markers(self.missing)
@@ -149,9 +149,8 @@ class Reading:
             return self._read(path, kept)
         binning = Binning({})
         if self.bins:
-            told = [(text, text.rpartition("=")[0]) for text in self.bins]
-            binned = [name for name in kept if any(name in one for one in told)]
-            binning = Binning.find(self._table(path, binned), self.bins, found)
+            binned = [asked_for(text, kept)[0] for text in self.bins]
+            binning = Binning.find(self._table(path, list(dict.fromkeys(binned))), self.bins, found)
         records = FileRecords(
             path,
             columns=kept,
@@ -170,9 +169,6 @@ class Reading:
 
         found = markers(self.missing)
         table = self._table(path, kept if self.weights is None else [*kept, self.weights])
-        if table.num_rows == 0:
-            met = "" if self.where is None else f" that meet the condition {self.where!r}"
-            raise DataError(f"{str(path)!r} has columns but no records{met}")
         binning = Binning.find(table, self.bins or (), found)
         table = binning.apply(table)
         _check_categories(table, kept, self.max_categories)
@@ -182,7 +178,11 @@ class Reading:
     def _table(self, path: Path, columns: Sequence[str]) -> Any:
         from twoway.engines import files
 
-        return files.read_table(path, columns, missing=markers(self.missing), where=self.where)
+        table = files.read_table(path, columns, missing=markers(self.missing), where=self.where)
+        if table.num_rows == 0:
+            met = "" if self.where is None else f" that meet the condition {self.where!r}"
+            raise DataError(f"{str(path)!r} has columns but no records{met}")
+        return table
 
 
 class ReadFile(NamedTuple):

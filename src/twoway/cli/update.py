@@ -69,6 +69,8 @@ def update(
         )
     else:
         say(f"{records.n_records:,} records added to {target}, in {start.n_iter} passes over them")
+        if start.stop_reason is StopReason.INTERRUPTED:
+            say("interrupted by Ctrl-C: the model is the best found until then")
         for one in new:
             say(f"new category of {one['variable']!r}: {one['category']!r}")
     if start.stop_reason is StopReason.INTERRUPTED:

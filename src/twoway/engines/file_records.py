@@ -83,6 +83,8 @@ class FileRecords:
     (('old',), 2)
     """
 
+    notes: Sequence[str] = ()
+
     def __init__(
         self,
         path: FilePath,
@@ -251,11 +253,6 @@ class FileRecords:
     def for_fit(self) -> RecordSource:
         """Return the records that have a say, coded once: in memory where they fit, otherwise in a scratch file."""
         return self._prepared.source
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """How a fit gets at the records, where they do not fit into memory."""
-        return self.for_fit().notes
 
     def sample(self, n_observed: int, seed: int) -> Records:
         """Return a random part of the records with about so many observed cells, in memory; all if they are fewer."""

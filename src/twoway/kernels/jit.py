@@ -45,7 +45,7 @@ def _not_interrupted(compile_for_args: Callable[..., Any]) -> Callable[..., Any]
 
 @contextlib.contextmanager
 def interrupts_held_back() -> Iterator[None]:
-    """Return a context in which Ctrl-C waits for the end; a second one does not wait.
+    """Return a context in which Ctrl-C waits for the end.
 
     The compiler holds locks that it would not give back, and other threads would wait for them for ever.
     """
@@ -57,15 +57,13 @@ def interrupts_held_back() -> Iterator[None]:
 
     def hold(number: int, frame: Any) -> None:
         pressed.append((number, frame))
-        if len(pressed) > 1:
-            handler(number, frame)
 
     signal.signal(signal.SIGINT, hold)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, handler)
-        if len(pressed) == 1:
+        if pressed:
             handler(*pressed[0])
 
 
