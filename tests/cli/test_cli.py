@@ -529,6 +529,18 @@ def test_bugs_are_told_as_such(cli, monkeypatch):
 # Terminals
 
 
+def test_an_end_that_comes_too_early_is_told_by_its_own_name(cli, monkeypatch):
+    def ended(_):
+        raise EOFError("no more data")
+
+    monkeypatch.setattr(tw.JointPMF, "load", ended)
+    code, _, err = cli("info", "m.twoway")
+    assert code == 1
+    assert err.strip().splitlines() == [
+        "twoway: unexpected EOFError: no more data; --debug shows where, please report it"
+    ]
+
+
 def test_labels_cannot_speak_to_the_terminal(cli, tmp_path):
     """Names and labels with escape codes reach no human-readable output raw, on any way."""
     path, model = tmp_path / "red.csv", str(tmp_path / "red.twoway")

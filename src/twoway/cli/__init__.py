@@ -45,7 +45,9 @@ def run(arguments: list[str], *, debug: bool = False) -> int:
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     except KeyboardInterrupt:
         return 130
-    except Exception as error:
+    except Exception as raised:
+        # typer makes another error of this one, which says nothing.
+        error = raised.__cause__ if isinstance(raised.__cause__, EOFError) else raised
         if debug:
             import traceback
 
