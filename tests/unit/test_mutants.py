@@ -13,8 +13,8 @@ from twoway.pmf import JointPMF
 from twoway.questions import ask, parse
 from twoway.questions.answer import suppose
 from twoway.questions.complete import complete
-from twoway.questions.language import quote
-from twoway.questions.parse import parse_terms
+from twoway.questions.language import KINDS, quote
+from twoway.questions.parse import EXAMPLES, parse_terms
 from twoway.records import Records
 from twoway.schema import Schema, Variable
 from twoway.solvers.coupled_nmf import CoupledNMF
@@ -193,6 +193,7 @@ def test_numbers_between_the_categories_are_compared_and_not_equalled():
         ("P('vote' in {no", "'}' is missing, which closes the list of labels"),
         ("P('vote' in {no)", "'}' is missing here, which closes the list of labels"),
         ("P(vote in {no, })", "a label is missing here"),
+        ("", f"a question begins with one of {', '.join(KINDS)}, as in {EXAMPLES[0]}"),
     ],
 )
 def test_what_questions_lack_is_told(text, message):
@@ -276,6 +277,12 @@ def test_spa_splits_the_variables_into_halves_first():
     assert len(others) == 3
     assert first.sum() == 3
     assert len({split.tobytes() for split in (first, *others)}) == 4
+
+
+def test_ctd_does_not_smooth():
+    message = "solver 'ctd' fits the tables as they are, without smoothing; 'mle-ad' fits the same tables and smooths"
+    with pytest.raises(DataError, match=told(message)):
+        fit(dirichlet_rows(4, 3, 2, seed=1).sample(50, seed=0), rank=2, solver="ctd", smoothing=1.0)
 
 
 def test_mirror_descent_does_not_smooth():

@@ -234,6 +234,9 @@ def test_the_smoothing_of_tables_is_rehearsed_from_where_their_fit_ends(monkeypa
     given = Problem(Evidence(tables.schema, tables=tables, threads=1), 2)
     Auto(n_starts=1).solve(given)
     (start,) = starts
+    starts.clear()
+    Auto(n_starts=1).solve(problem())
+    assert starts[0] is not None, "from records it is the chain's"
     best = CoupledNMF().solve(given)
     found = CoupledNMF(max_iter=1).solve(replace(given, start=start)).objectives[0]
     assert found == pytest.approx(best.objectives[-1], rel=1e-2)
