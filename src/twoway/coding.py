@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -22,6 +23,10 @@ Found: TypeAlias = dict[tuple[str, object], Label]
 _FEW_LABELS = 256
 
 
+_DIGITS = 40
+"""Decimal numbers of more digits are read as floats, which they may be too large for."""
+
+
 def markers_of(missing: Iterable[object]) -> Markers:
     """Return labels that mean "not observed" as they are compared."""
     return {_marker(label) for label in ([missing] if isinstance(missing, str) else missing)}
@@ -35,7 +40,7 @@ def _is_null(label: object) -> bool:
     """Return whether a raw label is None, NaN, NaT or pandas' NA: none of them says that it equals itself."""
     try:
         return label is None or not bool(label == label)
-    except (TypeError, ValueError):  # pandas' NA has no truth value; nor has an array, which is no label
+    except (TypeError, ValueError, ArithmeticError):  # pandas' NA has no truth value; nor an array, which is no label
         return not hasattr(label, "__len__")
 
 
@@ -43,8 +48,9 @@ def clean(label: object, markers: Markers, name: str) -> Label | None:
     """Return a raw label as a category, or None where it means "missing"."""
     if _is_null(label):
         return None
-    if hasattr(label, "as_tuple"):  # a decimal number
-        label = float(label)  # type: ignore[arg-type]
+    if isinstance(label, Decimal):
+        is_whole = abs(label.adjusted()) < _DIGITS and label == label.to_integral_value()
+        label = int(label) if is_whole else float(label)
     try:
         return None if _marker(label) in markers else plain_label(label)
     except DataError as error:
@@ -85,7 +91,10 @@ def dictionary_of(column: Any) -> tuple[list[Any], NDArray[Any]]:
         indices = indices.cast(pa.int64())
     if indices.null_count:
         indices = indices.fill_null(-1)
-    return column.dictionary.to_pylist(), indices.to_numpy(zero_copy_only=False)
+    try:
+        return column.dictionary.to_pylist(), indices.to_numpy(zero_copy_only=False)
+    except OverflowError:
+        raise DataError("a column has dates beyond the years 1 to 9999, which cannot be read") from None
 
 
 def weights_in(column: Any) -> NDArray[np.float64]:
@@ -94,8 +103,8 @@ def weights_in(column: Any) -> NDArray[np.float64]:
     try:
         numbers: NDArray[np.float64] = np.array([*labels, None], dtype=np.float64)[codes]
         return numbers
-    except (TypeError, ValueError):
-        raise DataError("record weights must be numbers") from None
+    except (TypeError, ValueError, OverflowError):
+        raise DataError("record weights must be numbers, none beyond what a float can hold") from None
 
 
 def check_each_weight(weights: NDArray[np.float64], rows: NDArray[np.bool_] | None = None, start: int = 0) -> None:

@@ -41,6 +41,10 @@ from twoway.solvers.coupled_nmf import check_connected
 from twoway.sources import United, is_several, unite
 from twoway.tables import Tables
 
+_MOST_SMOOTHING = 1e15
+# A model of more numbers would take 8 GB, and its fit a multiple of that.
+_MOST_NUMBERS = 2**30
+
 
 def fit(
     source: Any,
@@ -135,6 +139,11 @@ def fit_and_keep(
     found = _with_smoothing(find_solver(solver, starts), smoothing)
     given = Smoothing() if smoothing == "auto" else Smoothing(float(smoothing), float(smoothing))
     evidence, warnings, n_observed = evidence_of(source, threads)
+    if rank is not None and rank * evidence.schema.n_cells > _MOST_NUMBERS:
+        raise DataError(
+            f"rank {rank} with {evidence.schema.n_cells} categories in all would be "
+            f"{rank * evidence.schema.n_cells:.2g} numbers, more than {_MOST_NUMBERS:.2g}; use a lower rank"
+        )
     kept = None if checkpoint is None else Checkpoint(checkpoint, _described(evidence, rank, found, seed, given))
     with watching(monitor) as told:
         watch = Watch(told, checkpoint=kept)
@@ -218,8 +227,11 @@ def _refuse(function: Callable[..., Any], others: Mapping[str, object]) -> None:
 def _with_smoothing(solver: Solver, smoothing: float | Literal["auto"]) -> Solver:
     if smoothing == "auto":
         return solver
-    if not isinstance(smoothing, SupportsFloat) or not 0 <= float(smoothing) < float("inf"):
-        raise DataError(f"smoothing must be 'auto' or a number of pseudo-records of at least 0, not {smoothing!r}")
+    if not isinstance(smoothing, SupportsFloat) or not 0 <= float(smoothing) <= _MOST_SMOOTHING:
+        raise DataError(
+            f"smoothing must be 'auto' or a number of pseudo-records between 0 and {_MOST_SMOOTHING:g}, "
+            f"not {smoothing!r}"
+        )
     if isinstance(solver, Auto):
         return replace(solver, smoothing=Smoothing(float(smoothing), float(smoothing)))
     return solver

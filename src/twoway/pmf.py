@@ -124,9 +124,11 @@ class JointPMF:
         shares
             How much each counts; equal shares if not given. They need not sum to one.
         """
-        pmfs = list(pmfs)
+        pmfs = list(pmfs) if isinstance(pmfs, Iterable) else [pmfs]
         if not pmfs:
             raise DataError("there is nothing to average; give at least one PMF")
+        for number, pmf in enumerate(pmfs):
+            check_model(pmf, f"number {number} of what is averaged")
         for number, pmf in enumerate(pmfs):
             if pmf.schema != pmfs[0].schema:
                 difference = pmfs[0].schema.difference(pmf.schema)
@@ -396,3 +398,9 @@ class JointPMF:
     def load(cls, path: str | os.PathLike[str]) -> JointPMF:
         """Return the model that a file holds; anything but a sound model file raises `FileFormatError`."""
         return cls.from_stacked(*read_model(path))
+
+
+def check_model(given: object, what: str = "the model") -> None:
+    """Raise where something is no model."""
+    if not isinstance(given, JointPMF):
+        raise DataError(f"{what} must be a JointPMF, such as fit returns, not {type(given).__name__}")

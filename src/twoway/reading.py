@@ -65,7 +65,7 @@ def read(
     wanted = [*columns, weights] if named and columns is not None else columns
     if is_path(source):
         condition = where if isinstance(where, str) else None
-        source = files.read_table(source, wanted, missing=missing, schema=schema, where=condition)
+        source = files.read_table(source, wanted, missing=missing, schema=schema, where=condition, unseen=unseen)
         where = None if condition is not None else where
     opened = open_columns(source, wanted)
     if isinstance(weights, str):
@@ -124,7 +124,7 @@ def open_columns(source: Any, columns: Sequence[str] | None = None) -> Columns:
         lengths = {str(name): len(column) for name, column in source.items()}
         if len(set(lengths.values())) > 1:
             raise DataError(f"columns must be of one length; got {lengths}")
-        source = pd.DataFrame({name: pd.Series(column).reset_index(drop=True) for name, column in source.items()})
+        source = pd.DataFrame({name: _series(column) for name, column in source.items()})
     import narwhals as nw
     import pyarrow as pa
 
@@ -166,6 +166,21 @@ def open_columns(source: Any, columns: Sequence[str] | None = None) -> Columns:
         return column.to_list() if isinstance(values, pa.BaseExtensionType) else arrow
 
     return Columns(names, len(frame), read_slice, {name: labels for name, labels in declared.items() if labels})
+
+
+def _series(column: Any) -> Any:
+    """Return a column of a mapping as pandas has it, whole numbers beside a hole as they are."""
+    import pandas as pd
+
+    try:
+        series = pd.Series(column).reset_index(drop=True)
+    except ValueError as error:  # of several dimensions
+        raise DataError(f"a column must be a sequence of cells: {error}") from None
+    # Beyond 2⁵³ floats, which pandas makes of whole numbers for the sake of a hole, run them together.
+    is_listed = series.dtype.kind == "f" and isinstance(column, list | tuple)
+    if is_listed and any(isinstance(cell, int) and abs(cell) > 2**53 for cell in column):
+        return pd.Series(column, dtype=object)
+    return series
 
 
 def _open_array(array: NDArray[Any], names: Sequence[str] | None) -> Columns:
@@ -228,8 +243,8 @@ def check_weights(weights: Any, n_records: int, rows: NDArray[np.bool_] | None =
     """
     try:
         checked = np.array(weights, dtype=np.float64).reshape(-1)
-    except (TypeError, ValueError):
-        raise DataError("record weights must be numbers") from None
+    except (TypeError, ValueError, OverflowError):
+        raise DataError("record weights must be numbers, none beyond what a float can hold") from None
     if len(checked) != n_records:
         raise DataError(f"there are {n_records} records and {len(checked)} weights; each record needs one")
     read = np.ones(n_records, dtype=bool) if rows is None else rows

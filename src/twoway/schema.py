@@ -278,6 +278,8 @@ class Schema:
     variables: tuple[Variable, ...]
 
     def __post_init__(self) -> None:
+        if not isinstance(self.variables, Iterable):
+            raise DataError(f"a schema is made of Variables, not {self.variables!r}")
         object.__setattr__(self, "variables", tuple(self.variables))
         for variable in self.variables:
             if not isinstance(variable, Variable):

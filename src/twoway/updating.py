@@ -18,7 +18,7 @@ from twoway.coding import Unseen
 from twoway.errors import DataError, UnknownNameError
 from twoway.fitting import n_parameters, watching
 from twoway.observed import records_for
-from twoway.pmf import JointPMF
+from twoway.pmf import JointPMF, check_model
 from twoway.records import Records, RecordSource
 from twoway.report import Monitor, Report, Start
 from twoway.schema import Schema
@@ -74,6 +74,7 @@ def update(
     2500.0
     """
     began = time.perf_counter()
+    check_model(pmf)
     report = pmf.report
     if report is None or report.support is None:
         raise DataError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from itertools import pairwise
 
 EXIT_CODES = {
     0: "done",
@@ -36,8 +37,13 @@ def run(arguments: list[str], *, debug: bool = False) -> int:
 
             answer_all(asked[0], asked[1:], json="--json" in arguments)
         else:
+            from typer import BadParameter
+
             from twoway.cli.app import app
 
+            if any(not one and not before.startswith("-") for before, one in pairwise(arguments)):
+                # To a path it would be the folder one is in, and everything below it.
+                raise BadParameter("one of the names is empty; is a variable of the shell not set?")
             # What is wrong with the line is told below: versions of typer differ in what of it they escape.
             code = app(arguments, prog_name="twoway", standalone_mode=False)
             return code if isinstance(code, int) else 0

@@ -64,7 +64,8 @@ def _lines(questions: Iterable[str]) -> Iterator[str]:
         if text != "-":
             yield text
             continue
-        for line in sys.stdin:
+        for read in sys.stdin:
+            line = read.removeprefix("\ufeff")  # which some editors begin a file with
             if line.strip() and not line.lstrip().startswith("#"):
                 yield line.strip()
 

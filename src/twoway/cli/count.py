@@ -95,7 +95,7 @@ def count(
 
     if out is None and add is None:
         raise typer.BadParameter("name the file to write with -o, or one to add to with --add")
-    check_output(out, force)
+    check_output(out, force, Path(data))
     before = None if add is None else Tables.load(add)
     if before is not None and (only or drop or bins):
         raise DataError("--add counts the variables that are in the file already; --only, --drop and --bins do not go")

@@ -35,7 +35,7 @@ def explore(
     from twoway.explorer import explore as write_page
 
     page = model.with_suffix(".html") if out is None else out
-    check_output(page, force)
+    check_output(page, force, model)
     loaded = load_model(model)
     write_page(loaded, page, title=model.stem if title is None else title)
     size, has_intervals = page.stat().st_size, isinstance(loaded, Bootstrap)

@@ -49,9 +49,9 @@ def export(
     from twoway.pmf import JointPMF
     from twoway.sql_export import sql_view
 
-    if not sql or table is None:
+    if not sql or not table:
         raise typer.BadParameter("name the form with --sql, and the table that the view reads with --table")
-    check_output(out, force)
+    check_output(out, force, model)
     pmf = JointPMF.load(model)
     binned = list(Binning.of(pmf.schema, ()).edges)
     if binned:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from twoway.sources import United
     from twoway.tables import Tables
 
+_LONGEST_NAME = 255  # bytes, in every file system in use
 _MOST_PAIRS = 5
 _MOST_WARNINGS = 6
 # Columns of more categories than this are most often better in bins.
@@ -106,8 +108,9 @@ def fit(
 
     if bool(data) == (tables is not None):
         raise typer.BadParameter("give either files of records or counts, DATA, or --tables")
-    checkpoint = out.with_name(f"{out.name}.checkpoint")
-    check_output(out, force or (checkpoint.exists() and _is_half_done(out)))
+    checkpoint = _checkpoint_beside(out)
+    is_half_done = checkpoint is not None and checkpoint.exists() and _is_half_done(out)
+    check_output(out, force or is_half_done, *(data or []))
     amount: Any = smoothing
     if smoothing != "auto":
         try:
@@ -153,6 +156,12 @@ def fit(
         print_answers(pmf, ask, json=json)
     if learned["stop_reason"] == "interrupted":
         raise typer.Exit(130)
+
+
+def _checkpoint_beside(out: Path) -> Path | None:
+    """Return where a long fit takes note of how far it has got; nowhere if the name would be too long."""
+    name = f"{out.name}.checkpoint"
+    return out.with_name(name) if out.name and len(os.fsencode(name)) <= _LONGEST_NAME else None
 
 
 def _is_half_done(out: Path) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from twoway.cli.options import DataFile, Force, Json, Missing, Model, Seed, Unseen, read_by
+from twoway.cli.options import DataFile, Force, Json, Missing, Model, ReadFile, Seed, Unseen, read_by
 from twoway.cli.terminal import check_output, say, say_json, write_result
 
 if TYPE_CHECKING:
@@ -47,13 +47,19 @@ def impute(
 
     twoway impute survey.twoway survey.csv --proba -o probabilities.csv
     """
+    from twoway.engines.file_set import format_of
+    from twoway.engines.files import read_as_written
     from twoway.pmf import JointPMF
 
-    check_output(out, force)
+    check_output(out, force, model)
     pmf = JointPMF.load(model)
     read = read_by(pmf.schema, data, missing, unseen)
     present = [index for index, name in enumerate(pmf.schema.names) if name in read.table.column_names]
-    result = _shares(pmf, read.records, present) if proba else _filled(pmf, read, present, how, seed)
+    if proba:
+        result = _shares(pmf, read.records, present)
+    else:
+        is_text = not json if out is None else format_of(out) in ("csv", "tsv")
+        result = _filled(pmf, read, present, how, seed, read_as_written(data) if is_text else None)
     write_result(result, out, as_json=json)
     holes = read.records.n_records * len(present) - read.records.n_observed
     told = {"records": read.records.n_records, "filled": holes, "out": None if out is None else str(out)}
@@ -63,12 +69,22 @@ def impute(
         say(f"{holes:,} holes in {read.records.n_records:,} records {'told' if proba else 'filled'}: {out}")
 
 
-def _filled(pmf: JointPMF, read: Any, present: list[int], how: Any, seed: int) -> Any:
+def _filled(pmf: JointPMF, read: ReadFile, present: list[int], how: Any, seed: int, written: Any) -> Any:
+    """Return the table with its holes filled; where it is text from beginning to end, all other cells as written."""
+    import numpy as np
+
     from twoway.frames import fill
     from twoway.imputation import fills
 
     found = fills(read.records, pmf.weights, pmf.stacked, present, how, seed)
-    return fill(read.table, read.binning.to_numbers(found, pmf.schema, read.table), read.table.column_names)
+    found = read.binning.to_numbers(found, pmf.schema, read.table)
+    if written is None:
+        return fill(read.table, found, read.table.column_names)
+    texts = {
+        name: (rows, np.array([str(label) for label in labels.tolist()], dtype=object))
+        for name, (rows, labels) in found.items()
+    }
+    return fill(written, texts, written.column_names)
 
 
 def _shares(pmf: JointPMF, records: Records, present: list[int]) -> Any:

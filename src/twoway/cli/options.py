@@ -49,7 +49,7 @@ Where: TypeAlias = Annotated[
     str | None, typer.Option(metavar="CONDITION", help="Use the records that meet a condition in SQL: 'year >= 2020'.")
 ]
 MaxCategories: TypeAlias = Annotated[
-    int, typer.Option(metavar="N", help="Refuse columns with more distinct values than that.")
+    int, typer.Option(min=1, metavar="N", help="Refuse columns with more distinct values than that.")
 ]
 
 DataFile: TypeAlias = Annotated[
@@ -210,6 +210,7 @@ def read_by(
     """
     from twoway.cli.binning import Binning
     from twoway.engines import files
+    from twoway.engines.text_types import NO_TEXT
     from twoway.records import Records
 
     if unseen not in ("error", "missing"):
@@ -217,10 +218,14 @@ def read_by(
     binning = Binning.of(schema, markers(missing))
     # What is in bins in the model is numbers in the file.
     plain = [name for name in schema.names if name not in binning.edges]
-    table = files.read_table(
-        path, missing=markers(missing), schema=schema.subset(plain) if plain else None, where=where
-    )
     try:
+        table = files.read_table(
+            path,
+            missing=markers(missing),
+            schema=schema.subset(plain) if plain else None,
+            where=where,
+            unseen="extend" if extend else unseen,  # type: ignore[arg-type]  # checked above
+        )
         records = Records(
             binning.apply(table),
             schema=schema,
@@ -230,7 +235,8 @@ def read_by(
         )
     except UnknownNameError as error:
         told = str(error).replace("unseen='missing'", "--unseen missing")
-        raise UnknownNameError(told + ("; --extend makes them categories" if extend is False else "")) from error
+        can_extend = extend is False and NO_TEXT not in told
+        raise UnknownNameError(told + ("; --extend makes them categories" if can_extend else "")) from error
     return ReadFile(table, records, binning)
 
 

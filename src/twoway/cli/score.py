@@ -26,7 +26,7 @@ def score(
     ] = None,
     top: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Show the N least probable records and their surprising cells instead."),
+        typer.Option(min=1, metavar="N", help="Show the N least probable records and their surprising cells instead."),
     ] = None,
     missing: Missing = None,
     unseen: Unseen = "error",
@@ -48,14 +48,14 @@ def score(
 
     from twoway.pmf import JointPMF
 
-    check_output(out, force)
+    check_output(out, force, model, data)
     pmf = JointPMF.load(model)
     records = read_by(pmf.schema, data, missing, unseen).records
     scores = pmf.log_prob(records)
     if top is None:
         write_result(pa.table({"record": np.arange(1, len(scores) + 1), "log_prob": scores}), out, as_json=json)
         return
-    for row in np.argsort(scores, kind="stable")[: max(top, 0)]:
+    for row in np.argsort(scores, kind="stable")[:top]:
         odd = _surprising(pmf, records, int(row))
         if json:
             say_json({"record": int(row) + 1, "log_prob": float(scores[row]), "surprising": odd})

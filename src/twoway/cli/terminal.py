@@ -58,19 +58,26 @@ def _plain(content: Any) -> Any:
     return content
 
 
-def check_output(path: Path | None, force: bool) -> None:
-    """Raise before any work is done where an output could not be written, or would replace a file unasked."""
+def check_output(path: Path | None, force: bool, *inputs: Path | None) -> None:
+    """Raise before any work is done where an output could not be written, or would replace a file unasked.
+
+    An input, of which the output holds something else, is not replaced even if that is asked for.
+    """
     if path is None:
         return
     if path.is_dir():
         raise OutputExistsError(f"cannot write {str(path)!r}: it is a folder; name a file")
-    if not path.parent.is_dir():
-        raise MissingFileError(f"cannot write {str(path)!r}: there is no folder {str(path.parent)!r}")
+    folder = Path(os.path.realpath(path)).parent  # of what a link leads to
+    if not folder.is_dir():
+        missing = path.parent if not path.parent.is_dir() else folder
+        raise MissingFileError(f"cannot write {str(path)!r}: there is no folder {str(missing)!r}")
+    if path.is_file() and any(one is not None and one.exists() and one.samefile(path) for one in inputs):
+        raise OutputExistsError(f"cannot write {str(path)!r}: it is read from, and would be lost; name another file")
     if path.exists() and not path.is_file():
         return  # a device or a pipe, which is written to as it is
     if path.exists() and not force:
         raise OutputExistsError(f"{str(path)!r} is there already; --force replaces it")
-    if not os.access(path.parent, os.W_OK):
+    if not os.access(folder, os.W_OK):
         raise PermissionError(13, os.strerror(13), str(path))
 
 

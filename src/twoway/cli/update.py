@@ -41,7 +41,7 @@ def update(
     from twoway.pmf import JointPMF
     from twoway.updating import update as update_model
 
-    check_output(out, force)
+    check_output(out, force, data)
     pmf = JointPMF.load(model)
     records = open_by(pmf.schema, data, missing, unseen, weights, where, extend)
     updated = update_model(pmf, records, extend=extend, threads=threads, monitor=shows_progress() or None)

@@ -22,6 +22,8 @@ from twoway.schema import Schema
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from twoway.coding import Unseen
+
 SLICE_ROWS = 2**17
 """Large enough to hide what a slice costs, small enough that some of them are nothing in memory."""
 
@@ -51,6 +53,7 @@ class Batches:
     where: str | None = None
     missing: Iterable[object] = ()
     schema: Schema | None = None
+    unseen: Unseen = "error"
     prepare: Callable[[pa.Table], pa.Table] | None = None
     """Changes each slice before anybody sees it."""
     max_categories: int = 100_000
@@ -126,7 +129,9 @@ class Batches:
             markers = files.text_markers(self.missing)
             table = pa.table(
                 {
-                    name: type_column(table.column(name), markers, self._variable(name), self._kinds_of(name))
+                    name: type_column(
+                        table.column(name), markers, self._variable(name), self._kinds_of(name), self.unseen
+                    )
                     for name in table.column_names
                 }
             )

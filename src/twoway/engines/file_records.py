@@ -113,6 +113,7 @@ class FileRecords:
             where=where,
             missing=missing,
             schema=schema,
+            unseen=unseen,
             prepare=prepare,
             max_categories=max_categories,
         )

@@ -31,6 +31,8 @@ from twoway.schema import Schema
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from twoway.coding import Unseen
+
 _DELIMITERS = ",;\t|"
 _HEADER_BYTES = 2**24
 
@@ -42,6 +44,7 @@ def read_table(
     missing: Iterable[object] = (),
     schema: Schema | None = None,
     where: str | None = None,
+    unseen: Unseen = "error",
 ) -> pa.Table:
     """Return a file's records as an Arrow table, holes as nulls.
 
@@ -58,6 +61,8 @@ def read_table(
         Variables that columns stand for, which then decide whether ``1`` is a number or text.
     where
         A condition in SQL that the records meet.
+    unseen
+        What text gets in a text file among the numbers of a variable of the schema: an error, or "missing".
     """
     import pyarrow as pa
 
@@ -83,7 +88,9 @@ def read_table(
                 {
                     name: _column(parts, name)
                     if name in found.partition_names
-                    else type_column(_column(parts, name), markers, known.get(name), kinds_of(known.get(name)) | more)
+                    else type_column(
+                        _column(parts, name), markers, known.get(name), kinds_of(known.get(name)) | more, unseen
+                    )
                     for name in read
                 }
             )
@@ -210,7 +217,8 @@ def connect() -> Any:
     """Return a DuckDB of our own that draws nothing on the terminal."""
     import duckdb
 
-    connection = duckdb.connect()
+    # A condition is somebody's SQL: it shall not bring in code from elsewhere, which DuckDB does unasked.
+    connection = duckdb.connect(config={"autoinstall_known_extensions": False, "autoload_known_extensions": False})
     connection.execute("SET enable_progress_bar = false")
     return connection
 
@@ -326,6 +334,18 @@ def _by_name(name: str) -> Any:
     return duckdb.SQLExpression('"' + name.replace('"', '""') + '"')
 
 
+def read_as_written(path: FilePath) -> pa.Table | None:
+    """Return the cells of text files as they are written; None for files of other kinds."""
+    import pyarrow as pa
+
+    found = find_files(path)
+    if found.kind not in ("csv", "tsv") or found.partition_names:
+        return None
+    names = all_columns(found)
+    with clear_errors(path):
+        return pa.concat_tables([_read_text(one, found.kind, names) for one in found.paths])
+
+
 def _read_text(path: str, kind: str, columns: Sequence[str]) -> pa.Table:
     with connect() as connection:
         return text_relation(connection, path, kind, columns).to_arrow_table()
@@ -388,12 +408,22 @@ def write_table(table: pa.Table, path: FilePath) -> None:
         write_stream(table, stream, kind)
 
 
+def _without_null_labels(table: pa.Table) -> pa.Table:
+    """Return a table without dictionaries that have a null among their labels, which Parquet does not take."""
+    import pyarrow as pa
+
+    for place, column in enumerate(table.columns):
+        if pa.types.is_dictionary(column.type) and any(chunk.dictionary.null_count for chunk in column.chunks):
+            table = table.set_column(place, table.column_names[place], column.cast(column.type.value_type))
+    return table
+
+
 def write_stream(table: pa.Table, stream: BinaryIO, kind: str = "csv") -> None:
     """Write an Arrow table to a stream; ``kind`` is what `format_of` returns."""
     if kind == "parquet":
         import pyarrow.parquet as pq
 
-        pq.write_table(table, stream)
+        pq.write_table(_without_null_labels(table), stream)
     elif kind == "arrow":
         import pyarrow.feather as feather
 

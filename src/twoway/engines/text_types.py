@@ -5,19 +5,27 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from twoway.errors import unknown
 from twoway.schema import Variable, label_key
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from twoway.coding import Unseen
+
 _INTEGER = r"^-?(0|[1-9][0-9]*)$"
 _NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]*)?([eE][+-]?[0-9]+)?$|^-?\.[0-9]+([eE][+-]?[0-9]+)?$"
 _COMMA_NUMBER = r"^-?(0|[1-9][0-9]*)(,[0-9]+)?$"
+NO_TEXT = "none of which is text"
 _TRUTHS = {"true": True, "false": False, "True": True, "False": False, "TRUE": True, "FALSE": False}
 
 
 def type_column(
-    column: pa.ChunkedArray, markers: Collection[str], variable: Variable | None = None, kinds: set[str] | None = None
+    column: pa.ChunkedArray,
+    markers: Collection[str],
+    variable: Variable | None = None,
+    kinds: set[str] | None = None,
+    unseen: Unseen = "error",
 ) -> pa.ChunkedArray:
     """Return a column of text as a dictionary of numbers, truth values or text, with markers as nulls.
 
@@ -33,6 +41,9 @@ def type_column(
     kinds
         What the cells are, "number" or "truth", where other parts of the column have told; empty for text. With
         "comma", ``2,5`` is a number too.
+    unseen
+        What text gets among the numbers of a variable whose categories are numbers: an error, or "missing"; with
+        "extend" text alone stays as it is.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -47,10 +58,26 @@ def type_column(
         is_missing = pc.and_not(is_missing, pc.is_in(labels, value_set=pa.array(texts, pa.string())))
     kept = pc.if_else(is_missing, pa.scalar(None, labels.type), labels)
     dictionary = typed_labels(kept, kinds)
+    if variable is not None and "text" not in kinds and dictionary is kept:
+        # One odd cell must not make text of all the numbers beside it, none of which would be a category then.
+        odd = [label for label in kept.to_pylist() if label is not None and _is_odd(label, kinds)]
+        if odd and unseen == "extend" and len(odd) == len(kept) - kept.null_count:
+            return type_column(column, markers, None, {"text"})  # new categories, with no number beside them
+        if odd and unseen != "missing":
+            error = unknown("category", odd[0], variable.categories, where=f" of {variable.name!r}")
+            raise type(error)(f"{error}, {NO_TEXT}; unseen='missing' reads such labels as missing")
+        dictionary = typed_labels(pc.if_else(pc.is_in(kept, pa.array(odd, kept.type)), None, kept), kinds)
     return pa.chunked_array(
         [pa.DictionaryArray.from_arrays(chunk.indices, dictionary) for chunk in encoded.chunks],
         pa.dictionary(pa.int32(), dictionary.type),
     )
+
+
+def _is_odd(label: str, kinds: set[str]) -> bool:
+    """Return whether a label is none of the kinds wanted."""
+    import pyarrow as pa
+
+    return bool(pa.types.is_string(typed_labels(pa.array([label]), kinds).type))
 
 
 def typed_labels(labels: pa.Array, kinds: set[str]) -> pa.Array:

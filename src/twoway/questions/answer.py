@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from twoway.distribution import Distribution
-from twoway.errors import ImpossibleEvidenceError, QuestionError
+from twoway.errors import DataError, ImpossibleEvidenceError, QuestionError
 from twoway.information import Estimate
 from twoway.mode_search import Mode
-from twoway.pmf import JointPMF
+from twoway.pmf import JointPMF, check_model
 from twoway.questions.language import Question, Term
 from twoway.questions.parse import parse, parse_terms
 from twoway.schema import Label, Schema, Variable
@@ -53,6 +53,9 @@ def ask(pmf: JointPMF, question: str | Question, *, base: float | None = None) -
     young       0.8167  0.1833
     old         0.4000  0.6000
     """
+    check_model(pmf)
+    if not isinstance(question, str | Question):
+        raise DataError(f"a question is a text, such as 'P(vote | age)', not {question!r}")
     asked = parse(question, pmf.schema) if isinstance(question, str) else question
     known = suppose(pmf, asked.given)
     targets = [term.name for term in asked.targets]

@@ -1,0 +1,159 @@
+"""What a slip of the hand must not cost: inputs as outputs, names that are empty, odd cells among numbers."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+
+import twoway as tw
+from twoway.cli import run
+from twoway.engines import file_records
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("mishaps")
+    random = np.random.default_rng(0)
+    frame = {"age": random.choice(["18-39", "40+"], 300), "trust": random.integers(1, 5, 300)}
+    import pandas as pd
+
+    pd.DataFrame(frame).to_csv(folder / "s.csv", index=False)
+    assert run(["fit", str(folder / "s.csv"), "-o", str(folder / "m.twoway"), "--rank", "2"]) == 0
+    (folder / "odd.csv").write_text(
+        "age,trust,id,x\n40+,1,007,0.10\n18-39,2,NA,1e5\n,4,?,true\n40+,05,a,\n40+,refused,b,1\n"
+    )
+    return folder
+
+
+# Outputs
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["fit", "s.csv", "-o", "s.csv"],
+        ["fit", "s.csv", "-o", "link.csv"],
+        ["count", "s.csv", "-o", "s.csv"],
+        ["score", "m.twoway", "s.csv", "-o", "s.csv"],
+        ["score", "m.twoway", "s.csv", "-o", "m.twoway"],
+        ["explore", "m.twoway", "-o", "m.twoway"],
+        ["sample", "m.twoway", "-n", "2", "-o", "m.twoway"],
+        ["impute", "m.twoway", "s.csv", "-o", "m.twoway"],
+        ["update", "m.twoway", "s.csv", "-o", "s.csv"],
+    ],
+    ids=" ".join,
+)
+def test_what_is_read_is_not_replaced_by_something_else(command, cli, folder):
+    if not (folder / "link.csv").exists():
+        (folder / "link.csv").symlink_to("s.csv")
+    before = {name: (folder / name).read_bytes() for name in ("s.csv", "m.twoway")}
+    code, _, err = cli(*command, "--force")
+    assert code == 4
+    assert "it is read from, and would be lost; name another file" in err
+    assert {name: (folder / name).read_bytes() for name in before} == before
+
+
+def test_a_link_to_nowhere_is_told_before_the_fit(cli, folder, monkeypatch):
+    (folder / "dangling.twoway").symlink_to("/no/such/folder/x.twoway")
+    monkeypatch.setattr("twoway.fitting.fit_and_keep", None)  # nothing is fitted
+    code, _, err = cli("fit", "s.csv", "-o", "dangling.twoway")
+    assert code == 4
+    assert "there is no folder '/no/such/folder'" in err
+
+
+def test_names_as_long_as_may_be(cli, folder):
+    name = "x" * 248 + ".twoway"
+    assert len(name) == 255
+    code, _, err = cli("fit", "s.csv", "-o", name, "--rank", "1")
+    assert (code, err) == (0, "")
+    assert tw.load(folder / name).rank == 1
+    os.unlink(folder / name)
+
+
+def test_names_that_are_empty(cli, folder):
+    before = set(os.listdir(folder))
+    for command in (["fit", "", "-o", "no.twoway"], ["count", "", "-o", "no.tables"], ["score", "m.twoway", ""]):
+        code, _, err = cli(*command)
+        assert code == 2
+        assert "one of the names is empty; is a variable of the shell not set?" in err
+    code, _, err = cli("fit", "s.csv", "-o", "")
+    assert code == 4
+    assert "it is a folder" in err
+    assert cli("count", "s.csv", "-o", "t.tables", "--missing", "")[0] == 0  # an empty cell is missing anyway
+    assert set(os.listdir(folder)) == before | {"t.tables"}
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "told"),
+    [
+        (["score", "m.twoway", "s.csv", "--top", "0"], 2, "--top"),
+        (["fit", "s.csv", "-o", "n.twoway", "--max-categories", "0"], 2, "--max-categories"),
+        (["export", "m.twoway", "--sql", "--table", ""], 2, "--table"),
+        (["fit", "s.csv", "-o", "n.twoway", "--rank", "1000000000"], 3, "use a lower rank"),
+        (["fit", "s.csv", "-o", "n.twoway", "--smoothing", "1e308"], 3, "between 0 and 1e+15"),
+    ],
+)
+def test_absurd_numbers(command, code, told, cli):
+    found, _, err = cli(*command)
+    assert found == code
+    assert told in err
+
+
+def test_questions_of_a_file_that_begins_with_a_mark(cli, monkeypatch):
+    import io
+
+    monkeypatch.setattr("sys.stdin", io.StringIO("\ufeffH(age)\n"))
+    code, out, _ = cli("ask", "m.twoway", "-")
+    assert code == 0
+    assert out.endswith("nats\n")
+
+
+# Cells
+
+
+def test_one_odd_cell_does_not_make_text_of_the_numbers_beside_it(cli, folder, monkeypatch):
+    for streamed in (False, True):
+        if streamed:
+            monkeypatch.setattr(file_records, "STREAMED_BYTES", 1)
+        code, _, err = (
+            cli("count", "odd.csv", "--add", "t2.tables") if streamed else cli("score", "m.twoway", "odd.csv")
+        )
+        if not streamed:
+            assert code == 3
+            assert "no category '05' of 'trust'; known: 1, 2, 3, 4, none of which is text; --unseen missing" in err
+            assert cli("count", "s.csv", "-o", "t2.tables")[0] == 0
+    assert code == 3
+    code, out, err = cli("count", "odd.csv", "--add", "t2.tables", "-o", "t3.tables", "--unseen", "missing", "--json")
+    assert code == 0, err
+    assert json.loads(out)["largest_total"] == 302  # of two records both cells are known and seen
+
+
+def test_only_holes_change(cli, folder):
+    code, out, err = cli("impute", "m.twoway", "odd.csv", "--unseen", "missing")
+    assert code == 0, err
+    before = [line.split(",") for line in (folder / "odd.csv").read_text().splitlines()]
+    after = [line.split(",") for line in out.splitlines()]
+    filled = {
+        (row, column)
+        for row, cells in enumerate(after)
+        for column, cell in enumerate(cells)
+        if cell != before[row][column]
+    }
+    assert filled == {(3, 0), (4, 1), (5, 1)}
+    assert after[4][1] in "1234"
+    code, _, _ = cli("impute", "m.twoway", "odd.csv", "--unseen", "missing", "-o", "filled.parquet")
+    assert code == 0
+    import pyarrow.parquet as pq
+
+    assert pq.read_table(folder / "filled.parquet")["trust"].to_pylist()[:3] == [1, 2, 4]
+
+
+def test_a_condition_brings_no_code_from_elsewhere(cli):
+    for source in ("https://127.0.0.1:9/x.csv", "s3://x/y.csv"):
+        code, _, err = cli(
+            "count", "s.csv", "-o", "no.tables", "--where", f"exists(select * from read_csv('{source}'))"
+        )
+        assert code in (3, 4)
+        assert "download" not in err
+        assert "requires the extension" in err
