@@ -263,7 +263,7 @@ def test_the_command_line_fits_several_files(tmp_path, capsys, monkeypatch):
     assert run([*fit, "a.csv", "a.csv"]) == 3
     assert "named twice" in capsys.readouterr().err
     assert run([*fit, "a.csv", "b.csv", "--bins", "x3"]) == 3
-    assert run([*fit, "a.csv", "m.twoway"]) == 3
+    assert run([*fit, "a.csv", "m.twoway", "-o", "n.twoway"]) == 3
     TRUTH.sample(20, seed=2)[["x5", "x6"]].to_csv("c.csv", index=False)
     capsys.readouterr()
     assert run([*fit, "a.csv", "c.csv"]) == 3
