@@ -16,7 +16,11 @@ from twoway.questions.complete import complete
 from twoway.questions.language import KINDS, quote
 from twoway.questions.parse import EXAMPLES, parse_terms
 from twoway.records import Records
+from twoway.report import Progress
 from twoway.schema import Schema, Variable
+from twoway.solvers import find_solver
+from twoway.solvers.auto import Auto
+from twoway.solvers.base import Smoothing, Watch
 from twoway.solvers.coupled_nmf import CoupledNMF
 from twoway.solvers.pairs import PairMatrix
 from twoway.solvers.spa import SPA
@@ -275,8 +279,39 @@ def test_spa_splits_the_variables_into_halves_first():
     tables = Tables.count(Records(dirichlet_rows(6, 4, 2, seed=1).sample(300, seed=0)))
     first, *others = SPA(n_splits=4).splits(PairMatrix.of(tables), 2, (0, 0))
     assert len(others) == 3
-    assert first.sum() == 3
+    assert first.tolist() == [True] * 3 + [False] * 3
     assert len({split.tobytes() for split in (first, *others)}) == 4
+
+
+def test_the_rank_that_pairs_can_carry_at_most():
+    pairs = PairMatrix.of(Tables.count(Records({"a": [0, 1, 1], "b": [0, 1, 0]})))
+    assert pairs.can_carry(2)
+    assert not pairs.can_carry(3)
+
+
+def test_starts_do_not_change_the_smoothing():
+    given = Auto(smoothing=Smoothing(1.0, 2.0))
+    assert find_solver(given, 3) == Auto(3, Smoothing(1.0, 2.0))
+    assert find_solver(given, None) is given
+
+
+def test_a_watch_for_a_part_knows_what_the_whole_one_knows(monkeypatch):
+    seen, kept = [], object()
+    watch = Watch(seen.append, checkpoint=kept)
+    monkeypatch.setattr("twoway.solvers.base.time.monotonic", lambda: 30.0)
+    part, quiet = watch.part("all", 10, 100, 20.0), watch.quiet()
+    assert part.checkpoint is quiet.checkpoint is kept
+    part.tell(Progress("own", 5, 50, 1.5))
+    part.tell(Progress("own", 500, 50, 1.0))
+    assert seen == [Progress("all", 15, 100, 1.5, 10.0 * 85 / 15), Progress("all", 100, 100, 1.0, 0.0)]
+    seen.clear()
+    begun = watch.part("all", 0, 100, 20.0)
+    for done in (2, 3):
+        begun.tell(Progress("own", done, 50))
+    assert [one.seconds_left for one in seen] == [None, 10.0 * 97 / 3]
+    quiet.interrupt()
+    assert watch.interrupted
+    assert part.interrupted
 
 
 def test_ctd_does_not_smooth():

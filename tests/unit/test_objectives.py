@@ -66,6 +66,24 @@ def test_pairs(loss, update, distance, name, pair_weights):
     assert solution.solver == "spa+coupled-nmf"
 
 
+def test_smoothing_of_tables_is_of_people_who_stand_in_several():
+    smoothing = Smoothing(2.0, 3.0)
+    solution = CoupledNMF(max_iter=40, tol=0).solve(problem(smoothing=smoothing))
+    pmf, tables = solution.pmf, tw.count(RECORDS)
+    found, totals = distances(pmf, 2, kl)
+    shares = problem().evidence.table_sets("counts").shares
+    # Each of the five variables stands in four of the ten tables.
+    penalty = 4 * 2.0 * (shares[:, None] * np.log(pmf.stacked / shares[:, None])).sum()
+    penalty += 10 * 3.0 * np.log(pmf.weights * pmf.rank).sum()
+    expected = np.average(found, weights=totals) - penalty / tables.weights.sum()
+    assert solution.objectives[-1] == pytest.approx(expected, rel=1e-9)
+
+
+def test_sets_keep_the_number_of_threads():
+    assert CellSets.of_tables(tw.count(RECORDS), "counts", 3).threads == 3
+    assert CellSets.of_records(RECORDS, 3).threads == 3
+
+
 def test_triples():
     solution = CTD(max_iter=30).solve(problem())
     found, _ = distances(solution.pmf, 3, half_square)
