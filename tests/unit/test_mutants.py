@@ -1,5 +1,6 @@
 """What no other test held fast: changes to the code that the mutation run (make mutate) made and nobody noticed."""
 
+import math
 import re
 
 import numpy as np
@@ -18,7 +19,7 @@ from twoway.questions.parse import EXAMPLES, parse_terms
 from twoway.records import Records
 from twoway.report import Progress
 from twoway.schema import Schema, Variable
-from twoway.solvers import find_solver
+from twoway.solvers import base, find_solver
 from twoway.solvers.auto import Auto
 from twoway.solvers.base import Smoothing, Watch
 from twoway.solvers.coupled_nmf import CoupledNMF
@@ -312,6 +313,27 @@ def test_a_watch_for_a_part_knows_what_the_whole_one_knows(monkeypatch):
     quiet.interrupt()
     assert watch.interrupted
     assert part.interrupted
+
+
+def test_a_loop_has_settled_when_gains_are_small_and_do_not_grow():
+    settled = base._has_settled
+    assert settled([math.inf, 1e-9, 1e-9, 1e-9], 1e-8)
+    assert settled([math.inf, 3e-9, 2e-9, 1e-9], 1e-8)
+    assert settled([math.inf, 1e-8, 1e-8, 1e-8], 1e-8)
+    assert not settled([math.inf, 1e-9, 1e-9, 2e-9], 1e-8), "gains that grow: a saddle"
+    assert settled([math.inf, -1e-14, 1e-15, 9e-14], 1e-8), "below rounding they neither grow nor shrink"
+    assert not settled([math.inf, 1e-9, 1e-9], 1e-8), "too few"
+    assert not settled([math.inf, 1e-7, 1e-9, 1e-9], 1e-8)
+
+
+def test_the_time_left_is_that_of_gains_that_go_on_to_shrink(monkeypatch):
+    monkeypatch.setattr("twoway.solvers.base.time.monotonic", lambda: 120.0)
+    gains = [math.inf, *(10.0**-power for power in range(9))]  # a tenth each cycle, 1e-8 now
+    assert base._seconds_left(gains, 1e-11, 100.0) == pytest.approx(3 * 20.0 / 10)
+    assert base._seconds_left(gains, 1e-3, 100.0) == 0.0
+    assert base._seconds_left(gains, 0.0, 100.0) is None
+    assert base._seconds_left([math.inf, 1e-3, 1e-4, 1e-5], 1e-8, 100.0) is None, "too few to tell"
+    assert base._seconds_left([math.inf, 1e-3, 1e-3, 1e-3, 1e-3], 1e-8, 100.0) is None, "they do not shrink"
 
 
 def test_ctd_does_not_smooth():
