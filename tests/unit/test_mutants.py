@@ -256,6 +256,21 @@ def test_categories_that_are_lacking_are_noted_and_others_are_not():
     )
 
 
+def test_a_bad_count_is_named_at_its_place():
+    """The first cell of the second table, which begins where the first one ends."""
+    flat = np.ones(10)
+    flat[4] = -1.0
+    with pytest.raises(
+        DataError, match=told("a count must be a number of 0 or more; at 'vote' = 'no', 'stars' = 1 it is -1.0")
+    ):
+        Tables(SCHEMA, np.array([[0, 1], [0, 2]]), flat)
+
+
+def test_a_bad_weight_is_told_and_not_a_good_one():
+    with pytest.raises(DataError, match=r"-2\.0"):
+        Tables(SCHEMA, np.array([[0, 1], [0, 2]]), np.ones(10), np.array([0.5, -2.0]))
+
+
 # Solvers
 
 
