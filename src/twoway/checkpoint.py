@@ -36,24 +36,21 @@ class LoopState(NamedTuple):
 
 
 class Checkpoint:
-    """The file of one fit; one of another fit that has the same name is replaced.
+    """The file of one fit; one of another fit that has the same name is replaced."""
 
-    Parameters
-    ----------
-    path
-        The file.
-    fit
-        What is fitted and how: only a fit of the same description goes on from the file.
-    """
-
-    def __init__(self, path: str | os.PathLike[str], fit: str) -> None:
+    def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path)
         if self._path.is_dir() or not self._path.absolute().parent.is_dir():
             raise DataError(f"cannot write a checkpoint to {str(path)!r}: it must be a file in a folder that exists")
-        self._fit = hashlib.blake2b(fit.encode(), digest_size=16).hexdigest()
+        self._fit = ""
         self._states: dict[str, LoopState] = {}
         self._written = time.monotonic()
         self._began: dict[str, float] = {}
+        self._is_interrupted = False
+
+    def open(self, fit: str) -> None:
+        """Read how far a fit had got: only one of the same description, what is fitted and how, goes on from there."""
+        self._fit = hashlib.blake2b(fit.encode(), digest_size=16).hexdigest()
         try:
             header, arrays = container.read(self._path, "checkpoint")
             if header["fit"] == self._fit:
@@ -62,7 +59,7 @@ class Checkpoint:
         except MissingFileError:
             pass
         except (FileFormatError, KeyError, TypeError) as error:
-            raise FileFormatError(f"{str(path)!r} is there already, and no checkpoint: {error}") from error
+            raise FileFormatError(f"{str(self._path)!r} is there already, and no checkpoint: {error}") from error
 
     def begin(self, start: NDArray[np.float64]) -> tuple[str, LoopState | None]:
         """Return the name of the loop that begins now, and how far it had got, None where it begins anew."""
@@ -88,12 +85,15 @@ class Checkpoint:
         container.write(self._path, "checkpoint", {"fit": self._fit, "loops": loops}, arrays)
         self._written = time.monotonic()
 
-    def write_what_took_time(self) -> None:
-        """Write the file where a loop took so long that running it again would be a loss."""
+    def close(self, *, is_interrupted: bool) -> None:
+        """Write the file once more, where a loop took so long that running it again would be a loss."""
+        self._is_interrupted = is_interrupted
         if self._states:
             self.write()
 
     def remove(self) -> None:
-        """Remove the file: the fit is done."""
-        if self._path.exists():  # a folder that cannot be written to says so whatever is in it
+        """Remove the file, for its model is safe; after an interruption it stays, and the next fit goes on from it."""
+        if (
+            not self._is_interrupted and self._path.exists()
+        ):  # a folder that cannot be written to says so whatever is in it
             self._path.unlink(missing_ok=True)

@@ -56,7 +56,7 @@ def fit(
     smoothing: float | Literal["auto"] = "auto",
     threads: int | None = None,
     monitor: Monitor | bool | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
     **others: Never,
 ) -> JointPMF:
     """Return the joint PMF of all variables in a source.
@@ -103,35 +103,6 @@ def fit(
     converged
     """
     _refuse(fit, others)
-    pmf, kept = fit_and_keep(
-        source,
-        rank=rank,
-        solver=solver,
-        seed=seed,
-        starts=starts,
-        smoothing=smoothing,
-        threads=threads,
-        monitor=monitor,
-        checkpoint=checkpoint,
-    )
-    if kept is not None:
-        kept.remove()
-    return pmf
-
-
-def fit_and_keep(
-    source: Any,
-    *,
-    rank: int | None,
-    solver: SolverChoice,
-    seed: int,
-    starts: int | None,
-    smoothing: float | Literal["auto"],
-    threads: int | None,
-    monitor: Monitor | bool | None,
-    checkpoint: str | os.PathLike[str] | None,
-) -> tuple[JointPMF, Checkpoint | None]:
-    """Return what `fit` does, and the checkpoint that is to be removed when the model is safe."""
     began = time.perf_counter()
     seed = whole_number("seed", seed, 0)
     if rank is not None:
@@ -144,7 +115,9 @@ def fit_and_keep(
             f"rank {rank} with {evidence.schema.n_cells} categories in all would be "
             f"{rank * evidence.schema.n_cells:.2g} numbers, more than {_MOST_NUMBERS:.2g}; use a lower rank"
         )
-    kept = None if checkpoint is None else Checkpoint(checkpoint, _described(evidence, rank, found, seed, given))
+    kept = checkpoint if isinstance(checkpoint, Checkpoint | None) else Checkpoint(checkpoint)
+    if kept is not None:
+        kept.open(_described(evidence, rank, found, seed, given))
     with watching(monitor) as told:
         watch = Watch(told, checkpoint=kept)
         choice = choose_rank_from(evidence, None, seed=seed, watch=watch) if rank is None else None
@@ -152,13 +125,13 @@ def fit_and_keep(
         problem = Problem(evidence, chosen or 1, seed, smoothing=given, watch=watch)
         solution = found.solve(problem)
     if kept is not None:
-        kept.write_what_took_time()
-        if watch.interrupted:
-            kept = None  # the next call goes on from there
+        kept.close(is_interrupted=watch.interrupted)
+        if kept is not checkpoint:  # whose owner removes it when the model is saved
+            kept.remove()
     pmf = solution.pmf.sorted_by_weight()
     report = _report(pmf, found, problem, solution, choice, warnings)
     report = replace(report, n_observed=n_observed or None, seconds=time.perf_counter() - began)
-    return pmf.with_report(report), kept
+    return pmf.with_report(report)
 
 
 def count(source: Any, order: int = 2, *, threads: int | None = None, **others: Never) -> Tables:

@@ -56,7 +56,7 @@ def test_what_is_read_is_not_replaced_by_something_else(command, cli, folder):
 
 def test_a_link_to_nowhere_is_told_before_the_fit(cli, folder, monkeypatch):
     (folder / "dangling.twoway").symlink_to("/no/such/folder/x.twoway")
-    monkeypatch.setattr("twoway.fitting.fit_and_keep", None)  # nothing is fitted
+    monkeypatch.setattr("twoway.fitting.fit", None)  # nothing is fitted
     code, _, err = cli("fit", "s.csv", "-o", "dangling.twoway")
     assert code == 4
     assert "there is no folder '/no/such/folder'" in err

@@ -99,18 +99,20 @@ def fit(
 
     twoway fit survey.csv north.tables south.tables -o all.twoway
     """
+    from twoway.checkpoint import Checkpoint
     from twoway.cli.answers import print_answers
     from twoway.errors import DataError
-    from twoway.fitting import fit_and_keep
+    from twoway.fitting import fit as fit_source
     from twoway.questions import parse
     from twoway.records import Records
     from twoway.tables import Tables
 
     if bool(data) == (tables is not None):
         raise typer.BadParameter("give either files of records or counts, DATA, or --tables")
-    checkpoint = _checkpoint_beside(out)
-    is_half_done = checkpoint is not None and checkpoint.exists() and _is_half_done(out)
+    beside = _checkpoint_beside(out)
+    is_half_done = beside is not None and beside.exists() and _is_half_done(out)
     check_output(out, force or is_half_done, *(data or []))
+    checkpoint = None if beside is None else Checkpoint(beside)
     amount: Any = smoothing
     if smoothing != "auto":
         try:
@@ -126,12 +128,11 @@ def fit(
         raise DataError(
             "--intervals needs records that fit into memory; count these first: twoway count, then fit tables"
         )
-    pmf, kept = fit_and_keep(
+    pmf = fit_source(
         united or source,
         rank=rank,
         solver=solver,
         seed=seed,
-        starts=None,
         smoothing=amount,
         threads=threads,
         monitor=shows_progress() or None,
@@ -143,8 +144,8 @@ def fit(
         bootstrap(pmf, source, seed=seed, threads=threads, monitor=shows_progress() or None).save(out)
     else:
         pmf.save(out)
-    if kept is not None:
-        kept.remove()
+    if checkpoint is not None:
+        checkpoint.remove()
     learned = _learned(pmf, source, out) | {"sources": len(data or [tables])}
     if json:
         say_json(learned)
