@@ -33,6 +33,7 @@ ORDER = [
     "engines",
     "engines.text_types",
     "engines.file_set",
+    "engines.writing",
     "engines.files",
     "coding",
     "reading",

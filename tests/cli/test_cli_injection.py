@@ -9,7 +9,7 @@ import pytest
 from hostile import ASKED, HOSTILE, hostile_frame, is_safe
 
 from twoway.cli import run
-from twoway.engines import files
+from twoway.engines import writing
 from twoway.questions.language import quote
 
 
@@ -19,9 +19,9 @@ def folder(tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("hostile")
     frame = hostile_frame(80)
-    files.write_table(pa.Table.from_pandas(frame, preserve_index=False), folder / "in.csv")
+    writing.write_table(pa.Table.from_pandas(frame, preserve_index=False), folder / "in.csv")
     holes = frame.where(np.random.default_rng(1).random(frame.shape) < 0.7)
-    files.write_table(pa.Table.from_pandas(holes, preserve_index=False), folder / "holes.csv")
+    writing.write_table(pa.Table.from_pandas(holes, preserve_index=False), folder / "holes.csv")
     before = os.getcwd()
     os.chdir(folder)
     try:

@@ -12,7 +12,7 @@ import pytest
 import twoway as tw
 from twoway.datasets import dirichlet_rows, hide
 from twoway.engines import batches, file_records, scratch
-from twoway.engines.files import write_table
+from twoway.engines.writing import write_table
 from twoway.errors import DataError, FileFormatError, UnknownNameError
 from twoway.schema import Schema, Variable
 from twoway.solvers import EM

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from strategies import examples, frames, pmfs, schemas
 
 import twoway as tw
-from twoway.engines import files
+from twoway.engines import files, writing
 from twoway.frames import make_labelled_frame
 from twoway.schema import Schema, Variable, label_key
 
@@ -55,7 +55,7 @@ def test_records_that_were_written_read_back(ending, data):
     table = make_labelled_frame(schema.variables, codes, "pyarrow")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"records.{ending}"
-        files.write_table(table, path)
+        writing.write_table(table, path)
         assert files.column_names(path) == list(schema.names)
         read = tw.Records(path, schema=schema, missing=())
     np.testing.assert_array_equal(read.codes(), np.column_stack(codes))
@@ -85,6 +85,6 @@ def test_counting_a_file_is_counting_its_frame(ending, data):
     )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"records.{ending}"
-        files.write_table(table, path)
+        writing.write_table(table, path)
         whole = tw.Records(table, schema=schema)
         assert tw.count(tw.Records(path, schema=schema)) == tw.count(whole)

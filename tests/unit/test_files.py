@@ -10,7 +10,7 @@ import pyarrow.feather as feather
 import pytest
 
 import twoway as tw
-from twoway.engines import files
+from twoway.engines import files, writing
 from twoway.errors import DataError, FileFormatError, MissingFileError, UnknownNameError
 from twoway.schema import Schema, Variable
 
@@ -27,7 +27,7 @@ TABLE = pa.table(
 
 def write(folder, ending, table=TABLE):
     path = folder / f"records.{ending}"
-    files.write_table(table, path)
+    writing.write_table(table, path)
     return path
 
 
@@ -194,7 +194,7 @@ def test_text_is_written_without_needless_quotes(tmp_path):
     path = write(tmp_path, "jsonl", pa.table({"a": ["ä", None]}))
     assert [json.loads(line) for line in path.read_text().splitlines()] == [{"a": "ä"}, {"a": None}]
     with pytest.raises(FileFormatError, match="compressed files are read, not written"):
-        files.write_table(TABLE, tmp_path / "x.csv.gz")
+        writing.write_table(TABLE, tmp_path / "x.csv.gz")
 
 
 def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
@@ -204,9 +204,9 @@ def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
     def fail(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(files, "write_stream", fail)
+    monkeypatch.setattr(writing, "write_stream", fail)
     with pytest.raises(OSError, match=r"No space left.*records.csv") as caught:
-        files.write_table(TABLE, path)
+        writing.write_table(TABLE, path)
     assert caught.value.filename == str(path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]

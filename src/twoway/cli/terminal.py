@@ -93,14 +93,14 @@ def shows_progress() -> bool:
 
 def write_result(table: Any, out: Path | None, *, as_json: bool = False) -> None:
     """Write an Arrow table to a file, or as CSV or JSON lines to standard output, escaped where a person looks."""
-    from twoway.engines import files
+    from twoway.engines import writing
 
     if out is not None:
-        files.write_table(table, out)
+        writing.write_table(table, out)
         return
     if sys.stdout is None:
         raise OSError(errno.EBADF, "it is closed", "standard output")
     buffer = io.BytesIO() if is_terminal(sys.stdout) else sys.stdout.buffer
-    files.write_stream(table, buffer, "json" if as_json else "csv")
+    writing.write_stream(table, buffer, "json" if as_json else "csv")
     if isinstance(buffer, io.BytesIO):
         say(buffer.getvalue().decode().rstrip("\n"))

@@ -37,6 +37,8 @@ FORMATS: Mapping[str, str] = {
 }
 """What each ending of a file name means; CSV, TSV and JSON may be compressed: .gz, .zst."""
 
+DELIMITERS = ",;\t|"
+"""What may part the columns of a text file."""
 COMPRESSED = (".gz", ".zst")
 _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 

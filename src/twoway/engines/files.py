@@ -11,19 +11,15 @@ from __future__ import annotations
 import csv
 import glob
 import io
-import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twoway.container import whole_or_not_at_all
-from twoway.engines.file_set import COMPRESSED, FilePath, FileSet, find_files, format_of
+from twoway.engines.file_set import DELIMITERS, FilePath, FileSet, find_files
 from twoway.engines.text_types import kinds_of, type_column
 from twoway.errors import DataError, FileFormatError, TwowayError, shortlist, unknown
 from twoway.schema import Schema
@@ -33,7 +29,6 @@ if TYPE_CHECKING:
 
     from twoway.coding import Unseen
 
-_DELIMITERS = ",;\t|"
 _HEADER_BYTES = 2**24
 
 
@@ -376,7 +371,7 @@ def read_header(path: str, kind: str) -> tuple[list[str], str]:
     if any("\udc80" <= char <= "\udcff" for char in line):
         raise FileFormatError(f"{path!r} is not in UTF-8; if a program exported it, save it as CSV (UTF-8)")
     bare = re.sub(r'"[^"]*"', "", line)
-    delimiter = "\t" if kind == "tsv" else max(_DELIMITERS, key=bare.count)
+    delimiter = "\t" if kind == "tsv" else max(DELIMITERS, key=bare.count)
     try:
         names = next(row for row in csv.reader(io.StringIO(text), delimiter=delimiter) if row)
     except csv.Error as error:
@@ -394,60 +389,3 @@ def read_header(path: str, kind: str) -> tuple[list[str], str]:
                 f"{path!r} has the column name {name!r} {how}; its first line must name the columns, each once"
             )
     return names, delimiter
-
-
-# Writing
-
-
-def write_table(table: pa.Table, path: FilePath) -> None:
-    """Write an Arrow table to a file of the kind that its name says, whole or not at all."""
-    kind = format_of(path)
-    if Path(path).suffix.lower() in COMPRESSED:
-        raise FileFormatError(f"{os.fspath(path)!r}: compressed files are read, not written")
-    with whole_or_not_at_all(path) as stream:
-        write_stream(table, stream, kind)
-
-
-def _without_null_labels(table: pa.Table) -> pa.Table:
-    """Return a table without dictionaries that have a null among their labels, which Parquet does not take."""
-    import pyarrow as pa
-
-    for place, column in enumerate(table.columns):
-        if pa.types.is_dictionary(column.type) and any(chunk.dictionary.null_count for chunk in column.chunks):
-            table = table.set_column(place, table.column_names[place], column.cast(column.type.value_type))
-    return table
-
-
-def write_stream(table: pa.Table, stream: BinaryIO, kind: str = "csv") -> None:
-    """Write an Arrow table to a stream; ``kind`` is what `format_of` returns."""
-    if kind == "parquet":
-        import pyarrow.parquet as pq
-
-        pq.write_table(_without_null_labels(table), stream)
-    elif kind == "arrow":
-        import pyarrow.feather as feather
-
-        feather.write_feather(table, stream)
-    elif kind == "json":
-        for batch in table.to_batches(2**14):
-            lines = (json.dumps(row, ensure_ascii=False, default=str) for row in batch.to_pylist())
-            stream.write("".join(line + "\n" for line in lines).encode())
-    else:
-        # Arrow's own writer puts every text into quotes.
-        text = io.TextIOWrapper(stream, encoding="utf-8", newline="", write_through=True)
-        _write_rows(table, text, "\t" if kind == "tsv" else ",")
-        text.flush()
-        text.detach()  # closing it is the business of whoever opened it
-
-
-def _write_rows(table: pa.Table, text: io.TextIOWrapper, delimiter: str) -> None:
-    # csv gives quotes to the characters of a line's end alone, and readers take each of the two for one: lines end in
-    # both for it, and in a line feed in the file.
-    lines = SimpleNamespace(write=lambda line: text.write(line[:-2] + "\n"))
-    # Whoever reads the file has to guess the delimiter from its first line.
-    misleads = any(char in name for name in table.column_names for char in _DELIMITERS)
-    header = csv.writer(lines, delimiter=delimiter, quoting=csv.QUOTE_ALL if misleads else csv.QUOTE_MINIMAL)
-    header.writerow(table.column_names)
-    writer = csv.writer(lines, delimiter=delimiter)
-    for batch in table.to_batches(2**14):
-        writer.writerows(zip(*(column.to_pylist() for column in batch.columns), strict=True))
