@@ -50,13 +50,15 @@ def run_posterior(pointers, cells, weights, factors):
 
 
 def assert_same_as_twin(pointers, cells, record_weights, weights, factors):
+    """What `twoway.kernels.expectation` promises; 1e-11 is the rounding of the twin's logarithms."""
     counts, log_likelihood = run_expect(pointers, cells, record_weights, weights, factors)
     expected, expected_value = twin.expect(pointers, cells, record_weights, weights, factors)
-    np.testing.assert_allclose(counts, expected, rtol=1e-11, atol=1e-200)
+    total_weight = len(pointers) - 1 if record_weights is None else np.sum(record_weights)
+    np.testing.assert_allclose(counts, expected, rtol=1e-11, atol=1e-170 * total_weight)
     np.testing.assert_allclose(log_likelihood, expected_value, rtol=1e-12, atol=1e-13)
     memberships, log_prob = run_posterior(pointers, cells, weights, factors)
     expected_memberships, expected_log_prob = twin.posterior(pointers, cells, weights, factors)
-    np.testing.assert_allclose(memberships, expected_memberships, rtol=1e-11, atol=1e-200)
+    np.testing.assert_allclose(memberships, expected_memberships, rtol=1e-11, atol=1e-170)
     np.testing.assert_allclose(log_prob, expected_log_prob, rtol=1e-12, atol=1e-13)
 
 
@@ -270,10 +272,57 @@ def test_exact_zeros_in_some_components(n_cells):
     weights=st.sampled_from([(0.2, 0.3, 0.5), (0.0, 0.5, 0.5), (1e-200, 1e-30, 1.0)]),
 )
 @example(exponents=[[0, 0, -200], [0, -1, 0], [0, -200, -200]], weights=(0.0, 0.5, 0.5))
+@example(exponents=[[0, 0, -20], [0, 0, -100], [0, -20, 0], [0, -20, -200], [0, -100, 0]], weights=(0.0, 0.5, 0.5))
+@example(exponents=[[-300, -20, -20], [-20, -300, -300], [-20, -300, -315]], weights=(0.0, 0.5, 0.5))
+@example(exponents=[[0, -20, None], [0, -315, 0], [0, -315, 0]], weights=(0.0, 0.5, 0.5))
 def test_any_record(exponents, weights):
     """Entries of any size, None for an exact zero."""
-    factors = np.array([[0.0 if e is None else 0.7 * 10.0**e for e in row] for row in exponents]).reshape(-1, 3)
-    assert_same_as_twin(*one_record(len(factors), np.uint8), None, np.array(weights), factors)
+    assert_same_as_twin(*record_of(exponents), None, np.array(weights), factors_of(exponents))
+
+
+def record_of(exponents):
+    return one_record(len(exponents), np.uint8)
+
+
+def factors_of(exponents):
+    return np.array([[0.0 if e is None else 0.7 * 10.0**e for e in row] for row in exponents]).reshape(-1, 3)
+
+
+@pytest.mark.parametrize("record_weight", [1e-12, 1.0, 1e12])
+def test_a_small_share_is_right_until_1e_150_of_the_record(record_weight):
+    """The smallest share that is promised up to rounding, beside the smallest sum that is accepted as it is."""
+    exponents = [[0, 0, -20], [0, 0, -100], [0, -20, 0], [0, -20, -170], [0, -109, 0]]
+    counts, _ = run_expect(
+        *record_of(exponents), np.array([record_weight]), np.array([0.0, 0.5, 0.5]), factors_of(exponents)
+    )
+    np.testing.assert_allclose(counts[0], record_weight * np.array([0.0, 1.0, 1e-141]), rtol=1e-12)
+
+
+@pytest.mark.parametrize("smallest", [5e-324, 1e-320, 2.3e-308])
+def test_the_smallest_doubles(smallest):
+    """Entries as small as doubles get still make a possible record, to every digit they have."""
+    factors = np.array([[0.3, 0.0], [smallest, 0.9], [0.7, 0.9], [smallest, 0.4]])
+    memberships, log_prob = run_posterior(*one_record(4), np.array([0.2, 0.8]), factors)
+    assert memberships[0].tolist() == [1.0, 0.0]
+    assert log_prob[0] == pytest.approx(np.log(0.2 * 0.3 * 0.7) + 2 * np.log(smallest), rel=1e-14)
+    assert_same_as_twin(*one_record(4), None, np.array([0.2, 0.8]), factors)
+    assert_same_as_twin(*one_record(4), np.array([2.5]), np.array([0.2, 0.8]), factors)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spread", [(0, 0, -1, -20, -100, -200), (0, 0, 0, -1, -50, -307, -315)])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_fifty_thousand_records(spread, weighted):
+    """Records as in `test_any_record`, in blocks of 20 with cells of their own, those of table cells among them."""
+    random = np.random.default_rng(0)
+    component_weights = ((0.2, 0.3, 0.5), (0.0, 0.5, 0.5), (1e-200, 1e-30, 1.0))
+    for block in range(2_500):
+        n_cells = int(random.integers(2, 4) if block % 2 else random.integers(0, 20))
+        exponents = random.choice(np.array(spread, dtype=float), (20 * n_cells, 3))
+        factors = np.where(random.random(exponents.shape) < 0.05, 0.0, 0.7 * 10.0**exponents)
+        pointers, cells = n_cells * np.arange(21, dtype=np.int64), np.arange(20 * n_cells, dtype=np.uint16)
+        record_weights = random.random(20) * 10.0 ** random.integers(-3, 4) if weighted else None
+        assert_same_as_twin(pointers, cells, record_weights, np.array(component_weights[block % 3]), factors)
 
 
 # The M-step
