@@ -8,10 +8,22 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# Tests are never timed: a first call compiles, and machines are shared.
-settings.register_profile("twoway", deadline=None)
-settings.register_profile("thorough", deadline=None, max_examples=1000)  # make test-all
+# Tests are never timed: a first call compiles, and machines are shared. `make test` tries the same examples every time;
+# `make test-all` looks for new ones, and what it finds becomes an @example of the test that failed.
+settings.register_profile("twoway", deadline=None, derandomize=True, database=None)
+settings.register_profile("thorough", deadline=None, max_examples=1000, print_blob=True)
 settings.load_profile("twoway")
+
+
+def pytest_sessionstart():
+    """Make derandomized examples independent of the tests that ran before.
+
+    Hypothesis also tries numbers and texts that it finds in the source of every module loaded so far.
+    """
+    providers = sys.modules.get("hypothesis.internal.conjecture.providers")
+    if settings.default.derandomize and hasattr(providers, "_get_local_constants"):
+        providers._get_local_constants = lambda: providers._local_constants
+
 
 if os.environ.get("NUMBA_DISABLE_JIT") == "1":  # make coverage
     from reference import plain_lanes

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from postgres_server import postgres  # noqa: F401  # a fixture
+from strategies import examples
 
 import twoway as tw
 from twoway.cli import run
@@ -185,7 +186,7 @@ def test_a_fit_is_one_of_tables(database):
 LABELS = st.sampled_from([None, "", "NA", "a", "A", "b'", '"', "1", " x "])
 
 
-@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(examples(8), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=st.lists(st.tuples(LABELS, LABELS, st.sampled_from([None, 0, 1, -3]), st.floats(0.01, 100)), min_size=1))
 @pytest.mark.parametrize("engine", ["duckdb", "sqlite"])
 def test_any_labels(engine, rows):

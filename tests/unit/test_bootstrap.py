@@ -6,8 +6,9 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from strategies import examples
 
 import twoway as tw
 from twoway.datasets import dirichlet_rows, draw_records
@@ -196,7 +197,7 @@ def test_interval_is_a_number():
         assert copied.to_dict() == interval.to_dict()
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.sampled_from(["probability", "nonnegative", "real"]), st.integers(0, 10**6), st.floats(0.5, 0.99))
 def test_intervals_stay_where_answers_can_be(scale, seed, level):
     random = np.random.default_rng(seed)

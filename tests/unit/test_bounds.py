@@ -4,8 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from strategies import examples
 
 import twoway as tw
 from twoway.bounds import (
@@ -37,7 +38,7 @@ def test_sufficient_rank(sizes, rank):
     assert sufficient_rank(sizes) == sufficient_rank(schema_of(*sizes)) == brute == rank
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=4), st.integers(0, 10**6), st.floats(0, 0.9))
 def test_any_joint_is_written_exactly_within_that_rank(sizes, seed, zeros):
     random = np.random.default_rng(seed)
@@ -179,7 +180,7 @@ def brute_separability(h):
     )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.integers(1, 3), st.integers(0, 4), st.integers(0, 10**6), st.floats(0.1, 3))
 def test_separability_is_the_best_choice_of_rows(rank, more, seed, concentration):
     h = np.random.default_rng(seed).dirichlet(np.full(rank, concentration), rank + more) + 1e-9
@@ -195,7 +196,7 @@ def test_separability_of_equal_columns_and_empty_rows():
 # Theorem 4
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.integers(1, 6), st.integers(1, 5), st.integers(1, 5), st.integers(0, 10**6), st.floats(0.01, 1))
 def test_theorem_4_applies_to_no_model(n_variables, n_categories, rank, seed, observed):
     pmf = uniform_entries(n_variables, n_categories, rank, seed=seed)

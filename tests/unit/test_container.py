@@ -8,9 +8,9 @@ import zipfile
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from reference.joint import write_out
-from strategies import pmfs
+from strategies import examples, pmfs
 
 from twoway import container
 from twoway.errors import DataError, FileFormatError, MissingFileError, TwowayError
@@ -63,7 +63,7 @@ def rewrite(path, header=None, **arrays):
 
 
 @given(pmfs())
-@settings(max_examples=30)
+@examples(30)
 def test_saving_what_was_loaded_gives_the_same_bytes(tmp_path_factory, pmf):
     folder = tmp_path_factory.mktemp("models")
     pmf.save(folder / "one")

@@ -4,9 +4,10 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reference.counting import count_sets
+from strategies import examples
 
 from twoway.kernels import counting
 
@@ -56,7 +57,7 @@ def test_kernels_equal_their_twin(dtype, order, weighted):
     np.testing.assert_array_equal(counted, twin_flat(pointers, cells, weights, sizes, order))
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(
     seed=st.integers(0, 2**32),
     sizes=st.lists(st.integers(1, 4), min_size=1, max_size=5),

@@ -5,8 +5,9 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from strategies import examples
 
 from twoway.crosstabs.cells import margin_role, parse_cell
 from twoway.errors import DataError, TwowayError, UnknownNameError
@@ -94,7 +95,7 @@ def test_a_bad_cell_is_named(raw, problem):
 
 
 @given(st.integers(0, 10**12))
-@settings(max_examples=40)
+@examples(40)
 def test_thousands_come_back(number):
     assert parse_cell(f"{number:,}").value == parse_cell(f"{number:_}").value == number
 
@@ -521,7 +522,7 @@ def test_bad_tables_are_errors(tables, message):
         Tables.from_crosstabs(tables)
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(
     counts=st.lists(st.lists(st.integers(0, 10**6), min_size=2, max_size=2), min_size=3, max_size=3).filter(
         lambda lines: any(map(any, lines))

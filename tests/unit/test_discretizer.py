@@ -5,9 +5,10 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from strategies import examples
 
 import twoway as tw
 from twoway.estimators.bins import make_bins
@@ -121,7 +122,7 @@ def test_markers_of_missing_cells_are_missing():
         discretizer.transform(pd.DataFrame({"x": [1.5, "high"]}, dtype=object))
 
 
-@settings(deadline=None, max_examples=50)
+@examples(50)
 @given(
     hnp.arrays(float, st.integers(1, 40), elements=st.floats(-1e6, 1e6) | st.just(7.0)),
     st.integers(2, 9),

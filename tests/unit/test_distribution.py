@@ -1,9 +1,9 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from strategies import schemas
+from strategies import examples, schemas
 
 from twoway.distribution import Distribution, printable
 from twoway.errors import DataError, UnknownNameError
@@ -27,7 +27,7 @@ def test_labels_pick_a_float_or_the_rest():
 
 
 @given(st.data())
-@settings(max_examples=40)
+@examples(40)
 def test_every_cell_is_found_by_its_labels(data):
     schema = data.draw(schemas())
     array = np.random.default_rng(0).random(schema.sizes)

@@ -4,9 +4,10 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from reference import em as twin
+from strategies import examples
 
 from twoway.kernels.compression import canonical_keys, compress, expand, gather, same_as_previous
 from twoway.kernels.expectation import expect, pack, posterior
@@ -264,7 +265,7 @@ def test_exact_zeros_in_some_components(n_cells):
     assert_same_as_twin(*one_record(n_cells), None, np.array([0.3, 0.1, 0.2, 0.4, 0.0]), factors)
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(
     exponents=st.lists(
         st.lists(st.sampled_from([0, 0, -1, -20, -100, -200, None]), min_size=3, max_size=3), max_size=70

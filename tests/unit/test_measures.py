@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reference.joint import marginal, write_out
-from strategies import pmfs, schemas
+from strategies import examples, pmfs, schemas
 
 import twoway as tw
 from twoway.datasets import dirichlet_rows, draw_records, uniform_entries
@@ -17,7 +17,7 @@ from twoway.pmf import JointPMF
 from twoway.records import Records
 from twoway.schema import Schema, Variable
 
-quick = settings(max_examples=40)
+quick = examples(40)
 
 
 @st.composite

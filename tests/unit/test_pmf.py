@@ -9,10 +9,10 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from reference import joint as brute
-from strategies import events, frames, pmfs, schemas, some_names
+from strategies import events, examples, frames, pmfs, schemas, some_names
 
 import twoway as tw
 from twoway import information, mixture, mode_search
@@ -21,7 +21,7 @@ from twoway.pmf import Estimate, JointPMF, Mode
 from twoway.records import Records
 from twoway.schema import Schema, Variable, label_key
 
-quick = settings(max_examples=40)
+quick = examples(40)
 AGE, VOTE = Variable("age", ("young", "old")), Variable("vote", ("no", "yes"))
 SCHEMA = Schema((AGE, VOTE))
 PMF = JointPMF([0.5, 0.5], [[[1, 0.2], [0, 0.8]], [[0.9, 0.4], [0.1, 0.6]]], SCHEMA)

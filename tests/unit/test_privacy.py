@@ -5,9 +5,10 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
+from strategies import examples
 
 import twoway as tw
 from twoway.cli import run
@@ -22,7 +23,7 @@ TABLES = tw.count(draw_records(TRUTH, 4000, observed=1.0, seed=1))
 
 
 @given(st.floats(0.01, 50), st.floats(1e-10, 0.3))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_the_noise_keeps_the_promise_and_is_the_least_that_does(epsilon, delta):
     def worst(scale):
         """Return the largest excess P(A) − e^ε Q(A) over all events A, for normals one apart: by its definition."""
@@ -60,7 +61,6 @@ def test_the_noise_has_the_standard_deviation_that_is_told():
 
 
 @given(st.lists(st.floats(-50, 200), min_size=1, max_size=12))
-@settings(deadline=None)
 def test_the_nearest_counts_without_a_negative(counts):
     counts = np.array(counts)
     nearest = nonnegative(counts)

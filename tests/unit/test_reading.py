@@ -9,9 +9,9 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from strategies import frames, schemas
+from strategies import examples, frames, schemas
 
 from twoway import reading
 from twoway.coding import dictionary_of
@@ -389,7 +389,7 @@ def test_columns_lacking_or_left_over_but_not_both():
 # Any frame, any slices
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(st.data())
 def test_codes_say_what_the_frame_says(data):
     schema = data.draw(schemas())
@@ -456,7 +456,7 @@ def test_dictionary_of_an_empty_chunked_column():
     assert codes.size == 0
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.lists(st.one_of(st.none(), st.text(), st.floats(), st.integers(), st.booleans(), st.binary(), st.dates())))
 def test_anything_is_read_or_refused_by_name(cells):
     column = objects(*cells)

@@ -5,9 +5,9 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from strategies import frames, schemas
+from strategies import examples, frames, schemas
 
 from twoway import records as module
 from twoway.datasets import dirichlet_rows, draw_records
@@ -78,7 +78,7 @@ def test_marginal_counts_the_records_that_show_all():
         Records({"a": [0, None], "b": [None, 1]}).marginal(["a", "b"])
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.data())
 def test_marginal_equals_pandas(data):
     schema = data.draw(schemas(min_variables=2, kinds=(("a", "b", "c"), (1, 2.5))))
@@ -217,7 +217,7 @@ def test_folds_partition_the_weights(kind, n_folds):
 # The canonical order
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.data())
 def test_canonical_does_not_depend_on_the_order_of_rows(data):
     schema = data.draw(schemas())

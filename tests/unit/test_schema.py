@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from strategies import LABELS, schemas
+from strategies import LABELS, examples, schemas
 
 from twoway.errors import DataError, UnknownNameError
 from twoway.schema import Schema, Variable, label_key, plain_label, sort_labels
@@ -53,7 +53,7 @@ def test_labels_become_plain_python():
 
 
 @given(st.lists(st.sampled_from(LABELS), unique_by=label_key))
-@settings(max_examples=40)
+@examples(40)
 def test_natural_order(labels):
     ordered = sort_labels(labels)
     assert sorted(map(repr, ordered)) == sorted(map(repr, labels))
@@ -137,7 +137,7 @@ def test_names_differ_and_there_is_one():
 
 
 @given(schemas())
-@settings(max_examples=40)
+@examples(40)
 def test_to_dict_and_back(schema):
     again = Schema.from_dict(schema.to_dict())
     assert again == schema

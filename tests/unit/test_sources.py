@@ -3,9 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from strategies import NUMBERS, TEXTS, frames, schemas
+from strategies import NUMBERS, TEXTS, examples, frames, schemas
 
 import twoway as tw
 from twoway.chance import homogeneity
@@ -103,7 +103,7 @@ def add(one, other):
 
 
 @given(tables(), tables(), tables())
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_tables_are_a_commutative_monoid(one, two, three):
     nothing = Tables(one.schema, np.zeros((0, 2), dtype=int), [])
     assert one + nothing == one

@@ -5,9 +5,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reference.counting import count_sets
+from strategies import examples
 
 from twoway import counting
 from twoway.container import read, write
@@ -178,7 +179,7 @@ def test_the_caller_may_go_on_writing_to_an_array_that_was_given():
     assert tables.flat[0] == 1
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(seeds=st.lists(st.integers(0, 1000), min_size=3, max_size=3), data=st.data())
 def test_tables_are_a_commutative_monoid(seeds, data):
     parts = []

@@ -4,9 +4,9 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from strategies import frames, schemas
+from strategies import examples, frames, schemas
 
 import twoway as tw
 from twoway.cli import run
@@ -110,7 +110,7 @@ def test_complete_records_of_one_component_are_simply_counted():
 
 
 @given(st.data())
-@settings(max_examples=15, deadline=None)
+@examples(15)
 def test_an_update_without_records_changes_nothing(data):
     schema = data.draw(schemas(min_variables=2, max_variables=3))
     frame = data.draw(frames(schema))
