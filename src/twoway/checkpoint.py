@@ -8,9 +8,10 @@ passes over the loops that ended and goes on in the one that did not, to the sam
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +23,8 @@ from twoway.errors import DataError, FileFormatError, MissingFileError
 
 SECONDS = 30.0
 """How often the file is written, at most."""
+_LAYOUT = 2
+"""How the file is arranged; one that is arranged otherwise counts as that of another fit."""
 _WORTH_SECONDS = 1.0
 """A loop that took less is quicker run again than kept."""
 
@@ -33,6 +36,17 @@ class LoopState(NamedTuple):
     best: NDArray[np.float64]
     numbers: Mapping[str, Any]
     """Everything else, as JSON holds it."""
+
+
+class _Reader:
+    """Arrays that were written one after the other, in the same order."""
+
+    def __init__(self, flat: NDArray[np.float64]) -> None:
+        self._flat, self._at = flat, 0
+
+    def next(self, shape: Sequence[int]) -> NDArray[np.float64]:
+        start, self._at = self._at, self._at + math.prod(shape)
+        return self._flat[start : self._at].reshape(shape)
 
 
 class Checkpoint:
@@ -50,15 +64,17 @@ class Checkpoint:
 
     def open(self, fit: str) -> None:
         """Read how far a fit had got: only one of the same description, what is fitted and how, goes on from there."""
-        self._fit = hashlib.blake2b(fit.encode(), digest_size=16).hexdigest()
+        self._fit = hashlib.blake2b(f"{_LAYOUT} {fit}".encode(), digest_size=16).hexdigest()
         try:
             header, arrays = container.read(self._path, "checkpoint")
             if header["fit"] == self._fit:
-                for key, numbers in header["loops"].items():
-                    self._states[key] = LoopState(arrays[f"{key}-point"], arrays[f"{key}-best"], numbers)
+                points, bests = (_Reader(arrays[name]) for name in ("points", "bests"))
+                for loop in header["loops"]:
+                    state = LoopState(points.next(loop["point"]), bests.next(loop["best"]), loop["numbers"])
+                    self._states[loop["key"]] = state
         except MissingFileError:
             pass
-        except (FileFormatError, KeyError, TypeError) as error:
+        except (FileFormatError, KeyError, TypeError, ValueError) as error:
             raise FileFormatError(f"{str(self._path)!r} is there already, and no checkpoint: {error}") from error
 
     def begin(self, start: NDArray[np.float64]) -> tuple[str, LoopState | None]:
@@ -79,9 +95,15 @@ class Checkpoint:
 
     def write(self) -> None:
         """Write the file, whole or not at all."""
-        arrays = {f"{key}-point": state.point for key, state in self._states.items()}
-        arrays |= {f"{key}-best": state.best for key, state in self._states.items()}
-        loops = {key: dict(state.numbers) for key, state in self._states.items()}
+        # One array of all points and one of all best: a file has few arrays, whatever the number of loops.
+        loops = [
+            {"key": key, "point": state.point.shape, "best": state.best.shape, "numbers": dict(state.numbers)}
+            for key, state in self._states.items()
+        ]
+        arrays = {
+            "points": np.concatenate([np.zeros(0), *(state.point.ravel() for state in self._states.values())]),
+            "bests": np.concatenate([np.zeros(0), *(state.best.ravel() for state in self._states.values())]),
+        }
         container.write(self._path, "checkpoint", {"fit": self._fit, "loops": loops}, arrays)
         self._written = time.monotonic()
 

@@ -14,6 +14,7 @@ import math
 import os
 import re
 import stat
+import struct
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -30,8 +31,16 @@ FORMAT_VERSION = 1
 MAX_BYTES = 2**32
 """No member of a file may be larger: 4 GiB is far above any model and far below a hostile claim."""
 
+MAX_HEADER = 2**25
+"""No header may be longer, in bytes: 32 MiB name a million categories, and parsed they take a multiple of that."""
+
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _MOST_MEMBERS = 100
+_MOST_DIRECTORY = 2**16
+# The records that end a zip archive; of what they tell, the signature, and the members and bytes of the directory.
+_END = struct.Struct("<4s6xHI6x")
+_LOCATOR = struct.Struct("<4s4xQ4x")
+_LARGE_END = struct.Struct("<4s28xQQ8x")
 # Plain numbers in C order: the type, and up to four sizes.
 _ARRAY = re.compile(
     rb"\x93NUMPY\x01\x00..\{'descr': '([<|](?:b1|[iu][1248]|f[248]))', 'fortran_order': False, "
@@ -62,9 +71,14 @@ def write(
         {"format": "twoway", "version": FORMAT_VERSION, "kind": kind, "written_by": f"twoway {__version__}", **header},
         sort_keys=True,
         allow_nan=False,
-    )
+    ).encode()
+    if len(text) > MAX_HEADER:
+        raise DataError(
+            f"cannot write {str(path)!r}: names, categories and notes take {len(text):,} bytes, at most "
+            f"{MAX_HEADER:,} are written; leave variables out or merge categories"
+        )
     with whole_or_not_at_all(path) as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
-        archive.writestr(zipfile.ZipInfo("header.json", _EPOCH), text.encode())
+        archive.writestr(zipfile.ZipInfo("header.json", _EPOCH), text)
         for name in sorted(arrays):
             buffer = io.BytesIO()
             array = np.ascontiguousarray(arrays[name])
@@ -137,7 +151,7 @@ def alone_in_folder(path: str | os.PathLike[str]) -> Iterator[None]:
 def kind_of(path: str | os.PathLike[str]) -> str | None:
     """Return what a twoway file holds, "model" or "tables"; None for any other file."""
     try:
-        with zipfile.ZipFile(path) as archive:
+        with _opened(path) as archive:
             return str(_read_header(archive)["kind"])
     except _FOREIGN:
         return None
@@ -156,7 +170,7 @@ def read(path: str | os.PathLike[str], kind: str | None = None) -> tuple[dict[st
     if source.is_dir():
         raise FileFormatError(f"{shown} is a folder, not a twoway file")
     try:
-        with zipfile.ZipFile(source) as archive:
+        with _opened(source) as archive:
             header = _read_header(archive)
             version = header.get("version")
             if not isinstance(version, int) or version > FORMAT_VERSION:
@@ -182,21 +196,58 @@ def read(path: str | os.PathLike[str], kind: str | None = None) -> tuple[dict[st
     return header, arrays
 
 
+@contextmanager
+def _opened(path: str | os.PathLike[str]) -> Iterator[zipfile.ZipFile]:
+    """Give the archive in a file whose end announces no more than `write` makes: zipfile reads all that is there."""
+    with open(path, "rb") as stream:
+        _check_end(stream)
+        with zipfile.ZipFile(stream) as archive:
+            yield archive
+
+
+def _check_end(stream: BinaryIO) -> None:
+    """Raise where a file does not end as a small archive does: without a comment, with a directory of few members."""
+    size = stream.seek(0, os.SEEK_END)
+    ends = _LARGE_END.size + _LOCATOR.size + _END.size
+    stream.seek(max(0, size - ends))
+    tail = stream.read(ends).rjust(ends, b"\0")
+    signature, members, length = _END.unpack_from(tail, ends - _END.size)
+    if signature != b"PK\5\6" or tail[-2:] != b"\0\0":
+        raise ValueError("it does not end as a twoway file does")
+    locator, place = _LOCATOR.unpack_from(tail, _LARGE_END.size)
+    if locator == b"PK\6\7":  # of an archive beyond 4 GiB; what stands before it is then read instead
+        large, members, length = _LARGE_END.unpack_from(tail, 0)
+        if large != b"PK\6\6" or place != size - ends:
+            raise ValueError("it does not end as a twoway file does")
+    if members > _MOST_MEMBERS or length > _MOST_DIRECTORY:
+        raise ValueError(
+            f"its directory has {members:,} members in {length:,} bytes, and that of a twoway file at most "
+            f"{_MOST_MEMBERS} in {_MOST_DIRECTORY:,}"
+        )
+
+
 def _read_header(archive: zipfile.ZipFile) -> dict[str, Any]:
     """Return the header of an archive that is what `write` makes; nothing larger than the file is read into memory."""
     members = archive.infolist()
+    if len(members) > _MOST_MEMBERS:
+        raise ValueError(f"it holds {len(members):,} members, and a twoway file at most {_MOST_MEMBERS}")
     names = [one.filename for one in members]
     for one in members:
         # Of a size that is claimed for the compressed bytes, zipfile would ask for as much memory.
         is_plain = one.compress_type == zipfile.ZIP_STORED and one.compress_size == one.file_size <= MAX_BYTES
-        if not is_plain or names.count(one.filename) > 1 or len(names) > _MOST_MEMBERS:
-            raise ValueError(f"it holds a member {one.filename!r} that no twoway file has")
+        if not is_plain or names.count(one.filename) > 1:
+            raise ValueError(f"it holds a member {one.filename[:100]!r} that no twoway file has")
     if archive.fp is None or sum(one.file_size for one in members) > os.fstat(archive.fp.fileno()).st_size:
         raise ValueError("its members claim more bytes than the file has")
-    text = archive.read("header.json")
+    length = archive.getinfo("header.json").file_size
+    if length > MAX_HEADER:
+        raise ValueError(f"its header has {length:,} bytes, and that of a twoway file at most {MAX_HEADER:,}")
+    text = archive.read("header.json").decode()
     header = json.loads(text, parse_int=_whole, parse_float=_finite, parse_constant=_finite)
     if not isinstance(header, dict) or header.get("format") != "twoway":
         raise ValueError("its header is another's")
+    if "\\ud" in text.lower():
+        json.dumps(header, ensure_ascii=False).encode()  # half of a surrogate pair raises: no text could be printed
     return header
 
 

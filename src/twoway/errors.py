@@ -7,12 +7,15 @@ import operator
 from collections.abc import Iterable
 from typing import SupportsIndex
 
+_LONGEST = 4000
+_LONGEST_NAME = 100
+
 
 class TwowayError(Exception):
     """Every error the package raises on purpose; its text is fit for a terminal, whatever names are in it."""
 
     def __str__(self) -> str:
-        return escaped(super().__str__(), keep="\n")
+        return _fit_for_terminal(super().__str__())
 
 
 class DataError(TwowayError, ValueError):
@@ -24,7 +27,7 @@ class UnknownNameError(TwowayError, KeyError):
 
     def __str__(self) -> str:
         # KeyError would print its message quoted and escaped.
-        return escaped(str(self.args[0]), keep="\n") if self.args else ""
+        return _fit_for_terminal(str(self.args[0])) if self.args else ""
 
 
 class UnknownOptionError(TwowayError, TypeError):
@@ -59,6 +62,28 @@ class OutputError(DataError, OSError):
     """A file or folder that cannot be written where it was asked for."""
 
 
+def _fit_for_terminal(message: str) -> str:
+    """Return a message with control characters escaped, its middle left out where it repeats much of what was given."""
+    if len(message) > _LONGEST:
+        ends = 3 * _LONGEST // 4, _LONGEST // 4
+        left_out = f" … ({len(message) - sum(ends):,} characters left out) … "
+        message = message[: ends[0]] + left_out + message[-ends[1] :]
+    return escaped(message, keep="\n")
+
+
+def brief(value: object) -> str:
+    """Return the ``repr`` of a value, its middle left out where it is long.
+
+    Examples
+    --------
+    >>> brief("age"), len(brief("a" * 1_000_000))
+    ("'age'", 101)
+    """
+    shown = repr(value)
+    half = _LONGEST_NAME // 2
+    return shown if len(shown) <= _LONGEST_NAME else f"{shown[:half]}…{shown[-half:]}"
+
+
 def unknown(kind: str, got: object, allowed: Iterable[object], *, where: str = "") -> UnknownNameError:
     """Return the error for a name that does not exist, with the near miss and what is known.
 
@@ -79,7 +104,7 @@ def unknown(kind: str, got: object, allowed: Iterable[object], *, where: str = "
     no variable 'vot'; did you mean 'vote'? known: 'age', 'vote', 'region'
     """
     names = list(allowed)
-    return UnknownNameError(f"no {kind} {got!r}{where}{near_miss(got, names)} known: {shortlist(names)}")
+    return UnknownNameError(f"no {kind} {brief(got)}{where}{near_miss(got, names)} known: {shortlist(names)}")
 
 
 def escaped(text: str, keep: str = "") -> str:
@@ -97,22 +122,27 @@ def escaped(text: str, keep: str = "") -> str:
     )
 
 
-def whole_number(name: str, value: object, least: int) -> int:
-    """Return an option as an integer, or raise where it is not a whole number of at least ``least``."""
+def whole_number(name: str, value: object, least: int, most: int | None = None) -> int:
+    """Return an option as an integer, or raise where it is not a whole number from ``least`` to ``most``."""
     # Asking a protocol takes its time, and plain integers come here in every pass.
     if isinstance(value, bool) or not isinstance(value, int | SupportsIndex) or operator.index(value) < least:
-        raise DataError(f"{name} must be a whole number of at least {least}, not {value!r}")
+        raise DataError(f"{name} must be a whole number of at least {least}, not {brief(value)}")
+    if most is not None and operator.index(value) > most:
+        raise DataError(f"{name} must be a whole number of at most {most:,}, not {brief(value)}")
     return operator.index(value)
 
 
 def near_miss(got: object, names: list[object]) -> str:
     """Return "; did you mean 'vote'?" where a name is near enough, otherwise ";"."""
-    same_text = [name for name in names if str(name).strip().casefold() == str(got).strip().casefold()]
+    text = str(got).strip()
+    if len(text) > 10 * _LONGEST_NAME:
+        return ";"  # no misspelt name, and the search would take its time
+    same_text = [name for name in names if str(name).strip().casefold() == text.casefold()]
     if same_text:
         return f"; did you mean {describe(same_text[0], beside=got)}?"
     by_text = {str(name): name for name in names}
     close = difflib.get_close_matches(str(got), by_text, n=1)
-    return f"; did you mean {by_text[close[0]]!r}?" if close else ";"
+    return f"; did you mean {brief(by_text[close[0]])}?" if close else ";"
 
 
 def describe(name: object, *, beside: object) -> str:
@@ -125,7 +155,7 @@ def describe(name: object, *, beside: object) -> str:
 def shortlist(names: Iterable[object], limit: int = 12) -> str:
     """Return the names, comma-separated, cut after ``limit`` with a count of the rest."""
     listed = list(names)
-    shown = ", ".join(repr(name) for name in listed[:limit])
+    shown = ", ".join(brief(name) for name in listed[:limit])
     return shown + (f", … ({len(listed) - limit} more)" if len(listed) > limit else "")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from twoway.errors import DataError
+from twoway.errors import DataError, brief
 from twoway.mixture import MAX_CELLS, Floats
 from twoway.schema import Schema
 
@@ -20,14 +20,20 @@ def as_numbers(given: ArrayLike, what: str) -> Floats:
     try:
         return np.array(given, dtype=np.float64)
     except (TypeError, ValueError):
-        raise DataError(f"{what} must be an array of numbers; got {given!r}") from None
+        raise DataError(f"{what} must be an array of numbers; got a {type(given).__name__}: {brief(given)}") from None
 
 
 def stack_parameters(schema: Schema, weights: ArrayLike, factors: Sequence[ArrayLike]) -> tuple[Floats, Floats]:
     """Return weights (rank,) and stacked factors (n_cells, rank), checked and rescaled to sum to one."""
+    if not isinstance(schema, Schema):
+        raise DataError(
+            f"the schema must be a Schema, not a {type(schema).__name__}: JointPMF(weights, factors, schema)"
+        )
     checked = as_numbers(weights, "the weights")
     if checked.ndim != 1 or len(checked) == 0:
         raise DataError(f"the weights must be one number for each component; got the shape {checked.shape}")
+    if not isinstance(factors, Sequence | np.ndarray):
+        raise DataError(f"the factors must be a list of arrays, one for each variable, not a {type(factors).__name__}")
     if len(factors) != len(schema):
         raise DataError(f"the schema has {len(schema)} variables and there are {len(factors)} factors")
     arrays = []

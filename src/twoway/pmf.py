@@ -330,7 +330,7 @@ class JointPMF:
         library
             "pandas", "polars" or "pyarrow".
         """
-        n = whole_number("the number of records to draw", n, 0)
+        n = whole_number("the number of records to draw", n, 0, most=10**12)
         rng = np.random.default_rng(whole_number("seed", seed, 0))
         components = mixture.draw_components(self.weights, n, rng)
         codes = [mixture.draw_codes(factor, components, rng) for factor in self.factors]

@@ -68,7 +68,19 @@ def plain_label(label: object) -> Label:
             raise DataError(
                 f"a category must be a number below 1.8e308, not a whole number of {value.bit_length()} bits"
             ) from None
+    if isinstance(value, str):
+        check_text(value, "a category")
     return value  # type: ignore[return-value]  # label_key admits labels only
+
+
+def check_text(text: str, what: str) -> None:
+    """Raise where text holds half of a surrogate pair, which no file, terminal or page can show."""
+    try:
+        text.isascii() or text.encode()
+    except UnicodeEncodeError as error:
+        raise DataError(
+            f"{what} must be text that UTF-8 can hold; {text[:40]!r} has half of a surrogate pair at {error.start}"
+        ) from None
 
 
 def sort_labels(labels: Iterable[Label]) -> list[Label]:
@@ -163,6 +175,7 @@ class Variable:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str):
             raise DataError(f"a variable's name must be text, not {self.name!r}")
+        check_text(self.name, "a variable's name")
         if not isinstance(self.categories, Iterable):
             raise DataError(f"variable {self.name!r} needs categories, such as ('no', 'yes'); got {self.categories!r}")
         categories = tuple(plain_label(label) for label in self.categories)

@@ -143,3 +143,13 @@ def test_means_and_changes(open_page):
     shown = [text.replace("−", "-") for text in card(page, 0).locator(".change").all_text_contents()]
     np.testing.assert_allclose([float(text or 0) for text in shown], differences, atol=0.051)
     assert card(page, 1).locator(".mean").text_content() == ""
+
+
+def test_what_was_clicked_is_certain(open_page):
+    pmf = random_pmf(numbered(12), 7, seed=3)
+    page = open_page(pmf)
+    for index in range(12):
+        click(page, index, index % 5)
+        settle(page)
+        assert card(page, index).locator(".row .share").nth(index % 5).text_content() == "100%"
+    assert card(page, 0).locator(".row .share").all_text_contents() == ["100%", "0%", "0%", "0%", "0%"]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import twoway as tw
-from twoway import checkpoint
+from twoway import checkpoint, container
 from twoway.cli import run
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.errors import DataError, FileFormatError
@@ -89,6 +89,37 @@ def test_ctrl_c_keeps_what_was_reached(records, tmp_path):
     assert tw.fit(records, checkpoint=path, **OPTIONS).stacked.tobytes() == tw.fit(records, **OPTIONS).stacked.tobytes()
 
 
+def test_any_number_of_loops_is_read_again(tmp_path):
+    path = tmp_path / "many.checkpoint"
+    written = checkpoint.Checkpoint(path)
+    written.open("a fit")
+    points = [np.random.default_rng(number).random((1 + number % 3, 4)) for number in range(130)]
+    for point in points:
+        key, _ = written.begin(point)
+        written.tell(key, checkpoint.LoopState(point, point + 1, {"cycles": len(point)}), has_ended=True)
+    read = checkpoint.Checkpoint(path)
+    read.open("a fit")
+    for point in points:
+        _, state = read.begin(point)
+        np.testing.assert_array_equal(state.point, point)
+        np.testing.assert_array_equal(state.best, point + 1)
+        assert state.numbers == {"cycles": len(point)}
+
+
+def test_a_checkpoint_without_a_state_or_with_a_wrong_shape(tmp_path):
+    path = tmp_path / "fit.checkpoint"
+    written = checkpoint.Checkpoint(path)
+    written.open("a fit")
+    written.write()
+    checkpoint.Checkpoint(path).open("a fit")
+    key, _ = written.begin(np.zeros(3))
+    written.tell(key, checkpoint.LoopState(np.zeros(3), np.zeros(3), {}))
+    header, arrays = container.read(path)
+    container.write(path, "checkpoint", {**header, "loops": [{**header["loops"][0], "point": [7]}]}, arrays)
+    with pytest.raises(FileFormatError, match="no checkpoint"):
+        checkpoint.Checkpoint(path).open("a fit")
+
+
 def test_a_file_that_is_no_checkpoint_is_not_replaced(records, tmp_path):
     path = tmp_path / "model.twoway"
     tw.fit(records, **OPTIONS).save(path)
@@ -151,7 +182,7 @@ def test_the_checkpoint_goes_when_the_model_is_saved_not_before(tmp_path, monkey
 
 KILLED = """
 import os, signal, sys
-from twoway import checkpoint
+from twoway import checkpoint, container
 from twoway.cli import run
 from twoway.solvers import base
 

@@ -2,6 +2,7 @@
 
 import io
 import json
+import struct
 import tracemalloc
 import zipfile
 
@@ -199,7 +200,49 @@ def test_a_member_twice_and_too_many(kind, tmp_path):
         archive.writestr("weights.npy", contents["weights.npy"])
     refused(kind, path, r"'weights\.npy' that no twoway file has")
     write(path, {**contents, **{f"{number}.npy": contents["weights.npy"] for number in range(200)}})
-    refused(kind, path, "that no twoway file has")
+    refused(kind, path, "members")
+
+
+@both
+def test_a_large_directory_or_header_is_refused_before_it_is_read(kind, tmp_path):
+    path = saved(kind, tmp_path)
+    whole = path.read_bytes()
+    contents = members(path)
+    # Three million members, as they stand in the directory, behind those of a file that is sound.
+    entry = struct.pack("<4s4x4H3I5H2I", b"PK\1\2", 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0) + b"a"
+    directory = entry * 400_000
+    offset = len(whole)
+    end = struct.pack("<4s4H2IH", b"PK\5\6", 0, 0, 0xFFFF, 0xFFFF, len(directory), offset, 0)
+    path.write_bytes(whole + directory + end)
+    refused(kind, path, "directory")
+    # The same, told in the record of large archives, and with a small number in the other.
+    large = struct.pack("<4sQ2H2I4Q", b"PK\6\6", 44, 45, 45, 0, 0, 400_000, 400_000, len(directory), offset)
+    locator = struct.pack("<4sIQI", b"PK\6\7", 0, offset + len(directory), 1)
+    end = struct.pack("<4s4H2IH", b"PK\5\6", 0, 0, 3, 3, 100, offset, 0)
+    path.write_bytes(whole + directory + large + locator + end)
+    refused(kind, path, "directory")
+    path.write_bytes(whole + directory + large + b"beyond" + locator + end)
+    refused(kind, path, "does not end as")
+    # A comment, behind which another end could hide.
+    path.write_bytes(whole[:-2] + struct.pack("<H", 22) + whole[-22:])
+    refused(kind, path, "twoway")
+    write(path, {**contents, "header.json": b" " * (2**25 + 1)})
+    refused(kind, path, "its header has 33,554,433 bytes")
+
+
+@both
+def test_half_of_a_surrogate_pair_is_refused(kind, tmp_path):
+    path = saved(kind, tmp_path)
+    contents = members(path)
+    for half in (b'"\\ud800"', b'"\\uDC00x"', b'"\xed\xa0\x80"'):
+        header = contents["header.json"].replace(b'"notes": []', b'"notes": [' + half + b"]", 1)
+        header = header.replace(b'"categories": ["x"', b'"categories": [' + half, 1)
+        assert header != contents["header.json"]
+        write(path, {**contents, "header.json": header})
+        refused(kind, path)
+    pair = contents["header.json"].replace(b'"name": "', b'"name": "\\ud83e\\udd86', 1)
+    write(path, {**contents, "header.json": pair})
+    assert load(kind, path).schema.names[0].startswith("🦆")
 
 
 def variable(**entries):

@@ -806,3 +806,20 @@ def test_information_of_what_hardly_ever_happens():
     table = information.pairwise_information(pmf.weights, pmf.factors)
     assert np.isfinite(table).all()
     assert (table >= 0).all()
+
+
+def test_arguments_in_the_wrong_order_are_told_in_short():
+    schema = Schema(tuple(Variable(f"x{n}", tuple(range(100))) for n in range(50)))
+    weights, factors = [1.0], [np.full((100, 1), 0.01)] * 50
+    for arguments in ((schema, weights, factors), (weights, schema, factors), (factors, weights, schema)):
+        with pytest.raises(DataError) as raised:
+            JointPMF(*arguments)
+        assert len(str(raised.value)) < 500
+    with pytest.raises(DataError, match=r"JointPMF\(weights, factors, schema\)"):
+        JointPMF(weights, schema, factors)
+
+
+def test_more_records_than_there_can_be():
+    pmf = JointPMF([1.0], [[[0.5], [0.5]]], Schema((Variable("a", (0, 1)),)))
+    with pytest.raises(DataError, match="at most 1,000,000,000,000"):
+        pmf.sample(99999999999999999999)

@@ -295,3 +295,32 @@ def test_conditions_alone():
 )
 def test_completion(text, expected):
     assert complete(text, SCHEMA) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "P(" + "x" * 10**6 + ")",
+        "P(vote = " + "x" * 10**6 + ")",
+        "P(vote" + " " * 10**6 + "?",
+        "x" * 10**6,
+        "P(vote, " + "vote, " * 10**5 + "vote)",
+        "P('" + "\x1b" * 10**6,
+        "P(vote) " + "x" * 10**6,
+    ],
+)
+def test_a_long_question_is_not_repeated_whole(text):
+    with pytest.raises(QuestionError) as raised:
+        parse(text, SCHEMA)
+    assert len(str(raised.value)) < 5000
+    line, mark = str(raised.value).splitlines()[-2:]
+    assert mark.strip(" ").strip("^") == ""
+    assert len(mark) <= len(line) + 1
+
+
+def test_the_mark_stays_below_the_place_in_a_long_question():
+    known = ", ".join(["vote = yes"] * 100)
+    with pytest.raises(QuestionError) as raised:
+        parse(f"P(vote | {known}, nix = 3, {known})", SCHEMA)
+    line, mark = str(raised.value).splitlines()[-2:]
+    assert line[mark.index("^") : mark.rindex("^") + 1] == "nix"

@@ -160,3 +160,11 @@ def test_to_dict_and_back(schema):
 def test_numbers_within_text_are_sorted_by_size(labels, expected):
     assert sort_labels(labels) == expected
     assert sort_labels(reversed(labels)) == expected
+
+
+@pytest.mark.parametrize("make", [lambda text: Variable(text, (1, 2)), lambda text: Variable("a", ("b", text))])
+def test_half_of_a_surrogate_pair_is_no_name_and_no_category(make):
+    for half in ("\ud800", "before \udfff behind"):
+        with pytest.raises(DataError, match="surrogate"):
+            make(half)
+    make("🦆")

@@ -58,12 +58,16 @@ class Mixture {
   #fillShares(shares, index, weights, codes, mass) {
     const { rank, factors, offsets } = this;
     const scaled = mass ? weights.map((weight, f) => (mass[f] > 0 ? weight / mass[f] : 0)) : weights;
+    let total = 0;
     for (let cell = offsets[index]; cell < offsets[index + 1]; cell++) {
       if (codes && !codes.has(cell - offsets[index])) continue;
       let share = 0;
       for (let f = 0, at = cell * rank; f < rank; f++, at++) share += scaled[f] * factors[at];
       shares[cell] = share;
+      total += share;
     }
+    // The total is 1 but for rounding; divided by it, what is certain has a share of exactly 1.
+    for (let cell = offsets[index]; cell < offsets[index + 1]; cell++) shares[cell] /= total;
   }
 }
 

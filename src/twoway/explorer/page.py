@@ -67,7 +67,7 @@ def describe(model: JointPMF | Bootstrap, title: str) -> dict[str, Any]:
         "warnings": [] if pmf.report is None else [_sound_text(warning) for warning in pmf.report.warnings],
         "variables": [
             {
-                "name": _sound_text(variable.name),
+                "name": variable.name,
                 "categories": label_texts(variable),
                 "values": None if variable.values is None else list(variable.values),
             }
@@ -91,7 +91,7 @@ def label_texts(variable: Variable) -> list[str]:
     texts = [str(label) for label in variable.categories]
     if len(set(texts)) < len(texts):
         texts = [repr(label) for label in variable.categories]
-    return [_sound_text(text) for text in texts]
+    return texts
 
 
 def strongest_links(information: NDArray[np.float64], n_each: int) -> list[tuple[int, int, float]]:

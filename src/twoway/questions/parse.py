@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from twoway.distribution import printable
-from twoway.errors import QuestionError, escaped, unknown
+from twoway.errors import QuestionError, brief, escaped, unknown
 from twoway.questions.language import KINDS, NUMBER, STOPS, TRUTHS, Kind, Question, Term
 from twoway.schema import Label, Schema, Variable, plain_label
 
@@ -29,6 +28,8 @@ _OPERATOR = re.compile(r"!=|<=|>=|=|<|>")
 _LIST_WORD = re.compile(r"(not\s+in|in)\s*(?=\{)")
 # The lookbehind keeps a search through much white space from starting anew at each of it.
 _LIST_WORD_BEHIND = re.compile(r"(?<!\s)\s+(not\s+in|in)$")
+_AROUND = 200
+"""Characters that an error shows before the place, of it and behind it."""
 _HINT = f"names and labels with any of {' '.join(STOPS)} need quotes"
 
 
@@ -86,13 +87,16 @@ class _Reader:
         self.text, self.schema, self.at = text, schema, 0
 
     def error(self, message: str, start: int | None = None, stop: int | None = None) -> QuestionError:
-        """Return an error that shows the text with a mark below the place."""
+        """Return an error that shows the text around the place, with a mark below it."""
         start = self.at if start is None else start
-        stop = max(start + 1, stop or 0)
-        width = 10 * len(self.text) + 10
-        before, marked = (printable(part, width) for part in (self.text[:start], self.text[start:stop]))
-        shown = printable(self.text, width)
-        return QuestionError(f"{message}\n    {shown}\n    {' ' * len(before)}{'^' * max(1, len(marked))}")
+        stop = min(max(start + 1, stop or 0), start + _AROUND)
+        first, last = max(0, start - _AROUND), stop + _AROUND
+        before = "…" * (first > 0) + escaped(self.text[first:start])
+        marked = escaped(self.text[start:stop])
+        behind = escaped(self.text[stop:last]) + "…" * (last < len(self.text))
+        return QuestionError(
+            f"{message}\n    {before}{marked}{behind}\n    {' ' * len(before)}{'^' * max(1, len(marked))}"
+        )
 
     def skip(self) -> str:
         """Pass over space; return the next character, "" at the end."""
@@ -139,7 +143,7 @@ class _Reader:
             raise self.error(f"',' or the end is missing here; {_HINT}")
         bare = [term.name for term in terms if not term.operator]
         if bare:
-            raise self.error(f"what of {bare[0]!r} is known? a value is needed, as in a = x", 0, len(self.text))
+            raise self.error(f"what of {brief(bare[0])} is known? a value is needed, as in a = x", 0, len(self.text))
         return terms
 
     def kind(self) -> Kind:
@@ -153,7 +157,7 @@ class _Reader:
         if not name:
             raise self.error(f"a question begins with one of {', '.join(KINDS)}, as in {EXAMPLES[0]}")
         raise self.error(
-            f"no question {name!r}; there are {', '.join(KINDS)}, as in {EXAMPLES[0]}", stop=self.at + len(name)
+            f"no question {brief(name)}; there are {', '.join(KINDS)}, as in {EXAMPLES[0]}", stop=self.at + len(name)
         )
 
     def check(self, question: Question, start: int, known_from: int) -> None:
@@ -170,11 +174,13 @@ class _Reader:
         twice = next((name for name, times in Counter(names).items() if times > 1), None)
         if twice is not None:
             raise self.error(
-                f"{twice!r} stands there twice; each variable may be asked about once", start, len(self.text)
+                f"{brief(twice)} stands there twice; each variable may be asked about once", start, len(self.text)
             )
         unsaid = [term.name for term in question.given if not term.operator]
         if kind in ("E", "mode") and unsaid:
-            raise self.error(f"what of {unsaid[0]!r} is known? {kind} needs values behind '|', as in a = x", known_from)
+            raise self.error(
+                f"what of {brief(unsaid[0])} is known? {kind} needs values behind '|', as in a = x", known_from
+            )
 
     def terms(self) -> tuple[Term, ...]:
         terms = [self.term()]
