@@ -24,9 +24,7 @@ def test_examples_do_not_depend_on_chance_or_on_loaded_modules(tmp_path, monkeyp
         pytest.skip("this run looks for new examples")
     before = drawn_examples()
     numbers = range(7_000_001, 7_000_301)
-    (tmp_path / "many_constants.py").write_text(
-        "\n".join(f"X{number} = ({number}, {number}.5)" for number in numbers)
-    )
+    (tmp_path / "many_constants.py").write_text("\n".join(f"X{number} = ({number}, {number}.5)" for number in numbers))
     monkeypatch.syspath_prepend(tmp_path)
     importlib.import_module("many_constants")
     assert drawn_examples() == before

@@ -2,12 +2,14 @@
 
 import json
 import os
+from typing import get_type_hints
 
 import numpy as np
 import pytest
 
 import twoway as tw
 from twoway.cli import run
+from twoway.cli.app import COMMANDS
 from twoway.engines import file_records
 
 
@@ -29,29 +31,87 @@ def folder(tmp_path_factory):
 # Outputs
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["fit", "s.csv", "-o", "s.csv"],
-        ["fit", "s.csv", "-o", "link.csv"],
-        ["count", "s.csv", "-o", "s.csv"],
-        ["score", "m.twoway", "s.csv", "-o", "s.csv"],
-        ["score", "m.twoway", "s.csv", "-o", "m.twoway"],
-        ["explore", "m.twoway", "-o", "m.twoway"],
-        ["sample", "m.twoway", "-n", "2", "-o", "m.twoway"],
-        ["impute", "m.twoway", "s.csv", "-o", "m.twoway"],
-        ["update", "m.twoway", "s.csv", "-o", "s.csv"],
-    ],
-    ids=" ".join,
-)
-def test_what_is_read_is_not_replaced_by_something_else(command, cli, folder):
-    if not (folder / "link.csv").exists():
-        (folder / "link.csv").symlink_to("s.csv")
-    before = {name: (folder / name).read_bytes() for name in ("s.csv", "m.twoway")}
-    code, _, err = cli(*command, "--force")
+INPUTS = {
+    ("fit", "data"): ["fit", "s.csv"],
+    ("fit", "tables"): ["fit", "--tables", "s.csv"],
+    ("count", "data"): ["count", "s.csv"],
+    ("score", "model"): ["score", "m.twoway", "s.csv"],
+    ("score", "data"): ["score", "m.twoway", "s.csv"],
+    ("explore", "model"): ["explore", "m.twoway"],
+    ("export", "model"): ["export", "m.twoway", "--sql", "--table", "t"],
+    ("sample", "model"): ["sample", "m.twoway", "-n", "2"],
+    ("impute", "model"): ["impute", "m.twoway", "s.csv"],
+    ("impute", "data"): ["impute", "m.twoway", "s.csv"],
+    ("update", "data"): ["update", "m.twoway", "s.csv"],
+}
+REPLACED = {("count", "add"), ("update", "model")}  # which is what these are for
+
+
+def test_every_input_of_every_command_is_known():
+    """A command with an output that is not checked for one of its inputs fails here."""
+    inputs = set()
+    for command in COMMANDS:
+        hints = get_type_hints(command)
+        if "force" in hints:
+            inputs |= {
+                (command.__name__, name) for name, hint in hints.items() if name != "out" and "Path" in str(hint)
+            }
+    assert inputs | {("count", "data")} == INPUTS.keys() | REPLACED
+
+
+@pytest.fixture
+def inputs(folder):
+    """The bytes of the inputs; other names lead to the same files."""
+    if not (folder / "symbolic").exists():
+        (folder / "symbolic").mkdir()
+        (folder / "hard").mkdir()
+        for name in ("s.csv", "m.twoway"):
+            (folder / "symbolic" / name).symlink_to(folder / name)
+            (folder / "hard" / name).hardlink_to(folder / name)
+    return {name: (folder / name).read_bytes() for name in ("s.csv", "m.twoway")}
+
+
+def assert_refused(told, folder, inputs):
+    code, _, err = told
     assert code == 4
-    assert "it is read from, and would be lost; name another file" in err
-    assert {name: (folder / name).read_bytes() for name in before} == before
+    assert "it is read from" in err
+    assert {name: (folder / name).read_bytes() for name in inputs} == inputs
+
+
+@pytest.mark.parametrize("spelling", ["{}", "symbolic/../{}", "symbolic/{}", "hard/{}"])
+@pytest.mark.parametrize(("command", "role"), INPUTS)
+def test_what_is_read_is_not_replaced(command, role, spelling, cli, folder, inputs):
+    output = spelling.format("m.twoway" if role == "model" else "s.csv")
+    assert_refused(cli(*INPUTS[command, role], "-o", output, "--force"), folder, inputs)
+
+
+@pytest.mark.parametrize("flags", [["--proba"], ["--how", "sample"], ["--json"], ["--unseen", "missing"]])
+def test_impute_leaves_its_input_with_any_flag(flags, cli, folder, inputs):
+    assert_refused(cli("impute", "m.twoway", "s.csv", "-o", "s.csv", "--force", *flags), folder, inputs)
+
+
+@pytest.mark.parametrize("source", ["s*.csv", "*[s].csv", ".", "{}/."])
+def test_patterns_and_folders_are_inputs_file_by_file(source, cli, folder, inputs):
+    source = source.format(folder)
+    for command in (["fit", source], ["count", source], ["impute", "m.twoway", source], ["fit", "--tables", source]):
+        assert_refused(cli(*command, "-o", "hard/s.csv", "--force"), folder, inputs)
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "sqlite"])
+def test_a_database_is_not_replaced_by_its_counts(kind, cli, folder, inputs):
+    for address in (f"{kind}://s.csv", f"{kind}://{folder}/s.csv", f"{kind}://./hard/s.csv?read_only=1"):
+        assert_refused(cli("count", address, "--table", "t", "-o", "s.csv", "--force"), folder, inputs)
+
+
+def test_counts_are_added_to_tables_of_the_same_order(cli, folder):
+    assert cli("count", "s.csv", "-o", "pairs.tables")[0] == 0
+    code, _, err = cli("count", "s.csv", "--add", "pairs.tables", "--order", "3")
+    assert code == 3
+    assert "--order 3" in err
+    assert "order 2" in err
+    assert cli("count", "s.csv", "--add", "pairs.tables", "--order", "2")[0] == 0
+    assert cli("count", "s.csv", "--add", "pairs.tables")[0] == 0
+    assert tw.Tables.load(folder / "pairs.tables").totals.max() == 900
 
 
 def test_a_link_to_nowhere_is_told_before_the_fit(cli, folder, monkeypatch):

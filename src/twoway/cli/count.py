@@ -53,7 +53,9 @@ def count(
     table: Annotated[
         str | None, typer.Option(metavar="NAME", help="The table of the database; its rows stay there.")
     ] = None,
-    order: Annotated[int, typer.Option(help="2 for all pairs, 3 for all triples.")] = 2,
+    order: Annotated[
+        int | None, typer.Option(help="2 for all pairs, 3 for all triples; 2 by default, with --add that of the file.")
+    ] = None,
     only: Only = None,
     drop: Drop = None,
     missing: Missing = None,
@@ -95,10 +97,16 @@ def count(
 
     if out is None and add is None:
         raise typer.BadParameter("name the file to write with -o, or one to add to with --add")
-    check_output(out, force, Path(data))
+    check_output(out, force, data)
     before = None if add is None else Tables.load(add)
     if before is not None and (only or drop or bins):
         raise DataError("--add counts the variables that are in the file already; --only, --drop and --bins do not go")
+    if before is not None and order not in (None, before.order):
+        raise DataError(
+            f"--order {order} does not go with --add {str(add)!r}, whose tables are of order {before.order}"
+        )
+    if order is None:
+        order = 2 if before is None else before.order
     if epsilon is None and (max_weight is not None or seed is not None):
         raise DataError("--max-weight and --seed are about the noise that --epsilon adds")
     if is_address(data):
@@ -123,7 +131,7 @@ def count(
         heaviest = _heaviest(records, weights, max_weight)
     else:
         records = open_by(before.schema, Path(data), missing, unseen, weights, where, extend)
-        tables, n_records = Tables.count(records, before.order), records.n_records
+        tables, n_records = Tables.count(records, order), records.n_records
         heaviest = _heaviest(records, weights, max_weight)
     if epsilon is not None:
         allowed = 1.0 if max_weight is None else max_weight
@@ -191,4 +199,4 @@ def _count_inside(
             unseen=unseen,  # type: ignore[arg-type]  # checked there
             max_categories=max_categories,
         )
-        return count_inside(source, order if before is None else before.order)
+        return count_inside(source, order)

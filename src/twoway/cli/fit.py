@@ -111,7 +111,7 @@ def fit(
         raise typer.BadParameter("give either files of records or counts, DATA, or --tables")
     beside = _checkpoint_beside(out)
     is_half_done = beside is not None and beside.exists() and _is_half_done(out)
-    check_output(out, force or is_half_done, *(data or []))
+    check_output(out, force or is_half_done, tables, *(data or []))
     checkpoint = None if beside is None else Checkpoint(beside)
     amount: Any = smoothing
     if smoothing != "auto":

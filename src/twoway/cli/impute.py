@@ -51,7 +51,7 @@ def impute(
     from twoway.engines.files import read_as_written
     from twoway.pmf import JointPMF
 
-    check_output(out, force, model)
+    check_output(out, force, model, data)
     pmf = JointPMF.load(model)
     read = read_by(pmf.schema, data, missing, unseen)
     present = [index for index, name in enumerate(pmf.schema.names) if name in read.table.column_names]

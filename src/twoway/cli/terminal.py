@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import glob
 import io
 import json
 import math
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -58,10 +60,12 @@ def _plain(content: Any) -> Any:
     return content
 
 
-def check_output(path: Path | None, force: bool, *inputs: Path | None) -> None:
+def check_output(path: Path | None, force: bool, *inputs: Path | str | None) -> None:
     """Raise before any work is done where an output could not be written, or would replace a file unasked.
 
-    An input, of which the output holds something else, is not replaced even if that is asked for.
+    A file that the command reads is not replaced even with ``force``: each command names here all that it reads, but
+    for the file that it is there to replace (the model of ``update``, the tables of ``count --add``). An input is a
+    file, a folder, a pattern or the address of a database.
     """
     if path is None:
         return
@@ -71,7 +75,7 @@ def check_output(path: Path | None, force: bool, *inputs: Path | None) -> None:
     if not folder.is_dir():
         missing = path.parent if not path.parent.is_dir() else folder
         raise MissingFileError(f"cannot write {str(path)!r}: there is no folder {str(missing)!r}")
-    if path.is_file() and any(one is not None and one.exists() and one.samefile(path) for one in inputs):
+    if path.is_file() and any(os.path.samefile(file, path) for source in inputs for file in _files_of(source)):
         raise OutputExistsError(f"cannot write {str(path)!r}: it is read from, and would be lost; name another file")
     if path.exists() and not path.is_file():
         return  # a device or a pipe, which is written to as it is
@@ -79,6 +83,22 @@ def check_output(path: Path | None, force: bool, *inputs: Path | None) -> None:
         raise OutputExistsError(f"{str(path)!r} is there already; --force replaces it")
     if not os.access(folder, os.W_OK):
         raise PermissionError(13, os.strerror(13), str(path))
+
+
+def _files_of(source: Path | str | None) -> Iterator[str]:
+    """Yield the files that an input stands for, those that are there."""
+    from twoway.engines.connections import database_file, is_address
+
+    if source is None:
+        return
+    name = os.fspath(source)
+    if is_address(name):
+        name = database_file(name) or ""
+    if os.path.isdir(name):
+        names = [os.path.join(folder, file) for folder, _, files in os.walk(name) for file in files]
+    else:
+        names = [name] if os.path.exists(name) else glob.glob(name, recursive=True)
+    yield from (file for file in names if os.path.exists(file))
 
 
 def is_terminal(stream: Any) -> bool:

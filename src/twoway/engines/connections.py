@@ -26,6 +26,18 @@ def is_address(source: str) -> bool:
     return re.match(r"[a-z][a-z0-9+]*://", source) is not None
 
 
+def database_file(address: str) -> str | None:
+    """Return the file of a database that is one, None for a server's.
+
+    Examples
+    --------
+    >>> database_file("duckdb:///data/survey.db"), database_file("sqlite://survey.db"), database_file("postgres://h/db")
+    ('/data/survey.db', 'survey.db', None)
+    """
+    parts = urlsplit(address)
+    return parts.netloc + parts.path if parts.scheme in ("duckdb", "sqlite") else None
+
+
 def without_password(address: str) -> str:
     """Return an address as it may be shown.
 
@@ -42,13 +54,12 @@ def opened_table(address: str, name: str) -> Iterator[Any]:
     """Give the ibis table of a name, or of ``schema.name``, in the database at an address; it is closed at the end."""
     ibis = _ibis()
     shown = without_password(address)
-    parts = urlsplit(address)
-    if parts.scheme in ("duckdb", "sqlite") and not os.path.exists(path := parts.netloc + parts.path):
-        # Either would make an empty one.
+    path = database_file(address)
+    if path is not None and not os.path.exists(path):  # an empty one would be made
         raise MissingFileError(f"there is no file {path!r}")
     with clear_errors(shown):
         try:
-            backend = ibis.connect(address, **({"read_only": True} if parts.scheme == "duckdb" else {}))
+            backend = ibis.connect(address, **({"read_only": True} if urlsplit(address).scheme == "duckdb" else {}))
         except (ValueError, AttributeError):
             raise DataError(
                 f"{shown!r} is no address of a database; it begins with postgres://, duckdb://, sqlite:// or another "
