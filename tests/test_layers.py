@@ -102,6 +102,8 @@ ORDER = [
     "diagnosis.pair_graph",
     "diagnosis.resampling",
     "diagnosis.spectrum",
+    "diagnosis.table_program",
+    "diagnosis.probability_range",
     "ranks",
     "fitting",
     "updating",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from twoway.diagnosis.fit_quality import FitQuality, fit_quality
     from twoway.diagnosis.intervals import Interval
     from twoway.diagnosis.plan import Plan, plan
+    from twoway.diagnosis.probability_range import ProbabilityRange, probability_range
     from twoway.diagnosis.verdict import Diagnosis
     from twoway.distribution import Distribution
     from twoway.engines.cluster import DaskRecords
@@ -71,6 +72,7 @@ _NAMES_OF_MODULE = {
     "diagnosis.fit_quality": ("FitQuality", "fit_quality"),
     "diagnosis.intervals": ("Interval",),
     "diagnosis.plan": ("Plan", "plan"),
+    "diagnosis.probability_range": ("ProbabilityRange", "probability_range"),
     "diagnosis.verdict": ("Diagnosis",),
     "distribution": ("Distribution",),
     "engines.sql": ("DatabaseTable",),
@@ -134,6 +136,7 @@ __all__ = [
     "MissingFileError",
     "Monitor",
     "Plan",
+    "ProbabilityRange",
     "Progress",
     "ProgressBar",
     "QuestionError",
@@ -169,6 +172,7 @@ __all__ = [
     "plot_rank",
     "plot_residuals",
     "plot_scatter",
+    "probability_range",
     "solvers",
     "sql_view",
     "total_variation",

@@ -255,6 +255,25 @@ def test_bad_input_is_refused():
         tw.diagnose(tw.count({"a": [0, 1], "b": [1, 0], "c": [1, 1]}, 3), 2)
 
 
+def test_a_diagnosis_gives_ranges():
+    """Beside what any joint can have stands what the models found have; exact tables get no slack for chance."""
+    found = tw.diagnose(XOR)
+    bounds = found.range({"v2": 1}, {"v0": 1, "v1": 1})
+    assert (bounds.low, bounds.high, bounds.level) == (pytest.approx(0, abs=1e-6), pytest.approx(1, abs=1e-6), None)
+    assert bounds.low - 1e-6 <= bounds.models[0] < bounds.models[1] - 0.25
+    assert bounds.n_models == len(found.models)
+    tables = tw.count(draw_records(dirichlet_rows(4, 3, 2, seed=1), 2000))
+    assert tw.diagnose(tables, 2).range({"x1": 0, "x2": 1, "x3": 2}).level == 0.95
+
+
+def test_a_diagnosis_by_the_graph_alone_gives_ranges():
+    pmf, available = NOT["two groups"]
+    bounds = tw.diagnose(pmf, pairs=available).range({"v0": 0, "v3": 0})
+    assert (bounds.low, bounds.high) == pytest.approx((0, 1 / 3), abs=1e-6)
+    bounds = tw.diagnose(pmf, pairs=[]).range({"v0": 0, "v3": 0})
+    assert (bounds.low, bounds.high) == (0, 1)
+
+
 # The parts
 
 

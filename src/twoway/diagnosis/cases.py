@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -43,8 +43,10 @@ class Case:
     graph: PairGraph
     others: list[JointPMF]
     converged: bool
-    tables: Tables | None
-    n_records: float | None
+    tables: Tables
+    is_exact: bool
+    """Whether the tables are the model's own, and leave nothing to chance."""
+    n_records: float | None = None
     from_records: JointPMF | None = None
 
 
@@ -69,19 +71,19 @@ def case_of_model(
                 raise DataError(f"a pair names two variables; got {pair!r}")
             available[indices[0], indices[1]] = available[indices[1], indices[0]] = True
     graph = PairGraph(available, schema.sizes)
-    if (simple := _simple(graph, schema, pmf.rank)) is not None:
-        return simple
     exact = _exact_tables(pmf, graph)
+    if (simple := _simple(graph, schema, pmf.rank)) is not None:
+        return replace(simple, tables=exact, is_exact=True, models=(pmf,))
     others, _ = _restarts(Evidence(schema, tables=exact, threads=threads), pmf.rank, seed, watch, Smoothing())
     same = [other for other, objective in others if objective < _EXACT]
-    return Case(pmf, graph, same, True, None, None)
+    return Case(pmf, graph, same, True, exact, True)
 
 
 def _exact_tables(pmf: JointPMF, graph: PairGraph) -> Tables:
     sets = np.argwhere(np.triu(graph.available))
     names = pmf.schema.names
     flat = [1e6 * pmf.marginal([names[j], names[k]]).array.ravel() for j, k in sets]
-    return Tables(pmf.schema, sets.astype(np.int32), np.concatenate(flat))
+    return Tables(pmf.schema, sets.astype(np.int32), np.concatenate([np.zeros(0), *flat]))
 
 
 def case_of_data(
@@ -103,13 +105,13 @@ def case_of_data(
     available[tables.sets[:, 0], tables.sets[:, 1]] = True
     graph = PairGraph(available | available.T, schema.sizes)
     if (simple := _simple(graph, schema, rank)) is not None:
-        return simple
+        return replace(simple, tables=tables)
     evidence = Evidence(schema, tables=tables, threads=threads)
     if rank is None:
         whole = evidence if records is None else Evidence(schema, records=records, threads=threads)
         rank = choose_rank_from(whole, None, seed=seed, watch=watch).rank
         if (simple := _simple(graph, schema, rank)) is not None:
-            return simple
+            return replace(simple, tables=tables)
     fits, converged = _restarts(evidence, rank, seed, watch, _LITTLE)
     best, lowest = min(fits, key=lambda fit: fit[1])
     # Restarts that a test of fit could not tell from the best: within a standard deviation of the deviance.
@@ -122,7 +124,7 @@ def case_of_data(
             Evidence(schema, records=records, threads=threads), rank, seed, start=best, watch=watch.quiet()
         )
         from_records = EM(max_iter=_EM_PASSES).solve(problem).pmf
-    return Case(best, graph, others, converged, tables, n_records, from_records)
+    return Case(best, graph, others, converged, tables, False, n_records, from_records)
 
 
 def _restarts(

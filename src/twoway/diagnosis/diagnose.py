@@ -92,17 +92,17 @@ def _study(case: Case, random: np.random.Generator, seed: int) -> Diagnosis:
     pmf, graph, schema = case.pmf, case.graph, case.pmf.schema
     n_tables = int(graph.available.sum()) // 2
     # What a sample cannot tell from zero counts as zero.
-    zero = 0.0 if case.tables is None else min(0.01, 4.0 * pmf.rank / float(np.median(case.tables.weights)))
+    zero = 0.0 if case.is_exact else min(0.01, 4.0 * pmf.rank / float(np.median(case.tables.weights)))
     studied = _best_split(pmf, graph, random, zero)
     checks = _checks(case, studied, random)
     shown = None
-    if case.tables is not None and studied is not None:
+    if not case.is_exact and studied is not None:
         shown = spectrum(case.tables, pmf, studied.split, case.n_records, seed)
     distance = JointDistance(pmf, seed)
     loose = {index: (other, distance(other)) for index, other in unseen_changes(pmf, graph).items()}
     alternatives = [(other, distance(other)) for other in same_tables(pmf, graph, random, 2 if pmf.rank > 12 else 4)]
     restarts = [(other, distance(other)) for other in case.others]
-    alternatives += [*loose.values(), *(restarts if case.tables is None else [])]
+    alternatives += [*loose.values(), *(restarts if case.is_exact else [])]
     ambiguity = max((away for _, away in alternatives), default=0.0)
     disagreement = max((away for _, away in restarts), default=None)
     beyond = None if case.from_records is None else JointDistance(case.from_records, seed)(pmf)
@@ -121,11 +121,14 @@ def _study(case: Case, random: np.random.Generator, seed: int) -> Diagnosis:
         visible=None if shown is None else shown.n_visible,
         strength=None if shown is None else shown.strength(pmf.rank),
         ambiguity=ambiguity,
-        disagreement=disagreement if case.tables is not None else None,
+        disagreement=None if case.is_exact else disagreement,
         beyond_tables=beyond,
         components=tuple(_component_notes(case)),
         hanging=hanging,
         missing=tuple(_missing(case, [other for other, _ in alternatives])),
+        tables=case.tables,
+        is_exact=case.is_exact,
+        models=(pmf, *(other for other, _ in (*alternatives, *restarts))),
     )
     kind, reason, advice = _judge(found, proven, case)
     return replace(found, kind=kind, reason=reason, advice=advice)
@@ -236,7 +239,7 @@ def _component_notes(case: Case) -> Iterable[ComponentNote]:
             distance = apart(pmf.stacked[:, component], pmf.stacked[:, other])
             if distance < 0.03:
                 yield ComponentNote(component, f"nearly equal to component {other}: {distance:.3f} apart on average")
-    if case.tables is None:
+    if case.is_exact:
         return
     moved = np.zeros(pmf.rank)
     for fit in case.others:
@@ -327,4 +330,4 @@ def _what_is_open(found: Diagnosis) -> str:
 
 
 def _as_fitted(case: Case) -> str:
-    return "" if case.tables is None else " for the factors as fitted"
+    return "" if case.is_exact else " for the factors as fitted"

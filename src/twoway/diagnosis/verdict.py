@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from twoway.diagnosis.conditions import Check
+from twoway.diagnosis.probability_range import (
+    MAX_CELLS,
+    ProbabilityRange,
+    answers_of_models,
+    probability_range,
+)
 from twoway.distribution import printable
+from twoway.errors import DataError
+from twoway.pmf import JointPMF
+from twoway.tables import Tables
 
 _SHOWN = 4
 
@@ -67,6 +76,41 @@ class Diagnosis:
     missing: tuple[MissingTable, ...] = ()
     """Tables that are not there, the most helpful first."""
     advice: tuple[str, ...] = ()
+    tables: Tables | None = field(default=None, repr=False, compare=False)
+    """The tables that were looked at."""
+    is_exact: bool = False
+    """Whether the tables are those of a model, and leave nothing to chance."""
+    models: tuple[JointPMF, ...] = field(default=(), repr=False, compare=False)
+    """The models that were found to fit the tables, the best first."""
+
+    def range(
+        self,
+        event: Mapping[str, Any],
+        given: Mapping[str, Any] | None = None,
+        *,
+        level: float = 0.95,
+        max_cells: int = MAX_CELLS,
+    ) -> ProbabilityRange:
+        """Return the least and greatest probability that any joint with these tables can have.
+
+        Beside it stand the least and greatest answer of the models that were found to fit the tables. See
+        `probability_range` for the parameters.
+
+        Examples
+        --------
+        >>> from twoway.datasets import dirichlet_rows
+        >>> from twoway.diagnosis.diagnose import diagnose
+        >>> pmf = dirichlet_rows(3, 2, 2, seed=1)
+        >>> event = {"x1": 0, "x2": 0, "x3": 0}
+        >>> pmf.prob(event) in diagnose(pmf).range(event)
+        True
+        """
+        if self.tables is None:
+            raise DataError("this diagnosis has no tables to compute a range from")
+        bounds = probability_range(
+            self.tables, event, given, level=None if self.is_exact else level, max_cells=max_cells
+        )
+        return bounds.with_models(answers_of_models(self.models, event, given))
 
     @property
     def verdict(self) -> str:
@@ -80,7 +124,10 @@ class Diagnosis:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain lists and dictionaries; what is not finite is None."""
-        return {"verdict": self.verdict, **_plain(asdict(self))}
+        findings = asdict(replace(self, tables=None, models=()))
+        for name in ("tables", "models"):
+            del findings[name]
+        return {"verdict": self.verdict, **_plain(findings)}
 
     def __str__(self) -> str:
         lines = [self.verdict, ""]
