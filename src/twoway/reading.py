@@ -28,7 +28,7 @@ from twoway.coding import (
 from twoway.engines import files
 from twoway.engines.file_set import is_path
 from twoway.errors import DataError, near_miss, shortlist, unknown
-from twoway.schema import Label, Schema, Variable, sort_labels
+from twoway.schema import Label, Schema, Variable, first_duplicate, sort_labels
 
 Parts: TypeAlias = tuple[Schema, NDArray[np.int64], NDArray[Any], NDArray[np.float64] | None]
 
@@ -201,9 +201,8 @@ def _open_array(array: NDArray[Any], names: Sequence[str] | None) -> Columns:
 
 
 def _check_names_differ(names: Sequence[str]) -> None:
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise DataError(f"the column name {twice[0]!r} stands there twice; names must differ")
+    if (name := first_duplicate(names)) is not None:
+        raise DataError(f"duplicate column name {name!r}; names must differ")
 
 
 def _declared_categories(series: Any, name: str) -> tuple[Label, ...]:

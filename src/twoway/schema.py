@@ -116,6 +116,16 @@ def has_own_order(labels: Sequence[Label]) -> bool:
     return all(isinstance(label, str) for label in labels) and list(labels) != sort_labels(labels)
 
 
+def first_duplicate(names: Iterable[str]) -> str | None:
+    """Return the first name that was there before, or None where all differ."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
+
+
 def looks_continuous(numbers: NDArray[np.float64]) -> bool:
     """Return whether the different numbers of a column are more likely measurements than categories.
 
@@ -299,11 +309,8 @@ class Schema:
                 raise DataError(f"a schema is made of Variables, not {variable!r}")
         if not self.variables:
             raise DataError("a schema needs at least one variable; got none")
-        seen: set[str] = set()
-        for variable in self.variables:
-            if variable.name in seen:
-                raise DataError(f"the column name {variable.name!r} stands there twice; names must differ")
-            seen.add(variable.name)
+        if (name := first_duplicate(self.names)) is not None:
+            raise DataError(f"duplicate column name {name!r}; names must differ")
 
     def __len__(self) -> int:
         return len(self.variables)

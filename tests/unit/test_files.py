@@ -156,7 +156,7 @@ def test_column_names(tmp_path):
     [
         ("x.csv", b"", DataError, "x.csv' is empty"),
         ("x.csv", b"\n\n", DataError, "x.csv' is empty"),
-        ("x.csv", b"a,a\n1,2\n", DataError, "column name 'a' twice"),
+        ("x.csv", b"a,a\n1,2\n", DataError, "duplicate column name, 'a'"),
         ("x.csv", b"a,b\n1,2\n1,2,3\n", FileFormatError, "Line: 3.*Expected Number of Columns: 2 Found: 3"),
         ("x.csv", bytes(range(256)), FileFormatError, "not a text file in UTF-8"),
         ("x.csv", "a,b\n1,2\n".encode("utf-16"), FileFormatError, "not a text file in UTF-8"),
@@ -215,7 +215,6 @@ def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("header", "message"),
     [
-        ("a,A", "the column name 'A' and 'a', which differ in case alone"),
         ('"a\rb",c', "carriage return within the column names 'a.rb'"),
         ("a\rb,c", "first line that cannot be read"),
     ],

@@ -91,7 +91,7 @@ def test_columns_without_an_observed_cell():
 
 
 def test_duplicate_column_names():
-    with pytest.raises(DataError, match="column name 'age' stands there twice"):
+    with pytest.raises(DataError, match="duplicate column name 'age'"):
         tw.fit(pd.DataFrame([["a", "b"]], columns=["age", "age"]), rank=1)
 
 

@@ -136,14 +136,14 @@ def test_sources_of_the_wrong_shape():
     ids=["pandas", "1 and '1'", "pyarrow"],
 )
 def test_duplicate_column_names(source):
-    with pytest.raises(DataError, match=r"column name '(a|1)' stands there twice"):
+    with pytest.raises(DataError, match=r"duplicate column name '(a|1)'"):
         Records(source)
 
 
 def test_duplicate_names_asked_for():
-    with pytest.raises(DataError, match="column name 'a' stands there twice"):
+    with pytest.raises(DataError, match="duplicate column name 'a'"):
         Records({"a": [1]}, columns=["a", "a"])
-    with pytest.raises(DataError, match="column name 'a' stands there twice"):
+    with pytest.raises(DataError, match="duplicate column name 'a'"):
         Records(np.zeros((1, 2)), columns=["a", "a"])
 
 

@@ -130,7 +130,7 @@ def test_subset_keeps_the_order_asked_for():
 
 
 def test_names_differ_and_there_is_one():
-    with pytest.raises(DataError, match="'age' stands there twice"):
+    with pytest.raises(DataError, match="duplicate column name 'age'"):
         Schema((AGE, VOTE, AGE))
     with pytest.raises(DataError, match="at least one variable"):
         Schema(())

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from twoway.engines import files
+from twoway.engines.conditions import condition_columns, filter_table, rows_that_meet
+from twoway.engines.duck import clear_errors, connect
 from twoway.engines.file_set import COMPRESSED, FilePath, FileSet, find_files
 from twoway.engines.text_types import kinds_of, type_column, typed_labels
 from twoway.errors import DataError
@@ -70,12 +72,11 @@ class Batches:
     @cached_property
     def _read(self) -> list[str]:
         """The columns to read: those wanted, and those of the condition."""
-        conditions = files.condition_columns(self.where, self._names)
-        return [*self.columns, *(name for name in conditions if name not in self.columns)]
+        return list(dict.fromkeys([*self.columns, *condition_columns(self.where, self._names)]))
 
     @cached_property
     def _connection(self) -> Any:
-        return files.connect()
+        return connect()
 
     @property
     def is_text(self) -> bool:
@@ -89,7 +90,7 @@ class Batches:
             _ = self._kinds  # before anybody reads
         for number, path in enumerate(self.files.paths):
             if number not in skipped:
-                with files.clear_errors(self.files.name if self.files.kind == "json" else path):
+                with clear_errors(self.files.name if self.files.kind == "json" else path):
                     yield from self._pieces_of(number, path)
             if self.files.kind == "json":  # DuckDB reads all files at once, because they may differ in types
                 return
@@ -99,7 +100,7 @@ class Batches:
 
         def piece(start: int, read: Callable[[], Iterator[pa.Table]]) -> Piece:
             def finished() -> Iterator[pa.Table]:
-                with files.clear_errors(path):
+                with clear_errors(path):
                     for table in read():
                         yield self._finished(number, table)
 
@@ -117,7 +118,7 @@ class Batches:
                 if self.is_text
                 else files.json_relation(cursor, self.files, inside)
             )
-            for table in _stream(relation):
+            for table in _stream(relation, inside):
                 yield piece(start, lambda table=table: iter([table]))  # type: ignore[misc]
                 start += table.num_rows
 
@@ -137,7 +138,7 @@ class Batches:
             )
         table = self.files.with_partitions(number, table, self._read)
         if self.where is not None:
-            table = files.filter_table(table, self.where, self._names, self._connection)
+            table = filter_table(table, self.where, self._names, self._connection)
         table = table.select(list(self.columns))
         return table if self.prepare is None else self.prepare(table)
 
@@ -176,8 +177,8 @@ class Batches:
         found: dict[str, pa.Array] = {name: pa.array([], pa.string()) for name in names}
         markers = pa.array(sorted(files.text_markers(self.missing)), pa.string())
         for path in self.files.paths:
-            with files.clear_errors(path), self._connection.cursor() as cursor:
-                for table in _stream(files.text_relation(cursor, path, self.files.kind, names)):
+            with clear_errors(path), self._connection.cursor() as cursor:
+                for table in _stream(files.text_relation(cursor, path, self.files.kind, names), names):
                     for name in names:
                         new = pc.unique(table.column(name)).cast(pa.string())
                         found[name] = pc.unique(pa.concat_arrays([found[name], new]))
@@ -196,13 +197,12 @@ class Batches:
         """Return the files whose folders alone say that the condition does not hold."""
         import pyarrow as pa
 
-        spoken_of = files.condition_columns(self.where, self._names)
+        spoken_of = condition_columns(self.where, self._names)
         if self.where is None or not spoken_of or not set(spoken_of) <= set(self.files.partition_names):
             return set()
-        every = range(len(self.files.paths))
-        table = pa.table({**self.files.partition_columns, "file number": pa.array(every)})
-        kept = files.filter_table(table, self.where, self._names, self._connection).column("file number").to_pylist()
-        return set(every) - set(kept)
+        table = pa.table(dict(self.files.partition_columns))
+        kept = rows_that_meet(table, self.where, self._names, self._connection).tolist()
+        return set(range(len(self.files.paths))) - set(kept)
 
 
 def check_number_of_labels(name: str, n_labels: int, most: int) -> None:
@@ -221,20 +221,20 @@ def table_bytes(found: FileSet, n_columns: int) -> int:
 
         n_rows = 0
         for path in found.paths:
-            with files.clear_errors(path):
+            with clear_errors(path):
                 n_rows += pq.read_metadata(path).num_rows
         return n_rows * n_columns * _CELL_BYTES
     sizes = [Path(path).stat().st_size for path in found.paths]
     return sum(sizes) * (_COMPRESSION if found.paths[0].endswith(COMPRESSED) else 1)
 
 
-def _stream(relation: Any) -> Iterator[pa.Table]:
-    """Yield what DuckDB finds, a slice at a time, while it goes on reading."""
+def _stream(relation: Any, names: Sequence[str]) -> Iterator[pa.Table]:
+    """Yield what DuckDB finds under the names of the columns, a slice at a time, while it goes on reading."""
     import pyarrow as pa
 
     reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader  # its name before DuckDB 1.4
     for batch in reader(SLICE_ROWS):
-        yield pa.Table.from_batches([batch])
+        yield pa.Table.from_batches([batch]).rename_columns(list(names))
 
 
 Reading = Iterator[tuple[int, Callable[[], "Iterator[pa.Table]"]]]

@@ -8,28 +8,23 @@ their order included, which are kept.
 
 from __future__ import annotations
 
-import csv
 import glob
-import io
-import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from twoway.engines.file_set import DELIMITERS, FilePath, FileSet, find_files
+from twoway.engines.conditions import condition_columns, filter_table
+from twoway.engines.duck import clear_errors, connect
+from twoway.engines.file_set import FilePath, FileSet, find_files
+from twoway.engines.headers import read_header
 from twoway.engines.text_types import kinds_of, type_column
-from twoway.errors import DataError, FileFormatError, TwowayError, shortlist, unknown
+from twoway.errors import DataError, FileFormatError, shortlist, unknown
 from twoway.schema import Schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from twoway.coding import Unseen
-
-_HEADER_BYTES = 2**24
 
 
 def read_table(
@@ -64,10 +59,10 @@ def read_table(
     found = find_files(path)
     names = all_columns(found)
     chosen = choose_columns(found, names, columns)
-    read = [*chosen, *(name for name in condition_columns(where, names) if name not in chosen)]
+    read = list(dict.fromkeys([*chosen, *condition_columns(where, names)]))
     if found.kind == "json":
         with clear_errors(path), connect() as connection:
-            table = json_relation(connection, found, read).to_arrow_table()
+            table = json_relation(connection, found, read).to_arrow_table().rename_columns(read)
     else:
         texts = found.kind in ("csv", "tsv")
         parts = []
@@ -116,14 +111,15 @@ def file_columns(files: FileSet, path: str) -> list[str]:
         return list(typed_schema(path, files.kind).names)
     if files.kind == "json":
         with connect() as connection:
-            return list(_open_json(connection, files.paths).columns)
-    return read_header(path, files.kind)[0]
+            return list(_open_json(connection, files.paths)[1])
+    return read_header(path, files.kind).names
 
 
 def choose_columns(files: FileSet, names: Sequence[str], columns: Sequence[str] | None) -> list[str]:
     """Return the columns to read, which every file must have, of the same kind, and no others if all are read."""
+    known = set(names)
     for name in columns or ():
-        if name not in names:
+        if name not in known:
             raise unknown("column", name, names)
     chosen = list(names) if columns is None else list(columns)
     if len(files.paths) == 1 or files.kind == "json":
@@ -133,9 +129,9 @@ def choose_columns(files: FileSet, names: Sequence[str], columns: Sequence[str] 
     typed = files.kind in ("parquet", "arrow")
     for path in files.paths[1:]:
         with clear_errors(path):
-            others = file_columns(files, path)
+            others = dict.fromkeys(file_columns(files, path))
         lacking = [name for name in inside if name not in others]
-        extra = [name for name in others if name not in names] if columns is None else []
+        extra = [name for name in others if name not in known] if columns is None else []
         if lacking or extra:
             told = f"lacks the column {lacking[0]!r}" if lacking else f"has a column {extra[0]!r}"
             raise DataError(
@@ -144,78 +140,6 @@ def choose_columns(files: FileSet, names: Sequence[str], columns: Sequence[str] 
         if typed:
             _check_same_kinds(first, path, files.kind, inside)
     return chosen
-
-
-def condition_columns(where: str | None, names: Sequence[str]) -> list[str]:
-    """Return the columns that a condition may speak of: those whose names it contains."""
-    if where is None:
-        return []
-    text = where.replace('""', '"').casefold()
-    return [name for name in names if name.casefold() in text]
-
-
-def filter_table(table: pa.Table, where: str, known: Sequence[str], connection: Any = None) -> pa.Table:
-    """Return the rows that meet a condition in SQL, in their order; types and dictionaries stay as they are.
-
-    ``known`` are the columns of the files, for the error.
-    """
-    import pyarrow as pa
-
-    number = "row"
-    while number in table.column_names:
-        number += "_"
-    numbered = table.append_column(number, pa.array(np.arange(table.num_rows)))
-    try:
-        with connect() if connection is None else connection.cursor() as cursor:
-            met = cursor.from_arrow(numbered).filter(where).project(f'"{number}"').to_arrow_table().column(0)
-    except Exception as error:
-        if not _is_of_duckdb(error):
-            raise
-        told = f"the condition where={where!r} cannot be used: {_first(error)}"
-        raise DataError(f"{told} The columns are {shortlist(known)}") from error
-    return table if len(met) == table.num_rows else table.take(np.sort(met.to_numpy()))
-
-
-@contextmanager
-def clear_errors(path: FilePath) -> Iterator[None]:
-    """Turn what the engines raise about a file into an error that names the file in one line."""
-    import pyarrow as pa
-
-    try:
-        yield
-    except (pa.ArrowInvalid, OSError) as error:
-        if isinstance(error, TwowayError) or getattr(error, "errno", None) is not None:
-            raise  # one of ours, or of the operating system
-        raise FileFormatError(f"{os.fspath(path)!r} is damaged, or not what its name says: {_first(error)}") from error
-    except Exception as error:
-        if not _is_of_duckdb(error):
-            raise
-        raise FileFormatError(f"{os.fspath(path)!r} cannot be read: {_first(error)}") from error
-
-
-def _is_of_duckdb(error: Exception) -> bool:
-    return type(error).__module__.split(".")[0] in ("duckdb", "_duckdb")
-
-
-def _first(error: Exception) -> str:
-    """Return what matters of an engine's message: its first lines, up to its hints and settings."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    kept: list[str] = []
-    for line in lines:
-        if not line or line.startswith(("Possible", "file =", "Candidate")) or len(kept) == 3:
-            break
-        kept.append(line if len(line) <= 120 else line[:119] + "…")
-    return "; ".join(kept)
-
-
-def connect() -> Any:
-    """Return a DuckDB of our own that draws nothing on the terminal."""
-    import duckdb
-
-    # A condition is somebody's SQL: it shall not bring in code from elsewhere, which DuckDB does unasked.
-    connection = duckdb.connect(config={"autoinstall_known_extensions": False, "autoload_known_extensions": False})
-    connection.execute("SET enable_progress_bar = false")
-    return connection
 
 
 def text_markers(missing: Iterable[object]) -> set[str]:
@@ -277,29 +201,40 @@ def _read_typed(path: str, kind: str, columns: Sequence[str]) -> pa.Table:
 # JSON lines
 
 
-def _open_json(connection: Any, paths: Sequence[str]) -> Any:
-    names = [glob.escape(path) for path in paths]
-    relation = connection.read_json(names if len(names) > 1 else names[0], sample_size=-1)
+def _open_json(connection: Any, paths: Sequence[str]) -> tuple[Any, dict[str, str]]:
+    """Return JSON files as DuckDB reads them, and what it calls each of their columns."""
+    listed = ", ".join("'" + glob.escape(path).replace("'", "''") + "'" for path in paths)
+    # Without the last option, records of 200 columns or more would be one column, of maps.
+    relation = connection.sql(f"SELECT * FROM read_json([{listed}], sample_size = -1, map_inference_threshold = -1)")
     if relation.columns == ["json"]:
         raise DataError(f'{paths[0]!r} holds no records; each line must be an object such as {{"age": 30}}')
-    return relation
+    names = dict(zip(relation.columns, relation.columns, strict=True))
+    if any(re.search(r"_\d+$", name) for name in names):
+        # Of keys that differ in case alone, DuckDB gives all but the first a number.
+        keys = connection.sql(f"SELECT DISTINCT unnest(json_keys(json)) FROM read_json_objects([{listed}])").fetchall()
+        known = {key for (key,) in keys}
+        names = {name if name in known else re.sub(r"_\d+$", "", name): name for name in relation.columns}
+        if set(names) != known:
+            raise DataError(f"{paths[0]!r} has keys that differ in case and in a number alone: {shortlist(known)}")
+    return relation, names
 
 
 def json_relation(connection: Any, files: FileSet, columns: Sequence[str]) -> Any:
-    """Return some columns of JSON files as DuckDB reads them."""
+    """Return some columns of JSON files as DuckDB reads them, in their order."""
     import duckdb
 
     if files.partition_names:
         raise FileFormatError(f"{files.name!r}: folders named {files.partition_names[0]}=… are not read for JSON")
-    relation = _open_json(connection, files.paths)
+    relation, names = _open_json(connection, files.paths)
     types = dict(zip(relation.columns, map(str, relation.types), strict=True))
 
     def expression(name: str) -> Any:
-        column = _by_name(name)
-        if types[name] != "JSON":
+        column = duckdb.SQLExpression('"' + names[name].replace('"', '""') + '"')
+        if types[names[name]] != "JSON":
             return column
         # Cells of several types: text without its quotes, the others as they were written.
-        return duckdb.FunctionExpression("json_extract_string", column, duckdb.ConstantExpression("$")).alias(name)
+        text = duckdb.FunctionExpression("json_extract_string", column, duckdb.ConstantExpression("$"))
+        return text.alias(names[name])
 
     return relation.select(*map(expression, columns))
 
@@ -308,25 +243,23 @@ def json_relation(connection: Any, files: FileSet, columns: Sequence[str]) -> An
 
 
 def text_relation(connection: Any, path: str, kind: str, columns: Sequence[str]) -> Any:
-    """Return some columns of a text file, every cell as text, as DuckDB reads them."""
-    names, delimiter = read_header(path, kind)
+    """Return some columns of a text file, every cell as text, as DuckDB reads them: ``c0``, ``c1``, … in their order.
+
+    The names are ours: of those in the file, DuckDB would take two that differ in case alone for one.
+    """
+    header = read_header(path, kind)
+    position = {name: place for place, name in enumerate(header.names)}
     relation = connection.read_csv(
         glob.escape(path),  # a file of this name, not what DuckDB would take for a pattern
         auto_detect=False,
-        columns=dict.fromkeys(names, "VARCHAR"),
+        columns={f"c{place}": "VARCHAR" for place in range(len(header.names))},
         header=True,
-        delimiter=delimiter,
+        skiprows=header.n_before,
+        delimiter=header.delimiter,
         quotechar='"',
         escapechar='"',
     )
-    return relation.select(*map(_by_name, columns))
-
-
-def _by_name(name: str) -> Any:
-    """Return a column by its name as it is; DuckDB before 2.0 takes a quote in it for its own."""
-    import duckdb
-
-    return duckdb.SQLExpression('"' + name.replace('"', '""') + '"')
+    return relation.select(*(f"c{position[name]}" for name in columns))
 
 
 def read_as_written(path: FilePath) -> pa.Table | None:
@@ -343,49 +276,9 @@ def read_as_written(path: FilePath) -> pa.Table | None:
 
 def _read_text(path: str, kind: str, columns: Sequence[str]) -> pa.Table:
     with connect() as connection:
-        return text_relation(connection, path, kind, columns).to_arrow_table()
+        return text_relation(connection, path, kind, columns).to_arrow_table().rename_columns(list(columns))
 
 
 def further_kinds(files: FileSet) -> set[str]:
     """Return "comma" for text files in which ``2,5`` is a number: who parts columns by semicolons needs the comma."""
-    return {"comma"} if read_header(files.paths[0], files.kind)[1] == ";" else set()
-
-
-def read_header(path: str, kind: str) -> tuple[list[str], str]:
-    """Return the names in a text file's first line and what parts them; anything but such a file is an error."""
-    import pyarrow as pa
-
-    with pa.input_stream(path, compression="detect") as stream:
-        head = stream.read(2**16)
-        while head and b"\n" not in head and len(head) < _HEADER_BYTES and (more := stream.read(2**20)):
-            head += more
-    if not head.strip():
-        raise DataError(f"{path!r} is empty; its first line must name the columns")
-    if head[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in head:
-        raise FileFormatError(f"{path!r} is not a text file in UTF-8; if a program exported it, save it as CSV (UTF-8)")
-    if head[:4] in (b"PAR1", b"PK\x03\x04", b"ARRO"):
-        raise FileFormatError(f"{path!r} is not a text file, whatever its name says: it begins with {head[:4]!r}")
-    # A character that the end of the sample cuts in two is no error.
-    text = head.decode("utf-8-sig", errors="surrogateescape")
-    line = next(line for line in text.splitlines() if line.strip())
-    if any("\udc80" <= char <= "\udcff" for char in line):
-        raise FileFormatError(f"{path!r} is not in UTF-8; if a program exported it, save it as CSV (UTF-8)")
-    bare = re.sub(r'"[^"]*"', "", line)
-    delimiter = "\t" if kind == "tsv" else max(DELIMITERS, key=bare.count)
-    try:
-        names = next(row for row in csv.reader(io.StringIO(text), delimiter=delimiter) if row)
-    except csv.Error as error:
-        raise FileFormatError(f"{path!r} has a first line that cannot be read: {error}") from None
-    if any("\r" in name for name in names):
-        # DuckDB would take it for the end of the line, and find no record.
-        raise FileFormatError(f"{path!r} has a carriage return within the column names {shortlist(names)}")
-    # An unnamed column is most often the row numbers that some program wrote.
-    names = [name.strip() or f"column {place}" for place, name in enumerate(names, 1)]
-    # DuckDB takes names that differ in case alone for one.
-    for place, name in enumerate(names):
-        if same := [other for other in names[:place] if other.lower() == name.lower()]:
-            how = "twice" if same[0] == name else f"and {same[0]!r}, which differ in case alone"
-            raise DataError(
-                f"{path!r} has the column name {name!r} {how}; its first line must name the columns, each once"
-            )
-    return names, delimiter
+    return {"comma"} if read_header(files.paths[0], files.kind).delimiter == ";" else set()

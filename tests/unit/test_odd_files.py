@@ -1,0 +1,102 @@
+"""Files that are odd but sound: names that differ in case alone, blank first lines, many columns."""
+
+import gzip
+
+import pyarrow as pa
+import pytest
+
+import twoway as tw
+from twoway.engines import writing
+from twoway.engines.headers import read_header
+
+ENDINGS = ["csv", "tsv", "jsonl", "parquet", "arrow"]
+
+
+def shown(records):
+    """Return the rows of records as labels."""
+    labels = [(*variable.categories, None) for variable in records.schema]
+    return [tuple(of[code] for of, code in zip(labels, row, strict=True)) for row in records.codes()]
+
+
+def both(path, **options):
+    """Return the rows that Records reads, after a look that FileRecords gives the same."""
+    streamed = tw.FileRecords(path, **options)
+    blocks = streamed.map_reduce(lambda block: [tw.Records.from_block(streamed.schema, block)], lambda a, b: a + b)
+    read = tw.Records(path, **options)
+    assert shown(tw.Records.joined(blocks)) == shown(read)
+    return shown(read)
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("names", [("Row", "b2"), ("row number", "Row number"), ("C0", "c1"), ("x", "X")])
+def test_a_condition_means_the_column_that_it_names(tmp_path, ending, names):
+    one, two = names
+    table = pa.table({one: ["a", "b", "a", "b", "c"], two: [0, 1, 2, 3, 4], "z": [9, 8, 7, 6, 5]})
+    path = tmp_path / f"x.{ending}"
+    writing.write_table(table, path)
+    assert both(path, where=f"\"{one}\" = 'b'") == [("b", 1, 8), ("b", 3, 6)]
+    assert both(path, where=f'"{two}" > 2') == [("b", 3, 6), ("c", 4, 5)]
+    assert both(path, columns=["z"], where=f'"{one}" = \'a\' AND "{two}" < 2') == [(9,)]
+    if " " not in one + two:
+        assert both(path, where=f"{one} = 'b' and {two} > 1") == [("b", 3, 6)]
+        assert both(path, columns=[two], where=f"{one} in ('{two}', 'c')") == [(4,)]
+
+
+def test_a_name_in_text_and_in_a_struct_is_left_alone(tmp_path):
+    path = tmp_path / "x.parquet"
+    table = pa.table({"x": ["x", "X"], "X": ["a", "X"], "s": [{"x": 1}, {"x": 2}]})
+    writing.write_table(table, path)
+    assert both(path, columns=["x", "X"], where="X = 'X' -- x") == [("X", "X")]
+    assert both(path, columns=["x", "X"], where="s.x = 1") == [("x", "a")]
+    with pytest.raises(tw.DataError, match="cannot be used"):
+        tw.Records(path, columns=["x"], where="Y = 1")
+
+
+def test_a_folder_may_be_named_as_a_helper(tmp_path):
+    for place, name in enumerate("abc"):
+        folder = tmp_path / f"file number={place}"
+        folder.mkdir()
+        writing.write_table(pa.table({"Row": [name]}), folder / "x.parquet")
+    assert both(tmp_path, where='"file number" = 1') == [("b", 1)]
+
+
+@pytest.mark.parametrize("before", ["\n\n", "  \n", "\r\n \t\r\n", '""\n', " , \r\n\r\n", "\n" * 70_000])
+@pytest.mark.parametrize(("mark", "ending"), [("", "csv"), ("\ufeff", "csv"), ("", "csv.gz")])
+def test_blank_lines_before_the_header(tmp_path, before, mark, ending):
+    path = tmp_path / f"x.{ending}"
+    end = "\r\n" if "\r" in before else "\n"
+    text = mark + before + end.join(["age,vote", "1,yes", "2,no", ""])
+    content = text.encode()
+    path.write_bytes(gzip.compress(content) if ending.endswith("gz") else content)
+    assert both(path) == [(1, "yes"), (2, "no")]
+
+
+def test_blank_lines_that_end_in_another_way_are_refused(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_bytes(b"\na,b\r\n1,2\r\n")
+    with pytest.raises(tw.FileFormatError, match="end otherwise"):
+        tw.Records(path)
+
+
+def test_blank_lines_before_a_quoted_header_of_two_lines(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text('\n \n"age\nin years";"vote"\n1;yes\n')
+    assert tw.Records(path).schema.names == ("age\nin years", "vote")
+    assert both(path) == [(1, "yes")]
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl"])
+def test_many_columns(tmp_path, ending):
+    n = 1000
+    path = tmp_path / f"x.{ending}"
+    writing.write_table(pa.table({f"x{place}": [place % 3, 1] for place in range(n)}), path)
+    records = tw.Records(path)
+    assert len(records.schema) == n
+    assert records.n_observed == 2 * n
+
+
+def test_a_header_of_100_000_names(tmp_path):
+    path = tmp_path / "x.csv"
+    names = [f"a rather long name number {place}" for place in range(100_000)]
+    path.write_text("\n" + "|".join(names) + "\n")
+    assert read_header(str(path), "csv") == (names, "|", 1)  # comparing all names with all would take ten minutes
