@@ -12,7 +12,7 @@ from twoway.cli import run
 from twoway.errors import DataError, UnknownNameError
 from twoway.sql_export import sql_view
 
-ibis = pytest.importorskip("ibis", reason='databases need ibis: pip install "twoway[sql]"')
+pytest.importorskip("ibis", reason='databases need ibis: pip install "twoway[sql]"')
 
 DAYS = [datetime.date(2020, 1, 1), datetime.date(2021, 5, 5)]
 SCHEMA = tw.Schema(
@@ -47,16 +47,14 @@ def rows_of(schema, n, seed=0):
 
 
 @pytest.fixture(params=["duckdb", "sqlite", "postgres"])
-def database(request):
+def database(request, connect):
     if request.param == "postgres":
-        backend = ibis.connect(request.getfixturevalue("postgres").address())
+        backend = connect(request.getfixturevalue("postgres").address())
         yield backend
         with backend.con.cursor() as cursor:
             cursor.execute("DROP TABLE IF EXISTS t CASCADE")
     else:
-        backend = getattr(ibis, request.param).connect()
-        yield backend
-    backend.disconnect()
+        yield connect(f"{request.param}://")
 
 
 def ask(database, pmf, what, **options):

@@ -45,17 +45,14 @@ def survey(n=300, seed=0):
 
 
 @pytest.fixture(params=["duckdb", "sqlite", "postgres"])
-def database(request):
+def database(request, connect):
     if request.param == "postgres":
-        server = request.getfixturevalue("postgres")
-        backend = ibis.connect(server.address())
+        backend = connect(request.getfixturevalue("postgres").address())
         yield backend
         for name in backend.list_tables():
             backend.drop_table(name)
     else:
-        backend = getattr(ibis, request.param).connect()
-        yield backend
-    backend.disconnect()
+        yield connect(f"{request.param}://")
 
 
 def same(table, order=2, *, records=None, **options):
@@ -95,8 +92,8 @@ def test_where(database):
 
 
 @pytest.mark.parametrize("text", ["c0 > 1; DROP TABLE survey", "1=1) OR (1=1", "DELETE FROM survey", "c0 >", ""])
-def test_where_is_one_condition(text):
-    database = ibis.duckdb.connect()
+def test_where_is_one_condition(connect, text):
+    database = connect("duckdb://")
     table = database.create_table("survey", survey())
     with pytest.raises(DataError, match="where must be one condition in the SQL of duckdb"):
         tw.count(tw.DatabaseTable(table, where=text))
@@ -141,8 +138,8 @@ def test_weights_that_are_none(database, weights, told):
         tw.count(tw.DatabaseTable(table, weights="w"))
 
 
-def test_infinite_weights_and_text():
-    database = ibis.duckdb.connect()
+def test_infinite_weights_and_text(connect):
+    database = connect("duckdb://")
     table = database.create_table("t", pa.table({"a": ["x", "y"], "w": [1.0, float("inf")]}))
     with pytest.raises(DataError, match="finite and not negative"):
         tw.count(tw.DatabaseTable(table, weights="w"))
@@ -154,8 +151,8 @@ def test_infinite_weights_and_text():
         tw.DatabaseTable(table, columns=["A"])
 
 
-def test_what_is_no_category():
-    database = ibis.duckdb.connect()
+def test_what_is_no_category(connect):
+    database = connect("duckdb://")
     table = database.create_table("t", pa.table({"a": [[1], [2]], "b": ["x", "y"]}))
     with pytest.raises(DataError, match="column 'a' holds array<int64>, which is no category"):
         tw.count(table)
@@ -189,8 +186,8 @@ LABELS = st.sampled_from([None, "", "NA", "a", "A", "b'", '"', "1", " x "])
 @settings(examples(8), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=st.lists(st.tuples(LABELS, LABELS, st.sampled_from([None, 0, 1, -3]), st.floats(0.01, 100)), min_size=1))
 @pytest.mark.parametrize("engine", ["duckdb", "sqlite"])
-def test_any_labels(engine, rows):
-    database = getattr(ibis, engine).connect()
+def test_any_labels(connect, engine, rows):
+    database = connect(f"{engine}://")
     types = [pa.string(), pa.string(), pa.int64(), pa.float64()]
     columns = [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), types, strict=True)]
     table = database.create_table("t", pa.table(dict(zip("abcw", columns, strict=True))))
@@ -220,8 +217,8 @@ def statements(backend, monkeypatch):
     return asked
 
 
-def test_one_scan_with_grouping_sets(monkeypatch):
-    database = ibis.duckdb.connect()
+def test_one_scan_with_grouping_sets(connect, monkeypatch):
+    database = connect("duckdb://")
     records = pa.table({f"x{place}": np.arange(1000) % (place + 2) for place in range(8)})
     table = database.create_table("t", records)
     asked = statements(database, monkeypatch)
@@ -235,8 +232,8 @@ def test_one_scan_with_grouping_sets(monkeypatch):
     assert n_rows <= len(expected.flat) + 1 < 1000
 
 
-def test_the_fewest_scans_without(monkeypatch):
-    database = ibis.sqlite.connect()
+def test_the_fewest_scans_without(connect, monkeypatch):
+    database = connect("sqlite://")
     records = pa.table({f"x{place}": np.arange(1000) % 3 for place in range(9)})
     table = database.create_table("t", records)
     asked = statements(database, monkeypatch)
@@ -249,7 +246,7 @@ def test_the_fewest_scans_without(monkeypatch):
     assert sum(str(step[3]).startswith("SCAN t") and not re.match(r"SCAN t\d", str(step[3])) for step in plan) <= 1
 
 
-def test_groupings_are_parted_where_a_database_takes_no_more(monkeypatch):
+def test_groupings_are_parted_where_a_database_takes_no_more(connect, monkeypatch):
     sizes = {f"c{place}": 4 for place in range(100)}
     pairs = list(combinations(sizes, 2))
     parts = list(_parts(pairs, sizes))
@@ -262,12 +259,12 @@ def test_groupings_are_parted_where_a_database_takes_no_more(monkeypatch):
         assert held == set(combinations(list(sizes)[:20], order))
     monkeypatch.setattr("twoway.engines.grouping._MOST_GROUPING_SETS", 2)
     monkeypatch.setattr("twoway.engines.grouping._MOST_QUERIES", 2)
-    for database in (ibis.duckdb.connect(), ibis.sqlite.connect()):
+    for database in (connect("duckdb://"), connect("sqlite://")):
         same(database.create_table("t", survey(50)), columns=["n", "c0", "select", "w"], weights="w")
 
 
-def test_a_table_that_changes_while_it_is_counted(monkeypatch):
-    database = ibis.duckdb.connect()
+def test_a_table_that_changes_while_it_is_counted(connect, monkeypatch):
+    database = connect("duckdb://")
     table = database.create_table("t", pa.table({"a": ["x", "y"], "b": ["u", "v"]}))
     original = database.to_pyarrow
 
@@ -284,8 +281,8 @@ def test_a_table_that_changes_while_it_is_counted(monkeypatch):
 # PostgreSQL alone
 
 
-def test_not_one_row_leaves_postgres(postgres, tmp_path):  # noqa: F811
-    backend = ibis.connect(postgres.address())
+def test_not_one_row_leaves_postgres(connect, postgres, tmp_path):  # noqa: F811
+    backend = connect(postgres.address())
     backend.create_table("secret", survey())
     before = len(postgres.log())
     wanted = ["--table", "secret", "--only", "w,n,c0,band", "--weights", "w"]
@@ -294,16 +291,15 @@ def test_not_one_row_leaves_postgres(postgres, tmp_path):  # noqa: F811
     reading = [" ".join(statement.split()) for statement in sent if re.search(r'FROM "(public"\.")?secret"', statement)]
     assert len(reading) == 2, sent  # the categories, the pairs
     assert all("GROUPING SETS" in statement for statement in reading)
-    backend.disconnect()
 
 
-def test_no_permission(postgres, tmp_path, capsys):  # noqa: F811
-    backend = ibis.connect(postgres.address())
+def test_no_permission(connect, postgres, tmp_path, capsys):  # noqa: F811
+    backend = connect(postgres.address())
     backend.create_table("closed", survey())
     with postgres.connect(autocommit=True) as connection:
         connection.execute("CREATE ROLE guest LOGIN PASSWORD 'guest'")
     as_guest = postgres.address("guest", "guest")
-    other = ibis.connect(as_guest)
+    other = connect(as_guest)
     theirs = backend.table("closed")
     unreadable = other.sql('SELECT * FROM "closed"', schema=theirs.schema())
     with pytest.raises(DatabaseError, match="may not read it: permission denied for table closed"):
@@ -313,12 +309,10 @@ def test_no_permission(postgres, tmp_path, capsys):  # noqa: F811
     assert "closed" in err
     assert "guest:guest" not in err
     assert not (tmp_path / "t").exists()
-    other.disconnect()
-    backend.disconnect()
 
 
-def test_a_lost_connection(postgres):  # noqa: F811
-    backend = ibis.connect(postgres.address())
+def test_a_lost_connection(connect, postgres):  # noqa: F811
+    backend = connect(postgres.address())
     table = backend.create_table("lost", survey())
     with postgres.connect(autocommit=True) as connection:
         connection.execute("SELECT pg_terminate_backend(%s)", [backend.con.info.backend_pid])
@@ -326,8 +320,8 @@ def test_a_lost_connection(postgres):  # noqa: F811
         tw.count(table)
 
 
-def test_addresses(postgres, tmp_path, capsys):  # noqa: F811
-    backend = ibis.connect(postgres.address())
+def test_addresses(connect, postgres, tmp_path, capsys):  # noqa: F811
+    backend = connect(postgres.address())
     backend.create_table("household", survey().drop_columns(["w"]))
     backend.create_database("archive")
     backend.create_table("old", survey(50, seed=1).drop_columns(["w"]), database="archive")
@@ -350,17 +344,15 @@ def test_addresses(postgres, tmp_path, capsys):  # noqa: F811
     assert code == 4
     assert "the user or the password is wrong" in told.err
     assert "wrong@" not in told.err
-    backend.disconnect()
 
 
-def test_a_name_that_drivers_could_take_for_a_placeholder(postgres):  # noqa: F811
-    backend = ibis.connect(postgres.address())
+def test_a_name_that_drivers_could_take_for_a_placeholder(connect, postgres):  # noqa: F811
+    backend = connect(postgres.address())
     backend.create_table("percent", pa.table({"a": ["x", "y%s"], "b": [1, 2]}))
     with postgres.connect(autocommit=True) as connection:
         connection.execute('ALTER TABLE percent RENAME COLUMN a TO "100 %s {} $1 \\ ?"')
     counted = same(backend.table("percent"))
     assert counted.schema.names == ("100 %s {} $1 \\ ?", "b")
-    backend.disconnect()
 
 
 # The command line on files of databases

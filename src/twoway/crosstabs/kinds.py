@@ -281,8 +281,7 @@ def _effective_records(table: PublishedTable, key: Key, given: Any, labels: Labe
         raise DataError(f"{what} must lie between 0 and 1, being one of a proportion; got {worst:g}")
     per_cell = np.divide(variance, errors**2, out=np.full_like(p, np.nan), where=errors > 0)
     # Each conditional distribution rests on records of its own.
-    rows = np.nanmean(per_cell, axis=1)
-    effective = float(rows.sum() if table.is_conditional else np.nanmean(per_cell))
+    effective = float(np.nanmean(per_cell, axis=1).sum() if table.is_conditional else np.nanmean(per_cell))
     if effective == 0:
         raise DataError(f"table {table.name} has no proportion between 0 and 1, so {what} says nothing of its records")
     return effective
