@@ -15,6 +15,7 @@ PACKAGE = Path(twoway.__file__).parent
 ORDER = [
     "errors",
     "schema",
+    "bin_labels",
     "report",
     "parallel",
     "container",
@@ -162,6 +163,7 @@ ORDER = [
     "cli.binning",
     "cli.options",
     "cli.prompt",
+    "cli.answer_files",
     "cli.answers",
     "cli.ask",
     "cli.check",

@@ -140,13 +140,16 @@ class Distribution:
         return make_labelled_frame(self.variables, list(codes), library, {"probability": self.array.ravel()})
 
     def __repr__(self) -> str:
-        if len(self.variables) == 2:
-            return _cross_tab(self)
-        return _long_table(self)
+        return self.to_text(whole=False)
+
+    def to_text(self, *, whole: bool = True) -> str:
+        """Return the table as lines of text: all of it, or as much as is printed by default."""
+        make = _cross_tab if len(self.variables) == 2 else _long_table
+        return make(self, *((None, None, None) if whole else (MAX_ROWS, MAX_COLUMNS, MAX_WIDTH)))
 
 
-def printable(text: object, width: int = MAX_WIDTH) -> str:
-    """Return a label's text fit for a terminal: control characters escaped, cut at ``width``.
+def printable(text: object, width: int | None = MAX_WIDTH) -> str:
+    """Return a label's text fit for a terminal: control characters escaped, cut at ``width`` if there is one.
 
     Examples
     --------
@@ -154,7 +157,7 @@ def printable(text: object, width: int = MAX_WIDTH) -> str:
     ('two\\\\nlines', 'aaaa…')
     """
     clean = escaped(str(text))
-    return clean if len(clean) <= width else clean[: width - 1] + "…"
+    return clean if width is None or len(clean) <= width else clean[: width - 1] + "…"
 
 
 def _number(probability: float) -> str:
@@ -169,24 +172,26 @@ def aligned(rows: Sequence[Sequence[str]], more: str = "") -> str:
     return "\n".join([*lines, more] if more else lines)
 
 
-def _cross_tab(table: Distribution) -> str:
+def _cross_tab(table: Distribution, n_rows: int | None, n_columns: int | None, width: int | None) -> str:
     rows, columns = table.variables
-    shown = columns.categories[:MAX_COLUMNS]
-    hidden_columns, hidden_rows = len(columns) - len(shown), max(0, len(rows) - MAX_ROWS)
+    shown = columns.categories[:n_columns]
+    labels = rows.categories[:n_rows]
+    hidden_columns, hidden_rows = len(columns) - len(shown), len(rows) - len(labels)
     mark = ["…"] if hidden_columns else []
-    printed = [[f"{printable(rows.name)} \\ {printable(columns.name)}", *map(printable, shown), *mark]]
-    for label, line in zip(rows.categories[:MAX_ROWS], table.array[:MAX_ROWS, : len(shown)], strict=True):
-        printed.append([printable(label), *map(_number, line), *mark])
+    head = f"{printable(rows.name, width)} \\ {printable(columns.name, width)}"
+    printed = [[head, *(printable(label, width) for label in shown), *mark]]
+    for label, line in zip(labels, table.array[:n_rows, : len(shown)], strict=True):
+        printed.append([printable(label, width), *map(_number, line), *mark])
     hidden = [f"{hidden_rows} more rows"] * bool(hidden_rows) + [f"{hidden_columns} more columns"] * bool(
         hidden_columns
     )
     return aligned(printed, f"… {' and '.join(hidden)}" if hidden else "")
 
 
-def _long_table(table: Distribution) -> str:
-    printed = [[*map(printable, table.names), "probability"]]
+def _long_table(table: Distribution, n_rows: int | None, _: int | None, width: int | None) -> str:
+    printed = [[*(printable(name, width) for name in table.names), "probability"]]
     cells = product(*(variable.categories for variable in table.variables))
-    for labels, probability in zip(cells, table.array.ravel()[:MAX_ROWS], strict=False):
-        printed.append([*map(printable, labels), _number(probability)])
-    hidden = table.array.size - MAX_ROWS
+    for labels, probability in zip(cells, table.array.ravel()[:n_rows], strict=False):
+        printed.append([*(printable(label, width) for label in labels), _number(probability)])
+    hidden = table.array.size - len(printed) + 1
     return aligned(printed, f"… {hidden} more rows" if hidden > 0 else "")

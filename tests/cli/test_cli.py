@@ -115,11 +115,85 @@ def test_ask(cli, folder):
     assert cli("ask", "m.twoway", "P(vote)", "--json") == cli("ask", "--json", "m.twoway", "P(vote)")
 
 
+def test_answers_go_to_a_file(cli, folder, tmp_path):
+    pmf = tw.load(folder / "m.twoway")
+    asked = ["P(vote | age)", "P(trust = 2)", "mode(vote, trust)", "H(vote)"]
+    code, out, _ = cli("ask", "m.twoway", *asked, "-o", str(tmp_path / "answers.csv"))
+    assert (code, out) == (0, "")
+    table = pd.read_csv(tmp_path / "answers.csv")
+    assert list(table) == ["question", "age", "vote", "trust", "value"]
+    assert list(table["question"]) == [asked[0]] * 4 + asked[1:]
+    assert list(table["value"][:4]) == pytest.approx(tw.ask(pmf, asked[0]).array.ravel())
+    assert table.loc[3, ["age", "vote"]].tolist() == ["40+", "yes"]
+    mode = pmf.mode(["vote", "trust"])
+    assert (table.loc[5, "vote"], table.loc[5, "trust"]) == (mode.values["vote"], mode.values["trust"])
+    assert table.loc[5, "value"] == pytest.approx(mode.probability)
+    assert cli("ask", "m.twoway", *asked, "-o", str(tmp_path / "answers.csv"))[0] == 4  # it is there already
+    assert cli("ask", "m.twoway", asked[1], "-o", str(tmp_path / "answers.csv"), "--force")[0] == 0
+    assert len(pd.read_csv(tmp_path / "answers.csv")) == 1
+    assert cli("ask", "m.twoway", *asked, "-o", str(tmp_path / "answers.json"))[0] == 0
+    lines = cli("ask", "m.twoway", *asked, "--json")[1].splitlines()
+    assert json.loads((tmp_path / "answers.json").read_text()) == [json.loads(line) for line in lines]
+    assert cli("ask", "m.twoway", *asked, "-o", str(tmp_path / "answers.jsonl"))[0] == 0
+    assert (tmp_path / "answers.jsonl").read_text().splitlines() == lines
+    assert cli("ask", "m.twoway", *asked, "-o", str(tmp_path / "answers.parquet"))[0] == 0
+    assert pd.read_parquet(tmp_path / "answers.parquet")["value"].notna().all()
+    assert cli("ask", "m.twoway", *asked, "-o", str(tmp_path / "answers.nix"))[0] == 4
+    assert cli("ask", "m.twoway", "P(nix)", "-o", str(tmp_path / "wrong.csv"))[0] == 3
+    assert not (tmp_path / "wrong.csv").exists()
+
+
+def test_output_is_cut_on_a_terminal_only(cli, tmp_path, monkeypatch):
+    names = [f"the {n}th of many categories" for n in range(30)]
+    schema = tw.Schema((tw.Variable("many", names), tw.Variable("few", tuple(range(12)))))
+    pmf = tw.JointPMF([1.0], [np.full((30, 1), 1 / 30), np.full((12, 1), 1 / 12)], schema)
+    pmf.save(tmp_path / "m.twoway")
+    tables = tw.count({f"x{n}": [0, 1] for n in range(8)})
+    tables.save(tmp_path / "m.tables")
+    for arguments in (
+        ("ask", "m.twoway", "P(many)"),
+        ("ask", "m.twoway", "P(many, few)"),
+        ("info", "m.twoway"),
+        ("info", "m.tables"),
+    ):
+        given = [str(tmp_path / one) if one.startswith("m.") else one for one in arguments]
+        code, out, _ = cli(*given)
+        assert code == 0
+        assert "…" not in out
+        monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+        assert "…" in cli(*given)[1]
+        monkeypatch.undo()
+    assert names[29] in cli("ask", str(tmp_path / "m.twoway"), "P(many)")[1]
+
+
+def test_bins_at_given_numbers(cli, folder, tmp_path):
+    model = str(tmp_path / "cut.twoway")
+    fit = ["fit", str(folder / "survey.csv"), "-o", model, "--only", "age,vote,income", "--rank", "2"]
+    assert cli(*fit, "--bins", "income=10000,20000,1e9")[0] == 0
+    income = tw.load(model).schema["income"]
+    assert income.categories == (
+        "below 10000",
+        "10000 to below 20000",
+        "20000 to below 1000000000",
+        "1000000000 or more",
+    )
+    seen = pd.read_csv(folder / "survey.csv")["income"]
+    assert income.values[0] == pytest.approx(seen[seen < 10000].mean())
+    assert income.values[3] == 1e9
+    code, out, _ = cli("ask", model, "P(income >= 20000)")
+    assert float(out) == pytest.approx((seen >= 20000).mean(), abs=0.02)
+    code, _, err = cli("ask", model, "P(income >= 15000)")
+    assert code == 3
+    assert "10000, 20000" in err
+    for wrong in ("income=2,1", "income=1,x", "income=1,1", "income=,"):
+        assert cli(*fit, "--force", "--bins", wrong)[0] == 3
+
+
 def test_ask_notes_what_could_be_misread(cli):
     _, out, err = cli("ask", "m.twoway", "P(age >= 40+)")
     assert "note: age >= 40+ goes by the order of the categories, and means 40+" in err
     assert float(out) > 0
-    _, _, err = cli("ask", "m.twoway", "P(vote | age = 18-39, trust = 1, income >= 40000)")
+    _, _, err = cli("ask", "m.twoway", "P(vote | age = 18-39, trust = 1, income >= 34440.7)")
     assert "of the 600 records" in err
 
 

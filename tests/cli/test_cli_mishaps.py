@@ -34,6 +34,7 @@ def folder(tmp_path_factory):
 INPUTS = {
     ("fit", "data"): ["fit", "s.csv"],
     ("fit", "tables"): ["fit", "--tables", "s.csv"],
+    ("ask", "model"): ["ask", "m.twoway", "P(age)"],
     ("count", "data"): ["count", "s.csv"],
     ("score", "model"): ["score", "m.twoway", "s.csv"],
     ("score", "data"): ["score", "m.twoway", "s.csv"],

@@ -14,6 +14,7 @@ from twoway.questions.answer import allowed_codes, evidence
 
 if TYPE_CHECKING:
     import os
+    from pathlib import Path
 
     from twoway.diagnosis.bootstrap import Bootstrap
     from twoway.questions import Answer
@@ -29,14 +30,24 @@ def answer_all(
     base: float | None = None,
     interval: bool = False,
     json: bool = False,
+    out: Path | None = None,
 ) -> None:
-    """Print the answers to questions, "-" for those on standard input; none open a prompt."""
+    """Print the answers to questions or write them to a file; "-" for those on standard input; none open a prompt."""
     boot = None
     if interval:
         from twoway.diagnosis.bootstrap import Bootstrap
 
         boot = Bootstrap.load(model)
     pmf = JointPMF.load(model) if boot is None else boot.pmf
+    if out is not None:
+        from twoway.cli.answer_files import write_answers
+
+        contents = [answer(pmf, text, base, boot) for text in _lines(questions or ["-"])]
+        write_answers([_data(content) for content in contents], out)
+        for content in contents:
+            for one in content["notes"]:
+                note(one)
+        return
     if not questions and is_terminal(sys.stdin):
         from twoway.cli.prompt import converse
 
@@ -52,11 +63,16 @@ def print_answers(
     for number, text in enumerate(asked):
         content = answer(pmf, text, base, boot)
         if json:
-            say_json({key: value for key, value in content.items() if key != "text"})
+            say_json(_data(content))
             continue
         if len(asked) > 1:
             say(("\n" if number else "") + content["question"])
         show(content)
+
+
+def _data(content: dict[str, Any]) -> dict[str, Any]:
+    """Return an answer without its text for people."""
+    return {key: value for key, value in content.items() if key != "text"}
 
 
 def _lines(questions: Iterable[str]) -> Iterator[str]:
@@ -93,7 +109,11 @@ def _content(question: Question, found: Answer, base: float | None) -> dict[str,
 
     if isinstance(found, Distribution):
         axes = [{"variable": variable.name, "categories": list(variable.categories)} for variable in found.variables]
-        return {"axes": axes, "probabilities": found.array.tolist(), "text": repr(found)}
+        return {
+            "axes": axes,
+            "probabilities": found.array.tolist(),
+            "text": found.to_text(whole=not is_terminal(sys.stdout)),
+        }
     if isinstance(found, Mode):
         lines = [f"{name} = {label}" for name, label in found.values.items()]
         told = f"probability {found.probability:.4g}" + ("" if found.proven else ", not proven to be the highest")
@@ -129,7 +149,8 @@ def _interval(boot: Bootstrap, question: Question, found: Answer, text: str, bas
     told = {"low": ends.low.tolist(), "high": ends.high.tolist(), "level": boot.level}
     if isinstance(found, Distribution):
         low, high = (Distribution(found.variables, end) for end in (ends.low, ends.high))
-        return {**told, "text": repr(IntervalTable(found, low, high, level=boot.level))}
+        table = IntervalTable(found, low, high, level=boot.level)
+        return {**told, "text": table.to_text(whole=not is_terminal(sys.stdout))}
     shown = f"{_number(float(ends.low))} to {_number(float(ends.high))}"
     return {**told, "text": f"{text} ({boot.level:.0%}: {shown})"}
 
@@ -142,7 +163,8 @@ def _notes(pmf: JointPMF, question: Question, probability: float | None) -> Iter
     """Yield what keeps an answer from being misread."""
     for term in (*question.targets, *question.given):
         variable = pmf.schema[term.name]
-        if term.operator[:1] in ("<", ">") and variable.values is None:
+        by_order = variable.values is None and term.labels and variable.find(term.labels[0]) is not None
+        if term.operator[:1] in ("<", ">") and by_order:
             meant = [str(variable.categories[code]) for code in allowed_codes(variable, term)]
             if len(meant) > _SHOWN_LABELS:
                 meant = [*meant[:2], "…", f"{meant[-1]} ({len(meant)} categories)"]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from twoway.cli.options import Json, Model
+from twoway.cli.options import Force, Json, Model
+from twoway.cli.terminal import check_output
 
 
 def ask(
@@ -19,6 +21,13 @@ def ask(
     interval: Annotated[
         bool, typer.Option("--interval", help="Say how sure each answer is; needs a model of `twoway fit --intervals`.")
     ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--out", help="Write the answers to a file, a row each number: CSV, TSV, Parquet, Arrow; or JSON."
+        ),
+    ] = None,
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """Answer questions: P probability, E expected value, mode, H entropy, I mutual information.
@@ -32,8 +41,14 @@ def ask(
 
     twoway ask survey.twoway "P(vote = yes)" "E(rating | genre = drama)" "P(rating >= 4 | age)"
 
+    twoway ask survey.twoway "P(vote | age)" -o answers.csv
+
     twoway ask survey.twoway "mode(vote, age | region = north)" "H(vote)" "I(vote; age | region)"
     """
     from twoway.cli.answers import answer_all
+    from twoway.engines.file_set import format_of
 
-    answer_all(model, questions or [], base=base, interval=interval, json=json)
+    check_output(out, force, model)
+    if out is not None:
+        format_of(out)  # before any question is answered
+    answer_all(model, questions or [], base=base, interval=interval, json=json, out=out)

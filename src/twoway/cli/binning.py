@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from twoway.bin_labels import cuts_of, label_bins
 from twoway.errors import DataError, shortlist, unknown
 from twoway.frames import Fill
-from twoway.schema import Schema, Variable
+from twoway.schema import Schema
 
 _DEFAULT_BINS = 5
-_LOWER = re.compile(r"(\S+) to below \S+|(\S+) or more")
 
 
 @dataclass(frozen=True)
@@ -33,26 +32,25 @@ class Binning:
 
     @classmethod
     def find(cls, table: Any, asked: Iterable[str], missing: tuple[object, ...]) -> Binning:
-        """Return bins of about equally many records, for columns asked for as "name" or "name=n_bins"."""
+        """Return bins of the columns asked for: of about equally many records, or by the cuts that are given."""
         edges: dict[str, NDArray[np.float64]] = {}
         values: dict[str, tuple[float, ...]] = {}
         for text in asked:
-            name, n_bins = asked_for(text, table.column_names)
+            name, wanted = asked_for(text, table.column_names)
             numbers = _numbers(table.column(name), name, missing)
             seen = numbers[~np.isnan(numbers)]
-            inner = _inner_edges(seen, n_bins)
+            inner = _inner_edges(seen, wanted) if isinstance(wanted, int) else np.array(wanted)
             if len(inner) == 0:
-                raise DataError(f"column {name!r} has too few different numbers for {n_bins} bins")
-            code = np.searchsorted(inner, seen, side="right")
+                raise DataError(f"column {name!r} has too few different numbers for {wanted} bins")
             edges[name] = inner
-            values[name] = tuple(float(seen[code == place].mean()) for place in range(len(inner) + 1))
+            values[name] = _means(seen, inner)
         return cls(edges, values, missing)
 
     @classmethod
     def of(cls, schema: Schema, missing: tuple[object, ...] = ()) -> Binning:
         """Return the bins that the categories of a model's variables name."""
-        found = {variable.name: _edges_of(variable) for variable in schema}
-        return cls({name: edges for name, edges in found.items() if edges is not None}, missing=missing)
+        found = {variable.name: cuts_of(variable) for variable in schema}
+        return cls({name: np.array(cuts) for name, cuts in found.items() if cuts is not None}, missing=missing)
 
     def apply(self, table: Any) -> Any:
         """Return an Arrow table with its numbers replaced by intervals, in order."""
@@ -67,7 +65,7 @@ class Binning:
                 continue
             numbers = _numbers(table.column(name), name, self.missing)
             code = pa.array(np.searchsorted(inner, numbers, side="right").astype(np.int32), mask=np.isnan(numbers))
-            column = pa.DictionaryArray.from_arrays(code, pa.array(_labels(inner)), ordered=True)
+            column = pa.DictionaryArray.from_arrays(code, pa.array(label_bins(inner)), ordered=True)
             table = table.set_column(table.column_names.index(name), name, column)
         return table
 
@@ -93,16 +91,40 @@ class Binning:
         )
 
 
-def asked_for(text: str, known: Sequence[str]) -> tuple[str, int]:
-    """Return the column and the number of bins that "name" or "name=n_bins" means."""
+def asked_for(text: str, known: Sequence[str]) -> tuple[str, int | list[float]]:
+    """Return the column of "name", "name=n_bins" or "name=cut,cut,…", and the number of bins or the cuts.
+
+    Examples
+    --------
+    >>> asked_for("age=4", ["age"]), asked_for("age=18,40,65", ["age"]), asked_for("age=40,", ["age"])
+    (('age', 4), ('age', [18.0, 40.0, 65.0]), ('age', [40.0]))
+    """
     if text in known:
         return text, _DEFAULT_BINS
-    name, _, number = text.rpartition("=")
+    name, _, wanted = text.rpartition("=")
     if name not in known:
         raise unknown("column", name or text, known, where=" to put into bins")
-    if not number.isdigit() or int(number) < 2:
-        raise DataError(f"--bins {text}: the number of bins must be a whole number of at least 2")
-    return name, int(number)
+    if "," in wanted:
+        cuts = [_as_number(cut) for cut in wanted.removesuffix(",").split(",")]
+        numbers = [cut for cut in cuts if cut is not None]
+        if len(numbers) < len(cuts) or any(low >= high for low, high in itertools.pairwise(numbers)):
+            raise DataError(f"--bins {text}: the numbers between bins must be finite and ascend, as in {name}=18,40,65")
+        return name, numbers
+    if not wanted.isdigit() or int(wanted) < 2:
+        raise DataError(
+            f"--bins {text}: the number of bins must be a whole number of at least 2; the numbers between bins are "
+            f"separated by commas, as in {name}=18,40,65"
+        )
+    return name, int(wanted)
+
+
+def _means(seen: NDArray[np.float64], inner: NDArray[np.float64]) -> tuple[float, ...]:
+    """Return the mean of the numbers in each bin, of a bin without any its middle, or its end where it has but one."""
+    code = np.searchsorted(inner, seen, side="right")
+    low, high = np.append(inner[:1], inner), np.append(inner, inner[-1:])
+    counts = np.bincount(code, minlength=len(low))
+    sums = np.bincount(code, seen, minlength=len(low))
+    return tuple(np.where(counts > 0, sums / np.maximum(counts, 1), 0.5 * (low + high)).tolist())
 
 
 def _inner_edges(seen: NDArray[np.float64], n_bins: int) -> NDArray[np.float64]:
@@ -117,24 +139,6 @@ def _inner_edges(seen: NDArray[np.float64], n_bins: int) -> NDArray[np.float64]:
     edges = np.unique([float(f"{edge:.6g}") for edge in fitted.bin_edges_[0][1:-1]])
     inner: NDArray[np.float64] = edges[(edges > seen.min()) & (edges <= seen.max())]
     return inner
-
-
-def _labels(inner: NDArray[np.float64]) -> list[str]:
-    shown = [f"{edge:.15g}" for edge in inner]
-    between = [f"{low} to below {high}" for low, high in itertools.pairwise(shown)]
-    return [f"below {shown[0]}", *between, f"{shown[-1]} or more"]
-
-
-def _edges_of(variable: Variable) -> NDArray[np.float64] | None:
-    """Return the edges that a variable's categories name, None where they name none."""
-    if len(variable) < 2 or not all(isinstance(label, str) for label in variable.categories):
-        return None
-    matches = [_LOWER.fullmatch(str(label)) for label in variable.categories[1:]]
-    try:
-        inner = np.array([float(found.group(1) or found.group(2)) for found in matches if found])
-    except ValueError:
-        return None
-    return inner if len(inner) == len(matches) and _labels(inner) == list(variable.categories) else None
 
 
 def _kind(column: Any) -> Any:
@@ -161,7 +165,7 @@ def _bin_text(column: Any, inner: NDArray[np.float64]) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    labels = _labels(inner)
+    labels = label_bins(inner)
 
     def binned(text: object) -> object:
         number = _as_number(text)

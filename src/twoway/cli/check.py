@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from twoway.cli.options import Drop, Json, Missing, Only, Reading, Seed, Weights, read_by
-from twoway.cli.terminal import say, say_json, shows_progress
+from twoway.cli.terminal import is_terminal, say, say_json, shows_progress
 
 
 def check(
@@ -38,7 +39,7 @@ def check(
     """
     from twoway.container import kind_of
     from twoway.diagnosis.diagnose import diagnose
-    from twoway.diagnosis.fit_quality import fit_quality
+    from twoway.diagnosis.fit_quality import FitQuality, fit_quality
     from twoway.errors import DataError
     from twoway.pmf import JointPMF
     from twoway.tables import Tables
@@ -62,4 +63,5 @@ def check(
     if json:
         say_json(found.to_dict())
     else:
-        say(str(found))
+        whole = isinstance(found, FitQuality) and not is_terminal(sys.stdout)
+        say(found.to_text() if whole else str(found))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from twoway.cli.options import Json
-from twoway.cli.terminal import say, say_json
+from twoway.cli.terminal import is_terminal, say, say_json
 
 _MOST_TABLES = 20
 _WIDE = 40  # names longer than this have a line of their own
@@ -82,9 +83,10 @@ def _tables(path: Path) -> tuple[dict[str, Any], str]:
         "releases": [asdict(release) for release in tables.releases],
     }
     rows = [["table", "total"]]
-    for names, total in list(zip(tables.names, tables.totals, strict=True))[:_MOST_TABLES]:
+    n_shown = _MOST_TABLES if is_terminal(sys.stdout) else len(tables)
+    for names, total in list(zip(tables.names, tables.totals, strict=True))[:n_shown]:
         rows.append([" × ".join(map(printable, names)), f"{total:,.6g}"])
-    more = f"… {len(tables) - _MOST_TABLES} more tables" if len(tables) > _MOST_TABLES else ""
+    more = f"… {len(tables) - n_shown} more tables" if len(tables) > n_shown else ""
     parts = [repr(tables).strip("<>"), _variables(tables.schema), aligned(rows, more)]
     if tables.notes:
         parts.append("\n".join(f"note: {note}" for note in tables.notes))
@@ -108,8 +110,9 @@ def _variables(schema: Any) -> str:
     rows = [["variable", "categories", ""]]
     for variable in schema:
         # As they are written in a question.
-        labels = [printable(quote(label), 60) for label in variable.categories[:_MOST_LABELS]]
-        more = [f"… ({len(variable) - _MOST_LABELS} more)"] if len(variable) > _MOST_LABELS else []
+        n_shown = _MOST_LABELS if is_terminal(sys.stdout) else len(variable)
+        labels = [printable(quote(label), 60) for label in variable.categories[:n_shown]]
+        more = [f"… ({len(variable) - n_shown} more)"] if len(variable) > n_shown else []
         rows.append([printable(quote(variable.name), 200), str(len(variable)), ", ".join([*labels, *more])])
     if max(len(variable.name) for variable in schema) <= _WIDE:
         return aligned(rows)

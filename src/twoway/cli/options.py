@@ -39,7 +39,9 @@ Drop: TypeAlias = Annotated[
 Bins: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="COLUMN[=N]", help="Put a column of numbers into N bins of about equally many records; 5 by default."
+        metavar="COLUMN[=N|=CUT,CUT…]",
+        help="Put a column of numbers into N bins of about equally many records, 5 by default, or into bins that begin "
+        "at the numbers given: age=18,40,65.",
     ),
 ]
 Weights: TypeAlias = Annotated[

@@ -45,7 +45,12 @@ def note(text: str) -> None:
 
 def say_json(content: Any) -> None:
     """Print content as one line of JSON; numbers that JSON lacks are null."""
-    print(json.dumps(_plain(content), allow_nan=False), flush=True)
+    print(json_line(content), flush=True)
+
+
+def json_line(content: Any) -> str:
+    """Return content as one line of JSON; numbers that JSON lacks are null."""
+    return json.dumps(_plain(content), allow_nan=False)
 
 
 def _plain(content: Any) -> Any:

@@ -81,6 +81,10 @@ class FitQuality:
         return {"pairs": pairs, "n_off": len(self.misfits), "note": self.note}
 
     def __str__(self) -> str:
+        return self.to_text(whole=False)
+
+    def to_text(self, *, whole: bool = True) -> str:
+        """Return a line for each table, worst first: for all of them, or for as many as are printed by default."""
         if not self.pairs:
             return "no two variables were observed together: nothing to compare"
         off = len(self.misfits)
@@ -90,7 +94,8 @@ class FitQuality:
             else f"all {len(self.pairs)} tables are fitted as well as chance allows"
         )
         lines = [head]
-        for pair in self.pairs[:_SHOWN]:
+        n_shown = len(self.pairs) if whole else _SHOWN
+        for pair in self.pairs[:n_shown]:
             names = " × ".join(printable(name) for name in pair.variables)
             cell = ", ".join(printable(label) for label in pair.worst_cell)
             mark = "off" if pair.is_off else "ok"
@@ -98,8 +103,8 @@ class FitQuality:
                 f"{mark:>4}  {names}: z {pair.standardized:.1f}, total variation {pair.total_variation:.3g}; most at "
                 f"({cell}), observed {pair.observed:.4f}, modelled {pair.modelled:.4f}"
             )
-        if len(self.pairs) > _SHOWN:
-            lines.append(f"      … {len(self.pairs) - _SHOWN} more tables, all fitted better")
+        if len(self.pairs) > n_shown:
+            lines.append(f"      … {len(self.pairs) - n_shown} more tables, all fitted better")
         return "\n".join([*lines, self.note] if self.note else lines)
 
 

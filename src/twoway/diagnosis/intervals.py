@@ -8,15 +8,13 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.distribution import Distribution, aligned, printable
+from twoway.distribution import MAX_ROWS, MAX_WIDTH, Distribution, aligned, printable
 from twoway.errors import DataError
 from twoway.frames import make_labelled_frame
 from twoway.schema import Label
 
 Floats = NDArray[np.float64]
 Scale = Literal["real", "nonnegative", "probability"]
-
-_SHOWN = 20
 
 
 class Interval(float):
@@ -114,13 +112,19 @@ class IntervalTable:
         )
 
     def __repr__(self) -> str:
-        rows = [[*(printable(name) for name in self.estimate.names), "probability", "low", "high"]]
+        return self.to_text(whole=False)
+
+    def to_text(self, *, whole: bool = True) -> str:
+        """Return the table as lines of text: all of it, or as much as is printed by default."""
+        n_rows, width = (None, None) if whole else (MAX_ROWS, MAX_WIDTH)
+        rows = [[*(printable(name, width) for name in self.estimate.names), "probability", "low", "high"]]
         codes = np.indices(self.estimate.array.shape).reshape(len(self.variables), -1).T
         arrays = [part.array.ravel() for part in (self.estimate, self.low, self.high)]
-        for place, cell in enumerate(codes[:_SHOWN]):
-            labels = [printable(v.categories[code]) for v, code in zip(self.variables, cell, strict=True)]
+        for place, cell in enumerate(codes[:n_rows]):
+            labels = [printable(v.categories[code], width) for v, code in zip(self.variables, cell, strict=True)]
             rows.append([*labels, *(f"{array[place]:.4f}" for array in arrays)])
-        return aligned(rows, f"… {len(codes) - _SHOWN} more rows" if len(codes) > _SHOWN else "")
+        hidden = len(codes) - len(rows) + 1
+        return aligned(rows, f"… {hidden} more rows" if hidden else "")
 
 
 def basic_interval(

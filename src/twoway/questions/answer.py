@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from twoway.bin_labels import Interval, intervals_of, show_ends
 from twoway.distribution import Distribution
 from twoway.errors import DataError, ImpossibleEvidenceError, QuestionError
 from twoway.information import Estimate
 from twoway.mode_search import Mode
 from twoway.pmf import JointPMF, check_model
-from twoway.questions.language import Question, Term
+from twoway.questions.language import Question, Term, quote
 from twoway.questions.parse import parse, parse_terms
 from twoway.schema import Label, Schema, Variable
 
@@ -108,9 +110,12 @@ def evidence(schema: Schema, terms: Iterable[Term]) -> dict[str, list[Label]]:
 def allowed_codes(variable: Variable, term: Term) -> list[int]:
     """Return the codes of the categories that a term allows.
 
-    Numbers are compared by value; categories without values by their order in the schema.
+    Numbers are compared by value; categories without values by their order in the schema; bins with a number that
+    lies between two of them.
     """
-    if term.operator in _COMPARE:
+    if term.operator in _COMPARE and variable.find(term.labels[0]) is None and (bins := intervals_of(variable)):
+        codes = _whole_bins(variable, term, bins)
+    elif term.operator in _COMPARE:
         compare, values = _COMPARE[term.operator], variable.values
         code = variable.find(term.labels[0])
         if values is None:
@@ -127,6 +132,22 @@ def allowed_codes(variable: Variable, term: Term) -> list[int]:
         shown = variable.categories if len(variable) <= 4 else (*variable.categories[:2], "…", variable.categories[-1])
         raise QuestionError(f"no category of {term.name!r} is {term}: it has {', '.join(map(str, shown))}")
     return codes
+
+
+def _whole_bins(variable: Variable, term: Term, bins: list[Interval]) -> list[int]:
+    """Return the codes of the bins of which all numbers meet a comparison; a bin of which some do is an error."""
+    threshold = float(term.labels[0])
+    meets = [interval.meets(term.operator, threshold) for interval in bins]
+    if None in meets:
+        place = meets.index(None)
+        is_above, has_low = term.operator[0] == ">", bins[place].has_low
+        sign = (">=" if has_low else ">") if is_above else ("<" if has_low else "<=")
+        ends = [f"{quote(variable.name)} {sign} {end:.15g}" for end in bins[place][:2] if math.isfinite(end)]
+        raise QuestionError(
+            f"{term} cannot be answered: {variable.name!r} is in bins, and {variable.categories[place]!r} has numbers "
+            f"on both sides; the bins end at {show_ends(bins)}: ask for {' or '.join(ends)}"
+        )
+    return [code for code, whole in enumerate(meets) if whole]
 
 
 def _probability(pmf: JointPMF, targets: tuple[Term, ...], groups: list[str]) -> float | Distribution:

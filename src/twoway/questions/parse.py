@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from twoway.bin_labels import intervals_of
 from twoway.errors import QuestionError, brief, escaped, unknown
 from twoway.questions.language import KINDS, NUMBER, STOPS, TRUTHS, Kind, Question, Term
 from twoway.schema import Label, Schema, Variable, plain_label
@@ -256,7 +257,8 @@ class _Reader:
         for reading in readings:
             if variable.find(reading) is not None:
                 return reading
-        if compares and variable.values is not None and isinstance(readings[0], int | float):
+        is_number = isinstance(readings[0], int | float) and not isinstance(readings[0], bool)
+        if compares and is_number and (variable.values is not None or intervals_of(variable)):
             return readings[0]
         where = f" of {variable.name!r}"
         raise self.error(str(unknown("category", readings[0], variable.categories, where=where)), word.start, word.stop)

@@ -1,0 +1,65 @@
+"""Answers to questions as files: tables with a row for each number, or JSON as ``--json`` prints it."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from twoway.cli.terminal import json_line
+from twoway.container import whole_or_not_at_all
+from twoway.engines.file_set import format_of
+from twoway.engines.writing import write_table
+from twoway.errors import DataError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_NUMBERS = ("value", "low", "high")
+
+
+def write_answers(contents: list[dict[str, Any]], path: Path) -> None:
+    """Write answers to a file: one list in a .json file, a line each in a .jsonl file, else a row for each number."""
+    if format_of(path) != "json":
+        write_table(_table(contents), path)
+        return
+    lines = [json_line(content) for content in contents]
+    text = "[\n" + ",\n".join(lines) + "\n]" if path.suffix.lower() == ".json" else "\n".join(lines)
+    with whole_or_not_at_all(path) as stream:
+        stream.write(f"{text}\n".encode())
+
+
+def _table(contents: list[dict[str, Any]]) -> pa.Table:
+    """Return the question, the categories and the number of each row; what a question does not name is null."""
+    import pyarrow as pa
+
+    rows = [row for content in contents for row in _rows(content)]
+    names = list(dict.fromkeys(name for _, labels, _ in rows for name in labels))
+    numbers = [key for key in _NUMBERS if any(key in of_row for _, _, of_row in rows)]
+    for name in names:
+        if name in ("question", *_NUMBERS):
+            raise DataError(f"a variable is called {name!r}, as a column of the file is; write a .json file instead")
+    columns: dict[str, list[Any]] = {"question": [question for question, _, _ in rows]}
+    for name in names:
+        labels_of_name = [labels.get(name) for _, labels, _ in rows]
+        is_mixed = len({type(label) for label in labels_of_name if label is not None}) > 1
+        columns[name] = [str(label) if is_mixed and label is not None else label for label in labels_of_name]
+    for key in numbers:
+        columns[key] = [of_row.get(key) for _, _, of_row in rows]
+    return pa.table(columns)
+
+
+def _rows(content: dict[str, Any]) -> list[tuple[str, dict[str, Any], dict[str, float]]]:
+    """Return for each number of an answer the question, the labels that it is of, and the number with its ends."""
+    axes = content.get("axes", [])
+    key = next(key for key in ("probabilities", "value", "probability") if key in content)
+    arrays = {"value": np.ravel(content[key])}
+    arrays |= {end: np.ravel(content[end]) for end in ("low", "high") if end in content}
+    rows = []
+    for place, cell in enumerate(itertools.product(*(axis["categories"] for axis in axes))):
+        labels = dict(zip([axis["variable"] for axis in axes], cell, strict=True)) | content.get("mode", {})
+        numbers = {name: float(array[place]) for name, array in arrays.items() if np.isfinite(array[place])}
+        rows.append((content["question"], labels, numbers))
+    return rows
