@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 import operator
 from collections.abc import Iterable
 from typing import SupportsIndex
+from warnings import warn
 
 _LONGEST = 4000
+_warnings_given: set[tuple[str, str | None, int | None]] = set()
 _LONGEST_NAME = 100
 
 
@@ -157,6 +160,20 @@ def shortlist(names: Iterable[object], limit: int = 12) -> str:
     listed = list(names)
     shown = ", ".join(brief(name) for name in listed[:limit])
     return shown + (f", … ({len(listed) - limit} more)" if len(listed) > limit else "")
+
+
+def warn_caller(message: str, *, once: bool = False) -> None:
+    """Warn of the line outside this package that led here, however many functions lie between.
+
+    ``once`` gives the same warning at the same line once only: Python's own filter forgets it whenever filters change.
+    """
+    level, frame = 1, inspect.currentframe()
+    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "twoway":
+        level, frame = level + 1, frame.f_back
+    warning = (message, frame and frame.f_code.co_filename, frame and frame.f_lineno)
+    if not (once and warning in _warnings_given):
+        warn(message, stacklevel=level)
+        _warnings_given.add(warning)
 
 
 _READING = ("schema", "columns", "missing", "weights", "where", "unseen")

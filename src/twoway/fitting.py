@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, Literal, Never, SupportsFloat
-from warnings import warn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +17,7 @@ from twoway import __version__
 from twoway.bounds import sufficient_rank
 from twoway.checkpoint import Checkpoint
 from twoway.engines.opening import open_source
-from twoway.errors import DataError, shortlist, unknown_option, whole_number
+from twoway.errors import DataError, shortlist, unknown_option, warn_caller, whole_number
 from twoway.observed import posterior_of
 from twoway.pmf import JointPMF
 from twoway.ranks import RankChoice, choose_rank_from
@@ -245,7 +244,7 @@ def evidence_of(source: Any, threads: int | None) -> tuple[Evidence, list[str], 
             f"numbers that look continuous, each of which is a category now: {shortlist(continuous)}; "
             "put them into bins: twoway.Discretizer"
         )
-        _warn_caller(told)
+        warn_caller(told)
         warnings.append(told)
     many = [v.name for v in records.schema if len(v) > max(50, 0.2 * records.n_records) and v.name not in continuous]
     if many:
@@ -264,14 +263,6 @@ def evidence_of(source: Any, threads: int | None) -> tuple[Evidence, list[str], 
         raise DataError("every record that shows something has weight 0; there is nothing to fit")
     unit = 1.0 if has_table_cells else fitted.total_weight / n_heard
     return Evidence(fitted.schema, records=fitted, threads=threads, unit=unit), warnings, n_observed
-
-
-def _warn_caller(told: str) -> None:
-    """Warn of the line outside this package that led here, however many functions lie between."""
-    level, frame = 1, inspect.currentframe()
-    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "twoway":
-        level, frame = level + 1, frame.f_back
-    warn(told, stacklevel=level)
 
 
 def _is_continuous(variable: Variable) -> bool:

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.model_selection import cross_val_score
 
 import twoway as tw
 
@@ -23,6 +24,7 @@ def test_votes_with_holes(data_folder, monkeypatch):
     assert np.mean(scores) > 0.94
 
 
+@pytest.mark.filterwarnings("ignore:columns of more than:UserWarning")
 def test_election_is_imputed_better_than_by_the_commonest(data_folder):
     frame = pd.read_csv(data_folder / "lca" / "poLCA__election.csv")
     hidden = (np.random.default_rng(0).random(frame.shape) < 0.2) & frame.notna().to_numpy()
@@ -34,6 +36,15 @@ def test_election_is_imputed_better_than_by_the_commonest(data_folder):
         for table in (filled, common)
     )
     assert right > right_by_mode + 0.05
+
+
+@pytest.mark.filterwarnings("ignore:columns of more than:UserWarning", "ignore:categories that:UserWarning")
+def test_adult_is_cross_validated_as_it_is(data_folder):
+    frame = pd.read_csv(data_folder / "uci" / "adult.data.gz", header=None, skipinitialspace=True).head(6000)
+    frame.columns = [f"column {number}" for number in range(15)]
+    label = frame.pop("column 14")
+    scores = cross_val_score(tw.JointPMFClassifier(restarts=4), frame, label, cv=3, error_score="raise")
+    assert scores.mean() > 0.8  # 0.76 are of the more common class
 
 
 def test_density_of_nltcs(data_folder):

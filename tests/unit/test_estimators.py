@@ -1,6 +1,7 @@
 """Classifier, imputer and density on tables of categories with holes."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import cross_val_score
+from sklearn.model_selection import KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
@@ -224,10 +225,13 @@ def test_unseen_categories():
     frame, label = survey()
     new = frame.head(3).assign(sky="pink")
     model = tw.JointPMFClassifier(**QUICK).fit(frame, label)
+    with pytest.warns(UserWarning, match=r"read as missing: 'pink' of 'sky'; unseen='error'") as told:
+        found = model.predict_proba(new)
+    assert told[0].filename == __file__
+    np.testing.assert_array_equal(found, model.predict_proba(new.assign(sky=None)))
+    strict = clone(model).set_params(unseen="error").fit(frame, label)
     with pytest.raises(tw.UnknownNameError, match=r"no category 'pink' of 'sky' \(record 0\).*unseen='missing'"):
-        model.predict(new)
-    forgiving = clone(model).set_params(unseen="missing").fit(frame, label)
-    np.testing.assert_array_equal(forgiving.predict_proba(new), model.predict_proba(new.assign(sky=None)))
+        strict.predict(new)
     declared = frame.assign(sky=frame["sky"].astype(pd.CategoricalDtype(["clear", "grey", "dark", "pink"])))
     assert clone(model).fit(declared, label).predict(new).shape == (3,)
 
@@ -388,9 +392,75 @@ def test_whole_numbers_stay_whole():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"income": rng.integers(0, 10_000, 300).astype(float), "vote": rng.choice(["y", "n"], 300)})
     frame.loc[::5, "income"] = np.nan
+    imputer = tw.JointPMFImputer(**QUICK)
+    with pytest.warns(UserWarning, match="whole numbers are put into 8 intervals each: 'income'"):
+        imputer.fit(frame)
     for how in ("mode", "sample"):
-        filled = tw.JointPMFImputer(how=how, **QUICK).fit_transform(frame)
+        filled = imputer.set_params(how=how).transform(frame)
         assert (filled["income"] % 1 == 0).all()
+
+
+def adults(n_records=240):
+    """People as a census has them: ages, mostly no gains, 40 hours, and countries that one of them comes from."""
+    rng = np.random.default_rng(0)
+    rich = rng.random(n_records) < 0.3
+    country = np.where(rng.random(n_records) < 0.9, "here", [f"country {n}" for n in range(n_records)])
+    frame = pd.DataFrame(
+        {
+            "age": rng.integers(17, 91, n_records) // np.where(rich, 1, 2),
+            "gain": np.where(
+                rng.random(n_records) < np.where(rich, 0.4, 0.02), rng.integers(100, 99_999, n_records), 0
+            ),
+            "hours": np.where(rng.random(n_records) < 0.6, 40, rng.integers(1, 99, n_records)),
+            "country": country,
+            "grade": rng.integers(1, 17, n_records),
+        }
+    )
+    return frame, np.where(rich, ">50K", "<=50K")
+
+
+@pytest.mark.parametrize("form", ["pandas", "numpy"])
+@pytest.mark.parametrize("kind", [tw.JointPMFClassifier, tw.JointPMFDensity, tw.JointPMFImputer])
+@pytest.mark.filterwarnings("ignore:columns of more than:UserWarning", "ignore:categories that:UserWarning")
+def test_tables_as_they_are_can_be_cross_validated(kind, form):
+    frame, label = adults()
+    X = frame if form == "pandas" else frame.to_numpy()
+    if kind is tw.JointPMFImputer:
+        for train, test in KFold(4).split(frame):
+            imputer = kind(**QUICK).fit(X[train] if form == "numpy" else X.iloc[train])
+            filled = imputer.transform(X[test] if form == "numpy" else X.iloc[test])
+            assert not pd.isna(np.asarray(filled)).any()
+        return
+    scores = cross_val_score(kind(**QUICK), X, label, cv=4, error_score="raise")
+    assert np.isfinite(scores).all()
+    if kind is tw.JointPMFClassifier:
+        assert scores.mean() > 0.72
+
+
+def test_what_is_done_to_whole_numbers_is_said_once():
+    frame, label = adults(600)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("default")
+        cross_val_score(tw.JointPMFClassifier(**QUICK), frame.drop(columns="country"), label, cv=4)
+    assert [str(one.message) for one in told] == [
+        "columns of more than 40 whole numbers are put into 8 intervals each: 'age', 'gain', 'hours'; "
+        "n_bins=None takes every number as a category"
+    ]
+    model = tw.JointPMFClassifier(**QUICK, n_bins=None).fit(frame, label)  # nothing to say
+    assert len(model.pmf_.schema["age"]) > 40
+
+
+def test_a_common_number_has_an_interval_of_its_own():
+    frame, _ = adults(1000)
+    bins = tw.Discretizer().fit(frame).bins_
+    assert list(bins) == ["age", "gain", "hours"]
+    for name, common in (("gain", 0), ("hours", 40)):
+        codes = bins[name].codes(frame[name].to_numpy(dtype=float))
+        alone = codes[frame[name] == common][0]
+        assert (frame[name][codes == alone] == common).all()
+        assert len(bins[name].variable) == 8
+        others = np.bincount(codes[codes != alone])
+        assert others[others > 0].max() <= 2.5 * others[others > 0].min()
 
 
 @pytest.mark.parametrize("how", ["mode", "mean", "sample"])

@@ -12,17 +12,18 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from twoway.coding import Unseen
-from twoway.errors import DataError, whole_number
+from twoway.coding import Unseen, markers_of
+from twoway.errors import DataError, UnknownNameError, shortlist, warn_caller, whole_number
 from twoway.estimators.averaging import Loss, fit_average
-from twoway.estimators.bins import Bins, binned, find_continuous, make_bins
+from twoway.estimators.bins import MANY_WHOLE_NUMBERS, Bins, binned, find_continuous, make_bins
 from twoway.frames import in_memory
 from twoway.observed import posterior_of
 from twoway.pmf import JointPMF
-from twoway.reading import Columns, check_weights, open_columns
-from twoway.records import Block, Records
-from twoway.schema import Schema
+from twoway.reading import Columns, check_options, check_weights, observed_labels, open_columns
+from twoway.records import MISSING, Block, Records
+from twoway.schema import Label, Schema, Variable, sort_labels
 
+_MOST_SHOWN = 5
 _PARAMETERS = """rank
         The number of components of each fit. None chooses it by held-out records.
     smoothing
@@ -30,11 +31,12 @@ _PARAMETERS = """rank
     restarts
         How many fits are averaged, each from a random start of its own: that predicts better than the best of them.
     n_bins
-        How many intervals the numbers of a column that looks continuous are put into (see `Discretizer`). None takes
-        every number as a category.
+        How many intervals the numbers of a column that looks continuous are put into (see `Discretizer`); where those
+        are whole numbers, a warning names the column. None takes every number as a category.
     unseen
-        What a category that training never saw means in later data: "error", or "missing". Declare categories (pandas
-        ``Categorical``, polars ``Enum``) that are possible but may be lacking in training.
+        What a category that training never saw means in later data: "missing", with a warning that names it, or
+        "error". Declare categories (pandas ``Categorical``, polars ``Enum``) that are possible but may be lacking in
+        training.
     threads
         All cores by default. The result does not depend on it.
     random_state
@@ -122,6 +124,12 @@ def read_training(columns: Columns, bins: Mapping[str, Bins], weights: NDArray[n
     return Records.from_cells(Schema(variables), records.pointers, records.cells, records.weights)
 
 
+def _unseen(columns: Columns, variable: Variable) -> list[Label]:
+    """Return the labels of a column that are no categories of its variable."""
+    labels = observed_labels(columns, variable.name, markers_of(MISSING)).values()
+    return sort_labels(label for label in labels if variable.find(label) is None)
+
+
 def probabilities(pmf: JointPMF, records: Records, index: int) -> NDArray[np.float64]:
     """Return Pr(category of one variable | what a record shows), shape (n_records, n_categories)."""
 
@@ -149,7 +157,7 @@ class JointPMFEstimator(BaseEstimator):  # type: ignore[misc]
         smoothing: float | Literal["auto"] = "auto",
         restarts: int = 8,
         n_bins: int | None = 8,
-        unseen: Unseen = "error",
+        unseen: Unseen = "missing",
         threads: int | None = None,
         random_state: Any = 0,
     ) -> None:
@@ -178,6 +186,12 @@ class JointPMFEstimator(BaseEstimator):  # type: ignore[misc]
             name: make_bins(name, column, weights, n_bins=self.n_bins or 2, strategy="quantile")
             for name, column in numbers.items()
         }
+        if whole := [name for name, bins in self._bins.items() if bins.is_whole]:
+            warn_caller(
+                f"columns of more than {MANY_WHOLE_NUMBERS} whole numbers are put into {self.n_bins} intervals each: "
+                f"{shortlist(whole)}; n_bins=None takes every number as a category",
+                once=True,
+            )
         records = read_training(columns, self._bins, weights)
         self._schema = records.schema
         return records, counts
@@ -186,7 +200,20 @@ class JointPMFEstimator(BaseEstimator):  # type: ignore[misc]
         """Return X, its columns in the order of training, and its records."""
         check_is_fitted(self)
         X, columns = open_table(self, X, self._schema.names)
-        return X, Records(binned(columns, self._bins), schema=self._schema, unseen=self.unseen)
+        check_options(None, (), self.unseen)
+        columns = binned(columns, self._bins)
+        try:
+            return X, Records(columns, schema=self._schema)
+        except UnknownNameError:
+            if self.unseen == "error":
+                raise
+        new = [f"{label!r} of {v.name!r}" for v in self._schema for label in _unseen(columns, v)]
+        warn_caller(
+            f"categories that training did not see are read as missing: {', '.join(new[:_MOST_SHOWN])}"
+            f"{f' and {len(new) - _MOST_SHOWN} more' if len(new) > _MOST_SHOWN else ''}; unseen='error' refuses them",
+            once=True,
+        )
+        return X, Records(columns, schema=self._schema, unseen="missing")
 
     def _fit_average(self, records: Records, loss: Loss, tol: float = 1e-3) -> None:
         fitted = fit_average(

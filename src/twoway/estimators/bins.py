@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
@@ -19,6 +18,8 @@ from twoway.schema import Variable, looks_continuous
 
 Strategy: TypeAlias = Literal["quantile", "uniform"]
 
+# Columns of more different whole numbers than this are put into intervals: few records are like any one of them.
+MANY_WHOLE_NUMBERS = 40
 # Digits of the numbers in labels, as few as tell them apart.
 _DIGITS = (3, 4, 6, 9, 12, 17)
 
@@ -75,7 +76,7 @@ def make_bins(
     n_bins: int,
     strategy: Strategy,
 ) -> Bins:
-    """Return the intervals of a column, cut by scikit-learn's ``KBinsDiscretizer``.
+    """Return the intervals of a column.
 
     Parameters
     ----------
@@ -86,8 +87,6 @@ def make_bins(
     strategy
         "quantile" for intervals of about as many numbers each, "uniform" for intervals of one width.
     """
-    from sklearn.preprocessing import KBinsDiscretizer
-
     n_bins = whole_number("the number of bins", n_bins, 2)
     if strategy not in get_args(Strategy):
         raise unknown("strategy", strategy, get_args(Strategy))
@@ -100,13 +99,11 @@ def make_bins(
         raise DataError(f"column {name!r} has no observed number; drop it")
     observed = numbers[seen]
     counts = np.ones(len(observed)) if weights is None else weights[seen]
-    binner = KBinsDiscretizer(
-        n_bins, encode="ordinal", strategy=strategy, quantile_method="averaged_inverted_cdf", subsample=None
+    cuts = (
+        quantile_cuts(observed, counts, n_bins)
+        if strategy == "quantile"
+        else np.unique(np.linspace(observed.min(), observed.max(), n_bins + 1)[1:-1])
     )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that there are fewer bins than asked for, which is all right
-        binner.fit(observed[:, None], sample_weight=counts if strategy == "quantile" else None)
-    cuts = np.unique(binner.bin_edges_[0][1:-1])
     codes = np.searchsorted(cuts, observed, side="right")
     # An interval that nothing fell into is joined to the one before it.
     used = np.unique(codes)
@@ -115,6 +112,44 @@ def make_bins(
     centres = np.bincount(codes, counts * observed) / np.bincount(codes, counts)
     edges = np.concatenate([[observed.min()], cuts, [observed.max()]])
     return Bins(Variable(name, _labels(cuts), tuple(centres)), edges, bool((observed == np.rint(observed)).all()))
+
+
+def quantile_cuts(numbers: NDArray[np.float64], counts: NDArray[np.float64], n_bins: int) -> NDArray[np.float64]:
+    """Return where intervals of about as many numbers each begin, but for the first; at most ``n_bins`` - 1 cuts.
+
+    A number that is more common than an interval's share has one of its own, and the others share the rest: most people
+    have no capital gains, and half of them work 40 hours.
+
+    Examples
+    --------
+    >>> quantile_cuts(np.arange(8.0), np.ones(8), 4)
+    array([2., 4., 6.])
+    >>> quantile_cuts(np.array([0.0] * 90 + [1, 2, 3, 4, 5, 6, 7, 8, 9, 9]), np.ones(100), 4)
+    array([1., 4., 7.])
+    """
+    values, places = np.unique(numbers, return_inverse=True)
+    shares = np.bincount(places, counts)
+    is_common = shares > shares.sum() / n_bins
+    # The next common number at or after each, or the end.
+    following = np.append(np.flatnonzero(is_common), len(values))
+    next_common = following[np.searchsorted(following, np.arange(len(values)))]
+    others = np.cumsum(np.where(is_common, 0.0, shares))
+    cuts = []
+    first, n_common = 0, int(is_common.sum())
+    for left in range(n_bins, 1, -1):
+        if is_common[first]:
+            first, n_common = first + 1, n_common - 1
+        else:
+            done = others[first - 1] if first else 0.0
+            goal = done + (others[-1] - done) / max(left - n_common, 1)
+            last = int(np.searchsorted(others, goal))
+            if last > first and goal - others[last - 1] <= others[last] - goal:
+                last -= 1
+            first = min(last + 1, int(next_common[first]))
+        if first >= len(values):
+            break
+        cuts.append(values[first])
+    return np.array(cuts)
 
 
 def _labels(cuts: NDArray[np.float64]) -> tuple[str, ...]:
@@ -129,7 +164,10 @@ def _labels(cuts: NDArray[np.float64]) -> tuple[str, ...]:
 
 
 def find_continuous(columns: Columns, rows: NDArray[np.bool_] | None = None) -> dict[str, NDArray[np.float64]]:
-    """Return the numbers of the columns that look continuous, NaN where missing or in rows that do not count."""
+    """Return the numbers of the columns that look continuous, NaN where missing or in rows that do not count.
+
+    Whole numbers do from fewer on than `looks_continuous` says: an age is no category to learn from and predict by.
+    """
     found = {}
     for name in columns.names:
         if name in columns.declared:
@@ -137,7 +175,8 @@ def find_continuous(columns: Columns, rows: NDArray[np.bool_] | None = None) -> 
         numbers = _numbers(columns.read_slice(name, 0, columns.n_rows))
         if numbers is not None:
             numbers = numbers if rows is None else np.where(rows, numbers, np.nan)
-            if looks_continuous(np.unique(numbers[~np.isnan(numbers)])):
+            different = np.unique(numbers[~np.isnan(numbers)])
+            if len(different) > MANY_WHOLE_NUMBERS or looks_continuous(different):
                 found[name] = numbers
     return found
 

@@ -28,12 +28,12 @@ class Discretizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
     ----------
     columns
         Names of columns, or their positions. None takes those that look continuous: more than 20 different numbers with
-        fractions (more than 4 if they are fine ones), or more than 100 whole ones.
+        fractions (more than 4 if they are fine ones), or more than 40 whole ones.
     n_bins
         How many intervals at most.
     strategy
-        "quantile" for intervals of about as many records each, "uniform" for intervals of one width; they are cut by
-        scikit-learn's ``KBinsDiscretizer``.
+        "quantile" for intervals of about as many records each (a very common number has one of its own), "uniform" for
+        intervals of one width.
 
     Attributes
     ----------

@@ -44,7 +44,7 @@ class JointPMFImputer(OneToOneFeatureMixin, TransformerMixin, JointPMFEstimator)
 
     Notes
     -----
-    With ``unseen="missing"`` a category that training never saw counts as missing, and is filled, too.
+    A category that training never saw counts as missing, and is filled, too, unless ``unseen="error"``.
 
     Examples
     --------
@@ -74,7 +74,7 @@ class JointPMFImputer(OneToOneFeatureMixin, TransformerMixin, JointPMFEstimator)
         smoothing: float | Literal["auto"] = "auto",
         restarts: int = 8,
         n_bins: int | None = 8,
-        unseen: Unseen = "error",
+        unseen: Unseen = "missing",
         threads: int | None = None,
         random_state: Any = 0,
     ) -> None:
