@@ -14,6 +14,7 @@ PACKAGE = Path(twoway.__file__).parent
 # The one order of the modules, lowest first. A new module gets a line here, as low as it can stand.
 ORDER = [
     "errors",
+    "weighing",
     "schema",
     "bin_labels",
     "report",

@@ -21,13 +21,6 @@ def holm(p_values: Sequence[float]) -> NDArray[np.float64]:
     return corrected
 
 
-def effective_share(weights: NDArray[np.float64] | None) -> float:
-    """Return how many records without weights a unit of weight is worth (Kish, 1965); 1 where weights are counts."""
-    if weights is None or np.array_equal(weights, np.rint(weights)):
-        return 1.0
-    return float(weights.sum() / np.square(weights).sum())
-
-
 def homogeneity(counts: NDArray[np.float64]) -> float:
     """Return the p-value of Pearson's test that samples, counts (n_samples, n_cells), have the same shares.
 

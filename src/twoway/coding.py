@@ -97,25 +97,14 @@ def dictionary_of(column: Any) -> tuple[list[Any], NDArray[Any]]:
         raise DataError("a column has dates beyond the years 1 to 9999, which cannot be read") from None
 
 
-def weights_in(column: Any) -> NDArray[np.float64]:
-    """Return the numbers of a slice of a column of weights, NaN for null."""
+def numbers_in(column: Any, what: str) -> NDArray[np.float64]:
+    """Return the numbers of a slice of a column of counts or weights, NaN for null."""
     labels, codes = dictionary_of(column)
     try:
         numbers: NDArray[np.float64] = np.array([*labels, None], dtype=np.float64)[codes]
         return numbers
     except (TypeError, ValueError, OverflowError):
-        raise DataError("record weights must be numbers, none beyond what a float can hold") from None
-
-
-def check_each_weight(weights: NDArray[np.float64], rows: NDArray[np.bool_] | None = None, start: int = 0) -> None:
-    """Raise where a weight is no finite nonnegative number, in some rows or in all; ``start`` is the first's number."""
-    right = np.isfinite(weights) & (weights >= 0)
-    wrong = np.flatnonzero(~right if rows is None else rows & ~right)
-    if len(wrong):
-        raise DataError(
-            f"record weights must be finite and not negative; record {start + wrong[0]} has "
-            f"{float(weights[wrong[0]])!r}"
-        )
+        raise DataError(f"record {what} must be numbers, none beyond what a float can hold") from None
 
 
 def collect_labels(

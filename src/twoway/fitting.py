@@ -223,9 +223,8 @@ def evidence_of(source: Any, threads: int | None) -> tuple[Evidence, list[str], 
     if threads is not None:
         threads = whole_number("threads", threads, 1)
     from_sources: tuple[str, ...] = ()
-    has_table_cells = False
     if is_several(source):
-        source, from_sources, has_table_cells = source if isinstance(source, United) else unite(source, threads)
+        source, from_sources = source if isinstance(source, United) else unite(source, threads)
     opened = open_source(source)
     if isinstance(opened, Tables):
         check_connected(opened)
@@ -258,11 +257,9 @@ def evidence_of(source: Any, threads: int | None) -> tuple[Evidence, list[str], 
         )
     fitted = records.for_fit()
     warnings += fitted.notes
-    n_heard = records.n_records - records.n_silent
-    if not n_heard:
+    if records.n_silent == records.n_records:
         raise DataError("every record that shows something has weight 0; there is nothing to fit")
-    unit = 1.0 if has_table_cells else fitted.total_weight / n_heard
-    return Evidence(fitted.schema, records=fitted, threads=threads, unit=unit), warnings, n_observed
+    return Evidence(fitted.schema, records=fitted, threads=threads), warnings, n_observed
 
 
 def _is_continuous(variable: Variable) -> bool:
@@ -367,5 +364,5 @@ def _misfits(pmf: JointPMF, tables: Tables) -> tuple[TableMisfit, ...]:
         seen = shares > 0
         kl = float((shares[seen] * np.log(shares[seen] / np.maximum(model[seen], 1e-300))).sum())
         distance = 0.5 * float(np.abs(shares - model).sum())
-        misfits.append(TableMisfit(names, float(tables.totals[index]), distance, max(kl, 0.0)))
+        misfits.append(TableMisfit(names, float(tables.weights[index]), distance, max(kl, 0.0)))
     return tuple(sorted(misfits, key=lambda misfit: -misfit.total_variation))

@@ -76,9 +76,7 @@ def choose_rank_from(evidence: Evidence, ranks: Iterable[int] | None, *, seed: i
         raise DataError("there must be at least one rank to choose from; got none")
     most = math.inf
     if ranks is None:
-        # Weights that are no counts, such as shares, say nothing about how many records there are.
-        total = evidence.sets.records.total_weight / evidence.unit
-        most = max(1.0, total / _RECORDS_A_COMPONENT)
+        most = max(1.0, evidence.sets.records.total_weight / _RECORDS_A_COMPONENT)
     # One component is the baseline that all others have to beat.
     tried = sorted({1, *(rank for rank in asked if rank <= most)})
     search = _Search(tried, None if ranks is None else frozenset(asked))
@@ -217,8 +215,7 @@ def _from_records(evidence: Evidence, search: _Search, seed: int, watch: Watch) 
     folds = sample.folds(_FOLDS, seed)
     if sample.n_observed > _MANY:
         folds = folds[:_FOLDS_OF_MANY]
-    smoothing = Smoothing(*(evidence.unit * one for one in _SMOOTHING))
-    ladder = _Ladder(sets.with_records(sample), smoothing, _MOST_PASSES, seed, watch)
+    ladder = _Ladder(sets.with_records(sample), _SMOOTHING, _MOST_PASSES, seed, watch)
     tried: dict[int, _HeldOut] = {}
     if not folds:
         least = min(search.allowed or {1})
@@ -233,7 +230,7 @@ def _from_records(evidence: Evidence, search: _Search, seed: int, watch: Watch) 
             held_weights = np.ones(held.n_records) if held.weights is None else held.weights
             there = held_weights > 0
             scores.append(pmf.log_prob(held)[there])
-            weights.append(held_weights[there] / evidence.unit)
+            weights.append(held_weights[there])
         found = _HeldOut(rank, np.concatenate(scores), np.concatenate(weights), converged)
         found.criteria = _criteria(
             sets.schema, rank, float(_log_likelihood(sample, whole, evidence.threads)), sample.total_weight

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,19 +18,28 @@ from twoway.coding import (
     Markers,
     Unseen,
     categories_of,
-    check_each_weight,
     clean,
     collect_labels,
     encode_slice,
     markers_of,
-    weights_in,
+    numbers_in,
 )
 from twoway.engines import files
 from twoway.engines.file_set import is_path
 from twoway.errors import DataError, near_miss, shortlist, unknown
 from twoway.schema import Label, Schema, Variable, first_duplicate, sort_labels
+from twoway.weighing import WeightTotals, check_counts, check_weights, of_rows
 
-Parts: TypeAlias = tuple[Schema, NDArray[np.int64], NDArray[Any], NDArray[np.float64] | None]
+
+class Parts(NamedTuple):
+    """What records are made of."""
+
+    schema: Schema
+    pointers: NDArray[np.int64]
+    cells: NDArray[Any]
+    weights: NDArray[np.float64] | None
+    people: NDArray[Any] | None
+
 
 _SLICE_ROWS = 2**16
 
@@ -53,25 +62,22 @@ def read(
     schema: Schema | None,
     columns: Sequence[str] | None,
     missing: Iterable[object],
+    counts: Any,
     weights: Any,
     where: Any,
     unseen: Unseen,
 ) -> Parts:
-    """Return schema, pointers, cells and weights of the records in a source."""
+    """Return the records in a source."""
     check_options(schema, missing, unseen, can_extend=True)
-    if isinstance(columns, str):
-        columns = [columns]
-    named = isinstance(weights, str) and columns is not None and weights not in columns
-    wanted = [*columns, weights] if named and columns is not None else columns
+    wanted = with_columns_of([columns] if isinstance(columns, str) else columns, counts, weights)
     if is_path(source):
         condition = where if isinstance(where, str) else None
         source = files.read_table(source, wanted, missing=missing, schema=schema, where=condition, unseen=unseen)
         where = None if condition is not None else where
     opened = open_columns(source, wanted)
-    if isinstance(weights, str):
-        opened, weights = split_weights(opened, weights)
+    opened, counts, weights = split_off(opened, counts, weights)
     rows = None if where is None else _rows_where(where, opened.n_rows)
-    checked = None if weights is None else check_weights(weights, opened.n_rows, rows)
+    row_weights, people = weights_of_rows(counts, weights, opened.n_rows, rows)
     markers = markers_of(missing)
     if schema is None:
         found = {name: _find_categories(opened, name, markers, rows) for name in opened.names}
@@ -84,9 +90,7 @@ def read(
         if unseen == "extend":
             schema = _extended(schema, opened, present, markers, rows)
     pointers, cells = _encode(opened, schema, present, markers, unseen, rows)
-    if checked is not None and rows is not None:
-        checked = checked[rows]
-    return schema, pointers, cells, checked
+    return Parts(schema, pointers, cells, row_weights, people)
 
 
 def check_options(
@@ -226,39 +230,66 @@ def _declared_categories(series: Any, name: str) -> tuple[Label, ...]:
     return ()
 
 
-def split_weights(columns: Columns, name: str) -> tuple[Columns, NDArray[np.float64]]:
-    """Return the columns without the one that holds the weights, and the numbers in it."""
-    if name not in columns.names:
-        raise unknown("column", name, columns.names, where=" for the weights")
-    parts = [weights_in(columns.read_slice(name, start, stop)) for start, stop in _slices(columns.n_rows)]
-    rest = replace(columns, names=tuple(other for other in columns.names if other != name))
-    return rest, np.concatenate([np.empty(0), *parts])
+def with_columns_of(columns: Sequence[str] | None, counts: Any, weights: Any) -> list[str] | None:
+    """Return columns with those that hold counts and weights; None stands for all."""
+    if columns is None:
+        return None
+    return [*columns, *(name for name in (counts, weights) if isinstance(name, str) and name not in columns)]
 
 
-def check_weights(weights: Any, n_records: int, rows: NDArray[np.bool_] | None = None) -> NDArray[np.float64]:
-    """Return weights as an array, or raise where they are not one finite nonnegative number a record.
+def check_columns_of(names: Sequence[str], counts: Any, weights: Any) -> None:
+    """Raise where counts or weights, by name of a column, have none among the names."""
+    for what, name in (("counts", counts), ("weights", weights)):
+        if isinstance(name, str) and name not in names:
+            raise unknown("column", name, names, where=f" for the {what}")
+    if isinstance(counts, str) and counts == weights:
+        raise DataError(f"column {counts!r} cannot hold both counts and weights: name it as one of them")
+
+
+def split_off(columns: Columns, counts: Any, weights: Any) -> tuple[Columns, Any, Any]:
+    """Return the columns without those that hold counts and weights, and the numbers in these, or those given."""
+    check_columns_of(columns.names, counts, weights)
+
+    def numbers(what: str, given: Any) -> Any:
+        if not isinstance(given, str):
+            return given
+        parts = [numbers_in(columns.read_slice(given, start, stop), what) for start, stop in _slices(columns.n_rows)]
+        return np.concatenate([np.empty(0), *parts])
+
+    named = [name for name in (counts, weights) if isinstance(name, str)]
+    rest = replace(columns, names=tuple(name for name in columns.names if name not in named))
+    return rest, numbers("counts", counts), numbers("weights", weights)
+
+
+def weights_of_rows(
+    counts: Any, weights: Any, n_records: int, rows: NDArray[np.bool_] | None = None
+) -> tuple[NDArray[np.float64] | None, NDArray[Any] | None]:
+    """Return what records weigh and for how many people they stand, as `Records` has it, or raise where it is wrong.
 
     Only ``rows`` are looked at, where they are given.
     """
+    found = []
+    for what, given, check in (("counts", counts, check_counts), ("weights", weights, check_weights)):
+        numbers = None if given is None else as_numbers(given, what, n_records)
+        if numbers is not None:
+            check(numbers, rows)
+            numbers = numbers if rows is None else numbers[rows]
+        found.append(numbers)
+    row_weights, people = of_rows(*found)
+    if row_weights is not None and len(row_weights):
+        WeightTotals.of(row_weights, people, len(row_weights)).check()
+    return row_weights, people
+
+
+def as_numbers(given: Any, what: str, n_records: int) -> NDArray[np.float64]:
+    """Return counts or weights as an array, or raise where they are not one number per record."""
     try:
-        checked = np.array(weights, dtype=np.float64).reshape(-1)
+        numbers = np.array(given, dtype=np.float64).reshape(-1)
     except (TypeError, ValueError, OverflowError):
-        raise DataError("record weights must be numbers, none beyond what a float can hold") from None
-    if len(checked) != n_records:
-        raise DataError(f"there are {n_records} records and {len(checked)} weights; each record needs one")
-    read = np.ones(n_records, dtype=bool) if rows is None else rows
-    check_each_weight(checked, read)
-    if read.any():
-        check_largest_weight(float(checked[read].max()))
-    return checked
-
-
-def check_largest_weight(largest: float) -> None:
-    """Raise where the largest weight of all records leaves nothing to count."""
-    if largest == 0:
-        raise DataError("record weights are all zero; at least one must be positive")
-    if not 1e-250 < largest < 1e250:
-        raise DataError(f"record weights must be between 1e-250 and 1e250; the largest is {largest!r}")
+        raise DataError(f"record {what} must be numbers, none beyond what a float can hold") from None
+    if len(numbers) != n_records:
+        raise DataError(f"there are {n_records} records and {len(numbers)} {what}; each record needs one")
+    return numbers
 
 
 def match_columns(schema: Schema, names: Sequence[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Records: observed cells, compressed, with their weights; and the protocol of every source of them.
+"""Records: observed cells, compressed, with their counts and weights; and the protocol of every source of them.
 
 Reading raw data into records is the business of `reading`, the one gate; everything behind it trusts it.
 """
@@ -17,6 +17,7 @@ from twoway.distribution import Distribution
 from twoway.errors import DataError
 from twoway.parallel import reduce_in_order
 from twoway.schema import Schema
+from twoway.weighing import WeightTotals, deal, in_effective_records, is_one, merged
 
 if TYPE_CHECKING:
     from twoway.coding import Unseen
@@ -33,6 +34,8 @@ T = TypeVar("T")
 # Blocks are large enough to hide the cost of handing them out, and few enough that their sums fit.
 _BLOCK_CELLS = 2**15
 _MOST_BLOCKS = 64
+_NONE = np.empty(0)
+_MOST_DEALT = 2.0**62
 
 
 class Block(NamedTuple):
@@ -42,8 +45,19 @@ class Block(NamedTuple):
     """(n_records + 1,): record s owns ``cells[pointers[s]:pointers[s + 1]]``."""
     cells: NDArray[Any]
     """Observed cells in the schema's numbering, ascending within a record; the smallest unsigned type."""
-    weights: NDArray[np.float64]
-    """(n_records,), or empty where every record weighs one."""
+    weights: NDArray[np.float64] = _NONE
+    """(n_records,): what all people that a record stands for weigh together; empty where every record weighs one."""
+    people: NDArray[Any] = _NONE
+    """(n_records,): how many people a record stands for; empty where each of them weighs one."""
+
+
+def scaled_block(block: Block, factor: float) -> Block:
+    """Return a block with weights times a factor; where its people weighed one, they do so no longer."""
+    if is_one(factor):
+        return block
+    weights = block.weights if block.weights.size else np.ones(len(block.pointers) - 1)
+    people = block.people if block.people.size else weights
+    return block._replace(weights=weights * factor, people=people)
 
 
 class RecordSource(Protocol):
@@ -60,6 +74,10 @@ class RecordSource(Protocol):
     @property
     def total_weight(self) -> float:
         """The sum of the records' weights."""
+
+    @property
+    def weight_totals(self) -> WeightTotals:
+        """What the records' weights add up to."""
 
     @property
     def n_observed(self) -> int:
@@ -84,7 +102,8 @@ class RecordSource(Protocol):
     def for_fit(self) -> RecordSource:
         """Return the records that have a say, those that show something and weigh something, in an order for fitting.
 
-        The order depends on the rows' as little as the source can help.
+        The order depends on the rows' as little as the source can help. Weights are scaled so that they add up to the
+        effective number of records: whatever is made of these records does not depend on the scale of weights.
         """
 
     def sample(self, n_observed: int, seed: int) -> Records:
@@ -108,8 +127,11 @@ class Records:
         The columns to use, all by default; for an array, their names ("x0", "x1", … by default).
     missing
         Labels that mean "not observed", beside null and NaN. Text is compared without surrounding space.
+    counts
+        How many equal records each one stands for: whole numbers, or the name of a column that holds them.
     weights
-        How many records each one stands for: numbers, or the name of a column that holds them.
+        How much each record matters, such as the weights of a survey: numbers of 0 or more, or the name of a column
+        that holds them. Their scale does not matter. With ``counts`` too, each of so many records has the weight.
     where
         A truth value for each record: whether to read it. For files also a condition in SQL: "year >= 2020".
     unseen
@@ -127,12 +149,17 @@ class Records:
     Records(3 records, 2 variables, 4 of 6 cells observed)
     >>> records.schema["age"].categories
     ('old', 'young')
+    >>> Records({"age": ["young", "old"], "n": [10, 5]}, counts="n").total_weight
+    15.0
     """
 
     schema: Schema
     pointers: NDArray[np.int64]
     cells: NDArray[Any]
     weights: NDArray[np.float64] | None
+    """What all people that a record stands for weigh together; None where every record weighs one."""
+    people: NDArray[Any] | None
+    """How many people a record stands for; None where each of them weighs one, so that weights are counts."""
     notes: Sequence[str] = ()
 
     def __init__(
@@ -142,24 +169,38 @@ class Records:
         schema: Schema | None = None,
         columns: Sequence[str] | None = None,
         missing: Iterable[object] = MISSING,
+        counts: Any = None,
         weights: Any = None,
         where: Any = None,
         unseen: Unseen = "error",
     ) -> None:
         from twoway.reading import read
 
-        if isinstance(source, Records):
-            weights = source.weights if weights is None else weights
-            source = source._columns()
-        read_schema, pointers, cells, read_weights = read(
-            source, schema=schema, columns=columns, missing=missing, weights=weights, where=where, unseen=unseen
+        before = source if isinstance(source, Records) else None
+        parts = read(
+            source if before is None else before._columns(),
+            schema=schema,
+            columns=columns,
+            missing=missing,
+            counts=counts,
+            weights=weights,
+            where=where,
+            unseen=unseen,
         )
-        self._set(read_schema, pointers, cells, read_weights)
+        if before is not None and counts is None and weights is None:
+            before = before if where is None else before.take(np.flatnonzero(where))
+            parts = parts._replace(weights=before.weights, people=before.people)
+        self._set(*parts)
 
     def _set(
-        self, schema: Schema, pointers: NDArray[np.int64], cells: NDArray[Any], weights: NDArray[np.float64] | None
+        self,
+        schema: Schema,
+        pointers: NDArray[np.int64],
+        cells: NDArray[Any],
+        weights: NDArray[np.float64] | None,
+        people: NDArray[Any] | None,
     ) -> None:
-        self.schema, self.pointers, self.cells, self.weights = schema, pointers, cells, weights
+        self.schema, self.pointers, self.cells, self.weights, self.people = schema, pointers, cells, weights, people
 
     def _columns(self) -> Columns:
         """Return the records as columns of labels, to be read anew."""
@@ -181,26 +222,34 @@ class Records:
         pointers: NDArray[np.int64],
         cells: NDArray[Any],
         weights: NDArray[np.float64] | None = None,
+        people: NDArray[Any] | None = None,
     ) -> Records:
         """Return records on arrays that are known to be right; nothing is copied or checked."""
         made = cls.__new__(cls)
-        made._set(schema, pointers, cells, weights)
+        made._set(schema, pointers, cells, weights, people)
         return made
+
+    def with_cells(self, schema: Schema, pointers: NDArray[np.int64], cells: NDArray[Any]) -> Records:
+        """Return records of the same people that show something else; nothing is copied or checked."""
+        return Records.from_cells(schema, pointers, cells, self.weights, self.people)
 
     @classmethod
     def from_block(cls, schema: Schema, block: Block) -> Records:
         """Return the records of a block; nothing is copied."""
-        return cls.from_cells(schema, block.pointers, block.cells, block.weights if block.weights.size else None)
+        weights, people = (array if array.size else None for array in (block.weights, block.people))
+        return cls.from_cells(schema, block.pointers, block.cells, weights, people)
 
     @classmethod
     def joined(cls, parts: Sequence[Records]) -> Records:
         """Return the records of some parts of one schema, one part after the other, at least one; all are copied."""
         lengths = np.concatenate([np.diff(part.pointers) for part in parts])
         cells = np.concatenate([part.cells[part.pointers[0] : part.pointers[-1]] for part in parts])
-        weights = None
+        weights = people = None
         if any(part.weights is not None for part in parts):
-            weights = np.concatenate([np.ones(len(p)) if p.weights is None else p.weights for p in parts])
-        return cls.from_cells(parts[0].schema, np.concatenate([[0], np.cumsum(lengths)]), cells, weights)
+            weights = np.concatenate([part._weights for part in parts])
+        if any(part.people is not None for part in parts):
+            people = np.concatenate([part._weights if part.people is None else part.people for part in parts])
+        return cls.from_cells(parts[0].schema, np.concatenate([[0], np.cumsum(lengths)]), cells, weights, people)
 
     def __len__(self) -> int:
         return self.n_records
@@ -232,6 +281,15 @@ class Records:
         """The sum of the records' weights."""
         return float(self.n_records) if self.weights is None else float(self.weights.sum())
 
+    @property
+    def weight_totals(self) -> WeightTotals:
+        """What the records' weights add up to."""
+        return WeightTotals.of(self.weights, self.people, self.n_records)
+
+    @property
+    def _weights(self) -> NDArray[np.float64]:
+        return np.ones(self.n_records) if self.weights is None else self.weights
+
     def blocks(self) -> list[Block]:
         """Return the records in blocks of about as many cells, whatever the number of threads."""
         return self._blocks
@@ -243,10 +301,9 @@ class Records:
         work = self.pointers[:-1] - self.pointers[0] + 4 * np.arange(self.n_records)
         total = self.n_observed + 4 * self.n_records
         edges = np.searchsorted(work, np.linspace(0, total, n_blocks + 1))
-        none = np.empty(0)
+        weights, people = (_NONE if array is None else array for array in (self.weights, self.people))
         return [
-            Block(self.pointers[a : b + 1], self.cells, none if self.weights is None else self.weights[a:b])
-            for a, b in itertools.pairwise(edges)
+            Block(self.pointers[a : b + 1], self.cells, weights[a:b], people[a:b]) for a, b in itertools.pairwise(edges)
         ]
 
     def map_reduce(
@@ -256,9 +313,9 @@ class Records:
         blocks = self.blocks()
         return reduce_in_order(blocks, per_block, combine, threads=threads, n_tasks=len(blocks))
 
-    def reweighted(self, weights: NDArray[np.float64]) -> Records:
-        """Return the same records with other weights; cells are shared, not copied."""
-        return Records.from_cells(self.schema, self.pointers, self.cells, weights)
+    def reweighted(self, weights: NDArray[np.float64] | None, people: NDArray[Any] | None = None) -> Records:
+        """Return the same records with other weights, for other people; cells are shared, not copied."""
+        return Records.from_cells(self.schema, self.pointers, self.cells, weights, people)
 
     def sample(self, n_observed: int, seed: int) -> Records:
         """Return a random part of the records with about so many observed cells; all if they are fewer."""
@@ -267,12 +324,32 @@ class Records:
         return self.thinned(n_observed / self.n_observed, np.random.default_rng(seed))
 
     def thinned(self, share: float, random: np.random.Generator) -> Records:
-        """Return a random part of the records; of a record that stands for several, a random part of its weight."""
-        if self.weights is not None and self._stands_for_several:
-            thinned = random.binomial(self.weights.astype(np.int64), share).astype(np.float64)
-            kept = np.flatnonzero(thinned)
-            return self.take(kept).reweighted(thinned[kept])
-        return self.take(np.flatnonzero(random.uniform(size=self.n_records) < share))
+        """Return a random part of the records; of a record that stands for several people, a random part of them."""
+        if self.weights is None:
+            return self.take(np.flatnonzero(random.uniform(size=self.n_records) < share))
+        n_left = random.binomial(self._dealt, share)
+        rows = np.flatnonzero(n_left)
+        return self._part(n_left).take(rows)
+
+    @property
+    def _dealt(self) -> NDArray[np.int64]:
+        """The people of each record in whole numbers, so that they can be dealt out one by one."""
+        people = np.rint(self._weights if self.people is None else self.people)
+        return np.clip(people, self._weights > 0, _MOST_DEALT).astype(np.int64)
+
+    def _part(self, n_people: NDArray[np.int64]) -> Records:
+        """Return the records with so many of the people of each that are dealt out."""
+        dealt = self._dealt
+        share = np.zeros(self.n_records)
+        np.divide(n_people, dealt, out=share, where=dealt > 0)
+        # Counts stay whole numbers.
+        weights = np.where(self._weights == dealt, n_people.astype(np.float64), self._weights * share)
+        return self.reweighted(weights, None if self.people is None else self.people * share)
+
+    def _without(self, part: Records) -> Records:
+        """Return what is left of the records' people without a part of them."""
+        people = None if self.people is None or part.people is None else self.people - part.people
+        return self.reweighted(self._weights - part._weights, people)
 
     def take(self, rows: NDArray[np.int64]) -> Records:
         """Return some records, in the order given."""
@@ -280,44 +357,61 @@ class Records:
 
         pointers = np.empty(len(rows) + 1, dtype=np.int64)
         cells = gather(self.pointers, self.cells, rows, pointers)
-        return Records.from_cells(self.schema, pointers, cells, None if self.weights is None else self.weights[rows])
+        weights, people = (None if array is None else array[rows] for array in (self.weights, self.people))
+        return Records.from_cells(self.schema, pointers, cells, weights, people)
 
     def showing(self, variables: NDArray[np.bool_]) -> Records:
         """Return the records with only some variables shown, those marked in (n_variables,); the schema stays."""
         first, last = int(self.pointers[0]), int(self.pointers[-1])
         kept = np.repeat(variables, self.schema.sizes)[self.cells[first:last]]
         before = np.concatenate([[0], np.cumsum(kept)])
-        return Records.from_cells(
-            self.schema, before[self.pointers - first], self.cells[first:last][kept], self.weights
-        )
+        return self.with_cells(self.schema, before[self.pointers - first], self.cells[first:last][kept])
 
     def folds(self, n_folds: int, seed: int) -> list[tuple[Records, Records]]:
-        """Return pairs of training and held-out records, each record held out once; none where there is too little.
+        """Return pairs of training and held-out records, each person held out once; none where there is too little.
 
-        A record that stands for several is split among the folds; one of a fractional weight is not.
+        A record that stands for several people is split among the folds.
         """
         random = np.random.default_rng(seed)
-        whole = np.ones(self.n_records) if self.weights is None else self.weights
-        if not self._stands_for_several:
+        if self.weights is None:
             fold_of_record = random.permutation(self.n_records) % n_folds
-            held = [np.where(fold_of_record == fold, whole, 0.0) for fold in range(n_folds)]
+            dealt = [(fold_of_record == fold).astype(np.int64) for fold in range(n_folds)]
         else:
-            # Deal out one pack of cards, so that folds are of one size even where a record has the weight 10¹².
-            held = list(_deal(whole, n_folds, random))
-        parts = [(whole - one, one) for one in held]
-        return [(self.reweighted(train), self.reweighted(one)) for train, one in parts if train.any() and one.any()]
-
-    @property
-    def _stands_for_several(self) -> bool:
-        """Whether weights are counts, which can be dealt out one by one."""
-        weights = self.weights
-        return weights is not None and bool(
-            weights.max(initial=0.0) <= 2.0**62 and np.array_equal(weights, np.rint(weights))
-        )
+            dealt = list(deal(self._dealt, n_folds, random))
+        folds = [(self._without(held), held) for held in map(self._part, dealt)]
+        return [(train, held) for train, held in folds if train._weights.any() and held._weights.any()]
 
     def for_fit(self) -> Records:
-        """Return the records that show something and weigh something, in an order that does not depend on the rows'."""
-        return self.with_say().canonical()
+        """Return the records that show something and weigh something, in an order that does not depend on the rows'.
+
+        Their weights add up to the effective number of records.
+        """
+        records = self.with_say().canonical()
+        return records.effective(records.weight_totals.unit)
+
+    def apart_from_weight(self) -> tuple[Records, float]:
+        """Return records in canonical order and what each person weighs, where that is one number; otherwise 1.
+
+        Records without weights, so that all that is drawn from them is the same as if there were none.
+        """
+        totals = self.weight_totals
+        each = totals.unit if totals.is_constant else 1.0
+        return (self, 1.0) if is_one(each) else (self.effective(each), each)
+
+    def effective(self, unit: float = 1.0) -> Records:
+        """Return records in canonical order with weights in units of an effective record, which weighs ``unit``.
+
+        Where all people weigh the same, so that weights are counts, and so few are equal that they would not have been
+        merged, every record stands for one again.
+        """
+        weights, people = self.weights, self.people
+        if weights is not None and people is not None:
+            weights, people = in_effective_records(weights, people, unit)
+        records = self.reweighted(weights, people)
+        is_whole = weights is not None and people is None and np.array_equal(weights, np.rint(weights))
+        if weights is None or not is_whole or self.n_records < WORTH_MERGING * weights.sum():
+            return records
+        return records.take(np.repeat(np.arange(self.n_records), weights.astype(np.int64))).reweighted(None)
 
     def with_say(self) -> Records:
         """Return the records that show something and weigh something, in their order."""
@@ -326,7 +420,8 @@ class Records:
 
     def as_block(self) -> Block:
         """Return all records as one block."""
-        return Block(self.pointers, self.cells, np.empty(0) if self.weights is None else self.weights)
+        weights, people = (_NONE if array is None else array for array in (self.weights, self.people))
+        return Block(self.pointers, self.cells, weights, people)
 
     @property
     def _has_say(self) -> NDArray[np.bool_]:
@@ -344,15 +439,16 @@ class Records:
         if self.n_records == 0:
             return self
         keys = canonical_keys(self.pointers, self.cells, self.schema.cell_hashes)
-        order = np.argsort(keys, kind="stable")
+        # Equal records by their weights, whose sum would depend on the order of rows.
+        order = np.argsort(keys, kind="stable") if self.people is None else np.lexsort((self._weights, keys))
         del keys
         first = ~same_as_previous(self.pointers, self.cells, order)
         # Weights are merged always: of two equal records, the order would decide which comes first.
         if self.weights is None and np.count_nonzero(first) >= WORTH_MERGING * self.n_records:
             return self.take(order)
         starts = np.flatnonzero(first)
-        weights = np.ones(self.n_records) if self.weights is None else self.weights[order]
-        return self.take(order[starts]).reweighted(np.add.reduceat(weights, starts))
+        people = None if self.people is None else self.people[order]
+        return self.take(order[starts]).reweighted(*merged(self._weights[order], people, starts))
 
     def codes(self) -> NDArray[np.int32]:
         """Return the records as a matrix of category positions, -1 where missing; (n_records, n_variables)."""
@@ -390,12 +486,3 @@ def as_records(source: Any, schema: Schema | None = None) -> Records:
     if isinstance(source, Records) and (schema is None or source.schema == schema):
         return source
     return Records(source, schema=schema)
-
-
-def _deal(weights: NDArray[np.float64], n_folds: int, random: np.random.Generator) -> Iterable[NDArray[np.float64]]:
-    """Yield a fold's share of each whole weight, ``n_folds`` times; the shares add up to the weights."""
-    left = weights.astype(np.int64)
-    for remaining in range(n_folds, 0, -1):
-        share = left if remaining == 1 else random.binomial(left, 1.0 / remaining)
-        left = left - share
-        yield share.astype(np.float64)

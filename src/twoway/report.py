@@ -59,7 +59,7 @@ class TableMisfit:
 
     variables: tuple[str, ...]
     total: float
-    """The count that the table rests on."""
+    """The effective number of records that the table rests on."""
     total_variation: float
     """Half the sum of absolute differences between the table and the model, from 0 to 1."""
     kl: float

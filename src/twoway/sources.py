@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.chance import effective_share, holm, homogeneity
+from twoway.chance import holm, homogeneity
 from twoway.engines.opening import open_source
 from twoway.errors import DataError, TwowayError, shortlist
-from twoway.records import Records, RecordSource
+from twoway.records import Records, RecordSource, scaled_block
 from twoway.schema import Schema
 from twoway.tables import Tables
 
@@ -30,8 +30,6 @@ class United(NamedTuple):
 
     source: RecordSource | Tables
     warnings: tuple[str, ...]
-    has_table_cells: bool
-    """Whether some of the records are cells of tables."""
 
 
 class _Source(NamedTuple):
@@ -64,6 +62,7 @@ def _is_source(given: object) -> bool:
 def unite(sources: Sequence[Any] | Mapping[str, Any], threads: int | None = None) -> United:
     """Return several sources as one: tables where all are tables, otherwise records.
 
+    Records with weights weigh as many as they are effective, whatever the scale of their weights.
     The variables are those of all, and so are the categories of each. Where only some sources are tables, their cells
     become records that show two variables, weighted so that a person's answer counts once, however many
     tables it stands in.
@@ -73,7 +72,7 @@ def unite(sources: Sequence[Any] | Mapping[str, Any], threads: int | None = None
         raise DataError("there is no source in the list; give at least one")
     found = {name: _open(name, one) for name, one in named.items()}
     if len(found) == 1:
-        return United(next(iter(found.values())), (), has_table_cells=False)
+        return United(next(iter(found.values())), ())
     warnings: list[str] = []
     opened = [_counted(name, one, threads, warnings) for name, one in found.items()]
     schema = opened[0].given.schema
@@ -87,15 +86,15 @@ def unite(sources: Sequence[Any] | Mapping[str, Any], threads: int | None = None
     given = [one.given for one in opened]
     tables = [one for one in given if isinstance(one, Tables)]
     if len(tables) == len(given) and len({one.order for one in tables}) == 1:
-        return United(reduce(Tables.__add__, tables), tuple(warnings), has_table_cells=False)
+        return United(reduce(Tables.__add__, tables), tuple(warnings))
     if tables:
         warnings += [note for one in tables for note in one.notes]
         warnings.append(
             "tables were fitted as records of the variables of each table, each answer counted once; "
             "log-likelihood, AIC and BIC are those of such records"
         )
-    parts = [_cells_of(one) if isinstance(one, Tables) else one for one in given]
-    return United(Records.joined([_recoded(one, schema) for one in parts]), tuple(warnings), bool(tables))
+    parts = [_cells_of(one) if isinstance(one, Tables) else _in_effective_records(one) for one in given]
+    return United(Records.joined([_recoded(one, schema) for one in parts]), tuple(warnings))
 
 
 def _open(name: str, given: Any) -> RecordSource | Tables:
@@ -129,6 +128,11 @@ def _cells_of(tables: Tables) -> Records:
     return cells.take(kept).reweighted(whole[kept])
 
 
+def _in_effective_records(records: Records) -> Records:
+    """Return records with weights that add up to the effective number of them: sources may have scales of their own."""
+    return Records.from_block(records.schema, scaled_block(records.as_block(), 1.0 / records.weight_totals.unit))
+
+
 def _recoded(records: Records, schema: Schema) -> Records:
     """Return records in the numbering of a schema that has all their variables and categories."""
     if records.schema == schema:
@@ -145,7 +149,7 @@ def _recoded(records: Records, schema: Schema) -> Records:
     if (np.diff(cell_of) < 0).any():
         record = np.repeat(np.arange(records.n_records), np.diff(pointers))
         cells = cells[np.lexsort((cells, record))]
-    return Records.from_cells(schema, pointers, cells.astype(np.min_scalar_type(schema.n_cells - 1)), records.weights)
+    return records.with_cells(schema, pointers, cells.astype(np.min_scalar_type(schema.n_cells - 1)))
 
 
 def _check_connected(sources: Sequence[_Source]) -> None:
@@ -196,12 +200,10 @@ def _counts(source: _Source, schema: Schema) -> Iterable[tuple[Key, NDArray[np.f
     given, tables = source.given, source.tables
     recoded = None if tables is None else tables.recoded(schema)
     if isinstance(given, Records):
-        effective = effective_share(given.weights)
-        totals = _recoded(given, schema).cell_totals() * effective
+        totals = _recoded(given, schema).cell_totals() / given.weight_totals.unit
         margins = {name: totals[schema.cells(index)] for index, name in enumerate(schema.names)}
     else:
         assert recoded is not None
-        effective = 1.0
         margins = {}
         for index in np.argsort(recoded.weights, kind="stable").tolist():  # the largest table comes last
             for axis, name in enumerate(recoded.names[index]):
@@ -210,7 +212,7 @@ def _counts(source: _Source, schema: Schema) -> Iterable[tuple[Key, NDArray[np.f
                 margins[name] = recoded.array(index).sum(axis=others) * scale
     yield from (((name,), counts) for name, counts in margins.items() if counts.any())
     if recoded is not None:
-        scales = effective * recoded.weights / recoded.totals
+        scales = recoded.weights / recoded.totals
         yield from ((names, recoded.array(i).ravel() * scales[i]) for i, names in enumerate(recoded.names))
 
 

@@ -18,11 +18,14 @@ from twoway.errors import DataError, FileFormatError, TwowayError, UnknownNameEr
 from twoway.frames import label_array, make_frame
 from twoway.privacy import Release, effective_records, nonnegative, plan_release
 from twoway.schema import Label, Schema
+from twoway.weighing import effective
 
 if TYPE_CHECKING:
     from twoway.crosstabs import Key, Kind
     from twoway.records import Records, RecordSource
 
+# Of a table's total and weight: their squares can be added.
+_LEAST_COUNT, _MOST_COUNT = 1e-150, 1e150
 _AXES = (("row_variable", "row_category"), ("column_variable", "column_category"), ("layer_variable", "layer_category"))
 
 
@@ -47,8 +50,8 @@ class Tables:
     flat
         The counts of all tables one after the other, each in C order.
     weights
-        The number of effective records that a fit gives each table, shape (n_tables,). Each table's
-        own total where nothing is given.
+        The effective number of records behind each table, shape (n_tables,): (Σw)² / Σw² where records have
+        weights. Each table's own total where nothing is given.
     notes
         What a reader should know about how the tables came about.
     releases
@@ -108,9 +111,14 @@ class Tables:
         if weights.shape != totals.shape:
             raise DataError(f"there are {len(totals)} tables and must be as many weights; got {weights.shape}")
         kept = totals > 0
-        if not (np.isfinite(weights) & (weights > 0))[kept].all():
-            worst = weights[kept][~(np.isfinite(weights) & (weights > 0))[kept]][0]
-            raise DataError(f"a table's weight must be a positive number; got {worst}")
+        for what, numbers in (("total", totals), ("weight", weights)):
+            wrong = np.flatnonzero(kept & ~((numbers >= _LEAST_COUNT) & (numbers <= _MOST_COUNT)))
+            if wrong.size:
+                names = " × ".join(repr(self.schema.names[position]) for position in sets[wrong[0]])
+                raise DataError(
+                    f"a table's {what} must be between {_LEAST_COUNT:g} and {_MOST_COUNT:g}; that of {names} is "
+                    f"{float(numbers[wrong[0]])!r}"
+                )
         if not kept.all():
             flat, sets, totals, weights = flat[np.repeat(kept, lengths)], sets[kept], totals[kept], weights[kept]
             starts = np.concatenate([[0], np.cumsum(lengths[kept])]).astype(np.int64)
@@ -129,18 +137,24 @@ class Tables:
         object.__setattr__(self, "notes", tuple(dict.fromkeys(self.notes)))
 
     def _check_counts(self, sets: NDArray[np.int32], flat: NDArray[np.float64], starts: NDArray[np.int64]) -> None:
-        bad = np.flatnonzero(~(np.isfinite(flat) & (flat >= 0)))
+        bad = np.flatnonzero(~((flat >= 0) & (flat <= _MOST_COUNT)))
         if bad.size:
             table = int(np.searchsorted(starts, bad[0], side="right")) - 1
             variables = [self.schema.variables[position] for position in sets[table]]
             codes = np.unravel_index(int(bad[0] - starts[table]), [len(variable) for variable in variables])
             cell = ", ".join(f"{v.name!r} = {v.categories[code]!r}" for v, code in zip(variables, codes, strict=True))
-            raise DataError(f"a count must be a number of 0 or more; at {cell} it is {flat[bad[0]]}")
+            allowed = f"at most {_MOST_COUNT:g}" if _MOST_COUNT < flat[bad[0]] < np.inf else "a number of 0 or more"
+            raise DataError(f"a count must be {allowed}; at {cell} it is {flat[bad[0]]}")
 
     @property
     def order(self) -> int:
         """The number of variables of each table: 2 or 3."""
         return int(self.sets.shape[1])
+
+    @property
+    def squares(self) -> NDArray[np.float64]:
+        """The sum of the squared weights of each table's records, shape (n_tables,); such sums add as totals do."""
+        return effective(self.totals, self.weights)  # (Σw)² over the effective number
 
     def __len__(self) -> int:
         return len(self.sets)
@@ -265,7 +279,22 @@ class Tables:
         """
         from twoway.counting import count_sets
 
-        return cls(source.schema, *count_sets(source, order, threads))
+        return cls.of_counted(source.schema, *count_sets(source, order, threads))
+
+    @classmethod
+    def of_counted(
+        cls,
+        schema: Schema,
+        sets: NDArray[np.int32],
+        flat: NDArray[np.float64],
+        squares: NDArray[np.float64] | None,
+    ) -> Tables:
+        """Return the tables of sets of variables; ``squares`` are the sums of their people's squared weights."""
+        if squares is None or not len(sets):
+            return cls(schema, sets, flat)
+        lengths = np.array(schema.sizes, dtype=np.int64)[sets].prod(axis=1)
+        totals = np.add.reduceat(flat, np.concatenate([[0], np.cumsum(lengths[:-1])]))
+        return cls(schema, sets, flat, effective(totals, squares))
 
     @classmethod
     def from_crosstabs(
@@ -361,7 +390,10 @@ class Tables:
             key = tuple(int(positions[axis]) for axis in axes)
             counts = counts.transpose(axes)
             if key in merged:
-                counts, weight = merged[key][0] + counts, merged[key][1] + weight
+                before, weight_before = merged[key]
+                totals = np.array([before.sum(), counts.sum()])
+                weight = float(_added_weights(totals[:1], np.array([weight_before]), totals[1:], np.array([weight]))[0])
+                counts = before + counts
             merged[key] = counts, weight
         keys = sorted(merged)
         sets = np.array(keys, dtype=np.int32).reshape(-1, order)
@@ -393,7 +425,7 @@ class Tables:
         if len(self) and len(other) and bool(self.releases) != bool(other.releases):
             notes = (*notes, "counts without noise were added to noisy ones; nothing is promised about their records")
         if self.schema == other.schema and np.array_equal(self.sets, other.sets):
-            weights = self.weights + other.weights
+            weights = _added_weights(self.totals, self.weights, other.totals, other.weights)
             return Tables(self.schema, self.sets, self.flat + other.flat, weights, notes, releases)
         schema = self.schema.united(other.schema)
         lacking = [
@@ -578,3 +610,14 @@ class Tables:
             return cls(schema, arrays["sets"], arrays["flat"], arrays["weights"], notes, releases)
         except (TwowayError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
             raise FileFormatError(f"{str(path)!r} holds no valid tables: {error}") from error
+
+
+def _added_weights(
+    totals: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    other_totals: NDArray[np.float64],
+    other_weights: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Return the effective numbers of records of tables that are added."""
+    # The effective number is (Σw)² / Σw², so that (Σw)² over it is Σw².
+    return effective(totals + other_totals, effective(totals, weights) + effective(other_totals, other_weights))

@@ -51,7 +51,7 @@ def test_fit_says_what_was_learned(cli, folder):
     assert "converged" in out
     assert tw.load(folder / "x.twoway").rank == 2
     code, out, _ = cli(
-        "fit", "survey.csv", "-o", "x.twoway", "--rank", "1", "--weights", "w", "--force", "--json", "--drop=income"
+        "fit", "survey.csv", "-o", "x.twoway", "--rank", "1", "--counts", "w", "--force", "--json", "--drop=income"
     )
     told = json.loads(out)
     assert told["records"] == 600

@@ -392,11 +392,18 @@ def test_a_record_with_nothing_observed_has_no_effect(case, frame):
 
 
 @every_solver
-def test_weights_of_two_are_records_doubled(case, frame):
+def test_counts_of_two_are_records_doubled(case, frame):
     doubled = solve(pd.concat([frame, frame]), case)
-    weighted = solve(Records(frame, weights=np.full(len(frame), 2.0)), case)
-    assert_same_fit(doubled, weighted)
-    assert doubled.report.n_records == weighted.report.n_records
+    counted = solve(Records(frame, counts=np.full(len(frame), 2)), case)
+    assert_same_fit(doubled, counted)
+    assert doubled.report.n_records == counted.report.n_records
+
+
+@every_solver
+def test_a_constant_weight_is_none(case, frame):
+    plain, weighted = solve(frame, case), solve(Records(frame, weights=np.full(len(frame), 0.3)), case)
+    assert_same_fit(plain, weighted)
+    assert plain.report.n_records == weighted.report.n_records
 
 
 @pytest.mark.parametrize("case", ["em", "coupled-nmf", "spa", "spa+em", "ctd", "mle-ad"])

@@ -331,7 +331,7 @@ def test_a_label_that_the_schema_has_not(threads):
 def test_weights(threads):
     frame = pd.DataFrame({"v": ["a", "b", "c"], "n": [0.0, 0.0, 2.0]})
     assert tw.DaskRecords(cut(frame, [0, 2, 3]), weights="n").total_weight == 2  # a partition may weigh nothing
-    with pytest.raises(tw.DataError, match="record weights are all zero"):
+    with pytest.raises(tw.DataError, match="weights of the records are all zero"):
         tw.DaskRecords(cut(frame[:2], [0, 1, 2]), weights="n")
     frame.loc[2, "n"] = -1
     with pytest.raises(tw.DataError, match=r"partition 1: record weights .* record 0 has -1.0"):

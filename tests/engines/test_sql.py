@@ -130,7 +130,7 @@ def test_nothing_observed(database):
 
 @pytest.mark.parametrize(
     ("weights", "told"),
-    [([1.0, None], "1 of NULL"), ([1.0, -2.0], "has -2.0 to 1.0"), ([0.0, 0.0], "not be all zero")],
+    [([1.0, None], "1 of NULL"), ([1.0, -2.0], "has -2.0 to 1.0"), ([0.0, 0.0], "are all zero")],
 )
 def test_weights_that_are_none(database, weights, told):
     table = database.create_table("t", pa.table({"a": ["x", "y"], "w": pa.array(weights, pa.float64())}))

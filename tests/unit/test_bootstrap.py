@@ -129,12 +129,18 @@ def test_huge_totals_are_not_simulated_one_by_one():
 
 
 def test_weights_are_resampled_with_their_records():
-    weights = np.full(1500, 0.5)
-    weights[:300] = 4.0
-    drawn = FromRecords(tw.Records(RECORDS, weights=weights)).draw(0, 0).records.weights
-    assert set(np.unique(drawn / np.where(np.arange(1500) < 300, 4.0, 0.5))) <= set(range(10))
-    # Whole weights are counts: one record a hundred times is a hundred records.
-    merged = FromRecords(tw.Records({"a": [0, 1]}, weights=[900.0, 100.0])).draw(0, 0).records
+    """What a pattern weighs in replicates has the sum of its people's weights as mean, of their squares as variance."""
+    columns = {"a": [0] * 300 + [1] * 1200}
+    weights = np.where(np.arange(1500) % 5 == 0, 4.0, 0.5)
+    resampling = FromRecords(tw.Records(columns, weights=weights))
+    unit = np.square(weights).sum() / weights.sum()
+    drawn = np.array([np.sort(resampling.draw(0, number).records.weights) for number in range(2000)])
+    assert drawn[:, 0].mean() == pytest.approx(weights[:300].sum() / unit, rel=0.01)
+    # All are drawn from as many people, so that the other pattern gets what this one lacks.
+    expected = np.square(weights[:300]).sum() / unit**2 * (1 - 300 / 1500)
+    assert drawn[:, 0].var() == pytest.approx(expected, rel=0.1)
+    # One record a hundred times is a hundred records, each a tenth of all.
+    merged = FromRecords(tw.Records({"a": [0, 1]}, counts=[900, 100])).draw(0, 0).records
     assert merged.total_weight == 1000
     assert 60 < merged.weights.min() < 140
 

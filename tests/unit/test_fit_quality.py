@@ -80,13 +80,15 @@ def test_tables_and_weighted_records():
     truth = dirichlet_rows(4, 3, 2, seed=5)
     records = draw_records(truth, 2000, observed=0.8)
     assert fit_quality(truth, tw.count(records)).pairs == fit_quality(truth, records).pairs
-    # A hundred times the weight is no more evidence; a hundred times the count is.
+    # Another weight is no more evidence; twice the count is.
     weighted = tw.Records(records, weights=np.full(2000, 0.31))
     assert fit_quality(truth, weighted).pairs[0].chi_square == pytest.approx(
         fit_quality(truth, records).pairs[0].chi_square
     )
-    assert "2000 effective" in fit_quality(truth, weighted).note
-    doubled = tw.Records(records, weights=np.full(2000, 2.0))
+    assert fit_quality(truth, weighted).note == ""
+    unequal = tw.Records(records, weights=np.where(np.arange(2000) < 1000, 1.0, 3.0))
+    assert "1600 effective" in fit_quality(truth, unequal).note
+    doubled = tw.Records(records, counts=np.full(2000, 2))
     assert fit_quality(truth, doubled).pairs[0].total == 2 * fit_quality(truth, records).pairs[0].total
 
 

@@ -71,11 +71,13 @@ def test_adding_takes_categories_variables_and_orders_by_their_names():
     assert (one + one).notes == ()
 
 
-def test_weights_add():
+def test_effective_numbers_add_as_squares_of_weights_do():
     schema = Schema((Variable("a", (0, 1)), Variable("b", (0, 1))))
     one = Tables(schema, [[0, 1]], [1, 2, 3, 4], [5.0])
     other = Tables(Schema(schema.variables[::-1]), [[0, 1]], [1, 2, 3, 4], [7.0])
-    assert (one + other).weights.tolist() == [12.0]
+    # Ten records each, with sums of squares of 10² / 5 and 10² / 7.
+    assert (one + other).weights == pytest.approx([20**2 / (20 + 100 / 7)])
+    assert (one + other).squares == pytest.approx([20 + 100 / 7])
     assert (one + other).array(0).tolist() == [[2, 5], [5, 8]]
 
 
@@ -141,9 +143,15 @@ def test_records_with_other_variables_in_another_order_are_records_with_holes():
 
 
 def test_weights_of_some_records_only():
-    weighted = Records({"a": [0, 1], "b": [1, 1]}, weights=[2.0, 3.0])
-    united = unite([weighted, {"a": [1], "b": [0]}])
+    counted = Records({"a": [0, 1], "b": [1, 1]}, counts=[2, 3])
+    united = unite([counted, {"a": [1], "b": [0]}])
     assert united.source.weights.tolist() == [2.0, 3.0, 1.0]
+    # Weights have a scale of their own in each source, which says nothing.
+    for scale in (1.0, 1000.0):
+        weighted = Records({"a": [0, 1], "b": [1, 1]}, weights=[0.2 * scale, 0.3 * scale])
+        united = unite([weighted, {"a": [1], "b": [0]}])
+        assert united.source.weights == pytest.approx([10 / 13, 15 / 13, 1.0])
+        assert united.source.total_weight == pytest.approx(0.5**2 / (0.2**2 + 0.3**2) + 1)
 
 
 def test_one_source_of_several_is_the_source_itself():
@@ -168,7 +176,6 @@ def test_tables_and_records_tell_more_together_than_apart():
     scores = [pmf.log_prob(fresh).mean() for pmf in fits]
     assert scores[0] > scores[1] + 0.02
     united = unite([counted, records])
-    assert united.has_table_cells
     # A person of the tables stands in 15 of them with two answers each, and counts as six answers.
     cells = np.repeat(united.source.weights, np.diff(united.source.pointers)).sum()
     assert cells == pytest.approx(6 * 4250, rel=0.001)

@@ -16,6 +16,7 @@ from twoway.errors import DataError, FileFormatError, TwowayError, UnknownNameEr
 from twoway.records import Block, Records
 from twoway.schema import Schema, Variable
 from twoway.tables import Tables
+from twoway.weighing import WeightTotals
 
 SCHEMA = Schema(
     (
@@ -92,7 +93,10 @@ class Shards:
             )
             for place, (a, b) in enumerate(pairwise(edges))
         ]
-        self.total_weight = sum(block.weights.sum() or len(block.pointers) - 1 for block in self.blocks)
+        self.weight_totals = sum(
+            (WeightTotals.of(b.weights if b.weights.size else None, None, len(b.pointers) - 1) for b in self.blocks),
+            WeightTotals(),
+        )
 
     def map_reduce(self, per_block, combine, *, threads=None):
         return reduce(lambda right, left: combine(left, right), [per_block(block) for block in self.blocks[::-1]])
@@ -325,7 +329,7 @@ def test_a_damaged_file_is_an_error(tmp_path, change):
         ([0, 1], np.ones(12), None, r"shape \(n_tables, 2\)"),
         ([[0, 1.5]], np.ones(6), None, "in whole numbers; got float64"),
         ([[0, 1]], np.ones(6), [1, 2], "1 tables and must be as many weights"),
-        ([[0, 1]], np.ones(6), [0], "weight must be a positive number; got 0"),
+        ([[0, 1]], np.ones(6), [0], "weight must be between"),
     ],
 )
 def test_bad_tables_are_errors(sets, flat, weights, message):

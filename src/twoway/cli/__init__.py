@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import warnings
 from itertools import pairwise
 
 EXIT_CODES = {
@@ -25,7 +26,15 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a terminal that lacks a letter gets its number
             stream.reconfigure(errors="backslashreplace")
+    warnings.showwarning = _show_warning
     sys.exit(run([argument for argument in sys.argv[1:] if argument != "--debug"], debug="--debug" in sys.argv))
+
+
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    """Print what the library warns of as a remark, without the place in the program."""
+    from twoway.cli.terminal import note
+
+    note(str(message))
 
 
 def run(arguments: list[str], *, debug: bool = False) -> int:

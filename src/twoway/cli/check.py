@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from twoway.cli.options import Drop, Json, Missing, Only, Reading, Seed, Weights, read_by
+from twoway.cli.options import Counts, Drop, Json, Missing, Only, Reading, Seed, Weights, read_by
 from twoway.cli.terminal import is_terminal, say, say_json, shows_progress
 
 
@@ -23,6 +23,7 @@ def check(
     only: Only = None,
     drop: Drop = None,
     missing: Missing = None,
+    counts: Counts = None,
     weights: Weights = None,
     seed: Seed = 0,
     json: Json = False,
@@ -51,7 +52,7 @@ def check(
         case "tables":
             given = Tables.load(source)
         case _:
-            given = Reading(only, drop, missing, weights).records(source)
+            given = Reading(only, drop, missing, counts, weights).records(source)
     found: Any
     if data is None:
         found = diagnose(given, rank, seed=seed, monitor=shows_progress() or None)

@@ -11,6 +11,7 @@ import typer
 from twoway.cli.options import (
     MAX_CATEGORIES,
     Bins,
+    Counts,
     Drop,
     Extend,
     Force,
@@ -60,6 +61,7 @@ def count(
     drop: Drop = None,
     missing: Missing = None,
     bins: Bins = None,
+    counts: Counts = None,
     weights: Weights = None,
     where: Where = None,
     unseen: Unseen = "error",
@@ -119,18 +121,18 @@ def count(
                 else "name the table of the database with --table"
             )
         tables, n_records = _count_inside(
-            data, table, where, before, order, only, drop, missing, weights, unseen, max_categories
+            data, table, where, before, order, only, drop, missing, counts, weights, unseen, max_categories
         )
         heaviest = _heaviest(None, weights, max_weight)
     elif table is not None:
         raise DataError(f"--table goes with the address of a database, which {data!r} is not")
     elif before is None:
-        reading = Reading(only, drop, missing, weights, bins, max_categories, where)
+        reading = Reading(only, drop, missing, counts, weights, bins, max_categories, where)
         records = reading.records_of_any_size(Path(data))
         tables, n_records = Tables.count(records, order), records.n_records
         heaviest = _heaviest(records, weights, max_weight)
     else:
-        records = open_by(before.schema, Path(data), missing, unseen, weights, where, extend)
+        records = open_by(before.schema, Path(data), missing, unseen, counts, weights, where, extend)
         tables, n_records = Tables.count(records, order), records.n_records
         heaviest = _heaviest(records, weights, max_weight)
     if epsilon is not None:
@@ -163,11 +165,10 @@ def count(
 
 
 def _heaviest(records: RecordSource | None, weights: str | None, max_weight: float | None) -> float:
-    """Return the largest weight of a record; of records that are not in memory, what the caller says of it."""
+    """Return the largest weight of a record; of records that stay in a database, what the caller says of it."""
     if weights is None:
         return 1.0
-    known = getattr(records, "weights", None)
-    return float(known.max()) if known is not None else max_weight or math.inf
+    return records.weight_totals.largest if records is not None else max_weight or math.inf
 
 
 def _count_inside(
@@ -179,6 +180,7 @@ def _count_inside(
     only: list[str] | None,
     drop: list[str] | None,
     missing: list[str] | None,
+    counts: str | None,
     weights: str | None,
     unseen: str,
     max_categories: int,
@@ -194,6 +196,7 @@ def _count_inside(
             schema=None if before is None else before.schema,
             columns=[column for column in split_names(only, known) or known if column not in dropped],
             missing=markers(missing),
+            counts=counts,
             weights=weights,
             where=where,
             unseen=unseen,  # type: ignore[arg-type]  # checked there

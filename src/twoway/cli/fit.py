@@ -12,6 +12,7 @@ import typer
 from twoway.cli.options import (
     MAX_CATEGORIES,
     Bins,
+    Counts,
     Drop,
     Force,
     Json,
@@ -59,6 +60,7 @@ def fit(
     drop: Drop = None,
     missing: Missing = None,
     bins: Bins = None,
+    counts: Counts = None,
     weights: Weights = None,
     where: Where = None,
     max_categories: MaxCategories = MAX_CATEGORIES,
@@ -119,7 +121,7 @@ def fit(
             amount = float(smoothing)
         except ValueError:
             raise DataError(f"--smoothing must be a number or auto, not {smoothing!r}") from None
-    reading = Reading(only, drop, missing, weights, bins, max_categories, where)
+    reading = Reading(only, drop, missing, counts, weights, bins, max_categories, where)
     united = _read_all(data or [], reading) if tables is None else None
     source = _read_tables(tables, kind, total) if united is None else united.source  # type: ignore[arg-type]
     for question in ask or ():

@@ -44,8 +44,11 @@ Bins: TypeAlias = Annotated[
         "at the numbers given: age=18,40,65.",
     ),
 ]
+Counts: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="The column that says how many equal records each one stands for.")
+]
 Weights: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="COLUMN", help="The column that says how many records each one stands for.")
+    str | None, typer.Option(metavar="COLUMN", help="The column that says how much each record matters.")
 ]
 Where: TypeAlias = Annotated[
     str | None, typer.Option(metavar="CONDITION", help="Use the records that meet a condition in SQL: 'year >= 2020'.")
@@ -118,21 +121,22 @@ class Reading:
     only: Sequence[str] | None = None
     drop: Sequence[str] | None = None
     missing: Sequence[str] | None = None
+    counts: str | None = None
     weights: str | None = None
     bins: Sequence[str] | None = None
     max_categories: int = MAX_CATEGORIES
     where: str | None = None
 
     def columns(self, path: Path) -> list[str]:
-        """Return the columns of a file to use, without that of the weights."""
+        """Return the columns of a file to use, without those of counts and weights."""
         from twoway.engines import files
+        from twoway.reading import check_columns_of
 
         names = files.column_names(path)
-        if self.weights is not None and self.weights not in names:
-            raise unknown("column", self.weights, names, where=" for the weights")
+        check_columns_of(names, self.counts, self.weights)
         chosen = split_names(self.only, names) or names
         dropped = split_names(self.drop, names)
-        kept = [name for name in chosen if name not in dropped and name != self.weights]
+        kept = [name for name in chosen if name not in dropped and name not in (self.counts, self.weights)]
         if not kept:
             raise DataError(f"no column of {str(path)!r} is left to use")
         return kept
@@ -157,6 +161,7 @@ class Reading:
             path,
             columns=kept,
             missing=found,
+            counts=self.counts,
             weights=self.weights,
             where=self.where,
             max_categories=self.max_categories,
@@ -167,15 +172,16 @@ class Reading:
 
     def _read(self, path: Path, kept: list[str]) -> Records:
         from twoway.cli.binning import Binning
+        from twoway.reading import with_columns_of
         from twoway.records import Records
 
         found = markers(self.missing)
-        table = self._table(path, kept if self.weights is None else [*kept, self.weights])
+        table = self._table(path, with_columns_of(kept, self.counts, self.weights) or [])
         binning = Binning.find(table, self.bins or (), found)
         table = binning.apply(table)
         _check_categories(table, kept, self.max_categories)
-        read = Records(table, columns=kept, missing=found, weights=self.weights)
-        return Records.from_cells(binning.with_values(read.schema), read.pointers, read.cells, read.weights)
+        read = Records(table, columns=kept, missing=found, counts=self.counts, weights=self.weights)
+        return read.with_cells(binning.with_values(read.schema), read.pointers, read.cells)
 
     def _table(self, path: Path, columns: Sequence[str]) -> Any:
         from twoway.engines import files
@@ -202,6 +208,7 @@ def read_by(
     path: Path,
     missing: Sequence[str] | None = None,
     unseen: str = "error",
+    counts: str | None = None,
     weights: str | None = None,
     where: str | None = None,
     extend: bool | None = None,
@@ -232,6 +239,7 @@ def read_by(
             binning.apply(table),
             schema=schema,
             missing=markers(missing),
+            counts=counts,
             weights=weights,
             unseen="extend" if extend else unseen,  # type: ignore[arg-type]  # checked above
         )
@@ -247,6 +255,7 @@ def open_by(
     path: Path,
     missing: Sequence[str] | None = None,
     unseen: str = "error",
+    counts: str | None = None,
     weights: str | None = None,
     where: str | None = None,
     extend: bool | None = None,
@@ -257,11 +266,12 @@ def open_by(
 
     # A text file's numbers are text until they are in bins, which only whole columns can be.
     if extend or Binning.of(schema).edges or not is_large(path, schema.names):
-        return read_by(schema, path, missing, unseen, weights, where, extend).records
+        return read_by(schema, path, missing, unseen, counts, weights, where, extend).records
     return FileRecords(
         path,
         schema=schema,
         missing=markers(missing),
+        counts=counts,
         weights=weights,
         where=where,
         unseen=unseen,  # type: ignore[arg-type]  # checked there

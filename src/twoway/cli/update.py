@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from twoway.cli.options import DataFile, Extend, Force, Json, Missing, Model, Unseen, Weights, Where, open_by
+from twoway.cli.options import Counts, DataFile, Extend, Force, Json, Missing, Model, Unseen, Weights, Where, open_by
 from twoway.cli.terminal import check_output, say, say_json, shows_progress
 from twoway.report import StopReason
 
@@ -24,6 +24,7 @@ def update(
     extend: Extend = False,
     unseen: Unseen = "error",
     missing: Missing = None,
+    counts: Counts = None,
     weights: Weights = None,
     where: Where = None,
     threads: Annotated[int | None, typer.Option(help="All cores by default.")] = None,
@@ -43,7 +44,7 @@ def update(
 
     check_output(out, force, data)
     pmf = JointPMF.load(model)
-    records = open_by(pmf.schema, data, missing, unseen, weights, where, extend)
+    records = open_by(pmf.schema, data, missing, unseen, counts, weights, where, extend)
     updated = update_model(pmf, records, extend=extend, threads=threads, monitor=shows_progress() or None)
     target = out or model
     updated.save(target)

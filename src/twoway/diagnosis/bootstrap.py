@@ -296,12 +296,9 @@ def _resampling(pmf: JointPMF, source: Any, n_records: float | None) -> tuple[Re
             raise DataError(f"n_records must be a number above 0, not {n_records!r}")
         return FromTables(source, pmf, n_records), _TOL_TABLES
     records = records_for(pmf.schema, source)
-    shows = np.diff(records.pointers) > 0
-    if records.weights is not None:
-        shows &= records.weights > 0
-    if not shows.any():
+    if records.n_silent == records.n_records:
         raise DataError(f"none of the {records.n_records} records shows a single cell; there is nothing to draw from")
-    return FromRecords(records if shows.all() else records.take(np.flatnonzero(shows))), _TOL_RECORDS
+    return FromRecords(records), _TOL_RECORDS
 
 
 def _checked_level(level: float) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.chance import LEAST_EXPECTED, effective_share, holm
+from twoway.chance import LEAST_EXPECTED, holm
 from twoway.distribution import printable
 from twoway.errors import DataError
 from twoway.measures import standardized_residuals
@@ -121,7 +121,7 @@ def fit_quality(pmf: JointPMF, source: Any) -> FitQuality:
     Notes
     -----
     The statistic is Pearson's, on the records that show both variables; cells with fewer than five expected records
-    are taken together. Weights that are not whole numbers count as Kish's effective number of records.
+    are taken together. Where records have weights, a table counts as its effective number of records.
 
     Examples
     --------
@@ -131,33 +131,31 @@ def fit_quality(pmf: JointPMF, source: Any) -> FitQuality:
     >>> len(fit_quality(fit(records, rank=1), records).misfits) > 5, fit_quality(fit(records, rank=2), records).misfits
     (True, ())
     """
-    tables, scale, note = _tables(pmf, source)
-    found = [_pair_fit(pmf, tables, index, scale) for index in range(len(tables))]
+    tables, note = _tables(pmf, source)
+    found = [_pair_fit(pmf, tables, index) for index in range(len(tables))]
     for pair, corrected in zip(found, holm([pair["p_value"] for pair in found]), strict=True):
         pair["corrected_p"] = float(corrected)
     pairs = [PairFit(**pair) for pair in found]
     return FitQuality(tuple(sorted(pairs, key=lambda pair: (-pair.standardized, -pair.total_variation))), note)
 
 
-def _tables(pmf: JointPMF, source: Any) -> tuple[Tables, float, str]:
-    """Return the tables of a source, the effective records for each unit of their weight, and what to know."""
+def _tables(pmf: JointPMF, source: Any) -> tuple[Tables, str]:
+    """Return the tables of a source, and what to know of them."""
     if isinstance(source, Tables):
         if source.schema != pmf.schema:
             raise DataError(f"the tables are not about the model's variables: {pmf.schema.difference(source.schema)}")
-        return source, 1.0, ""
+        return source, ""
     records: Records = records_for(pmf.schema, source)
-    scale = effective_share(records.weights)
-    if scale == 1.0:
-        return Tables.count(records), 1.0, ""
-    note = f"weighted records count as {scale * records.total_weight:.0f} effective ones"
-    return Tables.count(records), scale, note
+    totals = records.weight_totals
+    note = "" if totals.is_constant else f"weighted records count as {totals.effective:.0f} effective ones"
+    return Tables.count(records), note
 
 
-def _pair_fit(pmf: JointPMF, tables: Tables, index: int, scale: float) -> dict[str, Any]:
+def _pair_fit(pmf: JointPMF, tables: Tables, index: int) -> dict[str, Any]:
     from scipy.stats import chi2
 
     names = tables.names[index]
-    total = float(tables.weights[index]) * scale
+    total = float(tables.weights[index])
     shares: NDArray[np.float64] = tables.array(index).ravel() / tables.totals[index]
     modelled = np.asarray(pmf.marginal(names)).ravel()
     few = total * modelled < LEAST_EXPECTED

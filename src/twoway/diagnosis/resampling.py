@@ -31,29 +31,24 @@ class Resampling(Protocol):
 
 
 class FromRecords:
-    """Records drawn with replacement from the records: each gets a count, and none is copied."""
+    """People drawn with replacement from the records, each with their weight: records get counts, none is copied."""
 
     def __init__(self, records: Records) -> None:
-        weights = records.weights
-        if weights is None or np.array_equal(weights, np.rint(weights)):
-            # Records that stand for several are as many; the order of rows must not matter.
-            records = records.canonical()
-            self._each = np.ones(records.n_records)
-            self._counts = self._each if records.weights is None else records.weights
-        else:
-            # A survey weight goes with its person.
-            self._each, self._counts = weights, np.ones(records.n_records)
-        self._records = records
+        self._records = records = records.for_fit()
+        weights = np.ones(records.n_records) if records.weights is None else records.weights
+        self._people = weights if records.people is None else records.people
+        self._each = weights / self._people
 
     def original(self) -> CellSets:
         """Return the records themselves."""
         return CellSets.of_records(self._records, 1)
 
     def draw(self, seed: int, number: int) -> CellSets:
-        """Return as many records, drawn with replacement."""
+        """Return as many people, drawn with replacement."""
         random = np.random.default_rng([seed, number])
-        drawn = random.multinomial(round(self._counts.sum()), self._counts / self._counts.sum())
-        return CellSets.of_records(self._records.reweighted(drawn * self._each), 1)
+        n_people = self._people.sum()
+        drawn = random.multinomial(max(1, round(n_people)), self._people / n_people)
+        return CellSets.of_records(self._records.reweighted(drawn.astype(np.float64) * self._each), 1)
 
 
 class FromTables:

@@ -17,15 +17,14 @@ from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
 
-import numpy as np
-
 from twoway.coding import Unseen, categories_of
 from twoway.engines import partitions
 from twoway.engines.partitions import Part, Reading, Scan, Totals
-from twoway.errors import ClusterError, DataError, TwowayError, unknown
-from twoway.reading import check_largest_weight, check_options, match_columns
-from twoway.records import MISSING, WORTH_MERGING, Block, Records
+from twoway.errors import ClusterError, DataError, TwowayError
+from twoway.reading import check_columns_of, check_options, match_columns
+from twoway.records import MISSING, Block, Records
 from twoway.schema import Schema, Variable
+from twoway.weighing import WeightTotals
 
 T = TypeVar("T")
 
@@ -48,8 +47,10 @@ class DaskRecords:
         as if all of it were in memory.
     missing
         Labels that mean "not observed", beside null and NaN.
+    counts
+        The name of the column that says how many equal records each one stands for.
     weights
-        The name of the column that says how many records each one stands for.
+        The name of the column that says how much each record matters.
     unseen
         What a label that the schema does not have gets: "error", or "missing".
 
@@ -58,7 +59,7 @@ class DaskRecords:
     >>> import dask.dataframe as dd
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"age": ["young", "old", None], "vote": [1, None, 0], "n": [10, 20, 5]})
-    >>> DaskRecords(dd.from_pandas(frame, npartitions=2), weights="n")
+    >>> DaskRecords(dd.from_pandas(frame, npartitions=2), counts="n")
     DaskRecords(3 records in 2 partitions, 2 variables)
     """
 
@@ -72,20 +73,21 @@ class DaskRecords:
         *,
         schema: Schema | None = None,
         missing: Iterable[object] = MISSING,
+        counts: str | None = None,
         weights: str | None = None,
         unseen: Unseen = "error",
     ) -> None:
         check_options(schema, missing, unseen)
-        source = _checked(source, schema, weights)
+        source = _checked(source, schema, counts, weights)
         markers = (missing,) if isinstance(missing, str) else tuple(missing)
-        reading = Reading(tuple(map(str, source.columns)), schema, markers, weights, unseen)
+        reading = Reading(tuple(map(str, source.columns)), schema, markers, counts, weights, unseen)
         source = source.optimize()
         self._frames = _Tasks(dict(source.__dask_graph__()), source.__dask_keys__())
         scan = self._scanned(reading)
         if scan.is_mixed:
             scan = self._scanned(reading._replace(looks_behind=True))
-        if weights is not None and scan.n_records:
-            check_largest_weight(scan.largest_weight)
+        if scan.n_records:
+            scan.weight_totals.check()
         self.schema = _found_schema(scan) if schema is None else schema
         self._reading = reading._replace(schema=self.schema)
         self._scan = scan
@@ -105,7 +107,12 @@ class DaskRecords:
     @property
     def total_weight(self) -> float:
         """The sum of the records' weights."""
-        return self._scan.total_weight
+        return self._scan.weight_totals.total
+
+    @property
+    def weight_totals(self) -> WeightTotals:
+        """What the records' weights add up to."""
+        return self._scan.weight_totals
 
     @property
     def n_observed(self) -> int:
@@ -140,14 +147,16 @@ class DaskRecords:
 
     @cached_property
     def _fitted(self) -> tuple[Records | _FittedPartitions, Totals]:
-        parts, is_weighted = self._code(for_fit=True), self._reading.weights is not None
+        parts = self._code(for_fit=True)
         if _has_cluster():
             kept = parts.persisted()
             totals = kept.each(partitions.totals_of).combined(partitions.add_totals)
-            return _FittedPartitions(self.schema, kept, totals, is_weighted), totals
+            return _FittedPartitions(self.schema, kept, totals), totals
         computed: list[Part] = parts.computed()
         totals = functools.reduce(partitions.add_totals, (part.totals for part in computed))
-        return _as_if_whole(self.schema, [block for part in computed for block in part.blocks], is_weighted), totals
+        factor = 1.0 / totals.fitted_weights.unit
+        records = partitions.join(self.schema, [block for part in computed for block in part.scaled(factor)])
+        return records.canonical().effective(), totals
 
     def _code(self, *, for_fit: bool) -> _Tasks:
         return self._frames.each(partitions.code_partition, (self._reading, for_fit))
@@ -158,8 +167,10 @@ class _FittedPartitions:
 
     notes: Sequence[str] = ()
 
-    def __init__(self, schema: Schema, parts: _Tasks, totals: Totals, is_weighted: bool) -> None:
-        self.schema, self._parts, self._totals, self._is_weighted = schema, parts, totals, is_weighted
+    def __init__(self, schema: Schema, parts: _Tasks, totals: Totals) -> None:
+        self.schema, self._parts, self._totals = schema, parts, totals
+        self._unit = totals.fitted_weights.unit
+        self.weight_totals = totals.fitted_weights.scaled(1.0 / self._unit)
 
     @property
     def n_records(self) -> int:
@@ -167,7 +178,7 @@ class _FittedPartitions:
 
     @property
     def total_weight(self) -> float:
-        return self._totals.fitted_weight
+        return self.weight_totals.total
 
     @property
     def n_observed(self) -> int:
@@ -180,28 +191,18 @@ class _FittedPartitions:
     def map_reduce(
         self, per_block: Callable[[Block], T], combine: Callable[[T, T], T], *, threads: int | None = None
     ) -> T:
-        return _map_reduce(self._parts, per_block, combine, threads)
+        return _map_reduce(self._parts, per_block, combine, threads, 1.0 / self._unit)
 
     def for_fit(self) -> _FittedPartitions:
         return self
 
     def sample(self, n_observed: int, seed: int) -> Records:
         share = 1.0 if self.n_observed <= n_observed else n_observed / self.n_observed
-        drawn = self._parts.each(partitions.sample_partition, (self.schema, share, seed)).computed()
-        return _as_if_whole(self.schema, drawn, self._is_weighted)
+        drawn = self._parts.each(partitions.sample_partition, (self.schema, share, seed, 1.0 / self._unit)).computed()
+        return partitions.join(self.schema, drawn).canonical().effective()
 
 
-def _as_if_whole(schema: Schema, blocks: Sequence[Block], is_weighted: bool) -> Records:
-    """Return the records of blocks in which equal ones may be merged, as if they had been read in one place."""
-    records = partitions.join(schema, blocks).canonical()
-    if is_weighted or records.weights is None or records.n_records < WORTH_MERGING * records.total_weight:
-        return records
-    # So few are equal that they would not have been merged.
-    rows = np.repeat(np.arange(records.n_records), records.weights.astype(np.int64))
-    return Records.from_cells(schema, records.pointers, records.cells).take(rows)
-
-
-def _checked(source: Any, schema: Schema | None, weights: str | None) -> Any:
+def _checked(source: Any, schema: Schema | None, counts: str | None, weights: str | None) -> Any:
     """Return a Dask DataFrame with the columns needed, or raise where that cannot be."""
     try:
         import dask.dataframe as dd
@@ -212,14 +213,15 @@ def _checked(source: Any, schema: Schema | None, weights: str | None) -> Any:
             f"DaskRecords reads a Dask DataFrame; got {type(source).__name__}, of which Records may know the type"
         )
     by_name = {str(name): name for name in source.columns}
-    if not isinstance(weights, str | None):
-        raise DataError(f"weights must be the name of a column; got {type(weights).__name__}")
-    if weights is not None and weights not in by_name:
-        raise unknown("column", weights, list(by_name), where=" for the weights")
+    for what, name in (("counts", counts), ("weights", weights)):
+        if not isinstance(name, str | None):
+            raise DataError(f"{what} must be the name of a column; got {type(name).__name__}")
+    check_columns_of(list(by_name), counts, weights)
     if schema is None:
         return source
-    present = match_columns(schema, [name for name in by_name if name != weights])
-    return source[[by_name[name] for name in (*present, *([weights] if weights else []))]]
+    numbers = [name for name in (counts, weights) if name is not None]
+    present = match_columns(schema, [name for name in by_name if name not in numbers])
+    return source[[by_name[name] for name in (*present, *numbers)]]
 
 
 def _found_schema(scan: Scan) -> Schema:
@@ -299,8 +301,14 @@ def _has_cluster() -> bool:
     return hasattr(getattr(_scheduler(), "__self__", None), "scheduler_info")
 
 
-def _map_reduce(parts: _Tasks, per_block: Callable[[Block], T], combine: Callable[[T, T], T], threads: int | None) -> T:
-    return parts.each(partitions.sum_partition, (per_block, combine)).combined(combine, threads)
+def _map_reduce(
+    parts: _Tasks,
+    per_block: Callable[[Block], T],
+    combine: Callable[[T, T], T],
+    threads: int | None,
+    factor: float = 1.0,
+) -> T:
+    return parts.each(partitions.sum_partition, (per_block, combine, factor)).combined(combine, threads)
 
 
 @contextmanager

@@ -15,22 +15,22 @@ from twoway.coding import (
     Found,
     Unseen,
     categories_of,
-    check_each_weight,
     clean,
     collect_labels,
     encode_slice,
     markers_of,
-    weights_in,
+    numbers_in,
 )
 from twoway.engines.batches import Batches, Piece, check_number_of_labels, table_bytes
 from twoway.engines.file_set import FilePath, FileSet, find_files
 from twoway.engines.files import all_columns
 from twoway.engines.scratch import Prepared, prepare_for_fit
-from twoway.errors import DataError, TwowayError, unknown
+from twoway.errors import DataError, TwowayError
 from twoway.parallel import reduce_in_order
-from twoway.reading import check_options, match_columns
+from twoway.reading import check_columns_of, check_options, match_columns, with_columns_of
 from twoway.records import MISSING, Block, Records, RecordSource
 from twoway.schema import Label, Schema, Variable, label_key
+from twoway.weighing import WeightTotals, check_counts, check_weights, of_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -59,8 +59,10 @@ class FileRecords:
         A file, a pattern such as ``"trips/*.parquet"``, or a folder. Folders named ``year=2024`` are a column ``year``.
     schema, columns, missing, unseen
         As for `Records`.
+    counts
+        The column that says how many equal records each one stands for.
     weights
-        The column that says how many records each one stands for.
+        The column that says how much each record matters.
     where
         A condition in SQL, as DuckDB understands it, that the records meet: ``"year >= 2020 and city <> 'Paris'"``.
     max_categories
@@ -92,21 +94,21 @@ class FileRecords:
         schema: Schema | None = None,
         columns: Sequence[str] | None = None,
         missing: Iterable[object] = MISSING,
+        counts: str | None = None,
         weights: str | None = None,
         where: str | None = None,
         unseen: Unseen = "error",
         max_categories: int = 100_000,
         prepare: Callable[[pa.Table], pa.Table] | None = None,
     ) -> None:
-        if weights is not None and not isinstance(weights, str):
-            raise DataError(f"the weights of records in files are a column, by its name; got {weights!r}")
+        for what, given in (("counts", counts), ("weights", weights)):
+            if given is not None and not isinstance(given, str):
+                raise DataError(f"the {what} of records in files are a column, by its name; got {given!r}")
         if where is not None and not isinstance(where, str):
             raise DataError(f"where must be a condition in SQL, as text, for records in files; got {where!r}")
         check_options(schema, missing, unseen)
         missing = (missing,) if isinstance(missing, str) else tuple(missing)
-        wanted = None if columns is None else [columns] if isinstance(columns, str) else list(columns)
-        if wanted is not None and weights is not None and weights not in wanted:
-            wanted.append(weights)
+        wanted = with_columns_of([columns] if isinstance(columns, str) else columns, counts, weights)
         self._batches = Batches.open(
             path,
             wanted,
@@ -117,10 +119,10 @@ class FileRecords:
             prepare=prepare,
             max_categories=max_categories,
         )
-        if weights is not None and weights not in self._batches.columns:
-            raise unknown("column", weights, self._batches.columns, where=" for the weights")
-        self._names = [name for name in self._batches.columns if name != weights]
-        self._weights, self._unseen, self._markers = weights, unseen, markers_of(missing)
+        check_columns_of(self._batches.columns, counts, weights)
+        self._names = [name for name in self._batches.columns if name not in (counts, weights)]
+        self._counts, self._weights = counts, weights
+        self._unseen, self._markers = unseen, markers_of(missing)
         self._max_categories = max_categories
         if schema is not None:
             self.schema = schema
@@ -152,24 +154,28 @@ class FileRecords:
         names = () if "schema" in self.__dict__ else tuple(self._names)
         batches = self._batches
         if not names:  # one column tells how many there are
-            batches = replace(self._batches, columns=[self._weights or self._names[0]], prepare=None)
+            told = [name for name in (self._counts, self._weights) if name is not None]
+            batches = replace(self._batches, columns=told or self._names[:1], prepare=None)
 
         # One for all threads: labels that another has found need no second look, and their order does not matter.
         found: dict[str, Found] = {name: {} for name in names}
 
         def look(piece: Piece) -> _Seen:
-            seen = _Seen(0, 0.0, found, {name: {} for name in names})
+            seen = _Seen(0, WeightTotals(), found, {name: {} for name in names})
             with _naming(piece.path):
                 for table in piece.read():
-                    weights = self._weights_of(table, piece.start + seen.n_records)
+                    weights, people = self._weights_of(table, piece.start + seen.n_records)
                     seen.n_records += table.num_rows
-                    seen.total_weight += float(table.num_rows if weights is None else weights.sum())
+                    seen.weight_totals += WeightTotals.of(weights, people, table.num_rows)
                     for name in names:
                         seen.look_at(table.column(name), name, self._markers)
                         check_number_of_labels(name, len(seen.found[name]), self._max_categories)
             return seen
 
-        return reduce_in_order(_at_least(batches.pieces(), self._no_piece), look, _Seen.__add__, threads=None)
+        seen = reduce_in_order(_at_least(batches.pieces(), self._no_piece), look, _Seen.__add__, threads=None)
+        if seen.n_records:
+            seen.weight_totals.check()
+        return seen
 
     @property
     def n_records(self) -> int:
@@ -179,7 +185,12 @@ class FileRecords:
     @property
     def total_weight(self) -> float:
         """The sum of the records' weights."""
-        return self._tally.total_weight
+        return self.weight_totals.total
+
+    @property
+    def weight_totals(self) -> WeightTotals:
+        """What the records' weights add up to."""
+        return self._tally.weight_totals
 
     @property
     def _tally(self) -> _Seen | Prepared:
@@ -230,8 +241,8 @@ class FileRecords:
             for table in piece.read():
                 columns = [table.column(name) for name in present]
                 pointers, cells = encode_slice(columns, self.schema, present, self._markers, self._unseen, start)
-                weights = self._weights_of(table, start)
-                yield Block(pointers, cells, np.empty(0) if weights is None else weights)
+                told = [array for array in self._weights_of(table, start) if array is not None]
+                yield Block(pointers, cells, *told)
                 start += table.num_rows
 
     @property
@@ -240,14 +251,17 @@ class FileRecords:
 
     def _no_records(self) -> Block:
         cell_type = np.min_scalar_type(self.schema.n_cells - 1)
-        return Block(np.zeros(1, dtype=np.int64), np.empty(0, dtype=cell_type), np.empty(0))
+        return Block(np.zeros(1, dtype=np.int64), np.empty(0, dtype=cell_type))
 
-    def _weights_of(self, table: pa.Table, start: int) -> NDArray[np.float64] | None:
-        if self._weights is None:
-            return None
-        weights = weights_in(table.column(self._weights))
-        check_each_weight(weights, start=start)
-        return weights
+    def _weights_of(self, table: pa.Table, start: int) -> tuple[NDArray[np.float64] | None, NDArray[Any] | None]:
+        counts = weights = None
+        if self._counts is not None:
+            counts = numbers_in(table.column(self._counts), "counts")
+            check_counts(counts, start=start)
+        if self._weights is not None:
+            weights = numbers_in(table.column(self._weights), "weights")
+            check_weights(weights, start=start)
+        return of_rows(counts, weights)
 
     # Fitting
 
@@ -261,7 +275,10 @@ class FileRecords:
 
     @cached_property
     def _prepared(self) -> Prepared:
-        return prepare_for_fit(self)
+        prepared = prepare_for_fit(self)
+        if prepared.n_records:
+            prepared.weight_totals.check()
+        return prepared
 
 
 @dataclass
@@ -269,7 +286,7 @@ class _Seen:
     """What some rows show; these add."""
 
     n_records: int
-    total_weight: float
+    weight_totals: WeightTotals
     found: dict[str, Found]
     """Of each column the labels that occur in any rows that anybody looked at."""
     declared: dict[str, Found]
@@ -279,7 +296,7 @@ class _Seen:
         for name, labels in other.declared.items():
             self.declared[name] |= {key: label for key, label in labels.items() if key not in self.declared[name]}
         return _Seen(
-            self.n_records + other.n_records, self.total_weight + other.total_weight, self.found, self.declared
+            self.n_records + other.n_records, self.weight_totals + other.weight_totals, self.found, self.declared
         )
 
     def look_at(self, column: Any, name: str, markers: Any) -> None:

@@ -16,11 +16,12 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.coding import Found, Unseen, check_each_weight, markers_of
+from twoway.coding import Found, Unseen, markers_of
 from twoway.errors import ClusterError, DataError, TwowayError, shortlist
-from twoway.reading import Columns, declared_categories, observed_labels, open_columns, split_weights
-from twoway.records import Block, Records
+from twoway.reading import Columns, declared_categories, observed_labels, open_columns, split_off
+from twoway.records import Block, Records, scaled_block
 from twoway.schema import Label, Schema, label_key
+from twoway.weighing import WeightTotals, check_counts, check_weights, of_rows
 
 T = TypeVar("T")
 
@@ -37,6 +38,7 @@ class Reading(NamedTuple):
     """The columns that each partition must have."""
     schema: Schema | None
     missing: tuple[object, ...]
+    counts: str | None
     weights: str | None
     unseen: Unseen
     looks_behind: bool = False
@@ -54,8 +56,7 @@ class Scan(NamedTuple):
     """What must be known of all partitions before one is coded."""
 
     n_records: int
-    total_weight: float
-    largest_weight: float
+    weight_totals: WeightTotals
     columns: Mapping[str, Categories]
     """Empty where the schema was given."""
     is_mixed: bool = False
@@ -70,7 +71,7 @@ class Totals(NamedTuple):
     n_silent: int
     n_fitted: int
     n_fitted_observed: int
-    fitted_weight: float
+    fitted_weights: WeightTotals
 
 
 class Part(NamedTuple):
@@ -78,21 +79,25 @@ class Part(NamedTuple):
 
     blocks: list[Block]
     totals: Totals
+    each: float
+    """What every one of its people weighs, where that is one number, which then stands nowhere else; otherwise 1."""
+
+    def scaled(self, factor: float) -> Iterator[Block]:
+        """Yield the blocks with weights times a factor."""
+        return (scaled_block(block, self.each * factor) for block in self.blocks)
 
 
 def scan_partition(frame: Any, number: int, reading: Reading) -> Scan:
     """Return what a partition adds to the schema and to the number and the weight of the records."""
     with _naming_partition(number):
-        columns, weights = _open(frame, reading)
+        columns, weights, people = _open(frame, reading)
         markers = markers_of(reading.missing)
         found = {}
         for name in columns.names if reading.schema is None else ():
             declared = declared_categories(columns, name, markers)
             is_enough = declared and not reading.looks_behind
             found[name] = Categories(declared, {} if is_enough else observed_labels(columns, name, markers))
-        if weights is None:
-            return Scan(columns.n_rows, float(columns.n_rows), 1.0, found)
-        return Scan(columns.n_rows, float(weights.sum()), float(weights.max(initial=0.0)), found)
+        return Scan(columns.n_rows, WeightTotals.of(weights, people, columns.n_rows), found)
 
 
 def add_scans(left: Scan, right: Scan) -> Scan:
@@ -113,8 +118,7 @@ def add_scans(left: Scan, right: Scan) -> Scan:
             columns[name] = Categories(tuple(declared.values()), {**one.observed, **two.observed})
     return Scan(
         left.n_records + right.n_records,
-        left.total_weight + right.total_weight,
-        max(left.largest_weight, right.largest_weight),
+        left.weight_totals + right.weight_totals,
         columns,
         is_mixed,
     )
@@ -124,20 +128,20 @@ def code_partition(frame: Any, number: int, how: tuple[Reading, bool]) -> Part:
     """Return a partition's records in blocks of cells: all of them as they are, or those to be fitted."""
     reading, for_fit = how
     with _naming_partition(number):
-        columns, weights = _open(frame, reading)
+        columns, weights, people = _open(frame, reading)
         records = Records(columns, schema=reading.schema, missing=reading.missing, unseen=reading.unseen)
-        if weights is not None:
-            records = records.reweighted(weights)
-        kept = records.for_fit() if for_fit else records
+        records = records.reweighted(weights, people)
+        heard = records.with_say()
+        kept, each = heard.canonical().apart_from_weight() if for_fit else (records, 1.0)
         totals = Totals(
             records.n_records,
             records.n_observed,
             records.n_silent,
             kept.n_records,
             kept.n_observed,
-            kept.total_weight,
+            heard.weight_totals,
         )
-        return Part([_cut_out(block) for block in kept.blocks()], totals)
+        return Part([_cut_out(block) for block in kept.blocks()], totals, each)
 
 
 def totals_of(part: Part, number: int, nothing: object) -> Totals:
@@ -147,14 +151,21 @@ def totals_of(part: Part, number: int, nothing: object) -> Totals:
 
 def add_totals(left: Totals, right: Totals) -> Totals:
     """Return the sizes of two parts together."""
-    return Totals._make(one + two for one, two in zip(left, right, strict=True))
+    return Totals(
+        left.n_records + right.n_records,
+        left.n_observed + right.n_observed,
+        left.n_silent + right.n_silent,
+        left.n_fitted + right.n_fitted,
+        left.n_fitted_observed + right.n_fitted_observed,
+        left.fitted_weights + right.fitted_weights,
+    )
 
 
-def sum_partition(part: Part, number: int, work: tuple[Callable[[Block], T], Callable[[T, T], T]]) -> T:
-    """Return the combination of what a function gives for each block of a partition."""
-    per_block, combine = work
+def sum_partition(part: Part, number: int, work: tuple[Callable[[Block], T], Callable[[T, T], T], float]) -> T:
+    """Return the combination of what a function gives for each block of a partition, its weights times a factor."""
+    per_block, combine, factor = work
     with _naming_partition(number):
-        return functools.reduce(combine, map(per_block, part.blocks))
+        return functools.reduce(combine, map(per_block, part.scaled(factor)))
 
 
 def combine_results(results: Sequence[T], combine: Callable[[T, T], T]) -> T:
@@ -164,13 +175,13 @@ def combine_results(results: Sequence[T], combine: Callable[[T, T], T]) -> T:
     return functools.reduce(combine, map(copy.deepcopy, results))
 
 
-def sample_partition(part: Part, number: int, how: tuple[Schema, float, int]) -> Block:
-    """Return a random share of a partition's records, the same whichever worker draws it."""
-    schema, share, seed = how
+def sample_partition(part: Part, number: int, how: tuple[Schema, float, int, float]) -> Block:
+    """Return a random share of a partition's records, the same whichever worker draws it, weights times a factor."""
+    schema, share, seed, factor = how
     records = join(schema, part.blocks)
     if share < 1:
         records = records.thinned(share, np.random.default_rng([seed, number]))
-    return records.as_block()
+    return scaled_block(records.as_block(), part.each * factor)
 
 
 def join(schema: Schema, blocks: Sequence[Block]) -> Records:
@@ -181,10 +192,10 @@ def join(schema: Schema, blocks: Sequence[Block]) -> Records:
 def _cut_out(block: Block) -> Block:
     """Return a block that holds its own cells only, not those of its neighbours."""
     first, last = int(block.pointers[0]), int(block.pointers[-1])
-    return Block(block.pointers - first, block.cells[first:last], block.weights)
+    return block._replace(pointers=block.pointers - first, cells=block.cells[first:last])
 
 
-def _open(frame: Any, reading: Reading) -> tuple[Columns, NDArray[np.float64] | None]:
+def _open(frame: Any, reading: Reading) -> tuple[Columns, NDArray[np.float64] | None, NDArray[Any] | None]:
     columns = open_columns(frame)
     if sorted(columns.names) != sorted(reading.names):
         raise DataError(
@@ -192,11 +203,12 @@ def _open(frame: Any, reading: Reading) -> tuple[Columns, NDArray[np.float64] | 
             "all partitions must have the same"
         )
     columns = open_columns(columns, reading.names)
-    if reading.weights is None:
-        return columns, None
-    columns, weights = split_weights(columns, reading.weights)
-    check_each_weight(weights)
-    return columns, weights
+    columns, counts, weights = split_off(columns, reading.counts, reading.weights)
+    if counts is not None:
+        check_counts(counts)
+    if weights is not None:
+        check_weights(weights)
+    return columns, *of_rows(counts, weights)
 
 
 @contextmanager

@@ -14,14 +14,15 @@ import weakref
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twoway.parallel import reduce_in_order
-from twoway.records import Block, Records, RecordSource
+from twoway.records import Block, Records, RecordSource, scaled_block
 from twoway.schema import Schema
+from twoway.weighing import WeightTotals
 
 T = TypeVar("T")
 
@@ -36,7 +37,7 @@ class Prepared(NamedTuple):
     n_records: int
     n_observed: int
     n_silent: int
-    total_weight: float
+    weight_totals: WeightTotals
 
 
 class PieceSource(RecordSource, Protocol):
@@ -61,8 +62,9 @@ def prepare_for_fit(source: PieceSource) -> Prepared:
         return coded
 
     whole = source.map_pieces(code, _Coded.__add__) + _Coded(desk)
-    told = whole.n_records, whole.n_observed, whole.n_silent, whole.total_weight
-    return Prepared(desk.records() or AgainRecords(source, whole, str(desk.failure)), *told)
+    told = whole.n_records, whole.n_observed, whole.n_silent, whole.weight_totals
+    records = desk.records(whole.fitted_totals) or AgainRecords(source, whole, str(desk.failure))
+    return Prepared(records, *told)
 
 
 @dataclass
@@ -73,7 +75,9 @@ class _Coded:
     n_records: int = 0
     n_observed: int = 0
     n_silent: int = 0
-    total_weight: float = 0.0
+    weight_totals: WeightTotals = field(default_factory=WeightTotals)
+    fitted_totals: WeightTotals = field(default_factory=WeightTotals)
+    """Of the records that have a say."""
     fitted: list[Records] = field(default_factory=list)
 
     def add(self, records: Records) -> None:
@@ -81,8 +85,10 @@ class _Coded:
         self.n_records += records.n_records
         self.n_observed += records.n_observed
         self.n_silent += records.n_silent
-        self.total_weight += records.total_weight
-        self.fitted.append(records.for_fit())
+        self.weight_totals += records.weight_totals
+        fitted = records.with_say()
+        self.fitted_totals += fitted.weight_totals
+        self.fitted.append(fitted.canonical())
 
     def __add__(self, other: _Coded) -> _Coded:
         for records in (*self.fitted, *other.fitted):
@@ -92,7 +98,8 @@ class _Coded:
             self.n_records + other.n_records,
             self.n_observed + other.n_observed,
             self.n_silent + other.n_silent,
-            self.total_weight + other.total_weight,
+            self.weight_totals + other.weight_totals,
+            self.fitted_totals + other.fitted_totals,
         )
 
 
@@ -123,11 +130,14 @@ class _Desk:
             self._scratch, self.failure = None, error
         self._parts = []
 
-    def records(self) -> RecordSource | None:
-        """Return all records that were laid down, or None where they found no place."""
+    def records(self, totals: WeightTotals) -> RecordSource | None:
+        """Return all records that were laid down, whose weights add up so, or None where they found no place."""
         if self.failure is not None:
             return None
-        return self._scratch or Records.joined(self._parts).canonical()
+        if self._scratch is None:
+            return Records.joined(self._parts).canonical().effective(totals.unit)
+        self._scratch.set_unit(totals)
+        return self._scratch
 
 
 class _Place(NamedTuple):
@@ -138,7 +148,10 @@ class _Place(NamedTuple):
     n_cells: int
     length: int
     """The cells of each record where all have as many, otherwise -1: lengths then stand behind the cells."""
-    is_weighted: bool
+    has_weights: bool
+    has_people: bool
+    each: float
+    """What every one of the people weighs, where that is one number, which then stands nowhere else; otherwise 1."""
 
 
 class ScratchRecords:
@@ -149,7 +162,8 @@ class ScratchRecords:
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
         self.n_records = self.n_observed = 0
-        self.total_weight = 0.0
+        self.weight_totals = WeightTotals()
+        self._unit = 1.0
         self._file = tempfile.TemporaryFile(prefix="twoway-", buffering=0)  # noqa: SIM115  (it lives as long as this)
         weakref.finalize(self, self._file.close)
         self._places: list[_Place] = []
@@ -164,6 +178,16 @@ class ScratchRecords:
         return f"ScratchRecords({self.n_records} records, {len(self.schema)} variables, {self._size / 1e9:.2f} GB)"
 
     @property
+    def total_weight(self) -> float:
+        """The sum of the records' weights."""
+        return self.weight_totals.total
+
+    def set_unit(self, totals: WeightTotals) -> None:
+        """Scale weights so that they add up to the effective number of records; ``totals`` are those of all."""
+        self._unit = totals.unit
+        self.weight_totals = totals.scaled(1.0 / totals.unit)
+
+    @property
     def notes(self) -> Sequence[str]:
         """What the owner of the records should know."""
         return (
@@ -173,11 +197,12 @@ class ScratchRecords:
 
     def append(self, records: Records) -> None:
         """Write records as the next block; a full disk raises OSError and leaves what was there."""
+        records, each = records.apart_from_weight()
         first, last = int(records.pointers[0]), int(records.pointers[-1])
         lengths = np.diff(records.pointers)
         same = records.n_records > 0 and bool((lengths == lengths[0]).all())
         # Widest first: everything stands where its type may stand.
-        parts = [] if records.weights is None else [records.weights]
+        parts: list[NDArray[Any]] = [array for array in (records.weights, records.people) if array is not None]
         parts += [records.cells[first:last]] if same else [records.cells[first:last], lengths.astype(self._length_type)]
         content = b"".join(np.ascontiguousarray(part).tobytes() for part in parts)
         left = memoryview(content)
@@ -185,11 +210,11 @@ class ScratchRecords:
         while left:
             left = left[self._file.write(left) or 0 :]
         length = int(lengths[0]) if same else -1
-        self._places.append(_Place(self._size, records.n_records, last - first, length, records.weights is not None))
+        has_weights, has_people = records.weights is not None, records.people is not None
+        self._places.append(_Place(self._size, records.n_records, last - first, length, has_weights, has_people, each))
         self._size += len(content)
         self.n_records += records.n_records
         self.n_observed += records.n_observed
-        self.total_weight += records.total_weight
 
     def map_reduce(
         self, per_block: Callable[[Block], T], combine: Callable[[T, T], T], *, threads: int | None = None
@@ -218,8 +243,9 @@ class ScratchRecords:
         if hasattr(os, "posix_fadvise") and number + 2 < len(self._places):
             ahead = self._places[number + 2]
             os.posix_fadvise(self._file.fileno(), ahead.offset, ahead.n_cells, os.POSIX_FADV_WILLNEED)
-        weights_bytes = 8 * place.n_records if place.is_weighted else 0
-        cells_end = weights_bytes + place.n_cells * self._cell_type.itemsize
+        weights_end = 8 * place.n_records if place.has_weights else 0
+        people_end = weights_end + (8 * place.n_records if place.has_people else 0)
+        cells_end = people_end + place.n_cells * self._cell_type.itemsize
         lengths_bytes = 0 if place.length >= 0 else place.n_records * self._length_type.itemsize
         content = self._read(place.offset, cells_end + lengths_bytes)
         pointers = np.zeros(place.n_records + 1, dtype=np.int64)
@@ -227,8 +253,9 @@ class ScratchRecords:
             pointers[:] = np.arange(place.n_records + 1, dtype=np.int64) * place.length
         else:
             np.cumsum(content[cells_end:].view(self._length_type), out=pointers[1:])
-        weights = content[:weights_bytes].view(np.float64)
-        return Block(pointers, content[weights_bytes:cells_end].view(self._cell_type), weights)
+        weights, people = content[:weights_end].view(np.float64), content[weights_end:people_end].view(np.float64)
+        block = Block(pointers, content[people_end:cells_end].view(self._cell_type), weights, people)
+        return scaled_block(block, place.each / self._unit)
 
     def _read(self, offset: int, n_bytes: int) -> NDArray[np.uint8]:
         """Return bytes of the file in this thread's buffer."""
@@ -258,7 +285,10 @@ class AgainRecords:
     def __init__(self, source: RecordSource, whole: _Coded, reason: str) -> None:
         self.schema = source.schema
         self.n_records = whole.n_records - whole.n_silent
-        self.n_observed, self.total_weight = whole.n_observed, whole.total_weight
+        self.n_observed = whole.n_observed
+        self._unit = whole.fitted_totals.unit
+        self.weight_totals = whole.fitted_totals.scaled(1.0 / self._unit)
+        self.total_weight = self.weight_totals.total
         self.notes: Sequence[str] = (
             f"larger than memory: every pass reads the files again, for want of a scratch file ({reason})",
         )
@@ -270,7 +300,8 @@ class AgainRecords:
         """Return the combination of what ``per_block`` gives for each block, always in the same order."""
 
         def work(block: Block) -> T:
-            return per_block(Records.from_block(self.schema, block).with_say().as_block())
+            heard = Records.from_block(self.schema, block).with_say().as_block()
+            return per_block(scaled_block(heard, 1.0 / self._unit))
 
         return self._source.map_reduce(work, combine, threads=threads)
 
@@ -299,4 +330,4 @@ def _sample(source: RecordSource, n_observed: int, seed: int) -> Records:
         return left + right
 
     parts: list[Records] = source.map_reduce(part, add)
-    return Records.joined(parts).canonical()
+    return Records.joined(parts).canonical().effective()

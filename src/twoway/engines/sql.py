@@ -21,10 +21,13 @@ from twoway.counting import all_sets, weight_step
 from twoway.engines.connections import clear_errors
 from twoway.engines.grouping import grouped, grouped_sets
 from twoway.errors import DataError, UnknownNameError, unknown, whole_number
-from twoway.reading import check_options, match_columns
+from twoway.reading import check_columns_of, check_options, match_columns
 from twoway.records import MISSING, Records
 from twoway.schema import Schema
 from twoway.tables import Tables
+from twoway.weighing import LEAST_WEIGHT, MOST_COUNT, MOST_WEIGHT, WeightTotals
+
+_MOST_WHOLE = 2.0**60
 
 MAX_CATEGORIES = 1000
 """More distinct values are rather identifiers or measurements, which would leave the database as rows do."""
@@ -51,8 +54,10 @@ class DatabaseTable:
         The columns to use, all by default.
     missing
         Labels that mean "not observed", beside NULL and NaN.
+    counts
+        The name of a column that says how many equal records each one stands for.
     weights
-        The name of a column that says how many records each one stands for.
+        The name of a column that says how much each record matters.
     where
         Which records to count: a condition of ibis, or text in the database's own SQL.
     unseen
@@ -64,7 +69,7 @@ class DatabaseTable:
     --------
     >>> import ibis, pyarrow as pa
     >>> database = ibis.duckdb.connect()
-    >>> survey = pa.table({"age": ["young", "old", "old"], "vote": ["no", "yes", None], "w": [1.0, 2.0, 3.0]})
+    >>> survey = pa.table({"age": ["young", "old", "old"], "vote": ["no", "yes", None], "w": [1.5, 2.0, 3.0]})
     >>> table = database.create_table("survey", survey)
     >>> from twoway import count
     >>> count(DatabaseTable(table, weights="w", where="age <> 'young'"))
@@ -75,6 +80,7 @@ class DatabaseTable:
     schema: Schema | None = None
     columns: Sequence[str] | None = None
     missing: Iterable[object] = MISSING
+    counts: str | None = None
     weights: str | None = None
     where: Any = None
     unseen: Unseen = "error"
@@ -89,14 +95,20 @@ class DatabaseTable:
         for name in self.columns or ():
             if name not in known:
                 raise unknown("column", name, known)
-        if self.weights is not None and self.weights not in known:
-            raise unknown("column", self.weights, known, where=" for the weights")
+        check_columns_of(known, self.counts, self.weights)
         for name in self.names:
             kind = self.table.schema()[name]
             if kind.is_nested() or kind.is_binary() or kind.is_json() or kind.is_geospatial():
                 raise DataError(f"column {name!r} holds {kind}, which is no category; leave it out")
-        if self.weights is not None and not self.table.schema()[self.weights].is_numeric():
-            raise DataError(f"record weights must be numbers; column {self.weights!r} holds {self._type(self.weights)}")
+        for what, column in self._numbers.items():
+            if not self.table.schema()[column].is_numeric():
+                raise DataError(f"record {what} must be numbers; column {column!r} holds {self._type(column)}")
+
+    @property
+    def _numbers(self) -> dict[str, str]:
+        """The columns of counts and weights, where there are some."""
+        named = {"counts": self.counts, "weights": self.weights}
+        return {what: column for what, column in named.items() if column is not None}
 
     def _type(self, name: str) -> str:
         return str(self.table.schema()[name])
@@ -105,21 +117,20 @@ class DatabaseTable:
     def names(self) -> tuple[str, ...]:
         """The columns to count, in the order of the schema if there is one."""
         chosen = self.table.columns if self.columns is None else self.columns
-        names = [name for name in chosen if name != self.weights]
+        names = [name for name in chosen if name not in (self.counts, self.weights)]
         if not names:
             raise DataError("the data has no columns; it needs at least one")
         return tuple(names if self.schema is None else match_columns(self.schema, names))
 
     def rows(self) -> Any:
-        """Return the ibis table of the rows to count: columns c0, c1, …, and w for the weights."""
+        """Return the ibis table of the rows to count: columns c0, c1, …, and those of `_numbers`."""
         table = self.table
         if isinstance(self.where, str):
             table = _where(table, self.where)
         elif self.where is not None:
             table = table.filter(self.where)
         columns = {f"c{place}": table[name] for place, name in enumerate(self.names)}
-        if self.weights is not None:
-            columns["w"] = table[self.weights].cast("float64")
+        columns |= {what: table[column].cast("float64") for what, column in self._numbers.items()}
         return table.select(**columns)
 
 
@@ -133,20 +144,42 @@ def count_inside(source: Any, order: int = 2) -> tuple[Tables, int]:
     names = table.names
     with clear_errors(backend):
         rows = table.rows()
-        schema, n_records, step = table.schema, 0, 1.0
-        if schema is None or table.weights is not None:
-            schema, n_records, step = _survey(table, backend, rows)
+        schema, n_records, totals = table.schema, 0, WeightTotals()
+        if schema is None or table._numbers:
+            schema, n_records, totals = _survey(table, backend, rows)
         sets = all_sets(schema, order)
-        if table.weights is not None:
-            rows = rows.mutate(w=_steps(rows.w, 1.0 / step))
+        step, square_step = weight_step(totals.total), weight_step(totals.squares)
+        if table._numbers:
+            weights = {"w": _steps(_row_weights(rows), 1.0 / step)}
+            if totals.is_weighted:
+                weights["s"] = _steps(_row_squares(rows), 1.0 / square_step)
+            rows = rows.mutate(**weights).drop(*table._numbers)
         counts = _Accumulator(schema, sets)
         sizes = {f"c{place}": len(schema[name]) for place, name in enumerate(names)}
-        sums = _count_rows if table.weights is None else _add_up
+        sums = _add_up if table._numbers else _count_rows
         for wide in grouped_sets(backend, rows, sizes, order, sums, _add_up):
-            counts.add(_codes(table, schema, wide), wide.column("w").to_numpy())
-            if table.weights is None:
+            squares = wide.column("s").to_numpy() if totals.is_weighted else None
+            counts.add(_codes(table, schema, wide), wide.column("w").to_numpy(), squares)
+            if not table._numbers:
                 n_records = max(n_records, *wide.column("w").to_pylist())
-    return Tables(schema, sets, counts.flat.astype(np.float64) * step), n_records
+    flat = counts.flat.astype(np.float64) * (step if table._numbers else 1.0)
+    squares = counts.squares.astype(np.float64) * square_step if totals.is_weighted else None
+    return Tables.of_counted(schema, sets, flat, squares), n_records
+
+
+def _row_weights(rows: Any) -> Any:
+    """Return what the people that a row stands for weigh together."""
+    return math.prod(rows[what] for what in ("counts", "weights") if what in rows.columns)
+
+
+def _row_squares(rows: Any) -> Any:
+    """Return the sum of the squared weights of the people that a row stands for, as `squares_of` computes it."""
+    import ibis
+
+    weights = _row_weights(rows)
+    if "counts" not in rows.columns:
+        return weights * weights
+    return ibis.ifelse(rows.counts > 0, weights * (weights / rows.counts.nullif(0.0)), 0.0)
 
 
 def _where(table: Any, condition: str) -> Any:
@@ -172,16 +205,25 @@ def _count_rows(rows: Any) -> Mapping[str, Any]:
 
 
 def _add_up(rows: Any) -> Mapping[str, Any]:
-    return {"w": rows.w.sum().cast("int64")}
+    return {name: rows[name].sum().cast("int64") for name in ("w", "s") if name in rows.columns}
 
 
-def _survey(table: DatabaseTable, backend: Any, rows: Any) -> tuple[Schema, int, float]:
-    """Return categories, the number of records and the step that weights are counted in, from one query."""
+def _survey(table: DatabaseTable, backend: Any, rows: Any) -> tuple[Schema, int, WeightTotals]:
+    """Return categories, the number of records and what their weights add up to, from one query."""
+    import ibis
 
     def sums(rows: Any) -> Mapping[str, Any]:
-        if table.weights is None:
-            return _count_rows(rows)
-        return {"w": rows.count(), "total": rows.w.sum(), "least": rows.w.min(), "known": rows.w.count()}
+        found = {"w": rows.count()}
+        for what in table._numbers:
+            numbers = rows[what]
+            smallest = numbers.nullif(0.0).min()
+            # Beyond, all floats are whole numbers, and no database has integers for them.
+            small = ibis.ifelse((numbers > -_MOST_WHOLE) & (numbers < _MOST_WHOLE), numbers, 0.0)
+            found |= {f"{what}_known": numbers.count(), f"{what}_least": numbers.min(), f"{what}_most": numbers.max()}
+            found |= {f"{what}_smallest": smallest, f"{what}_broken": (small != small.floor()).sum()}
+        if table._numbers:
+            found |= {"total": _row_weights(rows).sum(), "squares": _row_squares(rows).sum()}
+        return found
 
     columns = [f"c{place}" for place in range(len(table.names))] if table.schema is None else []
     # Each column has one row more, for NULL. Beyond the limit, one of them has too many.
@@ -195,9 +237,9 @@ def _survey(table: DatabaseTable, backend: Any, rows: Any) -> tuple[Schema, int,
                 "an identifier? leave it out, or raise max_categories to take each value as a category"
             )
     n_records = max(wide.column("w").to_pylist())
-    step = 1.0 if table.weights is None else _check_weights(table.weights, wide, n_records)
+    totals = _check_weights(table, wide, n_records) if n_records and table._numbers else WeightTotals()
     schema = table.schema if table.schema is not None else _found(table, wide, n_records)
-    return schema, n_records, step
+    return schema, n_records, totals
 
 
 def _found(table: DatabaseTable, wide: Any, n_records: int) -> Schema:
@@ -208,23 +250,36 @@ def _found(table: DatabaseTable, wide: Any, n_records: int) -> Schema:
         raise DataError(re.sub(r"in \d+ records", f"in {n_records} records", str(error))) from None
 
 
-def _check_weights(name: str, wide: Any, n_records: int) -> float:
-    """Return the step that weights are counted in, or raise where they cannot be weights."""
-    if not n_records:
-        return 1.0
+def _check_weights(table: DatabaseTable, wide: Any, n_records: int) -> WeightTotals:
+    """Return what weights add up to, or raise where they cannot be counts or weights."""
 
     def numbers(column: str) -> list[Any]:
         return [number for number in wide.column(column).to_pylist() if number is not None]
 
-    n_null = n_records - max(numbers("known"))
-    if n_null:
-        raise DataError(f"record weights must be finite and not negative; column {name!r} has {n_null} of NULL")
-    least, total = min(numbers("least")), max(numbers("total"))
-    if not math.isfinite(sum(numbers("total"))) or not least >= 0:
-        raise DataError(f"record weights must be finite and not negative; column {name!r} has {least!r} to {total!r}")
-    if not 1e-250 < total < 1e250:
-        raise DataError(f"record weights must not be all zero, and add up to less than 1e250; {name!r} has {total!r}")
-    return weight_step(total)
+    largest = smallest = 1.0
+    is_whole = True
+    for what, column in table._numbers.items():
+        n_null = n_records - max(numbers(f"{what}_known"))
+        allowed = "finite and not negative" if what == "weights" else "whole numbers from 0 to 2**53"
+        if n_null:
+            raise DataError(f"record {what} must be {allowed}; column {column!r} has {n_null} of NULL")
+        least, most = min(numbers(f"{what}_least")), max(numbers(f"{what}_most"))
+        is_broken = bool(max(numbers(f"{what}_broken")))
+        if not (least >= 0 and math.isfinite(most)) or (what == "counts" and (most > MOST_COUNT or is_broken)):
+            raise DataError(f"record {what} must be {allowed}; column {column!r} has {least!r} to {most!r}")
+        if what == "weights":
+            smallest, largest = min(numbers(f"{what}_smallest"), default=math.inf), most
+            is_whole = not is_broken
+            if largest > MOST_WEIGHT or smallest < LEAST_WEIGHT:
+                raise DataError(
+                    f"record weights must be 0 or between {LEAST_WEIGHT:g} and {MOST_WEIGHT:g}; column {column!r} has "
+                    f"{smallest!r} to {largest!r}"
+                )
+    totals = WeightTotals(
+        max(numbers("total")), max(numbers("squares")), largest, smallest, table.weights is not None, is_whole
+    )
+    totals.check()
+    return totals
 
 
 def _steps(weight: Any, per_step: float) -> Any:
@@ -269,9 +324,12 @@ class _Accumulator:
         lengths = self._sizes[sets].prod(axis=1)
         self._starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         self.flat = np.zeros(int(self._starts[-1]), dtype=np.int64)
+        self.squares = np.zeros(len(sets), dtype=np.int64)
 
-    def add(self, codes: NDArray[np.int32], counts: NDArray[np.int64]) -> None:
-        """Add the counts of wide rows that fill all variables of a set.
+    def add(
+        self, codes: NDArray[np.int32], counts: NDArray[np.int64], squares: NDArray[np.int64] | None = None
+    ) -> None:
+        """Add the counts, and sums of squared weights, of wide rows that fill all variables of a set.
 
         A row that fills fewer belongs to a grouping in which a cell is missing; which one does not matter.
         """
@@ -284,3 +342,5 @@ class _Accumulator:
             cells = cells * self._sizes[variables[:, place]] + shown[:, place]
         table = np.searchsorted(self._ranks, variables @ self._places)
         np.add.at(self.flat, self._starts[table] + cells, counts[full])
+        if squares is not None:
+            np.add.at(self.squares, table, squares[full])

@@ -93,15 +93,11 @@ def fit_average(
     if smoothing != "auto" and not (isinstance(smoothing, int | float) and 0 <= smoothing < math.inf):
         raise DataError(f"smoothing must be 'auto' or a number of pseudo-records of at least 0, not {smoothing!r}")
     restarts = whole_number("restarts", restarts, 1)
-    shows = np.diff(records.pointers) > 0
-    if records.weights is not None:
-        shows &= records.weights > 0
-    if not shows.any():
+    if records.n_silent == records.n_records:
         raise DataError(f"none of the {records.n_records} records shows a single cell; there is nothing to fit")
-    records = records.take(np.flatnonzero(shows))
-    unit, records = _unit(records), records.canonical()
+    records = records.for_fit()
     fitter = _Fitter(tol, seed, usable_cores() if threads is None else whole_number("threads", threads, 1))
-    recipe, candidates = _Choice(fitter, records.sample(_SAMPLE_CELLS, seed), loss, unit).make(rank, smoothing)
+    recipe, candidates = _Choice(fitter, records.sample(_SAMPLE_CELLS, seed), loss).make(rank, smoothing)
     fits = fitter.fit_all([_Task(records, recipe, number) for number in range(restarts)])
     return AveragedFit(JointPMF.average(fits).sorted_by_weight(), recipe, candidates)
 
@@ -145,14 +141,6 @@ class _Fitter:
                 raise
 
 
-def _unit(records: Records) -> float:
-    """Return the weight of a typical record: one where weights are counts, which stand for so many records."""
-    weights = records.weights
-    if weights is None or np.array_equal(weights, np.rint(weights)):
-        return 1.0
-    return float(weights.mean())
-
-
 @dataclass(frozen=True)
 class _Choice:
     """The search for the recipe that predicts held-out records best: first its rank, then its smoothing."""
@@ -160,14 +148,13 @@ class _Choice:
     fitter: _Fitter
     records: Records
     loss: Loss
-    unit: float
     losses: dict[Recipe, Losses] = field(default_factory=dict)
 
     def make(
         self, rank: int | None, smoothing: float | Literal["auto"]
     ) -> tuple[Recipe, tuple[Mapping[str, Any], ...]]:
         """Return the recipe, with what is given kept, and all that were compared."""
-        first = _SMOOTHING * self.unit if smoothing == "auto" else float(smoothing)
+        first = _SMOOTHING if smoothing == "auto" else float(smoothing)
         if not self.folds:
             return Recipe(rank or 1, first), ()
         best = Recipe(rank or 1, first)
@@ -196,7 +183,7 @@ class _Choice:
         """Return the recipe of the best rank from the one given on."""
         sizes = self.records.schema.sizes
         # No joint distribution of these variables needs more than the latter.
-        most = min(self.records.total_weight / self.unit / _RECORDS_A_COMPONENT, math.prod(sizes) // max(sizes))
+        most = min(self.records.total_weight / _RECORDS_A_COMPONENT, math.prod(sizes) // max(sizes))
         failed = 0
         for rank in _RANKS:
             if failed == _PATIENCE or rank > most:
@@ -215,7 +202,7 @@ class _Choice:
 
     def _smoother(self, recipe: Recipe, factor: float) -> Recipe | None:
         smoothing = recipe.smoothing * factor
-        inside = _LEAST_SMOOTHING <= smoothing / self.unit <= _MOST_SMOOTHING
+        inside = _LEAST_SMOOTHING <= smoothing <= _MOST_SMOOTHING
         return replace(recipe, smoothing=smoothing) if inside else None
 
     def _is_better(self, one: Recipe, other: Recipe) -> bool:
@@ -223,7 +210,7 @@ class _Choice:
             return False
         (losses, weights), (others, _) = self._losses_of(one), self._losses_of(other)
         gain = _mean((others - losses, weights))
-        error = math.sqrt(_mean(((others - losses - gain) ** 2, weights)) / len(losses))
+        error = math.sqrt(_mean(((others - losses - gain) ** 2, weights)) / float(weights.sum()))
         return gain > max(_LEAST_GAIN, min(error, _GREAT_SHARE * _mean((others, weights))))
 
     def _losses_of(self, recipe: Recipe) -> Losses:

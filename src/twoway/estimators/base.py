@@ -19,9 +19,10 @@ from twoway.estimators.bins import MANY_WHOLE_NUMBERS, Bins, binned, find_contin
 from twoway.frames import in_memory
 from twoway.observed import posterior_of
 from twoway.pmf import JointPMF
-from twoway.reading import Columns, check_options, check_weights, observed_labels, open_columns
+from twoway.reading import Columns, as_numbers, check_options, observed_labels, open_columns
 from twoway.records import MISSING, Block, Records
 from twoway.schema import Label, Schema, Variable, sort_labels
+from twoway.weighing import check_weights, of_rows
 
 _MOST_SHOWN = 5
 _PARAMETERS = """rank
@@ -114,14 +115,25 @@ def _renamed(columns: Columns, names: tuple[str, ...]) -> Columns:
     )
 
 
+def read_weights(given: Any, n_records: int) -> NDArray[np.float64]:
+    """Return the weights of records as an array, or raise where they are none."""
+    weights = as_numbers(given, "weights", n_records)
+    check_weights(weights)
+    if n_records and not weights.any():
+        raise DataError("the weights of the records are all zero; at least one must be positive")
+    return weights
+
+
 def read_training(columns: Columns, bins: Mapping[str, Bins], weights: NDArray[np.float64] | None) -> Records:
     """Return the records of some columns, their categories found in them; intervals have their centres as values.
 
     Records of weight 0 are as if they were not there.
     """
-    records = Records(binned(columns, bins), weights=weights, where=None if weights is None else weights > 0)
+    records = Records(binned(columns, bins), where=None if weights is None else weights > 0)
+    if weights is not None:
+        records = records.reweighted(*of_rows(None, weights[weights > 0]))
     variables = tuple(bins[v.name].variable if v.name in bins else v for v in records.schema)
-    return Records.from_cells(Schema(variables), records.pointers, records.cells, records.weights)
+    return records.with_cells(Schema(variables), records.pointers, records.cells)
 
 
 def _unseen(columns: Columns, variable: Variable) -> list[Label]:
@@ -179,7 +191,7 @@ class JointPMFEstimator(BaseEstimator):  # type: ignore[misc]
     def _read_training(self, X: Any, sample_weight: Any) -> tuple[Records, NDArray[np.bool_]]:
         """Return X as records, and which of its rows they are: all but those of weight 0. Remember how it was read."""
         _, columns = open_table(self, X, None)
-        weights = None if sample_weight is None else check_weights(sample_weight, columns.n_rows)
+        weights = None if sample_weight is None else read_weights(sample_weight, columns.n_rows)
         counts = np.ones(columns.n_rows, dtype=bool) if weights is None else weights > 0
         numbers = {} if self.n_bins is None else find_continuous(columns, counts)
         self._bins = {

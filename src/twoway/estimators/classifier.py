@@ -60,7 +60,7 @@ class JointPMFClassifier(ClassifierMixin, JointPMFEstimator):  # type: ignore[mi
         y
             A label a record, NaN or None where it is missing.
         sample_weight
-            How many records each one stands for.
+            How much each record matters; their scale does not. A record of weight 2 is not two records of weight 1.
         """
         features, counts = self._read_training(X, sample_weight)
         codes = self._read_labels(y, len(counts))[counts]
@@ -136,7 +136,7 @@ def _append(features: Records, schema: Schema, codes: NDArray[np.int64]) -> Reco
     pointers = features.pointers + np.concatenate([[0], np.cumsum(there)])
     cells = features.cells.astype(np.min_scalar_type(schema.n_cells - 1))
     cells = np.insert(cells, features.pointers[1:][there], features.schema.n_cells + codes[there])
-    return Records.from_cells(schema, pointers, cells, features.weights)
+    return features.with_cells(schema, pointers, cells)
 
 
 def _label_loss(pmf: JointPMF, held: Records) -> Losses:

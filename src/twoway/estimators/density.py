@@ -52,7 +52,7 @@ class JointPMFDensity(DensityMixin, JointPMFEstimator):  # type: ignore[misc]
         X
             A pandas, polars or pyarrow frame, or anything that becomes a 2-D array. NaN, None and null are missing.
         sample_weight
-            How many records each one stands for.
+            How much each record matters; their scale does not. A record of weight 2 is not two records of weight 1.
         """
         X = frames.in_memory(X)
         self._library = frames.library_of(X) if is_frame(X) else "numpy"

@@ -13,9 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from twoway import frames
 from twoway.errors import unknown
-from twoway.estimators.base import open_table, read_training
+from twoway.estimators.base import open_table, read_training, read_weights
 from twoway.estimators.bins import Strategy, find_continuous, make_bins, read_numbers
-from twoway.reading import Columns, check_weights
+from twoway.reading import Columns
 from twoway.records import Records
 
 
@@ -78,7 +78,7 @@ class Discretizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find the continuous columns, unless they are given, and cut them; ``y`` is not used."""
         _, columns = open_table(self, X, None)
-        weights = None if sample_weight is None else check_weights(sample_weight, columns.n_rows)
+        weights = None if sample_weight is None else read_weights(sample_weight, columns.n_rows)
         self._names = columns.names
         self.bins_ = {
             name: make_bins(name, numbers, weights, n_bins=self.n_bins, strategy=self.strategy)
@@ -109,11 +109,11 @@ class Discretizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
         X
             A table like the one of training.
         weights
-            How many records each one stands for.
+            How much each record matters; their scale does not.
         """
         check_is_fitted(self)
         _, columns = open_table(self, X, self._names)
-        return read_training(columns, self.bins_, None if weights is None else check_weights(weights, columns.n_rows))
+        return read_training(columns, self.bins_, None if weights is None else read_weights(weights, columns.n_rows))
 
     def _numbers(self, columns: Columns, rows: NDArray[np.bool_] | None) -> dict[str, NDArray[np.float64]]:
         if self.columns is None:

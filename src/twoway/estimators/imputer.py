@@ -102,7 +102,7 @@ class JointPMFImputer(OneToOneFeatureMixin, TransformerMixin, JointPMFEstimator)
         X
             A pandas, polars or pyarrow frame, or anything that becomes a 2-D array. NaN, None and null are missing.
         sample_weight
-            How many records each one stands for.
+            How much each record matters; their scale does not. A record of weight 2 is not two records of weight 1.
         """
         self._fit_average(self._read_training(X, sample_weight)[0], _hidden_loss)
         return self
@@ -164,7 +164,7 @@ def _is_single(X: Any, column: str) -> bool:
 
 def _hidden_loss(pmf: JointPMF, held: Records) -> Losses:
     """Return the negative log-probability of each hidden cell, given those of its record that are not hidden."""
-    held = Records.from_cells(held.schema, held.pointers - held.pointers[0], held.cells, held.weights)
+    held = held.with_cells(held.schema, held.pointers - held.pointers[0], held.cells)
     # The same cells are hidden each time.
     hidden = np.random.default_rng(0).random(held.n_observed) < _HIDDEN
     before = np.concatenate([[0], np.cumsum(~hidden)])

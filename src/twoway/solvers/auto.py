@@ -129,7 +129,7 @@ class Auto:
             sample,
             refit,
             # A person stands in many tables: held-out counts forgive more, and too much smoothing is hard to leave.
-            first=1.0 if from_tables else 8.0 * evidence.unit,
+            first=1.0 if from_tables else 8.0,
             n_components=1 if from_tables else problem.rank,
             n_folds=_N_FOLDS,
             seed=problem.seed,

@@ -40,11 +40,8 @@ class Evidence:
         records: RecordSource | None = None,
         tables: Tables | None = None,
         threads: int | None,
-        unit: float = 1.0,
     ) -> None:
         self.schema = schema
-        self.unit = unit
-        """The weight of a typical record, in which smoothing is searched for."""
         self.records = records
         self.threads = threads
         self._tables = {} if tables is None else {tables.order: tables}

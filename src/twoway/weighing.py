@@ -1,0 +1,224 @@
+"""Counts and weights of records: what they must be, and what they add up to.
+
+A record's *count* is how many equal people it stands for; its *weight* is how much each of them matters. Sums of counts
+times weights say what the shares are. How sure these are says the effective number of records, (Σw)² / Σw² over people
+(Kish, Survey Sampling, 1965), which does not depend on the scale of weights.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.errors import DataError
+
+Floats = NDArray[np.float64]
+
+LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100
+"""Weights outside, but for 0, are refused: their squares could not be added."""
+MOST_COUNT = 2.0**53
+"""The largest whole number up to which floats have all."""
+
+# Weights per person that differ by less, relative to one another, are equal but for rounding.
+_SAME = 1e-9
+
+NO_COUNTS_ANY_MORE = (
+    "these weights are whole numbers that differ: weights say how much a record matters, and no longer how many equal "
+    "records it stands for; give such numbers as counts"
+)
+
+
+@dataclass(frozen=True)
+class WeightTotals:
+    """What the weights of some records add up to; these add."""
+
+    total: float = 0.0
+    """The sum of people's weights."""
+    squares: float = 0.0
+    """The sum of their squares."""
+    largest: float = 0.0
+    """The largest weight of a person."""
+    least: float = math.inf
+    """The least weight of a person, zeros left out."""
+    is_weighted: bool = False
+    """Whether people have weights other than one."""
+    is_whole: bool = True
+    """Whether every weight is a whole number."""
+
+    def __add__(self, other: WeightTotals) -> WeightTotals:
+        return WeightTotals(
+            self.total + other.total,
+            self.squares + other.squares,
+            max(self.largest, other.largest),
+            min(self.least, other.least),
+            self.is_weighted or other.is_weighted,
+            self.is_whole and other.is_whole,
+        )
+
+    @classmethod
+    def of(cls, weights: Floats | None, people: NDArray[Any] | None, n_records: int) -> WeightTotals:
+        """Return the totals of records' weights, for as many people each; both as `Records` has them."""
+        if weights is None or people is None:
+            total = float(n_records if weights is None else weights.sum())
+            return cls(total, total, 1.0, 1.0) if total else cls()
+        each = _each(weights, people)
+        shown = each[each > 0]
+        return cls(
+            float(weights.sum()),
+            float((weights * each).sum()),
+            float(shown.max(initial=0.0)),
+            float(shown.min(initial=math.inf)),
+            is_weighted=True,
+            is_whole=bool((np.rint(shown) == shown).all()),
+        )
+
+    def scaled(self, factor: float) -> WeightTotals:
+        """Return the totals of the same weights, each times a factor."""
+        return WeightTotals(
+            self.total * factor,
+            self.squares * factor * factor,
+            self.largest * factor,
+            self.least * factor,
+            self.is_weighted and not self.is_constant,
+        )
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether all people weigh the same, but for rounding."""
+        return self.largest <= self.least * (1.0 + _SAME)
+
+    @property
+    def unit(self) -> float:
+        """The weight of one effective record."""
+        return self.squares / self.total if self.is_weighted and self.total > 0 else 1.0
+
+    @property
+    def effective(self) -> float:
+        """The effective number of records."""
+        return self.total / self.unit
+
+    def check(self) -> None:
+        """Raise where no record weighs anything, and warn where weights look like counts."""
+        if self.total == 0:
+            raise DataError("the counts or weights of the records are all zero; at least one must be positive")
+        if self.is_weighted and self.is_whole and not self.is_constant:
+            warn_of_whole_weights()
+
+
+_is_told = False
+
+
+def warn_of_whole_weights() -> None:
+    """Warn, once in the life of a process, that weights which look like counts are none."""
+    global _is_told
+    if not _is_told:
+        _is_told = True
+        warnings.warn(NO_COUNTS_ANY_MORE, FutureWarning, stacklevel=2)
+
+
+def _each(weights: Floats, people: NDArray[Any]) -> Floats:
+    """Return the weight of each of the people that records stand for, 0 where there are none."""
+    each = np.zeros(len(weights))
+    np.divide(weights, people, out=each, where=people > 0)
+    return each
+
+
+def squares_of(weights: Floats, people: NDArray[Any]) -> Floats:
+    """Return the sum of squares of people's weights of each record."""
+    return weights * _each(weights, people)
+
+
+def effective(totals: Floats, squares: Floats) -> Floats:
+    """Return the effective numbers of records whose weights and their squares add up so; 0 where there are none.
+
+    Examples
+    --------
+    >>> effective(np.array([4.0, 200.0, 3.0]), np.array([4.0, 20000.0, 5.0]))
+    array([4. , 2. , 1.8])
+    """
+    ratios = np.zeros(len(totals))
+    np.divide(totals, squares, out=ratios, where=squares > 0)
+    return totals * ratios
+
+
+def of_rows(counts: Floats | None, weights: Floats | None) -> tuple[Floats | None, NDArray[Any] | None]:
+    """Return what rows weigh together, and how many people they stand for, as `Records` has them."""
+    if weights is None:
+        return counts, None
+    if counts is None:
+        return weights, np.broadcast_to(np.ones(1), len(weights))
+    return counts * weights, counts
+
+
+def merged(weights: Floats, people: NDArray[Any] | None, starts: NDArray[np.int64]) -> tuple[Floats, Floats | None]:
+    """Return weights and people of groups of equal records, each from one of ``starts`` to the next.
+
+    A group keeps the sum of its people's weights and that of their squares: it stands for as many people of one weight
+    as have the same sums.
+    """
+    totals = np.add.reduceat(weights, starts)
+    if people is None:
+        return totals, None
+    return totals, snapped(effective(totals, np.add.reduceat(squares_of(weights, people), starts)))
+
+
+def is_one(number: float) -> bool:
+    """Return whether a number is one, but for rounding."""
+    return abs(number - 1.0) <= _SAME
+
+
+def snapped(numbers: Floats) -> Floats:
+    """Return numbers with those that are whole but for rounding made whole."""
+    whole = np.rint(numbers)
+    return np.where(np.abs(numbers - whole) <= _SAME * whole, whole, numbers)
+
+
+def in_effective_records(weights: Floats, people: NDArray[Any], unit: float) -> tuple[Floats, NDArray[Any] | None]:
+    """Return weights in units of an effective record; without people where each of these weighs one."""
+    scaled = weights / unit
+    if np.allclose(scaled, people, rtol=_SAME, atol=0.0):
+        return np.array(people, dtype=np.float64), None
+    return scaled, people
+
+
+def deal(people: NDArray[np.int64], n_folds: int, random: np.random.Generator) -> Iterator[NDArray[np.int64]]:
+    """Yield how many of each record's people a fold gets, ``n_folds`` times; they add up to all of them.
+
+    They are dealt as one pack of cards, so that folds are of one size even where a record stands for 10¹² people.
+    """
+    left = people
+    for remaining in range(n_folds, 0, -1):
+        share = left if remaining == 1 else random.binomial(left, 1.0 / remaining)
+        left = left - share
+        yield share
+
+
+# What is read
+
+
+def check_weights(weights: Floats, rows: NDArray[np.bool_] | None = None, start: int = 0) -> None:
+    """Raise where a weight is none, in some rows or in all; ``start`` is the number of the first."""
+    right = (weights == 0) | ((weights >= LEAST_WEIGHT) & (weights <= MOST_WEIGHT))
+    wrong = np.flatnonzero(~right if rows is None else rows & ~right)
+    if len(wrong):
+        worst = float(weights[wrong[0]])
+        allowed = f"0 or between {LEAST_WEIGHT:g} and {MOST_WEIGHT:g}" if worst > 0 else "finite and not negative"
+        raise DataError(f"record weights must be {allowed}; record {start + wrong[0]} has {worst!r}")
+
+
+def check_counts(counts: Floats, rows: NDArray[np.bool_] | None = None, start: int = 0) -> None:
+    """Raise where a count is none, in some rows or in all; ``start`` is the number of the first."""
+    right = (counts >= 0) & (counts <= MOST_COUNT) & (np.rint(counts) == counts)
+    wrong = np.flatnonzero(~right if rows is None else rows & ~right)
+    if len(wrong):
+        worst = float(counts[wrong[0]])
+        near_miss = "; numbers with fractions are weights" if 0 < worst < math.inf else ""
+        raise DataError(
+            f"record counts must be whole numbers from 0 to 2**53; record {start + wrong[0]} has {worst!r}{near_miss}"
+        )
