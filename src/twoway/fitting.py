@@ -20,7 +20,7 @@ from twoway.engines.opening import open_source
 from twoway.errors import DataError, shortlist, unknown_option, warn_caller, whole_number
 from twoway.observed import posterior_of
 from twoway.pmf import JointPMF
-from twoway.ranks import RankChoice, choose_rank_from
+from twoway.ranks import RankChoice, choose_rank_from, n_parameters
 from twoway.records import Block, RecordSource
 from twoway.report import Monitor, ProgressBar, Report, StopReason, TableMisfit
 from twoway.schema import Variable, label_key, looks_continuous
@@ -297,7 +297,7 @@ def _report(
         objective_name=solution.objective_name,
         starts=starts,
         best=0,
-        n_parameters=n_parameters(pmf),
+        n_parameters=n_parameters(pmf.schema, pmf.rank),
         candidates=(*(choice.candidates if choice else ()), *solution.candidates),
         warnings=tuple(told),
     )
@@ -306,11 +306,6 @@ def _report(
     if evidence.records is None:
         return replace(report, misfits=_misfits(pmf, evidence.tables(evidence.given_order)))
     return _with_likelihood(report, pmf, evidence.records, expected.log_likelihood, evidence.threads)
-
-
-def n_parameters(pmf: JointPMF) -> int:
-    """Return how many numbers of a model are free."""
-    return pmf.rank - 1 + pmf.rank * (pmf.schema.n_cells - len(pmf.schema))
 
 
 def _expected(pmf: JointPMF, evidence: Evidence) -> ExpectedCounts:
@@ -332,7 +327,7 @@ def _with_likelihood(
     if not np.isfinite(log_likelihood):
         told = "some records are impossible under this model: it gives no probability to what they show"
         return replace(report, n_records=records.total_weight, warnings=(*report.warnings, told))
-    n_parameters = report.n_parameters or 0
+    n_free = report.n_parameters or 0
     n_records = records.total_weight
     relative_entropy = None
     if pmf.rank > 1:
@@ -342,8 +337,8 @@ def _with_likelihood(
         report,
         n_records=n_records,
         log_likelihood=log_likelihood,
-        aic=2.0 * n_parameters - 2.0 * log_likelihood,
-        bic=float(np.log(n_records)) * n_parameters - 2.0 * log_likelihood,
+        aic=2.0 * n_free - 2.0 * log_likelihood,
+        bic=float(np.log(n_records)) * n_free - 2.0 * log_likelihood,
         relative_entropy=relative_entropy,
     )
 

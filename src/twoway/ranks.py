@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -25,7 +25,6 @@ from twoway.solvers.base import Evidence, Smoothing, Watch
 from twoway.solvers.cells import CellSets, expected_counts
 from twoway.solvers.latent import fit_cells
 from twoway.solvers.starts import normalized, random_start
-from twoway.tables import Tables
 
 _DEFAULT_RANKS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 65, 80, 100)
 # The search ends after so many ranks in a row that do not pay.
@@ -52,13 +51,14 @@ class RankChoice:
 
     rank: int
     candidates: tuple[Mapping[str, Any], ...]
-    """A dictionary for each rank: "rank", "converged", "log_likelihood", "aic", "bic"; from records "held_out", the
-    mean log-likelihood of a held-out record, "gain" over one component, and "behind" and "standard_error", how far it
-    is behind the best; from tables "singular" and "noise", the next singular value and what chance makes of it."""
+    """A dictionary for each rank: "rank", "converged"; from records "held_out", the mean log-likelihood of a held-out
+    record, "gain" over one component, and "behind" and "standard_error", how far it is behind the best; from tables
+    "singular" and "noise", the next singular value and what chance makes of it, and "aic". They are of short fits that
+    compare ranks; the report of a fit has its own likelihood, AIC and BIC."""
     how: How = "held-out likelihood"
 
     def __str__(self) -> str:
-        keys = [key for key in self.candidates[0] if key != "log_likelihood"]
+        keys = list(self.candidates[0])
         rows = [keys, *([_shown(one[key]) for key in keys] for one in self.candidates)]
         widths = [max(len(row[column]) for row in rows) for column in range(len(keys))]
         lines = ["  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in rows]
@@ -171,18 +171,9 @@ def _split(pmf: JointPMF, rank: int, seeds: tuple[int, ...]) -> JointPMF:
     return JointPMF.from_stacked(pmf.schema, weights / weights.sum(), stacked)
 
 
-def _n_parameters(schema: Schema, rank: int) -> int:
+def n_parameters(schema: Schema, rank: int) -> int:
+    """Return how many numbers of a model are free."""
     return rank - 1 + rank * (schema.n_cells - len(schema))
-
-
-def _criteria(schema: Schema, rank: int, log_likelihood: float, n: float) -> dict[str, float]:
-    """Return the log-likelihood with Akaike's and the Bayesian criterion."""
-    n_parameters = _n_parameters(schema, rank)
-    return {
-        "log_likelihood": log_likelihood,
-        "aic": 2.0 * n_parameters - 2.0 * log_likelihood,
-        "bic": math.log(max(n, 2.0)) * n_parameters - 2.0 * log_likelihood,
-    }
 
 
 # From records
@@ -196,7 +187,6 @@ class _HeldOut:
     scores: NDArray[np.float64]
     weights: NDArray[np.float64]
     converged: bool
-    criteria: dict[str, float] = field(default_factory=dict)
 
     @property
     def mean(self) -> float:
@@ -232,9 +222,6 @@ def _from_records(evidence: Evidence, search: _Search, seed: int, watch: Watch) 
             scores.append(pmf.log_prob(held)[there])
             weights.append(held_weights[there])
         found = _HeldOut(rank, np.concatenate(scores), np.concatenate(weights), converged)
-        found.criteria = _criteria(
-            sets.schema, rank, float(_log_likelihood(sample, whole, evidence.threads)), sample.total_weight
-        )
         before = _peak(tried)
         tried[rank] = found
         if before is None:
@@ -258,7 +245,6 @@ def _from_records(evidence: Evidence, search: _Search, seed: int, watch: Watch) 
                 "behind": behind,
                 "standard_error": error,
                 "converged": tried[rank].converged,
-                **tried[rank].criteria,
             }
         )
     return RankChoice(_chosen(search.eligible(tried)), tuple(candidates))
@@ -293,8 +279,7 @@ def _log_likelihood(records: Records, pmf: JointPMF, threads: int | None) -> flo
 def _from_tables(evidence: Evidence, search: _Search, seed: int, watch: Watch) -> RankChoice:
     tables = evidence.tables(evidence.given_order)
     ladder = _Ladder(evidence.sets, Smoothing(1.0, 1.0), _MOST_OVER_TABLES, seed, watch)
-    graph = _graph(tables) if tables.order == 2 else None
-    people = float(tables.weights.max())
+    graph = PairGraph.of(tables) if tables.order == 2 else None
     # Each person stands in many tables: so often too much is counted.
     copies = float(evidence.sets.copies.mean())
     found: dict[int, dict[str, Any]] = {}
@@ -303,7 +288,7 @@ def _from_tables(evidence: Evidence, search: _Search, seed: int, watch: Watch) -
         pmf, converged = ladder.climb(rank)
         log_likelihood = _log_likelihood(tables.as_records(), pmf, evidence.threads) / copies
         one: dict[str, Any] = {"rank": rank, "singular": None, "noise": None, "converged": converged}
-        one |= _criteria(tables.schema, rank, log_likelihood, people)
+        one["aic"] = 2.0 * n_parameters(tables.schema, rank) - 2.0 * log_likelihood
         splits = graph.splits(rank + 2, np.random.default_rng(seed)) if graph is not None else []
         if splits:
             shown = spectrum(tables, pmf, splits[0], None, seed)
@@ -332,9 +317,3 @@ def _rank_of_tables(eligible: Mapping[int, Mapping[str, Any]]) -> tuple[int, How
         if one["singular"] is not None and not _goes_on(one):
             return int(one["rank"]), "spectrum"
     return int(min(fair, key=lambda one: float(one["aic"]))["rank"]), "AIC"
-
-
-def _graph(tables: Tables) -> PairGraph:
-    available = np.zeros((len(tables.schema), len(tables.schema)), dtype=bool)
-    available[tables.sets[:, 0], tables.sets[:, 1]] = True
-    return PairGraph(available | available.T, tables.schema.sizes)

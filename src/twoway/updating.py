@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from twoway.coding import Unseen
 from twoway.errors import DataError, UnknownNameError
-from twoway.fitting import n_parameters, watching
+from twoway.fitting import watching
 from twoway.observed import records_for
 from twoway.pmf import JointPMF, check_model
+from twoway.ranks import n_parameters
 from twoway.records import Records, RecordSource
 from twoway.report import Monitor, Report, Start
 from twoway.schema import Schema
@@ -102,7 +103,7 @@ def update(
             n_records=n_records,
             n_observed=None if report.n_observed is None else report.n_observed + records.n_observed,
             log_likelihood=None,
-            n_parameters=n_parameters(found),
+            n_parameters=n_parameters(found.schema, found.rank),
             aic=None,
             bic=None,
             relative_entropy=None,

@@ -245,6 +245,24 @@ def test_mirror_descent_takes_no_smoothing(records):
         tw.fit(records, rank=2, solver=CoupledNMF(update="mirror"), smoothing=1.0)
 
 
+@pytest.mark.parametrize(
+    ("n_variables", "missing"), [(3, []), (4, []), (4, [("x1", "x2")]), (5, [("x1", "x2"), ("x3", "x4")])]
+)
+def test_fit_and_diagnose_agree_about_splits(n_variables, missing):
+    """Binary variables: two of them show rank 3 at most, though they have four categories together."""
+    records = draw_records(dirichlet_rows(n_variables, 2, 2, seed=1), 2000, seed=1)
+    tables = tw.count(records)
+    tables = tables.select([names for names in tables.names if names not in missing])
+    for rank in (2, 3, 4):
+        warnings = tw.fit(tables, rank=rank, solver="coupled-nmf", starts=1).report.warnings
+        told = [warning for warning in warnings if "no two groups of variables" in warning]
+        diagnosis = tw.diagnose(tables, rank=rank)
+        fails = [check.detail for check in diagnosis.checks if "split" in check.name and check.status == "fails"]
+        assert len(told) == len(fails)
+        if told:
+            assert fails[0] in told[0]
+
+
 def test_too_large_a_rank_for_tables(records):
     tables = tw.count(records)
     with pytest.raises(DataError, match="rank 7 is more than 'spa' can find here"):

@@ -101,9 +101,7 @@ def case_of_data(
         records, tables = evidence.records, evidence.tables(2)
         n_records = records.total_weight
     schema = tables.schema
-    available = np.zeros((len(schema), len(schema)), dtype=bool)
-    available[tables.sets[:, 0], tables.sets[:, 1]] = True
-    graph = PairGraph(available | available.T, schema.sizes)
+    graph = PairGraph.of(tables)
     if (simple := _simple(graph, schema, rank)) is not None:
         return replace(simple, tables=tables)
     evidence = Evidence(schema, tables=tables, threads=threads)

@@ -180,13 +180,12 @@ def _checks(case: Case, studied: SplitFindings | None, random: np.random.Generat
         )
     ]
     if studied is None:
-        proven = graph.goes_through_all
-        told = f"no two groups with all tables between them have {pmf.rank} independent rows each"
+        no_split = graph.why_no_split(pmf.rank)
         checks.append(
             Check(
                 "(ii) a split with all its tables",
-                "fails" if proven else "unknown",
-                told if proven else f"none was found in which both groups have {pmf.rank} independent rows",
+                "unknown" if no_split is None else "fails",
+                no_split or f"none was found in which both groups have {pmf.rank} independent rows",
             )
         )
         checks.append(Check("(i) sufficiently scattered on both sides", "unknown", "there is no split to look at"))

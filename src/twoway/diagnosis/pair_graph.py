@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from twoway.tables import Tables
 
 Mask = NDArray[np.bool_]
 
@@ -34,6 +40,13 @@ class PairGraph:
     def __init__(self, available: Mask, sizes: Sequence[int]) -> None:
         self.available = available & ~np.eye(len(sizes), dtype=bool)
         self.sizes = np.asarray(sizes, dtype=np.int64)
+
+    @classmethod
+    def of(cls, tables: Tables) -> Self:
+        """Return the graph of two-way tables."""
+        available = np.zeros((len(tables.schema), len(tables.schema)), dtype=bool)
+        available[tables.sets[:, 0], tables.sets[:, 1]] = True
+        return cls(available | available.T, tables.schema.sizes)
 
     @property
     def n_variables(self) -> int:
@@ -73,6 +86,19 @@ class PairGraph:
     def goes_through_all(self) -> bool:
         """Whether all splits are gone through, so that none found means that there is none."""
         return self.n_variables <= _MOST_ENUMERATED or self.is_complete
+
+    @cached_property
+    def _most_carried(self) -> int:
+        splits = self._candidates(np.random.default_rng(0))
+        if self.n_variables <= _MOST_ENUMERATED:
+            splits = itertools.islice(splits, 1)  # the best one comes first
+        return max((split.carried(self.sizes.tolist()) for split in splits), default=0)
+
+    def why_no_split(self, rank: int) -> str | None:
+        """Return in words that no split can carry a rank; None where one can, or where not all were gone through."""
+        if rank <= self._most_carried or not self.goes_through_all:
+            return None
+        return f"no two groups of variables with all tables between them have {rank} independent rows each"
 
     def splits(self, rank: int, random: np.random.Generator) -> list[Split]:
         """Return splits that can carry a rank, those with the most categories on the smaller side first."""

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Protocol, SupportsFloat
 import numpy as np
 
 from twoway.checkpoint import Checkpoint, LoopState
+from twoway.diagnosis.pair_graph import PairGraph
 from twoway.errors import DataError, whole_number
 from twoway.pmf import JointPMF
 from twoway.records import Records, RecordSource
@@ -56,6 +57,11 @@ class Evidence:
                 raise DataError(f"this solver needs {order}-way tables or records, and there are only {known} tables")
             self._tables[order] = Tables.count(self.records, order, threads=self.threads)
         return self._tables[order]
+
+    @cached_property
+    def graph(self) -> PairGraph:
+        """Which two-way tables there are."""
+        return PairGraph.of(self.tables(2))
 
     @cached_property
     def pairs(self) -> PairMatrix:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from twoway.errors import DataError, shortlist
-from twoway.schema import Schema
 from twoway.solvers.base import Problem, Solution
 from twoway.solvers.latent import anneal, fit_cells
 from twoway.solvers.mirror import Loss, fit_by_mirror_descent
@@ -87,7 +86,8 @@ class CoupledNMF:
                 task=self.name,
                 watch=problem.watch,
             )
-        warnings = () if can_carry or not is_small else (_rank_warning(sets.schema, problem.rank),)
+        no_split = evidence.graph.why_no_split(problem.rank)
+        warnings = () if no_split is None else (_rank_warning(problem.rank, no_split),)
         kind = "Kullback-Leibler divergence" if self.loss == "kl" else "half squared distance"
         return Solution(
             pmf,
@@ -116,8 +116,8 @@ def check_connected(tables: Tables) -> None:
         )
 
 
-def _rank_warning(schema: Schema, rank: int) -> str:
+def _rank_warning(rank: int, no_split: str) -> str:
     return (
-        f"two-way tables cannot identify rank {rank} here: no split of the {len(schema)} variables has "
-        f"{rank} categories and all its tables on both sides; answers about three or more variables may be arbitrary"
+        f"two-way tables cannot identify rank {rank} here: {no_split}; answers about three or more variables may be "
+        "arbitrary"
     )

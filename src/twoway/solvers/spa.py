@@ -94,9 +94,9 @@ class SPA:
     def _why_not(self, pairs: PairMatrix, rank: int) -> str:
         sizes = pairs.schema.sizes
         return (
-            f"rank {rank} is more than 'spa' can find here: it needs two groups of variables with all tables between "
-            f"them and at least {rank} categories on each side, and {len(sizes)} variables with {sum(sizes)} "
-            f"categories in {pairs.n_tables} tables have no such split; use a lower rank or solver='coupled-nmf'"
+            f"rank {rank} is more than 'spa' can find here: it needs all variables in two groups with all tables "
+            f"between them and at least {rank} categories on each side, and {len(sizes)} variables with {sum(sizes)} "
+            f"categories in {pairs.n_tables} tables cannot be parted so; use a lower rank or solver='coupled-nmf'"
         )
 
 
