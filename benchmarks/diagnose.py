@@ -22,6 +22,10 @@ import twoway as tw
 from twoway.datasets import dirichlet_rows, draw_records, nearly_separable, uniform_entries
 
 ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "how-sure.md"
+sys.path.insert(0, str(ROOT / "tests"))
+from verdict_cases import KNOWN, MORE_NOT_KNOWN, NOT_KNOWN  # noqa: E402
+
 Row = tuple[str, str, str, bool]
 """What was measured, what is to be reached, what it was, whether it is reached."""
 
@@ -159,6 +163,23 @@ def mushroom() -> list[Row]:
     return [(what, target, f"rank {pmf.rank}, {ratio:.1f} times ({chosen:.0f} s)", ratio <= 8)]
 
 
+def false_assurances() -> list[Row]:
+    """What cannot be known and looks as if it could, and what can; rewrites its table in docs/how-sure.md."""
+    rows, lines = [], ["| evidence | what is so | `diagnose` says |", "|---|---|---|"]
+    for is_known, cases in ((False, NOT_KNOWN), (False, MORE_NOT_KNOWN), (True, KNOWN)):
+        for name, case in cases.items():
+            found = tw.diagnose(case.make(), case.rank)
+            right = (found.kind != "not from these tables") == is_known
+            wanted = "“recoverable”, or if" if is_known else "“not from these tables”"
+            rows.append((f"verdict on {name} ({case.truth})", wanted, f"“{found.kind}”", right))
+            if cases is not MORE_NOT_KNOWN:
+                lines.append(f"| {name} | {case.truth} | {'; '.join(found.verdict.split('; ')[:2])} |")
+    begin, end = "<!-- measured: verdicts -->\n", "<!-- end -->"
+    before, after = PAGE.read_text(encoding="utf-8").split(begin)
+    PAGE.write_text(before + begin + "\n".join(lines) + "\n" + after[after.index(end) :], encoding="utf-8")
+    return rows
+
+
 def verdicts() -> list[Row]:
     """Whether data tell the two generators apart at the size that the paper uses."""
     rows = []
@@ -205,6 +226,7 @@ SECTIONS: dict[str, Callable[[], list[Row]]] = {
     "coverage-from-tables": coverage_from_tables,
     "cost": cost,
     "verdicts": verdicts,
+    "false-assurances": false_assurances,
     "speed": speed,
     "ranks": ranks,
     "ranks-from-tables": ranks_from_tables,

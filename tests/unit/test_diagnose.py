@@ -98,15 +98,15 @@ NOT = {
     "questions by demographics, inside": (model([1] * 3, *[INSIDE] * 6), across(6, 3)),
     "questions by demographics, a little inside": (model([1] * 3, *[0.1 + I3] * 6), across(6, 3)),
     "questions by demographics, one side separable": (model([1] * 3, *[I3] * 3, *[INSIDE] * 3), across(6, 3)),
+    "rank beyond the categories": (model([1] * 6, *[mixed(2, 6, i) for i in range(6)]), None),
+    "a chain with a binary link": (model([1] * 3, INSIDE, BINARY, INSIDE, I3, I3), chain(5)),
 }
 OPEN = {
     "weak dependence": (model([1, 1], *leaky(0.6, 5)), None),
     "equal components": (model([1, 1], *[[[0.3, 0.3], [0.7, 0.7]]] * 4), None),
     "nearly equal components": (model([1, 1], *[[[0.3, 0.31], [0.7, 0.69]]] * 4), None),
     "not quite scattered": (model([1] * 3, *[hexagon(0.36)] * 3), None),
-    "rank beyond the categories": (model([1] * 6, *[mixed(2, 6, i) for i in range(6)]), None),
     "a separable star with leaves inside": (model([1] * 3, I3, *[mixed(3, 3, i) for i in (1, 2, 3)]), star(4)),
-    "a chain with a binary link": (model([1] * 3, INSIDE, BINARY, INSIDE, I3, I3), chain(5)),
     "an end that hangs, held by zeros": (model([1] * 3, I3, BINARY, I3, I3), chain(4)),
 }
 

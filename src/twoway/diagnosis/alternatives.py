@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 
 from twoway import mixture
 from twoway.diagnosis.pair_graph import PairGraph
+from twoway.diagnosis.table_program import Axis, Margins, TableProgram
 from twoway.pmf import JointPMF
 from twoway.solvers.starts import normalized
+from twoway.tables import Tables
 
 Floats = NDArray[np.float64]
 
@@ -27,6 +29,9 @@ _SMALL_JOINT = 200_000
 MOST_TOGETHER = 15
 """Models are compared on so many variables at a time."""
 _GROUPS = 3
+# Joints of any rank with the same tables are looked for among so many cells at most.
+_MOST_PROGRAM_CELLS = 1024
+_CLIMBS, _CLIMB_STEPS = 4, 4
 
 
 class JointDistance:
@@ -139,6 +144,39 @@ def unseen_changes(pmf: JointPMF, graph: PairGraph) -> dict[int, JointPMF]:
         stacked[cells] = np.maximum(stacked[cells] + best, 0.0)
         found[variable] = JointPMF.from_stacked(pmf.schema, pmf.weights, normalized(pmf.schema, stacked))
     return found
+
+
+def exact_tables(pmf: JointPMF, graph: PairGraph) -> Tables:
+    """Return a model's own tables of the available pairs."""
+    sets, names = np.argwhere(np.triu(graph.available)), pmf.schema.names
+    flat = [1e6 * pmf.marginal([names[j], names[k]]).array.ravel() for j, k in sets]
+    return Tables(pmf.schema, sets.astype(np.int32), np.concatenate([np.zeros(0), *flat]))
+
+
+def far_joints(pmf: JointPMF, graph: PairGraph, random: np.random.Generator) -> list[tuple[Floats, float]]:
+    """Return joints of any rank that have the model's tables, and their total variation from it, farthest first.
+
+    The total variation is convex, so that its greatest values are at vertices of the set of such joints: from a random
+    one, each step goes to the vertex farthest in the direction in which the last one differs from the model. Nothing is
+    returned where the joint is too large.
+    """
+    if mixture.n_cells(pmf.factors) > _MOST_PROGRAM_CELLS:
+        return []
+    axes = [Axis(index, np.arange(size)) for index, size in enumerate(pmf.schema.sizes)]
+    program = TableProgram(Margins(exact_tables(pmf, graph)), axes, None)
+    own = mixture.joint(pmf.weights, pmf.factors)
+    joints = []
+    for _ in range(_CLIMBS):
+        direction, best = random.choice([-1.0, 1.0], own.size), (own, 0.0)
+        for _ in range(_CLIMB_STEPS):
+            vertex = program.cheapest(direction)
+            assert vertex is not None
+            away = 0.5 * float(np.abs(vertex[1] - own).sum())
+            if away <= best[1] + 1e-6:
+                break
+            best, direction = (vertex[1], away), np.sign(own - vertex[1]).ravel()
+        joints.append(best)
+    return sorted(joints, key=lambda joint: -joint[1])
 
 
 def _unseen_direction(gram: Floats) -> Floats | None:

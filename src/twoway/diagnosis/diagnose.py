@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,11 +11,12 @@ import numpy as np
 from twoway.diagnosis.alternatives import JointDistance, same_tables, unseen_changes
 from twoway.diagnosis.cases import Case, case_of_data, case_of_model
 from twoway.diagnosis.conditions import Check, SplitFindings, check_stacks, study_split, three_groups
+from twoway.diagnosis.fit_quality import FitQuality, PairFit
+from twoway.diagnosis.judgement import SMALL, judge
 from twoway.diagnosis.pair_graph import PairGraph
 from twoway.diagnosis.scattered import sufficiently_scattered
-from twoway.diagnosis.spectrum import CLEAR as VISIBLE
 from twoway.diagnosis.spectrum import spectrum
-from twoway.diagnosis.verdict import ComponentNote, Diagnosis, Kind, MissingTable
+from twoway.diagnosis.verdict import ComponentNote, Diagnosis, MissingTable
 from twoway.errors import DataError, shortlist, whole_number
 from twoway.fitting import watching
 from twoway.measures import match_components
@@ -25,12 +25,6 @@ from twoway.report import Monitor, Progress
 from twoway.schema import Schema
 from twoway.solvers import Watch
 
-# Total variation: beyond these, answers are not known.
-_LARGE_AMBIGUITY = 0.25
-_LARGE_DISAGREEMENT = 0.15
-_SMALL = 0.01
-# How far the weakest component must stand above chance to be there without doubt.
-_CLEAR = 2.0
 _MOST_MISSING = 10
 
 
@@ -106,7 +100,7 @@ def _study(case: Case, random: np.random.Generator, seed: int) -> Diagnosis:
     ambiguity = max((away for _, away in alternatives), default=0.0)
     disagreement = max((away for _, away in restarts), default=None)
     beyond = None if case.from_records is None else JointDistance(case.from_records, seed)(pmf)
-    hanging = tuple(schema.names[index] for index, (_, away) in loose.items() if away > _SMALL)
+    hanging = tuple(schema.names[index] for index, (_, away) in loose.items() if away > SMALL)
     proven = _is_proven(pmf, graph, studied, zero, random)
     found = Diagnosis(
         kind="recoverable",
@@ -120,9 +114,17 @@ def _study(case: Case, random: np.random.Generator, seed: int) -> Diagnosis:
         separability=None if studied is None else studied.epsilons,
         visible=None if shown is None else shown.n_visible,
         strength=None if shown is None else shown.strength(pmf.rank),
+        excess=None if shown is None else shown.strength(pmf.rank + 1),
         ambiguity=ambiguity,
         disagreement=None if case.is_exact else disagreement,
+        any_joint=case.any_joint,
         beyond_tables=beyond,
+        records_say_more=case.records_say_more,
+        misfits=len(case.quality.misfits),
+        worst_misfit=_worst(case.quality),
+        three_way_misfits=len(case.triples.misfits),
+        worst_three_way=_worst(case.triples),
+        contradiction=case.contradiction,
         components=tuple(_component_notes(case)),
         hanging=hanging,
         missing=tuple(_missing(case, [other for other, _ in alternatives])),
@@ -130,8 +132,13 @@ def _study(case: Case, random: np.random.Generator, seed: int) -> Diagnosis:
         is_exact=case.is_exact,
         models=(pmf, *(other for other, _ in (*alternatives, *restarts))),
     )
-    kind, reason, advice = _judge(found, proven, case)
+    kind, reason, advice = judge(found, case, is_proven=proven, split=studied is not None)
     return replace(found, kind=kind, reason=reason, advice=advice)
+
+
+def _worst(quality: FitQuality) -> PairFit | None:
+    """Return the misfit that is largest, not that which is surest; None where there is none."""
+    return max(quality.misfits, key=lambda pair: pair.total_variation, default=None)
 
 
 def _names(schema: Schema, studied: SplitFindings) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -274,59 +281,3 @@ def _missing(case: Case, alternatives: list[JointPMF]) -> list[MissingTable]:
         )
         for j, k in ranked[:_MOST_MISSING]
     ]
-
-
-# The verdict
-
-
-def _judge(found: Diagnosis, proven: bool, case: Case) -> tuple[Kind, str, tuple[str, ...]]:
-    """Return the verdict, its reason, and what to do."""
-    more = "three-way tables, or the records themselves, would do it"
-    if case.from_records is not None:
-        more = "you have the records: fit these, not their tables"
-    if found.strength is not None and found.strength < VISIBLE:
-        reason = (
-            f"they show {found.visible} components above sampling error, not {found.rank}; many models fit all of "
-            "them to sampling error and have different joints"
-        )
-        return "not from these tables", reason, (more, f"rank {max(found.visible or 1, 1)} is what these tables carry")
-    if found.ambiguity > _LARGE_AMBIGUITY and case.converged:
-        who = f"{shortlist(found.hanging, 6)} hang by too little; " if found.hanging else ""
-        reason = (
-            f"{who}another model has the very same tables, and a joint {found.ambiguity:.2f} away (total variation)"
-        )
-        return "not from these tables", reason, (more,)
-    if found.disagreement is not None and found.disagreement > _LARGE_DISAGREEMENT and case.converged:
-        reason = f"restarts that fit them equally well have joints {found.disagreement:.2f} apart (total variation)"
-        return "not from these tables", reason, (more,)
-    ifs = []
-    # Walks from where a fit has not yet come to rest say nothing of where it would.
-    off = max(found.ambiguity, found.disagreement or 0.0) if case.converged else 0.0
-    if off > _SMALL:
-        ifs.append(
-            f"an error of up to about {off:.2f} in a probability will do: by so much models differ that fit equally "
-            "well, as far as was found"
-        )
-    elif not proven and case.converged:
-        ifs.append(_what_is_open(found))
-    if found.strength is not None and VISIBLE <= found.strength < _CLEAR:
-        ifs.append("the weakest component, which hardly stands above chance, is one; more records would tell")
-    if not case.converged:
-        ifs.append("longer fits agree: those made here had not come to rest")
-    if found.strength is not None and math.isnan(found.strength):
-        ifs.append("sampling error is small, of which these tables leave no measure")
-    if not ifs:
-        return "recoverable", "the conditions of the paper's Theorem 2 hold" + _as_fitted(case), ()
-    return "recoverable if", "; and ".join(ifs), (more,) if off > _SMALL else ()
-
-
-def _what_is_open(found: Diagnosis) -> str:
-    open_ = [check.name for check in found.checks if check.status != "holds" and not check.name.startswith("(iii)")]
-    return (
-        "no other model has the same tables: none was found that differs, but it is not proven, since this does not "
-        f"hold or cannot be told: {'; '.join(open_)}"
-    )
-
-
-def _as_fitted(case: Case) -> str:
-    return "" if case.is_exact else " for the factors as fitted"

@@ -32,7 +32,7 @@ class Spectrum:
 
     singular: tuple[float, ...]
     noise: float
-    """The largest singular value that chance makes where the model has none; 0 where it leaves no room for any."""
+    """The largest singular value that chance makes where the model has none."""
 
     @property
     def n_visible(self) -> int:
@@ -40,10 +40,10 @@ class Spectrum:
         return int(sum(value > CLEAR * self.noise for value in self.singular))
 
     def strength(self, rank: int) -> float:
-        """Return how far the weakest of so many components stands out: 1 is chance, 3 is clear, NaN not known."""
+        """Return how far the weakest of so many components stands out: 1 is chance, 3 is clear."""
         if rank > len(self.singular):
             return 0.0
-        return self.singular[rank - 1] / self.noise if self.noise > 0 else math.nan
+        return self.singular[rank - 1] / self.noise if self.noise > 0 else math.inf
 
 
 def spectrum(tables: Tables, pmf: JointPMF, split: Split, n_records: float | None, seed: int) -> Spectrum:
@@ -68,13 +68,18 @@ def spectrum(tables: Tables, pmf: JointPMF, split: Split, n_records: float | Non
         found: Floats = PairMatrix.of(of).shares[np.ix_(rows, columns)]
         return found
 
-    def singular(of: Tables) -> Floats:
-        matrix = stacked(of) * scale
+    def singular(shares: Floats) -> Floats:
+        matrix = shares * scale
         squares = np.linalg.eigvalsh(matrix @ matrix.T if len(matrix) < matrix.shape[1] else matrix.T @ matrix)
         return np.asarray(np.sqrt(np.maximum(squares[::-1], 0.0)))
 
     resampling = FromTables(tables, pmf, n_records)
-    # A model of rank F has nothing behind its F-th singular value: what stands there in a sample is chance.
-    chances = [singular(resampling.tables(seed, draw))[pmf.rank :] for draw in range(_DRAWS)]
-    noise = max((float(chance[0]) for chance in chances if len(chance)), default=0.0)
-    return Spectrum(tuple(float(value) for value in singular(tables)), noise)
+    drawn = [stacked(resampling.tables(seed, draw)) for draw in range(_DRAWS)]
+    if min(scale.shape) > pmf.rank:
+        # A model of rank F has nothing behind its F-th singular value: what stands there in a sample is chance.
+        noise = max(float(singular(shares)[pmf.rank]) for shares in drawn)
+    else:
+        # It leaves no room behind. No singular value moves farther than the largest that chance makes by itself.
+        own = ((pmf.stacked * pmf.weights) @ pmf.stacked.T)[np.ix_(rows, columns)]
+        noise = max(float(singular(shares - own)[0]) for shares in drawn)
+    return Spectrum(tuple(float(value) for value in singular(stacked(tables))), noise)

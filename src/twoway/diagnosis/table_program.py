@@ -251,11 +251,17 @@ class TableProgram:
         Where no joint has the tables, of those joints that come nearest to them. None where the given cells have
         probability 0 in all of these.
         """
-        found = None if self.contradiction else self._solve(sign * event, given, None)
+        found = self.cheapest(sign * event, given)
+        return None if found is None else (float(np.clip(sign * found[0], 0.0, 1.0)), found[1])
+
+    def cheapest(self, costs: Floats, given: Floats | None = None) -> tuple[float, Floats] | None:
+        """Return the least cost of a joint among given cells (all by default), and the joint."""
+        cells = np.ones(self.n_cells) if given is None else given
+        found = None if self.contradiction else self._solve(costs, cells, None)
         if found is None and self.least_change:
             self.contradiction = self.least_change
-            found = self._solve(sign * event, given, self.contradiction * (1.0 + _TOLERANCE) + _ROUNDING)
-        return None if found is None else (float(np.clip(sign * found[0], 0.0, 1.0)), found[1])
+            found = self._solve(costs, cells, self.contradiction * (1.0 + _TOLERANCE) + _ROUNDING)
+        return found
 
     def _solve(self, costs: Floats, given: Floats, extra: float | None) -> tuple[float, Floats] | None:
         """Return the least cost of a joint, divided by its share of given cells, and the joint; None where none is.

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from twoway.diagnosis.conditions import Check
+from twoway.diagnosis.contradiction import Contradiction
+from twoway.diagnosis.fit_quality import PairFit
 from twoway.diagnosis.probability_range import (
     MAX_CELLS,
     ProbabilityRange,
@@ -64,12 +66,28 @@ class Diagnosis:
     """The components that the tables show above sampling error."""
     strength: float | None = None
     """How far the weakest component stands above sampling error: 1 is chance."""
+    excess: float | None = None
+    """How far the next component after the rank stands above sampling error: 1 is chance."""
     ambiguity: float = 0.0
     """The total variation between the joint and that of another model with exactly the same tables, as far as found."""
     disagreement: float | None = None
     """The largest total variation between the joints of restarts that fit the tables equally well."""
+    any_joint: float | None = None
+    """The total variation between the joint and another one with the same tables, of any rank, as far as found."""
     beyond_tables: float | None = None
     """The total variation between the joint fitted to the tables and that fitted to the records."""
+    records_say_more: bool = False
+    """Whether the fit to the records explains them better than that to their tables, by more than chance."""
+    misfits: int = 0
+    """Tables that the model does not fit, by more than chance."""
+    worst_misfit: PairFit | None = None
+    """The one of them that is off most."""
+    three_way_misfits: int = 0
+    """Three-way tables of the records that the model does not fit, by more than chance."""
+    worst_three_way: PairFit | None = None
+    """The one of them that is off most."""
+    contradiction: Contradiction | None = None
+    """Tables that no joint has."""
     components: tuple[ComponentNote, ...] = ()
     hanging: tuple[str, ...] = ()
     """Variables whose tables leave them open."""
@@ -137,8 +155,7 @@ class Diagnosis:
             lines.append("  separable within ε = " + " and ".join(f"{one:.3f}" for one in self.separability))
         if self.condition_numbers is not None:
             lines.append("  condition numbers " + " and ".join(f"{one:.3g}" for one in self.condition_numbers))
-        # A model that leaves no room for chance leaves no measure of it either.
-        if self.visible is not None and self.strength is not None and not math.isnan(self.strength):
+        if self.visible is not None and self.strength is not None:
             lines.append(
                 f"  the tables show {self.visible} components above sampling error; number {self.rank} is "
                 f"{self.strength:.2f} times what chance makes"
@@ -146,6 +163,13 @@ class Diagnosis:
         lines.append(f"  models with exactly the same tables differ by up to {self.ambiguity:.3f} in total variation")
         if self.disagreement is not None:
             lines.append(f"  restarts that fit as well differ by up to {self.disagreement:.3f}")
+        if self.any_joint is not None:
+            lines.append(f"  joints of any rank with the same tables differ by up to {self.any_joint:.3f}")
+        for misfit in (self.worst_misfit, self.worst_three_way):
+            if misfit is not None:
+                lines.append(f"  {describe_misfit(misfit)}")
+        if self.contradiction is not None:
+            lines.append(f"  {self.contradiction}")
         if self.beyond_tables is not None:
             lines.append(f"  the records, fitted as such, move the joint by {self.beyond_tables:.3f}")
         lines += [f"  component {note.component}: {note.what}" for note in self.components[:_SHOWN]]
@@ -160,6 +184,16 @@ class Diagnosis:
     @property
     def _n_pairs(self) -> int:
         return self.n_variables * (self.n_variables - 1) // 2
+
+
+def describe_misfit(fit: PairFit) -> str:
+    """Return in words how a table is off."""
+    names = " × ".join(printable(name) for name in fit.variables)
+    cell = ", ".join(printable(label) for label in fit.worst_cell)
+    return (
+        f"the table of {names} is off by {fit.total_variation:.2g} (total variation), most at ({cell}): observed "
+        f"{fit.observed:.4f}, modelled {fit.modelled:.4f}"
+    )
 
 
 def _plain(value: Any) -> Any:

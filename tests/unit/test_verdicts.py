@@ -1,0 +1,119 @@
+"""What `diagnose` says of evidence that looks better than it is, and of evidence that is good."""
+
+import functools
+
+import numpy as np
+import pytest
+from verdict_cases import KNOWN, MORE_NOT_KNOWN, NOT_KNOWN, contradicting, sampled
+
+import twoway as tw
+from twoway.diagnosis.contradiction import find_contradiction
+
+CASES = {**NOT_KNOWN, **MORE_NOT_KNOWN, **KNOWN}
+
+
+@functools.cache
+def diagnosis(name):
+    return tw.diagnose(CASES[name].make(), CASES[name].rank)
+
+
+@pytest.mark.parametrize("name", [*NOT_KNOWN, *MORE_NOT_KNOWN])
+def test_nothing_is_assured_that_is_not_so(name):
+    found = diagnosis(name)
+    assert found.kind == "not from these tables", found.verdict
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_what_is_known_is_not_denied(name):
+    found = diagnosis(name)
+    assert found.kind in ("recoverable", "recoverable if"), found.verdict
+    assert found.misfits == 0
+    assert found.contradiction is None
+    if "identical" in name:
+        assert found.kind == "recoverable"
+
+
+# What each verdict rests on
+
+
+def of(start):
+    return diagnosis(next(name for name in NOT_KNOWN if name.startswith(start)))
+
+
+def test_independent_pairs_do_not_make_independent_triples():
+    for found in (of("XOR of"), of("the same, each of the four rows exactly 1,000 times, tables")):
+        assert found.rank == 1
+        assert found.any_joint == pytest.approx(0.5, abs=0.02)
+        bounds = found.range({"c": 1}, {"a": 1, "b": 1})
+        assert bounds.high - bounds.low > 0.9
+
+
+def test_free_restarts_find_the_parity():
+    found = diagnosis("XOR exactly, tables, rank 4")
+    assert found.disagreement > 0.45
+    assert any(
+        pmf.prob({"a": 1, "b": 1, "c": 1}) < 0.03 or pmf.prob({"a": 1, "b": 1, "c": 1}) > 0.22 for pmf in found.models
+    )
+
+
+def test_records_that_say_more_than_their_tables():
+    found = of("XOR, records")
+    assert found.records_say_more
+    assert found.beyond_tables > 0.45
+    assert found.worst_three_way.variables == ("a", "b", "c")
+    assert "records show" in found.reason
+    assert any("fit these" in step for step in found.advice)
+    alike = tw.diagnose(sampled(4, 200, n_variables=8, seed=31), 4)  # so few that fits differ by chance alone
+    assert not alike.records_say_more
+    assert alike.three_way_misfits == 0
+
+
+def test_a_rank_that_the_tables_contradict():
+    found = of("three identical")
+    assert (found.misfits, found.visible) == (3, 2)
+    assert "contradict rank 1" in found.reason
+    found = of("a copied")
+    assert found.visible > 4
+    assert {"x1", "copy"} == set(found.worst_misfit.variables)
+    found = of("rank 2 asked")
+    assert found.visible == 4
+    assert found.excess > 2
+    assert any("rank 4" in step for step in found.advice)
+
+
+def test_what_the_graph_makes_impossible():
+    assert "'x4' can show 2 components at most" in of("x4").reason
+
+
+def test_tables_that_no_joint_has():
+    found = of("P(a≠b)")
+    assert found.contradiction.variables == ("a", "b", "c")
+    assert found.contradiction.change > 0.2
+    assert "contradict each other" in found.reason
+    # With ten records, chance explains it.
+    assert find_contradiction(contradicting(10.0)) is None
+    assert find_contradiction(contradicting(1e9)).change == pytest.approx(0.5, abs=0.01)
+    # In a joint too large to look at as a whole, around a table that a model does not fit.
+    assert find_contradiction(contradicting(others=4), [("a", "c")]).variables == ("a", "b", "c")
+    assert find_contradiction(contradicting(others=4)) is None
+
+
+def test_other_models_of_the_rank_with_the_very_same_tables():
+    found = of("4 binary")
+    assert found.ambiguity > 0.262
+    names = found.tables.schema.names
+    for pmf in found.models:
+        for pair in found.tables.names:
+            np.testing.assert_allclose(np.asarray(pmf.marginal(pair)), np.asarray(found.tables[pair]), atol=1e-5)
+    event = dict.fromkeys(names, 0)
+    bounds = found.range(event)
+    assert bounds.low - 1e-5 <= bounds.models[0] < bounds.models[1] <= bounds.high + 1e-5
+
+
+def test_text_and_json_name_what_decided():
+    found = of("three identical")
+    assert "off by" in str(found)
+    told = found.to_dict()
+    assert told["worst_misfit"]["total_variation"] == pytest.approx(0.5, abs=0.02)
+    assert told["contradiction"] is None
+    assert of("P(a≠b)").to_dict()["contradiction"]["variables"] == ["a", "b", "c"]
