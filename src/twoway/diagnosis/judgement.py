@@ -148,7 +148,7 @@ def _against_graph(found: Diagnosis, case: Case, split: bool, advice: str) -> It
 def _against_answers(found: Diagnosis, case: Case, advice: str) -> Iterator[Refusal]:
     """Yield joints far away that the tables do not tell from the model's."""
     if found.ambiguity > _LARGE_AMBIGUITY and case.converged:
-        who = f"{shortlist(found.hanging, 6)} hang by too little; " if found.hanging else ""
+        who = f"{shortlist(found.hanging, 6)} under-connected; " if found.hanging else ""
         yield (
             f"{who}another model has the very same tables, and a joint {found.ambiguity:.2f} away (total variation)",
             (advice,),
