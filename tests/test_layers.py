@@ -132,6 +132,7 @@ ORDER = [
     "estimators",
     "diagnosis.fit_quality",
     "diagnosis.intervals",
+    "diagnosis.pooling",
     "diagnosis.bootstrap",
     "explorer.replicates",
     "explorer.page",

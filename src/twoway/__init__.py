@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from twoway.diagnosis.fit_quality import FitQuality, fit_quality
     from twoway.diagnosis.intervals import Interval
     from twoway.diagnosis.plan import Plan, plan
+    from twoway.diagnosis.pooling import Pooled, pool
     from twoway.diagnosis.probability_range import ProbabilityRange, probability_range
     from twoway.diagnosis.verdict import Diagnosis
     from twoway.distribution import Distribution
@@ -72,6 +73,7 @@ _NAMES_OF_MODULE = {
     "diagnosis.fit_quality": ("FitQuality", "fit_quality"),
     "diagnosis.intervals": ("Interval",),
     "diagnosis.plan": ("Plan", "plan"),
+    "diagnosis.pooling": ("Pooled", "pool"),
     "diagnosis.probability_range": ("ProbabilityRange", "probability_range"),
     "diagnosis.verdict": ("Diagnosis",),
     "distribution": ("Distribution",),
@@ -136,6 +138,7 @@ __all__ = [
     "MissingFileError",
     "Monitor",
     "Plan",
+    "Pooled",
     "ProbabilityRange",
     "Progress",
     "ProgressBar",
@@ -172,6 +175,7 @@ __all__ = [
     "plot_rank",
     "plot_residuals",
     "plot_scatter",
+    "pool",
     "probability_range",
     "solvers",
     "sql_view",

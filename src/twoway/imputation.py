@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.errors import unknown, whole_number
+from twoway.errors import shortlist, unknown, warn_caller, whole_number
 from twoway.frames import Fill, label_array
 from twoway.mixture import Floats, draw_codes
 from twoway.observed import posterior_of
@@ -22,9 +22,18 @@ _CHUNK = 2**20
 
 
 def fills(
-    records: Records, weights: Floats, stacked: Floats, indices: Sequence[int], how: How, seed: int
+    records: Records,
+    weights: Floats,
+    stacked: Floats,
+    indices: Sequence[int],
+    how: How,
+    seed: int | Sequence[int],
+    *,
+    warn: bool = True,
 ) -> dict[str, Fill]:
     """Return the missing rows of some variables, and a label or a mean for each.
+
+    Nothing is known about the missing cells of a record that is impossible under the model: they are left out.
 
     Parameters
     ----------
@@ -38,17 +47,23 @@ def fills(
         "mode", "mean" or "sample".
     seed
         Where the draws of "sample" start from.
+    warn
+        Whether to warn of impossible records.
     """
     if how not in get_args(How):
         raise unknown("way to impute", how, get_args(How))
     schema = records.schema
-    rng = np.random.default_rng(whole_number("seed", seed, 0))
+    seeds = [whole_number("seed", one, 0) for one in ([seed] if isinstance(seed, int) else seed)]
+    rng = np.random.default_rng(seeds[0] if len(seeds) == 1 else seeds)
     rows: dict[int, list[NDArray[np.int64]]] = {index: [] for index in indices}
     values: dict[int, list[NDArray[Any]]] = {index: [] for index in indices}
+    impossible: list[NDArray[np.int64]] = []
     first = 0
     for block in records.blocks():
         missing = Records.from_cells(schema, block.pointers, block.cells).codes() < 0
-        memberships, _ = posterior_of(block, weights, stacked)
+        memberships, log_prob = posterior_of(block, weights, stacked)
+        impossible.append(np.flatnonzero((log_prob == -np.inf) & missing[:, indices].any(axis=1)) + first)
+        missing[log_prob == -np.inf] = False
         components = _draw_each(memberships, rng) if how == "sample" else None
         for index in indices:
             holes = np.flatnonzero(missing[:, index])
@@ -63,6 +78,8 @@ def fills(
             else:
                 values[index].append(_likeliest(memberships, holes, factor))
         first += len(missing)
+    if warn:
+        warn_of_impossible(np.concatenate(impossible) if impossible else np.empty(0, dtype=np.int64))
     return {
         schema.names[index]: (
             np.concatenate(rows[index]),
@@ -78,17 +95,28 @@ def hole_shares(
 ) -> Iterator[tuple[int, NDArray[np.int64], Floats]]:
     """Yield, a block and a variable at a time, the rows where it is missing and what could be there.
 
-    Each is the variable's position, rows (n_holes,) and Pr(category | the record), shape (n_holes, n_categories).
+    Each is the variable's position, rows (n_holes,) and Pr(category | the record), shape (n_holes, n_categories), NaN
+    where the record is impossible under the model.
     """
     first = 0
     for block in records.blocks():
         missing = Records.from_cells(records.schema, block.pointers, block.cells).codes() < 0
-        memberships, _ = posterior_of(block, weights, stacked)
+        memberships, log_prob = posterior_of(block, weights, stacked)
+        memberships[log_prob == -np.inf] = np.nan
         for index in indices:
             holes = np.flatnonzero(missing[:, index])
             if len(holes):
                 yield index, holes + first, memberships[holes] @ stacked[records.schema.cells(index)].T
         first += len(missing)
+
+
+def warn_of_impossible(rows: NDArray[np.int64], then: str = "missing cells stay missing") -> None:
+    """Warn of records, by number from 0, to which a model gives no probability at all."""
+    if len(rows):
+        warn_caller(
+            f"{len(rows)} {'record is' if len(rows) == 1 else 'records are'} impossible under the model, which gives "
+            f"probability 0 to what is observed; {then}: {shortlist(rows.tolist(), 5)}, counted from 0"
+        )
 
 
 def _labels(variable: Variable, values: NDArray[Any]) -> NDArray[Any]:

@@ -350,10 +350,18 @@ class JointPMF:
     def memberships(self, source: Any) -> Floats:
         """Return Pr(component | record), shape (n_records, rank).
 
-        A record with nothing observed, or one that is impossible under the model, has the weights.
+        A record with nothing observed has the weights. One that is impossible under the model has NaN, with a warning.
         ``source`` is what `log_prob` takes.
         """
-        return np.concatenate(self._posteriors(source, lambda memberships, log_prob: memberships))
+        from twoway.imputation import warn_of_impossible
+
+        def known(memberships: Floats, log_prob: Floats) -> Floats:
+            memberships[log_prob == -np.inf] = np.nan
+            return memberships
+
+        found = np.concatenate(self._posteriors(source, known))
+        warn_of_impossible(np.flatnonzero(np.isnan(found[:, 0])), "memberships are NaN")
+        return found
 
     def _posteriors(self, source: Any, pick: Callable[[Floats, Floats], Floats]) -> list[Floats]:
         from twoway.observed import posterior_of, records_for
@@ -365,6 +373,9 @@ class JointPMF:
 
     def impute(self, frame: Any, how: How = "mode", seed: int = 0) -> Any:
         """Return the frame with its missing cells filled; observed ones never change.
+
+        The missing cells of a record that is impossible under the model stay missing, with a warning. To calculate with
+        what was filled in, see `Bootstrap.impute`: one completed table looks surer than it is.
 
         The frame keeps its library, its columns and their types, as long as these can hold what fills them.
         Columns that are not in the schema pass through.

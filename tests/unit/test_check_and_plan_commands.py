@@ -2,6 +2,7 @@
 
 import json
 
+import pandas as pd
 import pytest
 
 import twoway as tw
@@ -87,3 +88,51 @@ def test_intervals_from_fit_to_ask(twoway, files):
     code, _, err = twoway("ask", files / "model.twoway", "P(x1 = 0)", "--interval")
     assert code == 4
     assert "without replicates" in err
+
+
+def test_draws_for_multiple_imputation(twoway, files):
+    frame = TRUTH.sample(60, seed=1).astype("Int64")
+    frame.loc[::2, "x1"] = None
+    frame.insert(0, "id", range(60))
+    frame.to_csv(files / "holes.csv", index=False)
+    model = files / "drawn.twoway"
+    tw.bootstrap(TRUTH, frame.drop(columns="id"), n=20).save(model)
+    out = files / "completed.csv"
+    code, told, err = twoway("impute", model, files / "holes.csv", "--draws", 20, "-o", out)
+    assert code == 0, err
+    assert "30 holes in 60 records filled, in 20 copies" in told
+    long = pd.read_csv(out)
+    assert list(long.columns) == [".imp", ".id", "id", "x1", "x2", "x3", "x4"]
+    assert long.notna().all().all()
+    copies = [table for _, table in long.groupby(".imp")]
+    assert [len(copy) for copy in copies] == [60] * 20
+    assert all((copy["id"] + 1 == copy[".id"]).all() for copy in copies)
+    expected = tw.Bootstrap.load(model).impute(frame, m=20)
+    assert all(
+        (copy["x1"].to_numpy() == one["x1"].to_numpy()).all() for copy, one in zip(copies, expected, strict=True)
+    )
+    _, told, _ = twoway("impute", model, files / "holes.csv", "--draws", 2, "-o", files / "two.parquet", "--json")
+    assert json.loads(told)["draws"] == 2
+    assert pd.read_parquet(files / "two.parquet").shape == (120, 7)
+    refused = [
+        ((files / "model.twoway", files / "holes.csv", "--draws", 5), "needs a model with replicates"),
+        ((model, files / "holes.csv", "--draws", 21), "more than the 20 replicates"),
+        ((model, files / "holes.csv", "--draws", 5, "--proba"), "does not go with --proba"),
+        ((model, files / "holes.csv", "--draws", 5, "--how", "mode"), "does not go with --how mode"),
+        ((model, out, "--draws", 5), "has a column '.imp'"),
+    ]
+    for arguments, message in refused:
+        code, _, err = twoway("impute", *arguments)
+        assert (code, message in err) == (3, True), err
+
+
+def test_an_impossible_record_is_noted(twoway, files, tmp_path):
+    schema = tw.Schema(tuple(tw.Variable(name, ("n", "y")) for name in "abc"))
+    halves = [[1, 0], [0, 1]]
+    tw.JointPMF([0.5, 0.5], [halves, halves, [[0.2, 0.7], [0.8, 0.3]]], schema).save(tmp_path / "m.twoway")
+    (tmp_path / "d.csv").write_text("a,b,c\nn,y,\nn,n,\n")
+    code, _, err = twoway("impute", tmp_path / "m.twoway", tmp_path / "d.csv", "-o", tmp_path / "out.csv")
+    assert code == 0
+    assert (tmp_path / "out.csv").read_text().split() == ["a,b,c", "n,y,", "n,n,y"]
+    assert err.startswith("note: 1 record is impossible under the model")
+    assert "UserWarning" not in err

@@ -9,7 +9,9 @@ import json
 import math
 import os
 import sys
+import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +43,18 @@ def safe(text: str) -> str:
 def note(text: str) -> None:
     """Print a remark beside the result, on standard error."""
     say(f"note: {text}", err=True)
+
+
+@contextmanager
+def noting_warnings() -> Iterator[None]:
+    """Print what the library warns of as remarks, without the line of code that Python adds."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        try:
+            yield
+        finally:
+            for one in caught:
+                note(str(one.message))
 
 
 def say_json(content: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,17 +11,20 @@ from typing import Any
 import numpy as np
 
 from twoway import container
-from twoway.diagnosis.intervals import Interval, Intervals, IntervalTable, Scale, basic_interval
+from twoway.diagnosis.intervals import Interval, Intervals, IntervalTable, Scale, basic_interval, checked_level
 from twoway.diagnosis.resampling import FromRecords, FromTables, Resampling
 from twoway.distribution import Distribution
 from twoway.errors import DataError, FileFormatError, ImpossibleEvidenceError, whole_number
 from twoway.fitting import watching
+from twoway.frames import Fill, column_names, fill, in_memory
+from twoway.imputation import fills, warn_of_impossible
 from twoway.mode_search import Mode
 from twoway.model_file import write_model
 from twoway.observed import records_for
 from twoway.parallel import usable_cores
 from twoway.parameters import check_parameters, read_only
 from twoway.pmf import JointPMF
+from twoway.records import Records
 from twoway.report import Monitor, Progress, StopReason
 from twoway.solvers.base import Smoothing, Watch
 from twoway.solvers.cells import CellSets
@@ -32,6 +35,8 @@ from twoway.tables import Tables
 # Replicates start at the model and have a short way to go.
 _MAX_ITER = 500
 _TOL_RECORDS, _TOL_TABLES = 1e-8, 1e-6
+# What a replicate gives to categories that its sample did not hold, of the model's shares.
+_UNSEEN = 1e-6
 LEAST_REPLICATES = 20
 """Fewer cannot tell the ends of a 90 % interval."""
 
@@ -63,7 +68,7 @@ class Bootstrap:
 
     def at(self, level: float) -> Bootstrap:
         """Return the same replicates with intervals of another level, such as 0.95."""
-        return replace(self, level=_checked_level(level))
+        return replace(self, level=checked_level(level))
 
     # Questions
 
@@ -149,6 +154,59 @@ class Bootstrap:
         """Return Pr(component | record), arrays (n_records, rank); see `JointPMF.memberships`."""
         records = records_for(self.pmf.schema, source)
         return self.of(lambda pmf: pmf.memberships(records), "probability")
+
+    # Multiple imputation
+
+    def impute(self, frame: Any, m: int = 20, seed: int = 0) -> list[Any]:
+        """Return ``m`` completed copies of a frame, for analyses that `pool` puts together.
+
+        Each copy is drawn from a replicate of its own, so that the copies differ as much as the missing cells leave
+        open: what is in the cells, and what the model is. Draws from one model (``pmf.impute(how="sample")``) differ
+        too little, and intervals from them are too narrow. Observed cells never change.
+
+        Parameters
+        ----------
+        frame
+            The frame that the model was fitted to, as `JointPMF.impute` takes it.
+        m
+            How many copies: at least 2, and at most as many as there are replicates.
+        seed
+            The same seed draws the same.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from twoway.diagnosis.pooling import pool
+        >>> from twoway.fitting import fit
+        >>> frame = pd.DataFrame({"age": [0, 1, 0, 1] * 50, "vote": [0, 1, None, 1, 0, 0, 1, None] * 25})
+        >>> boot = bootstrap(fit(frame, rank=2), frame, n=20)
+        >>> tables = boot.impute(frame, m=10)
+        >>> len(tables), int(tables[0]["vote"].isna().sum())
+        (10, 0)
+        >>> pooled = pool(lambda table: (table["vote"].mean(), table["vote"].var() / len(table)), tables)
+        >>> bool(pooled.low < 0.5 < pooled.high)
+        True
+        """
+        columns = column_names(frame := in_memory(frame), self.pmf.schema.names)
+        records = records_for(self.pmf.schema, frame)
+        indices = [index for index, name in enumerate(self.pmf.schema.names) if name in columns]
+        return [fill(frame, drawn, columns) for drawn in self.draws(records, indices, m, seed)]
+
+    def draws(self, records: Records, indices: Sequence[int], m: int, seed: int) -> Iterator[dict[str, Fill]]:
+        """Yield ``m`` times what fills the missing cells of some variables, each time from another replicate."""
+        if whole_number("m", m, 2) > len(self.replicates):
+            raise DataError(
+                f"each completed table needs a replicate of its own: {m} were asked for, and there are "
+                f"{len(self.replicates)}"
+            )
+        possible = self.pmf.log_prob(records) > -np.inf
+        warn_of_impossible(np.flatnonzero(~possible & (records.codes()[:, indices] < 0).any(axis=1)))
+        shares = np.concatenate([np.asarray(self.pmf.marginal(name)) for name in self.pmf.schema.names])
+        for number, replicate in enumerate(self.replicates[:m]):
+            # A category that a replicate has not seen is possible all the same.
+            pmf = softened(replicate, shares, _UNSEEN)
+            drawn = fills(records, pmf.weights, pmf.stacked, indices, "sample", (seed, number), warn=False)
+            yield {name: (rows[possible[rows]], labels[possible[rows]]) for name, (rows, labels) in drawn.items()}
 
     # Files
 
@@ -283,7 +341,7 @@ def bootstrap(
         warnings.append(
             f"{late} of {n} replicates had not converged after {_MAX_ITER} passes; intervals may be too narrow"
         )
-    return Bootstrap(pmf, tuple(whole), center, _checked_level(level), tuple(warnings))
+    return Bootstrap(pmf, tuple(whole), center, checked_level(level), tuple(warnings))
 
 
 def _resampling(pmf: JointPMF, source: Any, n_records: float | None) -> tuple[Resampling, float]:
@@ -299,9 +357,3 @@ def _resampling(pmf: JointPMF, source: Any, n_records: float | None) -> tuple[Re
     if records.n_silent == records.n_records:
         raise DataError(f"none of the {records.n_records} records shows a single cell; there is nothing to draw from")
     return FromRecords(records), _TOL_RECORDS
-
-
-def _checked_level(level: float) -> float:
-    if not (isinstance(level, int | float) and 0 < level < 1):
-        raise DataError(f"a level is a number between 0 and 1, such as 0.9; got {level!r}")
-    return float(level)

@@ -148,6 +148,13 @@ def basic_interval(
     return np.minimum(low, estimate), np.maximum(high, estimate)
 
 
+def checked_level(level: float) -> float:
+    """Return how often intervals should hold the truth, or raise where that is no share."""
+    if not (isinstance(level, int | float) and 0 < level < 1):
+        raise DataError(f"a level is a number between 0 and 1, such as 0.9; got {level!r}")
+    return float(level)
+
+
 def angle_of(share: Floats) -> Floats:
     """Return shares on a scale on which chance moves each about as far."""
     angles: Floats = np.arcsin(np.sqrt(np.clip(share, 0.0, 1.0)))
