@@ -74,10 +74,10 @@ def is_missing(label):
 
 
 def memberships(pmf, event):
-    """Return Pr(component | event); the weights where the event is impossible."""
+    """Return Pr(component | event); NaN where the event is impossible."""
     masses = pmf.weights.copy()
     for name, wanted in event.items():
         variable, factor = pmf.schema[name], pmf.factors[pmf.schema.index(name)]
         rows = [code for code, label in enumerate(variable.categories) if holds(label, wanted)]
         masses = masses * factor[rows].sum(axis=0)
-    return masses / masses.sum() if masses.sum() > 0 else pmf.weights.copy()
+    return masses / masses.sum() if masses.sum() > 0 else np.full(pmf.rank, np.nan)
