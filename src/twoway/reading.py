@@ -83,7 +83,7 @@ def read(
         found = {name: _find_categories(opened, name, markers, rows) for name in opened.names}
         if not found:
             raise DataError("the data has no columns; it needs at least one")
-        schema = Schema(tuple(Variable(name, categories) for name, categories in found.items()))
+        schema = Schema.found(found)
         present = list(schema.names)
     else:
         present = match_columns(schema, opened.names)
@@ -350,7 +350,7 @@ def _extended(
     for variable in schema:
         found = observed_labels(columns, variable.name, markers, rows) if variable.name in present else {}
         new = sort_labels(label for label in found.values() if variable.find(label) is None)
-        variables.append(variable.united(Variable(variable.name, tuple(new))) if new else variable)
+        variables.append(variable.united(Variable(variable.name, tuple(new), is_found=True)) if new else variable)
     return Schema(tuple(variables))
 
 

@@ -6,7 +6,7 @@ import hashlib
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, time, timedelta
 from functools import cached_property
 from itertools import zip_longest
@@ -168,6 +168,9 @@ class Variable:
     values
         A number for each category, for expectations. Numeric categories are their own values unless
         others are given, truth values 0 and 1; text categories have none unless given.
+    is_found
+        Whether categories or values were found in data, and may tell something about it; otherwise they were declared.
+        Two variables that differ in this alone are equal.
 
     Examples
     --------
@@ -180,6 +183,7 @@ class Variable:
     name: str
     categories: tuple[Label, ...]
     values: tuple[float, ...] | None = None
+    is_found: bool = field(default=False, repr=False, compare=False)
     _codes: dict[tuple[str, object], int] = field(init=False, repr=False, compare=False, hash=False)
 
     def __post_init__(self) -> None:
@@ -235,8 +239,9 @@ class Variable:
         >>> Variable("age", ("5-9", "20+")).united(Variable("age", ("10-19", "20+"))).categories
         ('5-9', '10-19', '20+')
         """
+        is_found = self.is_found or other.is_found
         if self == other:
-            return self
+            return replace(self, is_found=is_found)
         new = [label for label in other.categories if self.find(label) is None]
         written = {str(label): label for label in self.categories}
         for label in new:
@@ -251,7 +256,7 @@ class Variable:
             first = () if other._is_natural else other.categories
             categories = (*first, *sort_labels(label for label in categories if other.find(label) is None or not first))
         if not (self._has_given_values or other._has_given_values):
-            return Variable(self.name, categories)
+            return Variable(self.name, categories, is_found=is_found)
         values: dict[tuple[str, object], float] = {}
         for variable in (self, other):
             if variable.values is None:
@@ -259,7 +264,12 @@ class Variable:
             for label, value in zip(variable.categories, variable.values, strict=True):
                 if values.setdefault(label_key(label), value) != value:
                     raise self._values_differ(other)
-        return Variable(self.name, categories, tuple(values[label_key(label)] for label in categories))
+        found = tuple(values[label_key(label)] for label in categories)
+        return Variable(self.name, categories, found, is_found)
+
+    def declared(self) -> Variable:
+        """Return the variable as if its categories had been declared; values that were found in data are left out."""
+        return Variable(self.name, self.categories, None if self.is_found else self.values)
 
     @property
     def _is_natural(self) -> bool:
@@ -299,6 +309,11 @@ class Schema:
     """
 
     variables: tuple[Variable, ...]
+
+    @classmethod
+    def found(cls, categories: Mapping[str, tuple[Label, ...]]) -> Schema:
+        """Return the schema of variables whose categories were found in data."""
+        return cls(tuple(Variable(name, labels, is_found=True) for name, labels in categories.items()))
 
     def __post_init__(self) -> None:
         if not isinstance(self.variables, Iterable):
@@ -384,7 +399,7 @@ class Schema:
 
     def united(self, other: Schema) -> Schema:
         """Return the variables of both with the categories of both; those that only the other has come last."""
-        if self == other:
+        if self == other and not any(variable.is_found for variable in other.variables):
             return self
         both = [v.united(other[v.name]) if v.name in other else v for v in self.variables]
         return Schema((*both, *(v for v in other.variables if v.name not in self)))
@@ -404,6 +419,8 @@ class Schema:
                 "name": v.name,
                 "categories": list(v.categories),
                 "values": None if v.values is None else list(v.values),
+                # Of files that do not say so nobody knows.
+                **({} if v.is_found else {"declared": True}),
             }
             for v in self.variables
         ]
@@ -417,6 +434,7 @@ class Schema:
                     entry["name"],
                     tuple(entry["categories"]),
                     None if entry["values"] is None else tuple(entry["values"]),
+                    entry.get("declared") is not True,
                 )
                 for entry in described
             )

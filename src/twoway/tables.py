@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from functools import cached_property
-from itertools import pairwise
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -16,7 +15,7 @@ from twoway import container
 from twoway.distribution import Distribution
 from twoway.errors import DataError, FileFormatError, TwowayError, UnknownNameError, shortlist, unknown
 from twoway.frames import label_array, make_frame
-from twoway.privacy import Release, effective_records, nonnegative, plan_release
+from twoway.privacy import Release, TotalPrivacy
 from twoway.schema import Label, Schema
 from twoway.weighing import effective
 
@@ -27,6 +26,9 @@ if TYPE_CHECKING:
 # Of a table's total and weight: their squares can be added.
 _LEAST_COUNT, _MOST_COUNT = 1e-150, 1e150
 _AXES = (("row_variable", "row_category"), ("column_variable", "column_category"), ("layer_variable", "layer_category"))
+
+
+_NO_PROMISE = "counts without noise were added to noisy ones; nothing is promised about their records"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -56,6 +58,12 @@ class Tables:
         What a reader should know about how the tables came about.
     releases
         What was promised when noise was added: see `with_noise`.
+    heaviest
+        The largest weight of a record: 1 where records have no weights, None where nobody knows.
+    noise
+        The variance of the noise on each count, shape (n_tables,). 0 where nothing is given.
+    empty
+        More sets of variables that were counted, without a single record, as in ``sets``.
 
     Examples
     --------
@@ -77,6 +85,10 @@ class Tables:
     weights: NDArray[np.float64] = None  # type: ignore[assignment]  # filled in below
     notes: tuple[str, ...] = ()
     releases: tuple[Release, ...] = ()
+    heaviest: float | None = None
+    noise: NDArray[np.float64] = None  # type: ignore[assignment]  # filled in below
+    empty: NDArray[np.int32] = None  # type: ignore[assignment]  # filled in below
+    """Sets of variables that were counted and are in no table, since no record showed them; shape (n_empty, order)."""
     starts: NDArray[np.int64] = field(init=False)
     """Where each table's counts start in ``flat``, and the end of the last; shape (n_tables + 1,)."""
     totals: NDArray[np.float64] = field(init=False)
@@ -94,9 +106,7 @@ class Tables:
             )
         # Not before they are known to be small: what is too large for the type would come out as another position.
         sets = sets.astype(np.int32)
-        # One number a row that sorts as the row does.
-        ranks = sets.astype(np.int64) @ (len(self.schema) ** np.arange(sets.shape[1])[::-1])
-        if (np.diff(sets, axis=1) <= 0).any() or (np.diff(ranks) <= 0).any():
+        if (np.diff(sets, axis=1) <= 0).any() or (np.diff(self.ranks(sets)) <= 0).any():
             raise DataError("sets must ascend within a row, and rows must be in lexicographic order, each there once")
         sizes = np.array(self.schema.sizes, dtype=np.int64)[sets]
         if sets.size and not sizes.prod(axis=1, dtype=np.float64).max() < 2.0**62:
@@ -110,6 +120,9 @@ class Tables:
         weights = totals if self.weights is None else np.array(self.weights, dtype=np.float64)
         if weights.shape != totals.shape:
             raise DataError(f"there are {len(totals)} tables and must be as many weights; got {weights.shape}")
+        noise = np.zeros(len(sets)) if self.noise is None else np.array(self.noise, dtype=np.float64)
+        if noise.shape != totals.shape or not (np.isfinite(noise) & (noise >= 0)).all():
+            raise DataError(f"noise is a number of 0 or more for each of the {len(totals)} tables")
         kept = totals > 0
         for what, numbers in (("total", totals), ("weight", weights)):
             wrong = np.flatnonzero(kept & ~((numbers >= _LEAST_COUNT) & (numbers <= _MOST_COUNT)))
@@ -119,8 +132,11 @@ class Tables:
                     f"a table's {what} must be between {_LEAST_COUNT:g} and {_MOST_COUNT:g}; that of {names} is "
                     f"{float(numbers[wrong[0]])!r}"
                 )
+        counted = sets[~kept] if self.empty is None else np.vstack([np.asarray(self.empty), sets[~kept]])
+        empty = self._without(counted, sets[kept])
         if not kept.all():
             flat, sets, totals, weights = flat[np.repeat(kept, lengths)], sets[kept], totals[kept], weights[kept]
+            noise = noise[kept]
             starts = np.concatenate([[0], np.cumsum(lengths[kept])]).astype(np.int64)
         elif flat.flags.writeable:
             flat = flat.copy()
@@ -130,11 +146,30 @@ class Tables:
             "starts": starts,
             "totals": totals,
             "weights": weights,
+            "noise": noise,
+            "empty": empty,
         }
         for name, array in arrays.items():
             array.flags.writeable = False
             object.__setattr__(self, name, array)
         object.__setattr__(self, "notes", tuple(dict.fromkeys(self.notes)))
+
+    def ranks(self, sets: NDArray[Any]) -> NDArray[np.int64]:
+        """Return one number for each set that sorts as the set does."""
+        ranks: NDArray[np.int64] = sets.astype(np.int64) @ (len(self.schema) ** np.arange(sets.shape[1])[::-1])
+        return ranks
+
+    def _without(self, sets: NDArray[Any], others: NDArray[Any]) -> NDArray[np.int32]:
+        """Return sets in order, each once, without some others."""
+        if sets.size and (
+            sets.dtype.kind not in "iu"
+            or sets.min() < 0
+            or sets.max() >= len(self.schema)
+            or (np.diff(sets) <= 0).any()
+        ):
+            raise DataError("empty tables are sets of positions of variables, which ascend within a row")
+        ranks, first = np.unique(self.ranks(sets), return_index=True)
+        return sets[first[~np.isin(ranks, self.ranks(others))]].astype(np.int32)
 
     def _check_counts(self, sets: NDArray[np.int32], flat: NDArray[np.float64], starts: NDArray[np.int64]) -> None:
         bad = np.flatnonzero(~((flat >= 0) & (flat <= _MOST_COUNT)))
@@ -279,7 +314,8 @@ class Tables:
         """
         from twoway.counting import count_sets
 
-        return cls.of_counted(source.schema, *count_sets(source, order, threads))
+        counted = count_sets(source, order, threads)
+        return cls.of_counted(source.schema, *counted, heaviest=source.weight_totals.largest)
 
     @classmethod
     def of_counted(
@@ -288,13 +324,14 @@ class Tables:
         sets: NDArray[np.int32],
         flat: NDArray[np.float64],
         squares: NDArray[np.float64] | None,
+        heaviest: float,
     ) -> Tables:
         """Return the tables of sets of variables; ``squares`` are the sums of their people's squared weights."""
         if squares is None or not len(sets):
-            return cls(schema, sets, flat)
+            return cls(schema, sets, flat, heaviest=heaviest)
         lengths = np.array(schema.sizes, dtype=np.int64)[sets].prod(axis=1)
         totals = np.add.reduceat(flat, np.concatenate([[0], np.cumsum(lengths[:-1])]))
-        return cls(schema, sets, flat, effective(totals, squares))
+        return cls(schema, sets, flat, effective(totals, squares), heaviest=heaviest)
 
     @classmethod
     def from_crosstabs(
@@ -423,10 +460,20 @@ class Tables:
             raise DataError(f"tables of {self.order} variables and tables of {other.order} do not add")
         notes, releases = (*self.notes, *other.notes), (*self.releases, *other.releases)
         if len(self) and len(other) and bool(self.releases) != bool(other.releases):
-            notes = (*notes, "counts without noise were added to noisy ones; nothing is promised about their records")
+            notes = (*notes, _NO_PROMISE)
         if self.schema == other.schema and np.array_equal(self.sets, other.sets):
             weights = _added_weights(self.totals, self.weights, other.totals, other.weights)
-            return Tables(self.schema, self.sets, self.flat + other.flat, weights, notes, releases)
+            return Tables(
+                self.schema.united(other.schema),
+                self.sets,
+                self.flat + other.flat,
+                weights,
+                notes,
+                releases,
+                _heavier(self.heaviest, other.heaviest),
+                self.noise + other.noise,
+                np.vstack([self.empty, other.empty]),
+            )
         schema = self.schema.united(other.schema)
         lacking = [
             f"some of the tables that were added lack categories of {name!r}, which count as zero there"
@@ -434,7 +481,20 @@ class Tables:
             if name in other.schema and min(len(self.schema[name]), len(other.schema[name])) < len(schema[name])
         ]
         entries = [*self._entries(schema), *other._entries(schema)]
-        return Tables._assemble(schema, self.order, entries, (*notes, *lacking), releases)
+        return Tables._assemble(schema, self.order, entries, (*notes, *lacking), releases)._inheriting(self, other)
+
+    def _inheriting(self, *parents: Tables) -> Tables:
+        """Return tables that were made of others with what these know about weights, noise and empty tables."""
+        ranks, noise, empty = self.ranks(self.sets), np.zeros(len(self)), [self.empty]
+        for parent in parents:
+            names = parent.schema.names
+            place_of = np.array([self.schema.index(name) if name in self.schema else -1 for name in names])
+            sets, counted = np.sort(place_of[parent.sets], axis=1), np.sort(place_of[parent.empty], axis=1)
+            known = (sets >= 0).all(axis=1)
+            np.add.at(noise, np.searchsorted(ranks, self.ranks(sets[known])), parent.noise[known])
+            empty.append(counted[(counted >= 0).all(axis=1)])
+        heaviest = reduce(_heavier, (parent.heaviest for parent in parents))
+        return replace(self, heaviest=heaviest, noise=noise, empty=np.vstack(empty))
 
     def __radd__(self, other: object) -> Tables:
         # sum() starts from 0.
@@ -442,23 +502,38 @@ class Tables:
 
     def recoded(self, schema: Schema) -> Tables:
         """Return the tables of a schema's variables, by that schema, which has all their categories in any order."""
-        return Tables._assemble(schema, self.order, self._entries(schema), self.notes, self.releases)
+        made = Tables._assemble(schema, self.order, self._entries(schema), self.notes, self.releases)
+        return made._inheriting(self)
 
     def subset(self, names: Sequence[str]) -> Tables:
         """Return the tables of some variables only; the variables are then in the order given."""
         return self.recoded(self.schema.subset([names] if isinstance(names, str) else names))
 
     def select(self, names: Iterable[Sequence[str]]) -> Tables:
-        """Return some of the tables, each named by its variables in any order; all variables stay."""
+        """Return some of the tables, each named by its variables in any order; all variables stay.
+
+        One that was counted without a single record may be named: with noise it is released like the others.
+        """
         kept = np.zeros(len(self), dtype=bool)
+        counted = {tuple(row) for row in self.empty.tolist()}
+        empty = []
         for one in names:
             asked = self.schema.indices(one)
-            found = self._positions.get(tuple(sorted(asked)))
-            if found is None:
+            place = tuple(sorted(asked))
+            if place in self._positions:
+                kept[self._positions[place]] = True
+            elif place in counted:
+                empty.append(place)
+            else:
                 raise self._no_table(asked)
-            kept[found] = True
-        flat = self.flat[np.repeat(kept, np.diff(self.starts))]
-        return Tables(self.schema, self.sets[kept], flat, self.weights[kept], self.notes, self.releases)
+        return replace(
+            self,
+            sets=self.sets[kept],
+            flat=self.flat[np.repeat(kept, np.diff(self.starts))],
+            weights=self.weights[kept],
+            noise=self.noise[kept],
+            empty=np.array(empty, dtype=np.int32).reshape(-1, self.order),
+        )
 
     def components(self) -> tuple[tuple[str, ...], ...]:
         """Return the groups of variables that tables connect, directly or through others.
@@ -487,45 +562,59 @@ class Tables:
     # Leaving
 
     def with_noise(
-        self, epsilon: float, delta: float, *, max_weight: float | None = None, seed: int | None = None
+        self,
+        epsilon: float,
+        delta: float,
+        *,
+        max_weight: float | None = None,
+        public_schema: bool = False,
+        seed: int | None = None,
     ) -> Tables:
         """Return the tables with Gaussian noise on every count, so that no single record shows in all of them together.
 
         The noise is the least that gives (ε, δ)-differential privacy for one record added or removed, which changes
-        one count in each table. A table's counts are then moved to the nearest ones without a negative, its total
-        kept, and it weighs as many records in a fit as they are worth. ``releases`` and notes say what was promised.
+        one count in each table. All tables that were counted are released, those without a single record as well, so
+        that which tables there are tells nothing. A table's counts are then moved to the nearest ones without a
+        negative, its total kept, and it weighs as many records in a fit as they are worth. ``releases`` and notes say
+        what was promised; other notes are left out, and `privacy` says what all releases promise together.
 
         Parameters
         ----------
         epsilon, delta
             How much the records may show: ε around 1, δ well below one over the number of records.
         max_weight
-            The largest weight that a record had, or that one person's records had together. 1 if not given, where
-            all counts are whole numbers; otherwise it must be.
+            The largest weight that a record can have, or that one person's records can have together: a number that
+            does not come from the records. 1 if not given, which goes for records without weights only.
+        public_schema
+            Noise does not hide variables and categories. They must have been declared, with a schema that the records
+            were read by; say True where they were found in the records and everybody may know them. Values of
+            categories that were found in the records, such as the means of bins, are left out.
         seed
             For tests: who knows it takes the noise off again. The system's own randomness if not given.
-
-        Notes
-        -----
-        Variables, categories and which tables are there count as known: count with a schema, so that they do not depend
-        on the records. Releases about the same people add up: their ε, and their δ.
 
         Examples
         --------
         >>> from twoway.records import Records
-        >>> tables = Tables.count(Records({"age": ["young", "old"] * 500, "vote": ["no", "yes"] * 500}))
-        >>> noisy = tables.with_noise(1.0, 1e-6)
+        >>> from twoway.schema import Schema, Variable
+        >>> schema = Schema((Variable("age", ("young", "old")), Variable("vote", ("no", "yes"))))
+        >>> records = Records({"age": ["young", "old"] * 500, "vote": ["no", "yes"] * 500}, schema=schema)
+        >>> noisy = Tables.count(records).with_noise(1.0, 1e-6)
         >>> round(noisy.releases[0].sigma, 2)
         4.22
+        >>> print((noisy + noisy).privacy)
+        2 releases together: ε = 1.455, δ = 1e-06 (ρ = 0.05603)
         """
-        if max_weight is None and not np.array_equal(self.flat, np.rint(self.flat)):
-            raise DataError("counts that are not whole numbers come from weighted records: give their max_weight")
-        release = plan_release(epsilon, delta, len(self), 1.0 if max_weight is None else max_weight)
-        noisy = self.flat + np.random.default_rng(seed).normal(0.0, release.sigma, self.flat.size)
-        parts = [nonnegative(noisy[a:b]) for a, b in pairwise(self.starts.tolist())]
-        weights = [effective_records(one, release.sigma) if one.any() else 0.0 for one in parts]
-        flat, notes = np.concatenate([np.zeros(0), *parts]), (*self.notes, str(release))
-        return Tables(self.schema, self.sets, flat, np.array(weights), notes, (*self.releases, release))
+        from twoway.releasing import release_tables
+
+        return release_tables(self, epsilon, delta, max_weight, public_schema=public_schema, seed=seed)
+
+    @property
+    def privacy(self) -> TotalPrivacy | None:
+        """What all releases together promise, if they were about the same people; None where nothing is promised.
+
+        Releases about different people promise more: each record was in one of them.
+        """
+        return TotalPrivacy.of(self.releases) if self.releases and _NO_PROMISE not in self.notes else None
 
     def as_records(self, pair_weights: Literal["counts", "equal"] = "counts") -> Records:
         """Return one weighted record for each table cell that was counted, observed in the table's variables.
@@ -597,7 +686,11 @@ class Tables:
         header = {"schema": self.schema.to_dict(), "notes": list(self.notes)}
         if self.releases:
             header["releases"] = [asdict(release) for release in self.releases]
+        if self.heaviest is not None:
+            header["heaviest"] = self.heaviest
         arrays: dict[str, NDArray[Any]] = {"sets": self.sets, "flat": self.flat, "weights": self.weights}
+        arrays |= {"noise": self.noise} if self.noise.any() else {}
+        arrays |= {"empty": self.empty} if self.empty.size else {}
         container.write(path, "tables", header, arrays)
 
     @classmethod
@@ -607,7 +700,18 @@ class Tables:
         try:
             schema, notes = Schema.from_dict(header["schema"]), tuple(str(note) for note in header["notes"])
             releases = tuple(Release(**one) for one in header.get("releases", ()))
-            return cls(schema, arrays["sets"], arrays["flat"], arrays["weights"], notes, releases)
+            heaviest = header.get("heaviest")
+            return cls(
+                schema,
+                arrays["sets"],
+                arrays["flat"],
+                arrays["weights"],
+                notes,
+                releases,
+                None if heaviest is None else float(heaviest),
+                arrays.get("noise"),  # type: ignore[arg-type]  # which may be lacking
+                arrays.get("empty"),  # type: ignore[arg-type]
+            )
         except (TwowayError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
             raise FileFormatError(f"{str(path)!r} holds no valid tables: {error}") from error
 
@@ -621,3 +725,8 @@ def _added_weights(
     """Return the effective numbers of records of tables that are added."""
     # The effective number is (Σw)² / Σw², so that (Σw)² over it is Σw².
     return effective(totals + other_totals, effective(totals, weights) + effective(other_totals, other_weights))
+
+
+def _heavier(one: float | None, other: float | None) -> float | None:
+    """Return the larger of two weights, None where one of them is not known."""
+    return None if one is None or other is None else max(one, other)

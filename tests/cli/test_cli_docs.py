@@ -81,6 +81,8 @@ def folder(tmp_path_factory):
     page = (DOCS / "published-tables.md").read_text(encoding="utf-8")
     for name, content in re.findall(r"^`(tables/\S+)`:\n\n```text\n(.*?)```", page, re.MULTILINE | re.DOTALL):
         (folder / name).write_text(content)
+    declared = re.search(r"```json\n(.*?)```", (DOCS / "many-sources.md").read_text(encoding="utf-8"), re.DOTALL)
+    (folder / "categories.json").write_text(declared.group(1))
     hide(titanic(), 0.3).to_csv(folder / "titanic.csv", index=False)
     for day in ("monday", "tuesday"):
         survey.to_csv(folder / f"{day}.csv", index=False)

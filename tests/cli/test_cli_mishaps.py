@@ -36,6 +36,7 @@ INPUTS = {
     ("fit", "tables"): ["fit", "--tables", "s.csv"],
     ("ask", "model"): ["ask", "m.twoway", "P(age)"],
     ("count", "data"): ["count", "s.csv"],
+    ("count", "schema"): ["count", "s.csv", "--schema", "m.twoway"],
     ("score", "model"): ["score", "m.twoway", "s.csv"],
     ("score", "data"): ["score", "m.twoway", "s.csv"],
     ("explore", "model"): ["explore", "m.twoway"],
@@ -82,7 +83,7 @@ def assert_refused(told, folder, inputs):
 @pytest.mark.parametrize("spelling", ["{}", "symbolic/../{}", "symbolic/{}", "hard/{}"])
 @pytest.mark.parametrize(("command", "role"), INPUTS)
 def test_what_is_read_is_not_replaced(command, role, spelling, cli, folder, inputs):
-    output = spelling.format("m.twoway" if role == "model" else "s.csv")
+    output = spelling.format("m.twoway" if role in ("model", "schema") else "s.csv")
     assert_refused(cli(*INPUTS[command, role], "-o", output, "--force"), folder, inputs)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,13 +26,14 @@ from twoway.cli.options import (
     open_by,
     split_names,
 )
+from twoway.cli.schema_file import read_schema
 from twoway.cli.terminal import check_output, say, say_json
 from twoway.container import alone_in_folder
 from twoway.engines.connections import is_address, opened_table
 from twoway.errors import DataError
 
 if TYPE_CHECKING:
-    from twoway.records import RecordSource
+    from twoway.schema import Schema
     from twoway.tables import Tables
 
 
@@ -66,6 +66,14 @@ def count(
     where: Where = None,
     unseen: Unseen = "error",
     extend: Extend = False,
+    schema: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help='Read by the variables and categories of this file: JSON such as {"vote": ["no", "yes"], "income": '
+            '{"cuts": [10000, 20000]}}, tables or a model.',
+        ),
+    ] = None,
     epsilon: Annotated[
         float | None, typer.Option(help="Add noise so that no single record shows: how much it may; 1 is usual.")
     ] = None,
@@ -76,6 +84,13 @@ def count(
     max_weight: Annotated[
         float | None, typer.Option(metavar="W", help="With --epsilon and --weights, the largest weight there can be.")
     ] = None,
+    public_schema: Annotated[
+        bool,
+        typer.Option(
+            "--public-schema",
+            help="With --epsilon: everybody may know the categories found in the data, which noise does not hide.",
+        ),
+    ] = False,
     seed: Annotated[
         int | None, typer.Option(help="For tests of --epsilon only: who knows it can take the noise off.")
     ] = None,
@@ -93,13 +108,13 @@ def count(
 
     twoway count postgres://ann@localhost/surveys --table survey --where "year >= 2020" -o survey.tables
 
-    twoway count monday.csv -o public.tables --epsilon 1 --delta 1e-6
+    twoway count monday.csv -o public.tables --schema categories.json --epsilon 1 --delta 1e-6
     """
     from twoway.tables import Tables
 
     if out is None and add is None:
         raise typer.BadParameter("name the file to write with -o, or one to add to with --add")
-    check_output(out, force, data)
+    check_output(out, force, data, schema)
     before = None if add is None else Tables.load(add)
     if before is not None and (only or drop or bins):
         raise DataError("--add counts the variables that are in the file already; --only, --drop and --bins do not go")
@@ -109,8 +124,15 @@ def count(
         )
     if order is None:
         order = 2 if before is None else before.order
-    if epsilon is None and (max_weight is not None or seed is not None):
-        raise DataError("--max-weight and --seed are about the noise that --epsilon adds")
+    if epsilon is None and (max_weight is not None or seed is not None or public_schema):
+        raise DataError("--max-weight, --public-schema and --seed are about the noise that --epsilon adds")
+    if schema is not None and (before is not None or only or drop or bins):
+        raise DataError(
+            "--schema names all variables and categories; --add, --only, --drop and --bins do not go with it"
+        )
+    declared = read_schema(schema) if schema is not None else None if before is None else before.schema
+    if epsilon is not None:
+        _check_cuts(bins)
     if is_address(data):
         if extend:
             raise DataError("--extend does not go with a database")
@@ -121,28 +143,22 @@ def count(
                 else "name the table of the database with --table"
             )
         tables, n_records = _count_inside(
-            data, table, where, before, order, only, drop, missing, counts, weights, unseen, max_categories
+            data, table, where, declared, order, only, drop, missing, counts, weights, unseen, max_categories
         )
-        heaviest = _heaviest(None, weights, max_weight)
     elif table is not None:
         raise DataError(f"--table goes with the address of a database, which {data!r} is not")
-    elif before is None:
+    elif declared is None:
         reading = Reading(only, drop, missing, counts, weights, bins, max_categories, where)
         records = reading.records_of_any_size(Path(data))
         tables, n_records = Tables.count(records, order), records.n_records
-        heaviest = _heaviest(records, weights, max_weight)
     else:
-        records = open_by(before.schema, Path(data), missing, unseen, counts, weights, where, extend)
+        records = open_by(declared, Path(data), missing, unseen, counts, weights, where, extend)
         tables, n_records = Tables.count(records, order), records.n_records
-        heaviest = _heaviest(records, weights, max_weight)
     if epsilon is not None:
-        allowed = 1.0 if max_weight is None else max_weight
-        if heaviest > allowed:
-            raise DataError(
-                f"a record may weigh {heaviest:g}, more than {allowed:g}: --max-weight says how much one can, and "
-                "noise is added for that"
-            )
-        tables = tables.with_noise(epsilon, delta, max_weight=max_weight, seed=seed)
+        try:
+            tables = tables.with_noise(epsilon, delta, max_weight=max_weight, public_schema=public_schema, seed=seed)
+        except DataError as error:
+            raise DataError(_in_options(str(error))) from error
     target = out or add
     assert target is not None
     with alone_in_folder(target):  # what another process added while this one counted is kept
@@ -162,20 +178,38 @@ def count(
         say(f"{n_records:,} records {added} {len(tables)} tables of {len(tables.schema)} variables in {target}")
         if epsilon is not None:
             say(str(tables.releases[-1]))
+            if len(tables.releases) > 1:
+                say(f"{tables.privacy or 'nothing is promised of all counts together'}")
 
 
-def _heaviest(records: RecordSource | None, weights: str | None, max_weight: float | None) -> float:
-    """Return the largest weight of a record; of records that stay in a database, what the caller says of it."""
-    if weights is None:
-        return 1.0
-    return records.weight_totals.largest if records is not None else max_weight or math.inf
+def _check_cuts(bins: list[str] | None) -> None:
+    """Refuse bins whose ends would be found in the data, which noise does not hide."""
+    for text in bins or ():
+        if "," not in text.rpartition("=")[2]:
+            name = text.partition("=")[0]
+            raise DataError(
+                f"--bins {text} finds the numbers between bins in the data, and noise does not hide them: give them, "
+                f"as in --bins {name}=10000,20000"
+            )
+
+
+def _in_options(message: str) -> str:
+    """Return an error about noise in the words of the command line."""
+    words = {
+        "records that were read by a schema, Records(…, schema=Schema(…))": "with --schema FILE",
+        "public_schema=True": "--public-schema",
+        "max_weight": "--max-weight",
+    }
+    for word, option in words.items():
+        message = message.replace(word, option)
+    return message
 
 
 def _count_inside(
     address: str,
     name: str,
     where: str | None,
-    before: Tables | None,
+    schema: Schema | None,
     order: int,
     only: list[str] | None,
     drop: list[str] | None,
@@ -193,7 +227,7 @@ def _count_inside(
         dropped = split_names(drop, known)
         source = DatabaseTable(
             table,
-            schema=None if before is None else before.schema,
+            schema=schema,
             columns=[column for column in split_names(only, known) or known if column not in dropped],
             missing=markers(missing),
             counts=counts,

@@ -81,6 +81,7 @@ def _tables(path: Path) -> tuple[dict[str, Any], str]:
         ],
         "notes": list(tables.notes),
         "releases": [asdict(release) for release in tables.releases],
+        "privacy": None if tables.privacy is None else asdict(tables.privacy),
     }
     rows = [["table", "total"]]
     n_shown = _MOST_TABLES if is_terminal(sys.stdout) else len(tables)
@@ -90,6 +91,8 @@ def _tables(path: Path) -> tuple[dict[str, Any], str]:
     parts = [repr(tables).strip("<>"), _variables(tables.schema), aligned(rows, more)]
     if tables.notes:
         parts.append("\n".join(f"note: {note}" for note in tables.notes))
+    if tables.privacy is not None:
+        parts.append(f"privacy: {tables.privacy}, of records that were in all of them")
     return content, "\n\n".join(parts)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from twoway.crosstabs.sheets import Numbers
 from twoway.errors import DataError, unknown
-from twoway.schema import Label, Schema, Variable, label_key, plain_label
+from twoway.schema import Label, Schema, label_key, plain_label
 
 _NUMERIC = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?")
 
@@ -22,6 +22,7 @@ class Labels:
 
     Examples
     --------
+    >>> from twoway.schema import Variable
     >>> schema = Schema((Variable("stars", (1, 2)), Variable("sure", (False, True))))
     >>> Labels.known(schema).codes("stars", ["2", 1], "table stars × sure")
     [1, 0]
@@ -44,7 +45,7 @@ class Labels:
         for table in tables:
             for name, labels in zip(table.key, (table.rows, table.columns), strict=True):
                 shown.setdefault(name, []).extend((label, table.name) for label in labels)
-        return cls(Schema(tuple(Variable(name, _categories(name, labels)) for name, labels in shown.items())))
+        return cls(Schema.found({name: _categories(name, labels) for name, labels in shown.items()}))
 
     def codes(self, name: str, labels: Sequence[Label], where: str) -> list[int]:
         """Return the category codes of labels, each there once; ``where`` says in errors whose they are."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from twoway.datasets.synthetic import draw_records
 from twoway.mixture import joint
 from twoway.pmf import JointPMF
+from twoway.privacy import nonnegative
 from twoway.records import Records
 from twoway.solvers.cells import CellSets
 from twoway.tables import Tables
@@ -57,13 +58,17 @@ class FromTables:
     Tables that the same people stand in err together. How many people there were in all, ``n_records``, says how
     much: as few as the largest total means that every table rests on the same people, infinitely many that
     no two tables share one. In between, each variable is missing at random as often as the totals suggest.
+    Tables with noise are counted anew and get new noise.
     """
 
     def __init__(self, tables: Tables, pmf: JointPMF, n_records: float | None) -> None:
         self._tables, self._pmf = tables, pmf
-        largest = float(tables.weights.max())
+        # The weights of noisy tables are smaller than their numbers of records, and noise is not chance.
+        self._n_records = np.where(tables.noise > 0, tables.totals / (tables.heaviest or 1.0), tables.weights)
+        largest = float(self._n_records.max())
         self._n_people = max(largest, largest if n_records is None else n_records)
-        self._observed = _observed_shares(tables, self._n_people) if math.isfinite(self._n_people) else None
+        is_finite = math.isfinite(self._n_people)
+        self._observed = _observed_shares(tables, self._n_records, self._n_people) if is_finite else None
         # What the model expects of each table, before it is rounded by chance.
         self._model = [joint(pmf.weights, [pmf.factors[index] for index in row]) for row in tables.sets.tolist()]
 
@@ -79,6 +84,7 @@ class FromTables:
         """Return the tables as another sample of people would have made them."""
         random = np.random.default_rng([seed, number])
         shares = self._apart(random) if self._observed is None else self._together(random, self._observed)
+        shares = self._with_noise(random, shares) if self._tables.noise.any() else shares
         flat = np.concatenate([share.ravel() for share in shares]) * np.repeat(
             self._tables.weights, np.diff(self._tables.starts)
         )
@@ -88,8 +94,17 @@ class FromTables:
         """Return each table's shares, drawn on its own."""
         return [
             random.multinomial(max(1, round(total)), model.ravel() / model.sum()) / max(1, round(total))
-            for total, model in zip(self._tables.weights, self._model, strict=True)
+            for total, model in zip(self._n_records, self._model, strict=True)
         ]
+
+    def _with_noise(self, random: np.random.Generator, shares: list[NDArray[np.float64]]) -> list[NDArray[np.float64]]:
+        """Return shares as a release would have made them, without a negative one."""
+        noisy = []
+        for share, variance, total in zip(shares, self._tables.noise, self._tables.totals, strict=True):
+            drawn = nonnegative(share.ravel() + random.normal(0.0, math.sqrt(variance) / total, share.size))
+            # Nothing at all is left of a table that drowned, which a fit cannot do with.
+            noisy.append(drawn / drawn.sum() if drawn.any() else np.full(share.size, 1.0 / share.size))
+        return noisy
 
     def _together(self, random: np.random.Generator, observed: NDArray[np.float64]) -> list[NDArray[np.float64]]:
         """Return each table's shares, counted on one set of people."""
@@ -98,7 +113,7 @@ class FromTables:
         counted = Tables.count(people, self._tables.order, threads=1)
         drawn = []
         places = {tuple(row): place for place, row in enumerate(counted.sets.tolist())}
-        for row, weight, model in zip(self._tables.sets.tolist(), self._tables.weights, self._model, strict=True):
+        for row, weight, model in zip(self._tables.sets.tolist(), self._n_records, self._model, strict=True):
             place = places.get(tuple(row))
             if place is None:  # nobody showed all of its variables
                 drawn.append(model)
@@ -111,10 +126,10 @@ class FromTables:
         return drawn
 
 
-def _observed_shares(tables: Tables, n_people: float) -> NDArray[np.float64]:
-    """Return how often each variable was observed, (n_variables,), if tables of so many people have these totals."""
+def _observed_shares(tables: Tables, n_records: NDArray[np.float64], n_people: float) -> NDArray[np.float64]:
+    """Return how often each variable was observed, (n_variables,), if tables of so many people have these numbers."""
     rows = np.zeros((len(tables), len(tables.schema)))
     np.put_along_axis(rows, tables.sets.astype(np.int64), 1.0, axis=1)
-    logs = np.log(tables.weights / n_people)
+    logs = np.log(n_records / n_people)
     found = np.linalg.lstsq(rows.T @ rows, rows.T @ logs, rcond=None)[0]
     return np.asarray(np.exp(np.minimum(found, 0.0)), dtype=np.float64)

@@ -23,7 +23,7 @@ from twoway.engines.partitions import Part, Reading, Scan, Totals
 from twoway.errors import ClusterError, DataError, TwowayError
 from twoway.reading import check_columns_of, check_options, match_columns
 from twoway.records import MISSING, Block, Records
-from twoway.schema import Schema, Variable
+from twoway.schema import Schema
 from twoway.weighing import WeightTotals
 
 T = TypeVar("T")
@@ -227,11 +227,11 @@ def _checked(source: Any, schema: Schema | None, counts: str | None, weights: st
 def _found_schema(scan: Scan) -> Schema:
     if not scan.columns:
         raise DataError("the data has no columns; it needs at least one")
-    return Schema(
-        tuple(
-            Variable(name, found.declared or categories_of(found.observed, name, scan.n_records))
+    return Schema.found(
+        {
+            name: found.declared or categories_of(found.observed, name, scan.n_records)
             for name, found in scan.columns.items()
-        )
+        }
     )
 
 

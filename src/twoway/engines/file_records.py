@@ -29,7 +29,7 @@ from twoway.errors import DataError, TwowayError
 from twoway.parallel import reduce_in_order
 from twoway.reading import check_columns_of, check_options, match_columns, with_columns_of
 from twoway.records import MISSING, Block, Records, RecordSource
-from twoway.schema import Label, Schema, Variable, label_key
+from twoway.schema import Label, Schema, label_key
 from twoway.weighing import WeightTotals, check_counts, check_weights, of_rows
 
 if TYPE_CHECKING:
@@ -140,13 +140,11 @@ class FileRecords:
         labels = self._batches.labels
         if labels is None:
             seen = self._seen
-            return Schema(tuple(Variable(name, seen.categories(name, self._markers)) for name in self._names))
+            return Schema.found({name: seen.categories(name, self._markers) for name in self._names})
         found: dict[str, Found] = {name: {} for name in self._names}
         for name, one in found.items():
             collect_labels(one, labels[name], name, self._markers)
-        return Schema(
-            tuple(Variable(n, categories_of(one, n, 0 if one else self.n_records)) for n, one in found.items())
-        )
+        return Schema.found({n: categories_of(one, n, 0 if one else self.n_records) for n, one in found.items()})
 
     @cached_property
     def _seen(self) -> _Seen:

@@ -164,7 +164,7 @@ def count_inside(source: Any, order: int = 2) -> tuple[Tables, int]:
                 n_records = max(n_records, *wide.column("w").to_pylist())
     flat = counts.flat.astype(np.float64) * (step if table._numbers else 1.0)
     squares = counts.squares.astype(np.float64) * square_step if totals.is_weighted else None
-    return Tables.of_counted(schema, sets, flat, squares), n_records
+    return Tables.of_counted(schema, sets, flat, squares, totals.largest if totals.is_weighted else 1.0), n_records
 
 
 def _row_weights(rows: Any) -> Any:

@@ -111,7 +111,9 @@ def make_bins(
     codes = np.searchsorted(cuts, observed, side="right")
     centres = np.bincount(codes, counts * observed) / np.bincount(codes, counts)
     edges = np.concatenate([[observed.min()], cuts, [observed.max()]])
-    return Bins(Variable(name, _labels(cuts), tuple(centres)), edges, bool((observed == np.rint(observed)).all()))
+    return Bins(
+        Variable(name, _labels(cuts), tuple(centres), is_found=True), edges, bool((observed == np.rint(observed)).all())
+    )
 
 
 def quantile_cuts(numbers: NDArray[np.float64], counts: NDArray[np.float64], n_bins: int) -> NDArray[np.float64]:

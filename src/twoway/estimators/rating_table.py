@@ -155,7 +155,7 @@ def _compress(
     users: pd.Index, items: pd.Index, points: Floats, user_codes: Ints, item_codes: Ints, rating_codes: Ints
 ) -> RatingTable:
     """Return the table of ratings that stand in any order."""
-    schema = Schema(tuple(Variable(str(plain_label(item)), tuple(points.tolist())) for item in items))
+    schema = Schema(tuple(Variable(str(plain_label(item)), tuple(points.tolist()), is_found=True) for item in items))
     keys = user_codes * len(items) + item_codes
     if (np.diff(keys) <= 0).any():
         order = np.argsort(keys, kind="stable")

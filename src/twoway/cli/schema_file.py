@@ -1,0 +1,51 @@
+"""Variables and categories that somebody declares, from a file."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from twoway import container
+from twoway.bin_labels import label_bins
+from twoway.errors import DataError, FileFormatError, MissingFileError, TwowayError, brief
+from twoway.schema import Schema, Variable
+
+_SHAPE = '{"vote": ["no", "yes"], "income": {"cuts": [10000, 20000]}}'
+
+
+def read_schema(path: Path) -> Schema:
+    """Return the variables of a file: of tables, of a model, or of JSON with the categories of each, or its cuts."""
+    if container.kind_of(path) is not None:
+        header, _ = container.read(path)
+        try:
+            return Schema.from_dict(header["schema"])
+        except (TwowayError, LookupError, TypeError, ValueError, AttributeError) as error:
+            raise FileFormatError(f"{str(path)!r} holds no valid schema: {error}") from error
+    try:
+        described = json.loads(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        raise MissingFileError(f"there is no file {str(path)!r}") from None
+    except (ValueError, RecursionError) as error:
+        raise FileFormatError(f"{str(path)!r} is neither JSON nor a twoway file: {error}") from error
+    if not isinstance(described, dict) or not described:
+        raise FileFormatError(f"{str(path)!r} holds no schema; one looks like {_SHAPE}")
+    try:
+        return Schema(tuple(Variable(name, _categories(name, listed)) for name, listed in described.items()))
+    except DataError as error:
+        raise FileFormatError(f"{str(path)!r}: {error}") from error
+
+
+def _categories(name: str, described: Any) -> tuple[Any, ...]:
+    if isinstance(described, list):
+        return tuple(described)
+    cuts = described.get("cuts") if isinstance(described, dict) and described.keys() == {"cuts"} else None
+    is_numbers = isinstance(cuts, list) and all(type(cut) in (int, float) and math.isfinite(cut) for cut in cuts)
+    if not cuts or not is_numbers or any(low >= high for low, high in itertools.pairwise(cuts)):
+        raise DataError(
+            f"{name!r} needs a list of categories, or ascending numbers between bins, as in {_SHAPE}; got "
+            f"{brief(described)}"
+        )
+    return tuple(label_bins(cuts))
