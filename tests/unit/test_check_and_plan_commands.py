@@ -52,6 +52,26 @@ def test_check_compares_a_model_with_data(twoway, files):
     assert "compared with a model" in err
 
 
+def test_check_gives_ranges(twoway, files):
+    question = "P(x1 = 0, x2 != 1 | x3 in {0, 2})"
+    code, out, err = twoway("check", files / "pairs.tables", "--rank", 2, "--range", question)
+    assert code == 0, err
+    assert "P(x1 in [0], x2 in [0, 2] | x3 in [0, 2])" in out
+    shown = twoway("check", files / "pairs.tables", "--rank", 2, "--range", question, "--range", "P(x1=0)", "--json")[1]
+    both, one = json.loads(shown)["ranges"]
+    truth = TRUTH.given({"x3": [0, 2]}).prob({"x1": 0, "x2": [0, 2]})
+    assert both["low"] <= truth <= both["high"]
+    assert both["low"] <= both["models"][0] <= both["models"][1] <= both["high"]
+    assert one["low"] <= TRUTH.prob({"x1": 0}) <= one["high"]
+    for wrong in ("P(x1)", "P(x1 = 0 | x2)", "E(x1)"):
+        code, _, err = twoway("check", files / "pairs.tables", "--range", wrong)
+        assert code != 0
+        assert "one probability" in err
+    code, _, err = twoway("check", files / "model.twoway", "--data", files / "pairs.tables", "--range", "P(x1 = 0)")
+    assert code != 0
+    assert "--data" in err
+
+
 def test_check_refuses_what_it_cannot_read(twoway, files):
     assert twoway("check", files / "nowhere.csv")[0] == 4
     assert twoway("check", files / "other.bin")[0] == 4

@@ -20,6 +20,12 @@ def check(
     data: Annotated[
         Path | None, typer.Option(metavar="DATA|TABLES", help="Compare a model with these instead: where is it wrong?")
     ] = None,
+    ranges: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--range", metavar="QUESTION", help="The least and greatest answer that any joint with the tables can give."
+        ),
+    ] = None,
     only: Only = None,
     drop: Drop = None,
     missing: Missing = None,
@@ -37,12 +43,15 @@ def check(
     twoway check survey.csv --drop id
 
     twoway check survey.twoway --data survey.csv
+
+    twoway check survey.tables --range "P(vote = yes | age = old, region = north)"
     """
     from twoway.container import kind_of
     from twoway.diagnosis.diagnose import diagnose
     from twoway.diagnosis.fit_quality import FitQuality, fit_quality
     from twoway.errors import DataError
     from twoway.pmf import JointPMF
+    from twoway.questions.answer import asked_event
     from twoway.tables import Tables
 
     given: Any
@@ -53,7 +62,10 @@ def check(
             given = Tables.load(source)
         case _:
             given = Reading(only, drop, missing, counts, weights).records(source)
+    if ranges and data is not None:
+        raise DataError("--range is about tables, and --data compares a model with them; give one of the two")
     found: Any
+    events = [asked_event(given.schema, question) for question in ranges or ()]
     if data is None:
         found = diagnose(given, rank, seed=seed, monitor=shows_progress() or None)
     elif isinstance(given, JointPMF):
@@ -61,8 +73,11 @@ def check(
         found = fit_quality(given, beside)
     else:
         raise DataError(f"--data is compared with a model, and {str(source)!r} is none")
+    answers = [found.range(event, known) for event, known in events]
     if json:
-        say_json(found.to_dict())
-    else:
-        whole = isinstance(found, FitQuality) and not is_terminal(sys.stdout)
-        say(found.to_text() if whole else str(found))
+        say_json(found.to_dict() | ({"ranges": [answer.to_dict() for answer in answers]} if answers else {}))
+        return
+    whole = isinstance(found, FitQuality) and not is_terminal(sys.stdout)
+    say(found.to_text() if whole else str(found))
+    for answer in answers:
+        say(f"\n{answer}")

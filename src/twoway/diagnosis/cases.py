@@ -196,7 +196,7 @@ def _three_way_quality(pmf: JointPMF, records: RecordSource, seed: int) -> FitQu
     part, of_cell = records.sample(_MOST_TRIPLE_RECORDS, seed).showing(some), np.repeat(some, schema.sizes)
     subset = schema.subset([schema.names[index] for index in np.flatnonzero(some)])
     cells = (np.cumsum(of_cell) - 1)[part.cells].astype(np.min_scalar_type(subset.n_cells - 1))
-    tables = Tables.count(Records.from_cells(subset, part.pointers, cells, part.weights), 3)
+    tables = Tables.count(part.with_cells(subset, part.pointers, cells), 3)
     return fit_quality(JointPMF.from_stacked(subset, pmf.weights, pmf.stacked[of_cell]), tables)
 
 

@@ -80,6 +80,21 @@ def ask(pmf: JointPMF, question: str | Question, *, base: float | None = None) -
             return known.mutual_information(targets, others, groups or None, base)
 
 
+def asked_event(schema: Schema, text: str) -> tuple[dict[str, list[Label]], dict[str, list[Label]]]:
+    """Return the event that a question asks the probability of, and what it takes as known.
+
+    Examples
+    --------
+    >>> schema = Schema((Variable("age", ("young", "old")), Variable("vote", ("no", "yes"))))
+    >>> asked_event(schema, "P(vote = yes | age != old)")
+    ({'vote': ['yes']}, {'age': ['young']})
+    """
+    question = parse(text, schema)
+    if question.kind != "P" or not all(term.operator for term in (*question.targets, *question.given)):
+        raise QuestionError(f"a range is that of one probability, such as P(vote = yes | age = old); got {question}")
+    return evidence(schema, question.targets), evidence(schema, question.given)
+
+
 def suppose(pmf: JointPMF, conditions: str | Iterable[Term]) -> JointPMF:
     """Return the model given conditions such as ``age = 30-39, vote != no``; none leave it as it is."""
     if isinstance(conditions, str):
