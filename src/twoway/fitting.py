@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from twoway import __version__
 from twoway.bounds import sufficient_rank
 from twoway.checkpoint import Checkpoint
+from twoway.diagnosis.contradiction import Contradiction, find_contradiction
 from twoway.engines.opening import open_source
 from twoway.errors import DataError, shortlist, unknown_option, warn_caller, whole_number
 from twoway.observed import posterior_of
@@ -43,6 +45,9 @@ from twoway.tables import Tables
 _MOST_SMOOTHING = 1e15
 # A model of more numbers would take 8 GB, and its fit a multiple of that.
 _MOST_NUMBERS = 2**30
+# Tables that a model misses by more than chance are looked at for contradictions; so many triangles of them.
+_MANY_DEVIATIONS = 4.0
+_MOST_TRIANGLES = 3
 
 
 def fit(
@@ -304,7 +309,10 @@ def _report(
     expected = _expected(pmf, evidence)
     report = replace(report, support=evidence.sets.support(expected.counts, pmf.rank))
     if evidence.records is None:
-        return replace(report, misfits=_misfits(pmf, evidence.tables(evidence.given_order)))
+        tables = evidence.tables(evidence.given_order)
+        report = replace(report, misfits=_misfits(pmf, tables))
+        contradiction = _contradiction(report, tables)
+        return report if contradiction is None else replace(report, warnings=(*report.warnings, str(contradiction)))
     return _with_likelihood(report, pmf, evidence.records, expected.log_likelihood, evidence.threads)
 
 
@@ -348,6 +356,17 @@ def _entropies(shares: NDArray[np.float64]) -> NDArray[np.float64]:
     np.log(shares, where=shares > 0, out=logs)
     entropies: NDArray[np.float64] = -(shares * logs).sum(axis=1)
     return entropies
+
+
+def _contradiction(report: Report, tables: Tables) -> Contradiction | None:
+    """Return what no joint has in tables of which the worst is fitted so badly that chance does not explain it."""
+    if tables.order != 2 or not report.misfits:
+        return None
+    worst = report.misfits[0]
+    n_cells = math.prod(len(tables.schema[name]) for name in worst.variables)
+    if 2.0 * worst.total * worst.kl < n_cells + _MANY_DEVIATIONS * math.sqrt(2.0 * n_cells):
+        return None
+    return find_contradiction(tables, [worst.variables], most_groups=_MOST_TRIANGLES)
 
 
 def _misfits(pmf: JointPMF, tables: Tables) -> tuple[TableMisfit, ...]:

@@ -98,6 +98,18 @@ def test_tables_that_no_joint_has():
     assert find_contradiction(contradicting(others=4)) is None
 
 
+@pytest.mark.parametrize("others", [0, 4])
+def test_a_fit_warns_of_tables_that_no_joint_has(others):
+    assert any("contradict each other" in told for told in tw.fit(contradicting(others=others), rank=2).report.warnings)
+
+
+def test_a_fit_does_not_cry_wolf():
+    """Neither a rank that is too low nor chance is a contradiction."""
+    for rank in (1, 3):
+        warnings = tw.fit(tw.count(sampled(3, 5000, n_variables=4, n_categories=3)), rank=rank).report.warnings
+        assert not any("contradict" in told for told in warnings)
+
+
 def test_other_models_of_the_rank_with_the_very_same_tables():
     found = of("4 binary")
     assert found.ambiguity > 0.262

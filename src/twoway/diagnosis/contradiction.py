@@ -14,7 +14,6 @@ from twoway.errors import shortlist
 from twoway.tables import Tables
 
 _MOST_CELLS = 1024
-_MOST_GROUPS = 12
 _LEVEL = 0.99
 # Published shares are rounded: what two decimals hide is no contradiction.
 _LEAST_CHANGE = 0.01
@@ -35,11 +34,13 @@ class Contradiction:
         )
 
 
-def find_contradiction(tables: Tables, suspects: Iterable[Sequence[str]] = ()) -> Contradiction | None:
+def find_contradiction(
+    tables: Tables, suspects: Iterable[Sequence[str]] = (), *, most_groups: int = 12
+) -> Contradiction | None:
     """Return variables whose two-way tables contradict each other by more than chance, None where none were found.
 
     All variables together are looked at where their joint is small, otherwise triangles of tables around
-    the suspects: pairs that a model does not fit, the worst first.
+    the suspects: pairs that a model does not fit, the worst first; ``most_groups`` of them.
 
     Examples
     --------
@@ -55,7 +56,7 @@ def find_contradiction(tables: Tables, suspects: Iterable[Sequence[str]] = ()) -
 beyond what chance explains
     """
     margins, names = Margins(tables), tables.schema.names
-    for group in islice(_groups(margins, suspects), _MOST_GROUPS):
+    for group in islice(_groups(margins, suspects), most_groups):
         axes = [Axis(index, np.arange(tables.schema.sizes[index])) for index in group]
         change = TableProgram(margins, axes, _LEVEL).least_change
         if change > _LEAST_CHANGE:
