@@ -132,8 +132,9 @@ class Tables:
                     f"a table's {what} must be between {_LEAST_COUNT:g} and {_MOST_COUNT:g}; that of {names} is "
                     f"{float(numbers[wrong[0]])!r}"
                 )
-        counted = sets[~kept] if self.empty is None else np.vstack([np.asarray(self.empty), sets[~kept]])
-        empty = self._without(counted, sets[kept])
+        empty = sets[~kept]
+        if self.empty is not None:
+            empty = self._without(np.vstack([np.asarray(self.empty), empty]), sets[kept])
         if not kept.all():
             flat, sets, totals, weights = flat[np.repeat(kept, lengths)], sets[kept], totals[kept], weights[kept]
             noise = noise[kept]

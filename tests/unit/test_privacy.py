@@ -14,10 +14,11 @@ from scipy.stats import norm
 from strategies import examples
 
 import twoway as tw
-from twoway import privacy
+from twoway import container, privacy
 from twoway.cli import run
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.diagnosis.resampling import FromTables
+from twoway.engines.sql import DatabaseTable
 from twoway.errors import DataError, FileFormatError, UnknownNameError
 from twoway.privacy import effective_records, noise_scale, nonnegative
 from twoway.records import Records
@@ -117,8 +118,6 @@ def test_the_budget_is_in_the_file_the_notes_and_the_report(tmp_path):
 
 
 def test_a_file_with_a_broken_budget_is_refused(tmp_path):
-    from twoway import container
-
     arrays = {"sets": TABLES.sets, "flat": TABLES.flat, "weights": TABLES.weights}
     header = {"schema": TABLES.schema.to_dict(), "notes": [], "releases": [{"epsilon": 1}]}
     container.write(tmp_path / "broken.tables", "tables", header, arrays)
@@ -246,6 +245,42 @@ def test_what_was_found_in_the_data_is_not_released_unasked(tmp_path):
     ):
         with pytest.raises(DataError, match="found in the data"):
             tables.with_noise(1.0, 1e-6, max_weight=1)
+
+
+def test_of_older_files_nobody_knows_where_categories_come_from(tmp_path):
+    Tables.count(Records(FEW, schema=SCHEMA)).save(tmp_path / "new.tables")
+    header, arrays = container.read(tmp_path / "new.tables")
+    for name in ("format", "version", "kind", "written_by", "heaviest"):
+        del header[name]
+    for entry in header["schema"]:
+        del entry["declared"]
+    container.write(
+        tmp_path / "old.tables", "tables", header, {name: arrays[name] for name in ("sets", "flat", "weights")}
+    )
+    old = Tables.load(tmp_path / "old.tables")
+    with pytest.raises(DataError, match="public_schema=True"):
+        old.with_noise(1.0, 1e-6)
+    with pytest.raises(DataError, match="give max_weight"):
+        old.with_noise(1.0, 1e-6, public_schema=True)
+    assert old.with_noise(1.0, 1e-6, public_schema=True, max_weight=1).releases[0].n_tables == 2
+
+
+def test_files_and_databases_say_where_categories_come_from(tmp_path):
+    ibis = pytest.importorskip("ibis")
+    frame = pd.DataFrame({**FEW, "w": [1.5, 2.0, 7.0, 1.0]})
+    frame.to_csv(tmp_path / "few.csv", index=False)
+    database = ibis.duckdb.connect()
+    table = database.create_table("few", frame)
+    for make in (
+        lambda **options: tw.FileRecords(tmp_path / "few.csv", **options),
+        lambda **options: DatabaseTable(table, **options),
+    ):
+        declared = tw.count(make(schema=SCHEMA))
+        assert declared.with_noise(1.0, 1e-6).releases[0].n_tables == 3
+        assert tw.count(make(schema=SCHEMA, weights="w")).heaviest == 7
+        with pytest.raises(DataError, match="found in the data"):
+            tw.count(make(columns=["a", "b", "c"])).with_noise(1.0, 1e-6)
+    database.disconnect()
 
 
 def test_values_that_were_found_in_the_data_stay_there():
