@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway import __version__
-from twoway.errors import DataError, FileFormatError, MissingFileError, OutputError, TwowayError
+from twoway.errors import DataError, FileFormatError, MissingFileError, OutputError, TwowayError, brief
 
 FORMAT_VERSION = 1
 MAX_BYTES = 2**32
@@ -87,6 +87,13 @@ def write(
             archive.writestr(zipfile.ZipInfo(f"{name}.npy", _EPOCH), buffer.getvalue())
 
 
+def check_path(path: object) -> str | os.PathLike[str]:
+    """Return the name of a file; raise where it is none."""
+    if not isinstance(path, str | os.PathLike):
+        raise DataError(f"a file is named by text or a path, not {brief(path)}")
+    return path
+
+
 @contextmanager
 def whole_or_not_at_all(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Give a stream whose content becomes a file once all of it was written; before that, nothing changes.
@@ -94,7 +101,7 @@ def whole_or_not_at_all(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     What is replaced keeps its permissions, and a link to a file stays a link. A device or a pipe is written to as it
     is. An error of the operating system names the file meant.
     """
-    meant = Path(path)
+    meant = Path(check_path(path))
     if meant.is_dir():
         raise OutputError(f"cannot write {str(meant)!r}: it is a folder; name a file")
     if not meant.parent.is_dir():
@@ -163,9 +170,7 @@ def read(path: str | os.PathLike[str], kind: str | None = None) -> tuple[dict[st
     A file that is not there, truncated, foreign, of another kind or of a newer version raises
     `FileFormatError` (`MissingFileError` for the first).
     """
-    if not isinstance(path, str | os.PathLike):
-        raise DataError(f"a file is named by text or a path, not {path!r}")
-    source = Path(path)
+    source = Path(check_path(path))
     shown = repr(str(source))
     if source.is_dir():
         raise FileFormatError(f"{shown} is a folder, not a twoway file")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import product
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -33,6 +33,8 @@ class Distribution:
         already a read-only array of float64.
     total
         The count that the probabilities rest on, None for those of a model.
+    quantity
+        What the numbers are: "probability", or "expectation" for the expected values that `ask` gives for each group.
 
     Examples
     --------
@@ -50,7 +52,7 @@ class Distribution:
     old         0.3000  0.4000
     """
 
-    __slots__ = ("array", "total", "variables")
+    __slots__ = ("array", "quantity", "total", "variables")
 
     variables: tuple[Variable, ...]
     """The variable of each axis."""
@@ -58,11 +60,20 @@ class Distribution:
     """The probabilities; read-only."""
     total: float | None
     """The count that the probabilities rest on, None for those of a model."""
+    quantity: Literal["probability", "expectation"]
+    """What the numbers are, as it stands above them: "probability" or "expectation"."""
 
     # Indexing is by label, so the fallback of Python that iterates by position would mislead.
     __iter__ = None
 
-    def __init__(self, variables: Sequence[Variable], array: ArrayLike, total: float | None = None) -> None:
+    def __init__(
+        self,
+        variables: Sequence[Variable],
+        array: ArrayLike,
+        total: float | None = None,
+        *,
+        quantity: Literal["probability", "expectation"] = "probability",
+    ) -> None:
         self.variables = tuple(variables)
         values = np.asarray(array, dtype=np.float64)
         sizes = tuple(len(variable) for variable in self.variables)
@@ -74,7 +85,7 @@ class Distribution:
             values = values.copy()
             values.flags.writeable = False
         self.array = values
-        self.total = total
+        self.total, self.quantity = total, quantity
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -99,7 +110,7 @@ class Distribution:
         if len(chosen) == len(self.variables):
             return float(picked)
         rest = [variable for axis, variable in enumerate(self.variables) if axis not in chosen]
-        return Distribution(rest, picked, self.total)
+        return Distribution(rest, picked, self.total, quantity=self.quantity)
 
     def _chosen(self, labels: object) -> dict[int, int]:
         """Return the axis and the category code of each label."""
@@ -120,7 +131,7 @@ class Distribution:
         return {axis: self.variables[axis].code(label) for axis, label in enumerate(given)}
 
     def to_frame(self, library: str = "pandas") -> Any:
-        """Return a frame of one row for each cell: a column for each variable, and ``probability``.
+        """Return a frame of one row for each cell: a column for each variable, and ``probability``, or ``expectation``.
 
         Parameters
         ----------
@@ -134,10 +145,10 @@ class Distribution:
         0   no         0.25
         1  yes         0.75
         """
-        if "probability" in self.names:
-            raise DataError("a variable is called 'probability', as the frame's column of probabilities is")
+        if self.quantity in self.names:
+            raise DataError(f"a variable is called {self.quantity!r}, as the frame's column of numbers is")
         codes = np.indices(self.array.shape).reshape(len(self.variables), -1)
-        return make_labelled_frame(self.variables, list(codes), library, {"probability": self.array.ravel()})
+        return make_labelled_frame(self.variables, list(codes), library, {self.quantity: self.array.ravel()})
 
     def __repr__(self) -> str:
         return self.to_text(whole=False)
@@ -189,7 +200,7 @@ def _cross_tab(table: Distribution, n_rows: int | None, n_columns: int | None, w
 
 
 def _long_table(table: Distribution, n_rows: int | None, _: int | None, width: int | None) -> str:
-    printed = [[*(printable(name, width) for name in table.names), "probability"]]
+    printed = [[*(printable(name, width) for name in table.names), table.quantity]]
     cells = product(*(variable.categories for variable in table.variables))
     for labels, probability in zip(cells, table.array.ravel()[:n_rows], strict=False):
         printed.append([*(printable(label, width) for label in labels), _number(probability)])

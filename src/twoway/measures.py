@@ -13,7 +13,7 @@ from twoway.distribution import Distribution
 from twoway.errors import DataError
 from twoway.information import Estimate
 from twoway.mixture import is_small
-from twoway.pmf import JointPMF
+from twoway.pmf import JointPMF, check_model
 
 
 class HasMarginal(Protocol):
@@ -124,6 +124,9 @@ def total_variation(one: HasMarginal, other: HasMarginal, names: str | Sequence[
     >>> total_variation(left, right, "vote")
     0.25
     """
+    for place, side in (("first", one), ("second", other)):
+        if not hasattr(side, "marginal"):
+            raise DataError(f"the {place} must be records, tables or a JointPMF, not {type(side).__name__}")
     left, right = one.marginal(names), other.marginal(names)
     if left.variables != right.variables:
         raise DataError(f"the categories of {names!r} differ between the two: {left.variables} and {right.variables}")
@@ -145,6 +148,8 @@ def _inner_product(one: JointPMF, other: JointPMF) -> tuple[float, float]:
 
 
 def _check_same_schema(one: JointPMF, other: JointPMF) -> None:
+    check_model(one, "the truth")
+    check_model(other, "the estimate")
     if one.schema != other.schema:
         raise DataError(f"the two PMFs are not about the same variables: {one.schema.difference(other.schema)}")
 

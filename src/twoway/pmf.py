@@ -10,7 +10,7 @@ import math
 import operator
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Never
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -70,7 +70,7 @@ class JointPMF:
     """The probability of each component, shape (rank,); read-only."""
     stacked: Floats
     """The factors of all variables below one another, shape (n_cells, rank); read-only."""
-    factors: list[Floats]
+    factors: tuple[Floats, ...]
     """One array (n_categories, rank) for each variable: views of ``stacked``."""
     report: Report | None
     """How the model came about, None where it was not fitted."""
@@ -81,9 +81,19 @@ class JointPMF:
         self._set(schema, *stack_parameters(schema, weights, factors), report)
 
     def _set(self, schema: Schema, weights: Floats, stacked: Floats, report: Report | None) -> None:
-        self.schema, self.report = schema, report
-        self.weights, self.stacked = read_only(weights), read_only(stacked)
-        self.factors = [self.stacked[schema.cells(index)] for index in range(len(schema))]
+        weights, stacked = read_only(weights), read_only(stacked)
+        factors = tuple(stacked[schema.cells(index)] for index in range(len(schema)))
+        for name, value in zip(self.__slots__, (factors, report, schema, stacked, weights), strict=True):
+            object.__setattr__(self, name, value)
+
+    def __setattr__(self, name: str, value: object) -> Never:
+        raise AttributeError(
+            f"a JointPMF does not change, and {name!r} cannot be assigned; JointPMF(weights, factors, schema) makes a "
+            "new one, with_report this one with another report"
+        )
+
+    def __delattr__(self, name: str) -> Never:
+        self.__setattr__(name, None)
 
     @classmethod
     def from_stacked(cls, schema: Schema, weights: Floats, stacked: Floats, report: Report | None = None) -> JointPMF:

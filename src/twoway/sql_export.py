@@ -12,16 +12,14 @@ each a subquery of the next:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from twoway.errors import DataError, unknown
+from twoway.pmf import JointPMF, check_model
 from twoway.records import MISSING
 from twoway.schema import Label, Variable, label_key
-
-if TYPE_CHECKING:
-    from twoway.pmf import JointPMF
 
 What: TypeAlias = Literal["score", "impute"]
 
@@ -76,6 +74,9 @@ def sql_view(
     >>> print(sql_view(pmf, "survey", dialect="duckdb")[:30])
     CREATE VIEW "survey_scored" AS
     """
+    check_model(pmf)
+    if not isinstance(table, str):
+        raise DataError(f"the name of a table is a text, not {type(table).__name__}")
     if what not in get_args(What):
         raise unknown("view", what, get_args(What))
     sqlglot = _sqlglot()

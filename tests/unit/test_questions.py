@@ -324,3 +324,27 @@ def test_the_mark_stays_below_the_place_in_a_long_question():
         parse(f"P(vote | {known}, nix = 3, {known})", SCHEMA)
     line, mark = str(raised.value).splitlines()[-2:]
     assert line[mark.index("^") : mark.rindex("^") + 1] == "nix"
+
+
+def test_expectations_for_each_group(pmf):
+    """Each cell is the expectation given its labels; bins and numbers have one, text has none."""
+    found = ask(pmf, "E(rating | vote, genre)")
+    assert found.names == ("vote", "genre")
+    for vote in ("no", "yes"):
+        for genre in ("drama", "comedy"):
+            assert found[vote, genre] == pytest.approx(pmf.given({"vote": vote, "genre": genre}).expect("rating"))
+    within = ask(pmf, "E(rating | vote, age = 40+)")
+    assert within["yes"] == pytest.approx(pmf.given({"vote": "yes", "age": "40+"}).expect("rating"))
+    assert repr(within).splitlines()[0].split() == ["vote", "expectation"]
+    assert within.to_frame().columns.tolist() == ["vote", "expectation"]
+    with pytest.raises(DataError, match="'age' has no expected value"):
+        ask(pmf, "E(age | vote)")
+    with pytest.raises(QuestionError, match="stands there twice"):
+        ask(pmf, "E(rating | rating)")
+
+
+def test_the_expectation_of_a_group_that_cannot_occur_is_none():
+    schema = Schema((Variable("a", ("x", "y")), Variable("b", (1, 2))))
+    found = ask(tw.JointPMF([1.0], [[[1.0], [0.0]], [[0.5], [0.5]]], schema), "E(b | a)")
+    assert found["x"] == 1.5
+    assert math.isnan(found["y"])

@@ -1,6 +1,10 @@
 """Things of the wrong kind are refused by name, and large whole numbers are not run together."""
 
+import copy
+import pickle
 from decimal import Decimal
+from inspect import signature
+from types import FunctionType
 
 import numpy as np
 import pyarrow as pa
@@ -27,11 +31,59 @@ PMF = dirichlet_rows(3, 2, 2, seed=1)
         (lambda: tw.Records({"a": [1, 2]}, weights=[1, 10**400]), "numbers"),
         (lambda: tw.fit({"a": [0, 1], "b": [0, 1]}, rank=10**9), "use a lower rank"),
         (lambda: tw.fit({"a": [0, 1], "b": [0, 1]}, rank=1, smoothing=1e308), "between 0 and 1e"),
+        (lambda: PMF.save(None), "a file is named by text or a path, not None"),
+        (lambda: tw.load(5), "a file is named by text or a path, not 5"),
+        (lambda: tw.count({"a": [1], "b": [1]}).save(None), "a file is named by text or a path"),
+        (lambda: tw.explore(PMF, None), "a file is named by text or a path"),
+        (lambda: tw.sql_view(PMF, None), "the name of a table is a text"),
+        (lambda: tw.kl_divergence(PMF, 5), "the estimate must be a JointPMF, such as fit returns, not int"),
+        (lambda: tw.kl_divergence(5, PMF), "the truth must be a JointPMF"),
+        (lambda: tw.total_variation(PMF, 5, "x1"), "the second must be records, tables or a JointPMF, not int"),
     ],
 )
 def test_what_is_wrong_is_named(call, told):
     with pytest.raises(tw.DataError, match=told):
         call()
+
+
+MODEL_FUNCTIONS = [
+    name
+    for name in tw.__all__
+    if isinstance(getattr(tw, name), FunctionType)
+    and next(iter(signature(getattr(tw, name)).parameters)) in ("pmf", "truth", "one", "fitted", "choice", "model")
+]
+
+
+@pytest.mark.parametrize("name", MODEL_FUNCTIONS)
+@pytest.mark.parametrize("given", [None, 5, "model.twoway", {"x1": [1]}])
+def test_every_function_of_a_model_names_what_is_none(name, given):
+    """What else it needs is no matter: the model is looked at first."""
+    function = getattr(tw, name)
+    needed = [one for one in signature(function).parameters.values() if one.default is one.empty][1:]
+    with pytest.raises(tw.TwowayError):
+        function(given, *("x1" for _ in needed))
+
+
+def test_functions_of_a_model_are_found():
+    assert {"ask", "explore", "sql_view", "kl_divergence", "plot_components", "bootstrap", "update"} < set(
+        MODEL_FUNCTIONS
+    )
+
+
+@pytest.mark.parametrize("name", ["weights", "factors", "stacked", "schema", "report", "anything"])
+def test_a_model_does_not_change(name):
+    before = PMF.prob({"x1": 0})
+    with pytest.raises(AttributeError, match=f"'{name}' cannot be assigned"):
+        setattr(PMF, name, None)
+    with pytest.raises(AttributeError):
+        delattr(PMF, name)
+    with pytest.raises((TypeError, ValueError)):
+        PMF.factors[0] = PMF.factors[1]
+    with pytest.raises(ValueError, match="read-only"):
+        PMF.weights[0] = 1.0
+    assert PMF.prob({"x1": 0}) == before
+    for copied in (copy.copy(PMF), copy.deepcopy(PMF), pickle.loads(pickle.dumps(PMF))):
+        assert copied.prob({"x1": 0}) == before
 
 
 LARGE = [2**53, 2**53 + 1, 2**53 + 2, 2**53 + 3]

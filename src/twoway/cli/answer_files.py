@@ -54,7 +54,7 @@ def _table(contents: list[dict[str, Any]]) -> pa.Table:
 def _rows(content: dict[str, Any]) -> list[tuple[str, dict[str, Any], dict[str, float]]]:
     """Return for each number of an answer the question, the labels that it is of, and the number with its ends."""
     axes = content.get("axes", [])
-    key = next(key for key in ("probabilities", "value", "probability") if key in content)
+    key = next(key for key in ("probabilities", "values", "value", "probability") if key in content)
     arrays = {"value": np.ravel(content[key])}
     arrays |= {end: np.ravel(content[end]) for end in ("low", "high") if end in content}
     rows = []

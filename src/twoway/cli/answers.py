@@ -111,7 +111,7 @@ def _content(question: Question, found: Answer, base: float | None) -> dict[str,
         axes = [{"variable": variable.name, "categories": list(variable.categories)} for variable in found.variables]
         return {
             "axes": axes,
-            "probabilities": found.array.tolist(),
+            "probabilities" if found.quantity == "probability" else "values": found.array.tolist(),
             "text": found.to_text(whole=not is_terminal(sys.stdout)),
         }
     if isinstance(found, Mode):

@@ -23,7 +23,7 @@ from twoway.model_file import write_model
 from twoway.observed import records_for
 from twoway.parallel import usable_cores
 from twoway.parameters import check_parameters, read_only
-from twoway.pmf import JointPMF
+from twoway.pmf import JointPMF, check_model
 from twoway.records import Records
 from twoway.report import Monitor, Progress, StopReason
 from twoway.solvers.base import Smoothing, Watch
@@ -302,6 +302,7 @@ def bootstrap(
     >>> bool(0 <= answer.low < answer < answer.high <= 1)
     True
     """
+    check_model(pmf)
     n, seed = whole_number("n", n, LEAST_REPLICATES), whole_number("seed", seed, 0)
     threads = usable_cores() if threads is None else whole_number("threads", threads, 1)
     report = pmf.report

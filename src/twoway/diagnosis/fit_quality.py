@@ -15,7 +15,7 @@ from twoway.distribution import printable
 from twoway.errors import DataError
 from twoway.measures import standardized_residuals
 from twoway.observed import records_for
-from twoway.pmf import JointPMF
+from twoway.pmf import JointPMF, check_model
 from twoway.records import Records
 from twoway.schema import Label
 from twoway.tables import Tables
@@ -131,6 +131,7 @@ def fit_quality(pmf: JointPMF, source: Any) -> FitQuality:
     >>> len(fit_quality(fit(records, rank=1), records).misfits) > 5, fit_quality(fit(records, rank=2), records).misfits
     (True, ())
     """
+    check_model(pmf)
     tables, note = _tables(pmf, source)
     found = [_pair_fit(pmf, tables, index) for index in range(len(tables))]
     for pair, corrected in zip(found, holm([pair["p_value"] for pair in found]), strict=True):

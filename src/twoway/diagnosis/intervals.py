@@ -102,7 +102,7 @@ class IntervalTable:
 
     def to_frame(self, library: str = "pandas") -> Any:
         """Return a frame of one row for each cell: the variables, probability, low and high."""
-        columns = {"probability": self.estimate.array, "low": self.low.array, "high": self.high.array}
+        columns = {self.estimate.quantity: self.estimate.array, "low": self.low.array, "high": self.high.array}
         for name in columns:
             if name in self.estimate.names:
                 raise DataError(f"a variable is called {name!r}, as a column of the frame is")
@@ -117,7 +117,7 @@ class IntervalTable:
     def to_text(self, *, whole: bool = True) -> str:
         """Return the table as lines of text: all of it, or as much as is printed by default."""
         n_rows, width = (None, None) if whole else (MAX_ROWS, MAX_WIDTH)
-        rows = [[*(printable(name, width) for name in self.estimate.names), "probability", "low", "high"]]
+        rows = [[*(printable(name, width) for name in self.estimate.names), self.estimate.quantity, "low", "high"]]
         codes = np.indices(self.estimate.array.shape).reshape(len(self.variables), -1).T
         arrays = [part.array.ravel() for part in (self.estimate, self.low, self.high)]
         for place, cell in enumerate(codes[:n_rows]):

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway import __version__
-from twoway.container import whole_or_not_at_all
+from twoway.container import check_path, whole_or_not_at_all
 from twoway.diagnosis.bootstrap import Bootstrap
 from twoway.explorer.replicates import pack
 from twoway.information import pairwise_information
-from twoway.pmf import JointPMF
+from twoway.pmf import JointPMF, check_model
 from twoway.schema import Variable
 
 LINKS = 20
@@ -52,6 +52,9 @@ def explore(pmf: JointPMF | Bootstrap, path: str | os.PathLike[str], *, title: s
     >>> path.read_text(encoding="utf-8")[:15]
     '<!doctype html>'
     """
+    if not isinstance(pmf, Bootstrap):
+        check_model(pmf)
+    check_path(path)
     text = render(describe(pmf, Path(path).stem if title is None else title))
     with whole_or_not_at_all(path) as stream:
         stream.write(text.encode())

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from twoway.errors import DataError
 from twoway.measures import standardized_residuals
 from twoway.plots.heatmap import axes_or_new, draw_heatmap, plain
-from twoway.pmf import JointPMF
+from twoway.pmf import JointPMF, check_model
 from twoway.records import as_records
 from twoway.report import Report
 from twoway.tables import Tables
@@ -90,6 +90,7 @@ def plot_residuals(pmf: JointPMF, observed: Any, names: Sequence[str] | None = N
     >>> ax.get_ylabel(), ax.get_xlabel()
     ('x1', 'x3')
     """
+    check_model(pmf)
     tables = observed if isinstance(observed, Tables) else Tables.count(as_records(observed, pmf.schema))
     if names is None:
         return _draw_tables(pmf, tables, ax)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from twoway.information import pairwise_information
 from twoway.mixture import entropy
 from twoway.plots.heatmap import axes_or_new, draw_heatmap, plain
-from twoway.pmf import JointPMF
+from twoway.pmf import JointPMF, check_model
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,6 +40,7 @@ def plot_components(pmf: JointPMF, names: str | Sequence[str] | None = None, *, 
     >>> [label.get_text() for label in ax.get_yticklabels()][:5]
     ['x1', '0', '1', '2', 'x2']
     """
+    check_model(pmf)
     if names is None:
         indices = _most_telling(pmf)
     else:
@@ -116,6 +117,7 @@ def plot_dependence(pmf: JointPMF, names: Sequence[str] | None = None, *, ax: Ax
     >>> sorted(label.get_text() for label in ax.get_yticklabels())
     ['x1', 'x2', 'x3', 'x4']
     """
+    check_model(pmf)
     indices = list(range(len(pmf.schema))) if names is None else pmf.schema.indices(names)
     information = pairwise_information(pmf.weights, [pmf.factors[index] for index in indices]) / math.log(2)
     np.fill_diagonal(information, 0.0)

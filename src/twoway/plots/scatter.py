@@ -10,7 +10,7 @@ import numpy as np
 
 from twoway.errors import DataError
 from twoway.plots.heatmap import axes_or_new
-from twoway.pmf import JointPMF
+from twoway.pmf import JointPMF, check_model
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,6 +40,7 @@ def plot_scatter(pmf: JointPMF, names: str | Sequence[str] | None = None, *, ax:
     >>> plot_scatter(tw.datasets.dirichlet_rows(4, 5, 3)).get_title()
     '20 categories of 4 variables'
     """
+    check_model(pmf)
     if pmf.rank != 3:
         raise DataError(f"categories are drawn between three components; this model has rank {pmf.rank}")
     indices = pmf.schema.indices(pmf.schema.names if names is None else names)

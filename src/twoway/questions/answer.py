@@ -39,7 +39,7 @@ def ask(pmf: JointPMF, question: str | Question, *, base: float | None = None) -
     question
         ``P(vote | age = 30-39)`` is a `Distribution`, ``P(vote = yes)`` a number, as are ``E(rating | genre = drama)``,
         ``H(vote)`` and ``I(vote; age)``; ``mode(vote, age)`` is a `Mode`. ``P(vote | age)`` is the distribution of vote
-        for each age. docs/cli.md has the grammar.
+        for each age, ``E(rating | genre)`` the expected rating for each genre. docs/cli.md has the grammar.
     base
         The base of the logarithm of H and I; 2 for bits, None for nats.
 
@@ -66,7 +66,7 @@ def ask(pmf: JointPMF, question: str | Question, *, base: float | None = None) -
         case "P":
             return _probability(known, asked.targets, groups)
         case "E":
-            return known.expect(targets[0])
+            return _expectation(known, targets[0], groups)
         case "mode":
             return known.mode(targets)
         case "H":
@@ -181,6 +181,16 @@ def _probability(pmf: JointPMF, targets: tuple[Term, ...], groups: list[str]) ->
     every = pmf.marginal(groups)
     hit = pmf.given(event).marginal(groups).array * probability if probability > 0 else np.zeros_like(every.array)
     return Distribution(every.variables, _divide(hit, every.array))
+
+
+def _expectation(pmf: JointPMF, name: str, groups: list[str]) -> float | Distribution:
+    """Return the expected value of a variable, in each group."""
+    whole = pmf.expect(name)  # an error where it has no numbers
+    if not groups:
+        return whole
+    joint = pmf.marginal([*groups, name])
+    sums = joint.array @ np.array(pmf.schema[name].values)
+    return Distribution(joint.variables[:-1], _divide(sums, joint.array.sum(axis=-1)), quantity="expectation")
 
 
 def _divide(shares: Any, of: Any) -> Any:

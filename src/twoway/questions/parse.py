@@ -178,7 +178,7 @@ class _Reader:
                 f"{brief(twice)} stands there twice; each variable may be asked about once", start, len(self.text)
             )
         unsaid = [term.name for term in question.given if not term.operator]
-        if kind in ("E", "mode") and unsaid:
+        if kind == "mode" and unsaid:
             raise self.error(
                 f"what of {brief(unsaid[0])} is known? {kind} needs values behind '|', as in a = x", known_from
             )
