@@ -25,11 +25,6 @@ def pytest_sessionstart():
         providers._get_local_constants = lambda: providers._local_constants
 
 
-if os.environ.get("NUMBA_DISABLE_JIT") == "1":  # make coverage
-    from reference import plain_lanes
-
-    plain_lanes.use()
-
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
 

@@ -23,6 +23,7 @@ ORDER = [
     "checkpoint",
     "kernels",
     "kernels.jit",
+    "kernels.plain_lanes",
     "kernels.lanes",
     "kernels.logarithms",
     "kernels.compression",

@@ -290,7 +290,10 @@ def _report(
     if pmf.rank > (enough := sufficient_rank(pmf.schema)):
         told.append(f"rank {pmf.rank} is more than any joint distribution of these variables needs, which is {enough}")
     if solution.stop_reason is StopReason.MAX_ITER:
-        told.append("the passes allowed were used up before the fit converged; raise max_iter, or read it with care")
+        told.append(
+            "the passes allowed were used up before the fit converged: read it with care; a lower rank, or more "
+            "smoothing, needs fewer"
+        )
     if solution.stop_reason is StopReason.INTERRUPTED or problem.watch.interrupted:
         told.append("the fit was interrupted; this is the best found until then")
     report = Report(

@@ -67,11 +67,11 @@ def run(arguments: list[str], *, debug: bool = False) -> int:
             import traceback
 
             traceback.print_exc()
-        from twoway.cli.terminal import say
+        from twoway.cli.terminal import in_options, say
 
         told, code = _describe(error)
         if told:
-            say(f"twoway: {told}", err=True)
+            say(f"twoway: {in_options(told)}", err=True)
         return code
     return 0
 

@@ -24,7 +24,7 @@ from twoway.cli.options import (
     Weights,
     Where,
 )
-from twoway.cli.terminal import check_output, say, say_json, shows_progress
+from twoway.cli.terminal import check_output, in_options, say, say_json, shows_progress
 
 if TYPE_CHECKING:
     from twoway.engines.file_records import FileRecords
@@ -244,7 +244,7 @@ def _learned(pmf: JointPMF, source: RecordSource | Tables, out: Path) -> dict[st
         ],
         "many_categories": {v.name: v.values is not None for v in pmf.schema if len(v) > _MANY},
         "odd_labels": {v.name: odd for v in pmf.schema if (odd := odd_labels(v.categories))},
-        "warnings": list(report.warnings),
+        "warnings": [in_options(warning) for warning in report.warnings],
         "seconds": report.seconds,
     }
     if not isinstance(source, Tables):

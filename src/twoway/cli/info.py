@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from twoway.cli.options import Json
-from twoway.cli.terminal import is_terminal, say, say_json
+from twoway.cli.terminal import in_options, is_terminal, say, say_json
 
 _MOST_TABLES = 20
 _WIDE = 40  # names longer than this have a line of their own
@@ -63,7 +63,7 @@ def _model(path: Path) -> tuple[dict[str, Any], str]:
     }
     parts = [f"a model of rank {pmf.rank} with {len(pmf.schema)} variables", _variables(pmf.schema)]
     if pmf.report is not None:
-        parts.append(str(pmf.report))
+        parts.append(in_options(str(pmf.report)))
     return content, "\n\n".join(parts)
 
 

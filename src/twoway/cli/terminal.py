@@ -8,6 +8,7 @@ import io
 import json
 import math
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterator
@@ -38,6 +39,27 @@ def safe(text: str) -> str:
     'a\\\\x1b[31mred'
     """
     return escaped(text, keep="\n")
+
+
+# What messages of the library advise, in the words of the command line.
+_AS_OPTIONS = (
+    (re.compile(r"\b(unseen|solver)='([\w+-]+)'"), r"--\1 \2"),
+    (re.compile(r"\bmax_categories\b"), "--max-categories"),
+    (re.compile(r"\btwoway\.Discretizer\b"), "--bins"),
+)
+
+
+def in_options(text: str) -> str:
+    """Return a message of the library with its advice in options of the command line.
+
+    Examples
+    --------
+    >>> in_options("use a lower rank or solver='coupled-nmf'")
+    'use a lower rank or --solver coupled-nmf'
+    """
+    for pattern, option in _AS_OPTIONS:
+        text = pattern.sub(option, text)
+    return text
 
 
 def note(text: str) -> None:

@@ -10,7 +10,11 @@ from functools import wraps
 from typing import Any, TypeVar, cast
 
 import numba
+import numpy as np
 from numba.core.caching import FunctionCache
+
+DISABLED = bool(getattr(numba.config, "DISABLE_JIT", False))
+"""Whether numba was told to compile nothing (``NUMBA_DISABLE_JIT=1``): kernels then run as Python, slowly."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -26,11 +30,12 @@ def jit_sums(function: Function) -> Function:
 
 
 def _compiled(function: Function, **options: Any) -> Function:
+    if DISABLED:
+        return np.errstate(all="ignore")(function)  # compiled code does not warn, either
     compiled = numba.njit(nogil=True, **options)(function)
     with contextlib.suppress(RuntimeError):  # no folder for the cache can be written: compile anew in each process
         compiled._cache = _Cache(function)
-    if hasattr(compiled, "_compile_for_args"):  # not where numba was told to compile nothing
-        compiled._compile_for_args = _not_interrupted(compiled._compile_for_args)
+    compiled._compile_for_args = _not_interrupted(compiled._compile_for_args)
     return cast(Function, compiled)
 
 

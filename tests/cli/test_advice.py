@@ -1,0 +1,73 @@
+"""Advice can be followed: options that messages name are there, in the command line and in Python."""
+
+import ast
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+import typer
+
+import twoway as tw
+from twoway.cli.app import app
+from twoway.cli.terminal import in_options
+
+SOURCE = Path(tw.__file__).parent
+
+
+def messages():
+    """Yield each text of the source that is no docstring, with its file and line."""
+    for path in sorted(SOURCE.rglob("*.py")):
+        tree = ast.parse(path.read_text())
+        docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+                yield f"{path.relative_to(SOURCE)}:{node.lineno}", node.value
+
+
+def options_of_commands():
+    commands = typer.main.get_command(app).commands.values()
+    return {option for command in commands for parameter in command.params for option in parameter.opts}
+
+
+def parameters_of_python():
+    names = set()
+    for holder in (tw, tw.solvers, tw.datasets, tw.JointPMF, tw.Tables):
+        for name in dir(holder):
+            found = getattr(holder, name)
+            if callable(found) and not name.startswith("_"):
+                try:
+                    names |= set(inspect.signature(found).parameters)
+                except (TypeError, ValueError):
+                    continue
+    return names
+
+
+def test_options_that_are_advised_are_there():
+    allowed = options_of_commands() | {"--help", "--version", "--debug", "--install-completion", "--show-completion"}
+    named = [(place, option) for place, text in messages() for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)]
+    assert len(named) > 30
+    assert [(place, option) for place, option in named if option not in allowed] == []
+
+
+def test_parameters_that_are_advised_are_there():
+    known = parameters_of_python()
+    assert {"smoothing", "unseen", "max_iter", "n_bins"} <= known
+    named = [(place, name) for place, text in messages() for name in re.findall(r"\b([a-z_]+)='[\w+-]+'", text)]
+    assert len(named) > 5
+    assert [(place, name) for place, name in named if name not in known] == []
+
+
+@pytest.mark.parametrize("name", ["max_iter", "tol", "n_splits"])
+def test_no_message_advises_what_fit_does_not_take(name):
+    assert name not in inspect.signature(tw.fit).parameters
+    advised = re.compile(rf"(raise|increase|lower|set|use|give) {name}\b")
+    assert [place for place, text in messages() if advised.search(text)] == []
+
+
+def test_advice_of_the_library_reads_as_options_in_the_command_line():
+    """Each option that advice turns into is there; what it was in Python is not left in it."""
+    told = [in_options(text) for _, text in messages()]
+    assert not any("unseen='missing'" in text or "solver='em'" in text for text in told)
+    options = {option for text in told for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)}
+    assert {"--unseen", "--solver", "--bins", "--max-categories"} <= options
