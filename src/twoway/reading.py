@@ -165,7 +165,10 @@ def open_columns(source: Any, columns: Sequence[str] | None = None) -> Columns:
         # Arrow would make True and 2.5 one type, and has no word for some types of pandas.
         if column.dtype in (nw.Object, nw.Unknown):
             return column.to_list()
-        arrow = column.to_arrow()
+        try:
+            arrow = column.to_arrow()
+        except UnicodeEncodeError:  # half of a surrogate pair, which is refused as a label
+            return column.to_list()
         values = getattr(arrow.type, "value_type", None)
         return column.to_list() if isinstance(values, pa.BaseExtensionType) else arrow
 

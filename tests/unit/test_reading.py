@@ -491,3 +491,9 @@ def test_a_mapping_of_frames_is_pointed_to_tables():
 def test_a_category_of_the_schema_is_never_missing():
     schema = Schema((Variable("v", ("?", "NA", "x")),))
     assert Records({"v": ["?", "NA", "x", None]}, schema=schema).codes().ravel().tolist() == [0, 1, 2, -1]
+
+
+def test_half_of_a_surrogate_pair_is_refused_with_its_column():
+    frame = pd.DataFrame({"a": pd.Series(["x", "\ud800"], dtype=object)})
+    with pytest.raises(DataError, match=r"'a'.*surrogate"):
+        Records(frame)
