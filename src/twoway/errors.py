@@ -176,7 +176,7 @@ def warn_caller(message: str, *, once: bool = False) -> None:
         _warnings_given.add(warning)
 
 
-_READING = ("schema", "columns", "missing", "weights", "where", "unseen")
+_READING = ("schema", "columns", "missing", "counts", "weights", "where", "unseen")
 
 
 def unknown_option(function: str, got: str, allowed: Iterable[str]) -> UnknownOptionError:

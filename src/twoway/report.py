@@ -95,7 +95,7 @@ class Report:
     best: int
     """The position in ``starts`` of the start that was kept."""
     n_records: float | None = None
-    """Total weight of the records, None where only tables were there."""
+    """The effective number of records, (Σw)² / Σw² of their weights; None where only tables were there."""
     n_observed: int | None = None
     """Observed cells of the records."""
     log_likelihood: float | None = None

@@ -511,7 +511,7 @@ def test_a_spreadsheet_of_another_country(cli, tmp_path):
     assert code == 3
     assert "column 'Alter' is not one of numbers, which --bins needs: it also holds 'k.A.'; --missing 'k.A.'" in err
     code, out, _ = cli("fit", str(path), "-o", model, *options)
-    assert "200 records of total weight 350" in out
+    assert "200 records that count as 185" in out
     assert "numbers but for 'k.A.': Alter; --missing 'k.A.' reads that as missing" in out
     assert (
         "more than 40 categories each"

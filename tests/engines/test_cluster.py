@@ -328,6 +328,31 @@ def test_a_label_that_the_schema_has_not(threads):
     assert tw.DaskRecords(source, schema=schema, unseen="missing").n_observed == 3
 
 
+@pytest.mark.parametrize("weight", [0.3, 1e6])
+def test_a_constant_weight_is_none(threads, weight):
+    frame = SURVEY.drop(columns="times")
+    plain = tw.DaskRecords(cut(frame, CUTS["uneven"]))
+    weighted = tw.DaskRecords(cut(frame.assign(w=weight), CUTS["uneven"]), weights="w")
+    options = {"rank": 2, "starts": 2}
+    one, other = tw.fit(plain, **options), tw.fit(weighted, **options)
+    assert_same_model(one, other)
+    assert one.report.bic == pytest.approx(other.report.bic)
+    np.testing.assert_allclose(tw.count(weighted).weights, tw.count(plain).weights, rtol=1e-9)
+
+
+def test_counts_and_weights_together(threads):
+    weights = np.random.default_rng(0).lognormal(0, 0.7, len(SURVEY))
+    frame = SURVEY.assign(w=weights, times=np.random.default_rng(1).integers(0, 4, len(SURVEY)))
+    there = tw.DaskRecords(cut(frame, CUTS["uneven"]), counts="times", weights="w")
+    here = tw.Records(frame, counts="times", weights="w")
+    assert tw.count(there) == tw.count(here)
+    assert there.weight_totals.effective == pytest.approx(here.weight_totals.effective)
+    em = {"rank": 2, "solver": "em", "smoothing": 1.0}
+    assert_same_model(tw.fit(there, **em), tw.fit(here, **em))
+    part = there.sample(there.n_observed // 4, seed=0)
+    assert part.total_weight == pytest.approx(there.for_fit().total_weight / 4, rel=0.4)
+
+
 def test_weights(threads):
     frame = pd.DataFrame({"v": ["a", "b", "c"], "n": [0.0, 0.0, 2.0]})
     assert tw.DaskRecords(cut(frame, [0, 2, 3]), weights="n").total_weight == 2  # a partition may weigh nothing

@@ -138,6 +138,32 @@ def test_weights_that_are_none(database, weights, told):
         tw.count(tw.DatabaseTable(table, weights="w"))
 
 
+@pytest.mark.parametrize("given", [{"counts": "n"}, {"weights": "w"}, {"counts": "n", "weights": "w"}])
+def test_counts_and_weights(database, given):
+    random = np.random.default_rng(0)
+    columns = {"a": random.choice(["x", "y"], 200), "b": random.choice(["p", "q", "NA"], 200)}
+    columns |= {"n": random.integers(0, 4, 200), "w": random.lognormal(0, 0.7, 200)}
+    rows = pa.table(columns).select(["a", "b", *given.values()])
+    table = database.create_table("t", rows)
+    inside, here = tw.count(tw.DatabaseTable(table, **given)), tw.count(tw.Records(rows, **given))
+    assert inside == here
+    assert (inside.weights < inside.totals).all() == ("weights" in given)
+
+
+@pytest.mark.parametrize("numbers", [[1.0, 0.5], [1.0, -2.0], [1.0, 1e17]])
+def test_counts_that_are_none(database, numbers):
+    table = database.create_table("t", pa.table({"a": ["x", "y"], "n": pa.array(numbers, pa.float64())}))
+    with pytest.raises(DataError, match="counts must be whole numbers"):
+        tw.count(tw.DatabaseTable(table, counts="n"))
+
+
+@pytest.mark.parametrize("weights", [[1.0, 1e-200], [1.0, 1e200]])
+def test_weights_whose_squares_cannot_be_added(database, weights):
+    table = database.create_table("t", pa.table({"a": ["x", "y"], "w": pa.array(weights, pa.float64())}))
+    with pytest.raises(DataError, match=r"between 1e-100 and 1e\+100; column 'w'"):
+        tw.count(tw.DatabaseTable(table, weights="w"))
+
+
 def test_infinite_weights_and_text(connect):
     database = connect("duckdb://")
     table = database.create_table("t", pa.table({"a": ["x", "y"], "w": [1.0, float("inf")]}))

@@ -252,6 +252,7 @@ def _learned(pmf: JointPMF, source: RecordSource | Tables, out: Path) -> dict[st
         learned |= {
             "records": source.n_records,
             "weight": source.total_weight,
+            "effective_records": source.weight_totals.effective,
             "cells": cells,
             "holes": cells - source.n_observed,
             "log_likelihood": report.log_likelihood,
@@ -279,8 +280,8 @@ def _print(learned: dict[str, Any]) -> None:
 
     if "records" in learned:
         holes = learned["holes"] / max(learned["cells"], 1)
-        is_plain = learned["weight"] == learned["records"]
-        weighed = "" if is_plain else f" of total weight {learned['weight']:,.6g}"
+        effective = learned["effective_records"]
+        weighed = "" if abs(effective - learned["records"]) < 0.5 else f" that count as {effective:,.0f}"
         told = f"{learned['records']:,} records{weighed}, {holes:.1%} of their cells missing"
     else:
         told = f"{learned['tables']:,} tables"

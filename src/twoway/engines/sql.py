@@ -168,8 +168,14 @@ def count_inside(source: Any, order: int = 2) -> tuple[Tables, int]:
 
 
 def _row_weights(rows: Any) -> Any:
-    """Return what the people that a row stands for weigh together."""
-    return math.prod(rows[what] for what in ("counts", "weights") if what in rows.columns)
+    """Return what the people that a row stands for weigh together; weights that are refused weigh nothing."""
+    import ibis
+
+    if "weights" not in rows.columns:
+        return rows.counts
+    # PostgreSQL stops at a square that no float can hold.
+    weights = ibis.ifelse((rows.weights >= LEAST_WEIGHT) & (rows.weights <= MOST_WEIGHT), rows.weights, 0.0)
+    return rows.counts * weights if "counts" in rows.columns else weights
 
 
 def _row_squares(rows: Any) -> Any:
