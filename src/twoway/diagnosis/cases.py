@@ -165,8 +165,17 @@ def _as_good(evidence: Evidence, best: JointPMF, fits: list[JointPMF]) -> list[J
     tables, pairs = evidence.tables(2), evidence.pairs
     cells = int(np.diff(tables.starts).sum()) - len(tables)
     allowed = math.sqrt(2.0 * max(cells, 1)) / (2.0 * float(tables.weights.sum()))
-    lowest = pairs.divergence(best)
-    return [pmf for pmf in fits if pairs.divergence(pmf) <= lowest + allowed]
+    sizes = tables.schema.sizes
+    weights = np.repeat(np.repeat(pairs.weights, sizes, axis=0), sizes, axis=1) / pairs.weights.sum()
+    seen = pairs.shares > 0
+    weighted = weights[seen] * pairs.shares[seen]
+
+    def divergence(pmf: JointPMF) -> float:
+        """Return the divergence from the tables, each with its weight, but for what all models have in common."""
+        return -float(weighted @ np.log(np.maximum(pairs.model(pmf)[seen], 1e-300)))
+
+    lowest = divergence(best)
+    return [pmf for pmf in fits if divergence(pmf) <= lowest + allowed]
 
 
 def _quality(pmf: JointPMF, tables: Tables, seed: int) -> FitQuality:

@@ -86,7 +86,7 @@ def _against_rank(found: Diagnosis, case: Case, advice: str) -> Iterator[Refusal
         yield (
             f"they show {_components(found.visible)} above sampling error, not {found.rank}, and many models fit "
             f"all of them to sampling error{_how_far(found)}",
-            (advice, f"rank {max(found.visible or 1, 1)} is what these tables carry"),
+            (advice, f"rank {found.visible} is what these tables carry"),
         )
 
 

@@ -36,8 +36,8 @@ class Spectrum:
 
     @property
     def n_visible(self) -> int:
-        """The number of components that stand out from chance."""
-        return int(sum(value > CLEAR * self.noise for value in self.singular))
+        """The number of components that stand out from chance; one is always there."""
+        return max(1, int(sum(value > CLEAR * self.noise for value in self.singular)))
 
     def strength(self, rank: int) -> float:
         """Return how far the weakest of so many components stands out: 1 is chance, 3 is clear."""
