@@ -235,6 +235,29 @@ def test_unseen_categories():
     assert clone(model).fit(declared, label).predict(new).shape == (3,)
 
 
+def test_impossible_records():
+    """Without smoothing, what training never saw together is impossible; nothing is made up about it."""
+    frame = pd.DataFrame({"a": ["x", "y"] * 30, "b": ["x", "y"] * 30, "c": ["x", "y"] * 30})
+    label = np.array(["p", "q"] * 28 + ["q"] * 4)
+    new = pd.DataFrame({"a": ["x", "x"], "b": ["y", "x"], "c": [None, None]})
+    options = {"rank": 2, "smoothing": 0, "restarts": 1}
+    model = tw.JointPMFClassifier(**options).fit(frame, label)
+    with pytest.warns(UserWarning, match="1 record is impossible under the model.*NaN.*: 0, counted"):
+        found = model.predict_proba(new)
+    assert np.isnan(found[0]).all()
+    assert found[1].sum() == pytest.approx(1)
+    with pytest.warns(UserWarning, match="impossible"):
+        assert model.predict(new)[0] == "q"  # the commonest
+    imputer = tw.JointPMFImputer(**options).fit(frame)
+    with pytest.warns(UserWarning, match="impossible"):
+        chances = imputer.predict_proba(new)
+    assert chances.loc[0].isna().all()
+    assert chances.loc[1].sum() == pytest.approx(1)
+    with pytest.warns(UserWarning, match="impossible.*stay missing"):
+        assert imputer.transform(new)["c"].isna().tolist() == [True, False]
+    assert tw.JointPMFDensity(**options).fit(frame).score_samples(new)[0] == -np.inf
+
+
 def test_same_bytes_whatever_the_threads():
     frame, label = survey(100)
     first, second = (tw.JointPMFClassifier(restarts=3, threads=threads).fit(frame, label) for threads in (1, 3))

@@ -143,10 +143,14 @@ def _unseen(columns: Columns, variable: Variable) -> list[Label]:
 
 
 def probabilities(pmf: JointPMF, records: Records, index: int) -> NDArray[np.float64]:
-    """Return Pr(category of one variable | what a record shows), shape (n_records, n_categories)."""
+    """Return Pr(category of one variable | what a record shows), shape (n_records, n_categories).
+
+    NaN for a record that is impossible under the model, which only one without smoothing can have.
+    """
 
     def per_block(block: Block) -> list[NDArray[np.float64]]:
-        memberships, _ = posterior_of(block, pmf.weights, pmf.stacked)
+        memberships, log_prob = posterior_of(block, pmf.weights, pmf.stacked)
+        memberships[log_prob == -np.inf] = np.nan
         return [memberships @ pmf.factors[index].T]
 
     return np.concatenate(records.map_reduce(per_block, operator.add))

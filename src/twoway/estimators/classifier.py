@@ -13,6 +13,7 @@ from sklearn.utils.validation import column_or_1d
 from twoway.errors import DataError
 from twoway.estimators.averaging import Losses
 from twoway.estimators.base import JointPMFEstimator, documented, probabilities
+from twoway.imputation import warn_of_impossible
 from twoway.pmf import JointPMF
 from twoway.records import Records
 from twoway.schema import Schema, Variable
@@ -73,7 +74,8 @@ class JointPMFClassifier(ClassifierMixin, JointPMFEstimator):  # type: ignore[mi
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the probability of each class, shape (n_records, n_classes), in the order of ``classes_``.
 
-        The columns of a frame may be in any order.
+        The columns of a frame may be in any order. A record that is impossible under the model, as some are without
+        smoothing, has NaN, with a warning.
         """
         _, features = self._read(X)
         schema = self.pmf_.schema
@@ -81,11 +83,16 @@ class JointPMFClassifier(ClassifierMixin, JointPMFEstimator):  # type: ignore[mi
         records = Records.from_cells(schema, features.pointers, features.cells)
         found = probabilities(self.pmf_, records, len(schema) - 1)
         found /= found.sum(axis=1, keepdims=True)
+        warn_of_impossible(
+            np.flatnonzero(np.isnan(found[:, 0])), "probabilities are NaN, and the commonest class predicted"
+        )
         return found
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the most probable class of each record."""
-        chosen = self.predict_proba(X).argmax(axis=1)
+        """Return the most probable class of each record; of one that is impossible under the model, the commonest."""
+        found = self.predict_proba(X)
+        shares = self.pmf_.factors[-1] @ self.pmf_.weights
+        chosen = np.where(np.isnan(found), shares, found).argmax(axis=1)
         labels: NDArray[Any] = self.classes_[chosen]
         return labels
 
@@ -150,6 +157,7 @@ def _label_loss(pmf: JointPMF, held: Records) -> Losses:
     codes = codes[codes >= 0]
     shown = np.arange(len(pmf.schema)) != label
     errors = probabilities(pmf, held.showing(shown), label)
+    errors = np.where(np.isnan(errors), pmf.factors[label] @ pmf.weights, errors)  # as `predict` guesses
     errors[np.arange(len(codes)), codes] -= 1.0
     weights = np.ones(len(codes)) if held.weights is None else held.weights
     return (errors**2).sum(axis=1), weights

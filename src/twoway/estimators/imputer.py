@@ -12,7 +12,7 @@ from twoway import frames
 from twoway.coding import Unseen
 from twoway.estimators.averaging import Losses
 from twoway.estimators.base import JointPMFEstimator, documented, probabilities, seed_of
-from twoway.imputation import How, fills
+from twoway.imputation import How, fills, warn_of_impossible
 from twoway.observed import posterior_of
 from twoway.pmf import JointPMF
 from twoway.records import Records
@@ -129,7 +129,7 @@ class JointPMFImputer(OneToOneFeatureMixin, TransformerMixin, JointPMFEstimator)
 
         A pandas Series whose index has the levels "row" (a number from 0 on), "column" and "category":
         ``.loc[3, "vote"]`` are the probabilities of one hole, ``.xs("vote", level="column").unstack()`` those of all
-        holes of a column as a table.
+        holes of a column as a table. Those of a record that is impossible under the model are NaN, with a warning.
         """
         import pandas as pd
 
@@ -145,6 +145,7 @@ class JointPMFImputer(OneToOneFeatureMixin, TransformerMixin, JointPMFEstimator)
             places = np.repeat(holes, len(variable)), np.full(values.shape, index), np.tile(of_label, len(holes))
             parts.append((values, *places))
         values, rows, columns, categories = map(np.concatenate, zip(*parts, strict=True))
+        warn_of_impossible(np.unique(rows[np.isnan(values)]), "probabilities are NaN")
         # The levels of the index stand in the order of the table, so that holes are found quickly.
         order = np.argsort(rows, kind="stable")
         levels: Any = [range(records.n_records), records.schema.names, pd.Index(labels, dtype=object)]
