@@ -2,13 +2,14 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help install demo docs test lint unit system test-all test-data test-oldest test-bare coverage mutate fuzz lock audit \
-        bench clean
+.PHONY: help install demo docs test lint unit system test-fresh test-all test-data test-oldest test-bare coverage mutate fuzz \
+        lock audit bench clean
 
 help:
 	@echo "make install    set up .venv/: the command .venv/bin/twoway, and all that a developer needs"
 	@echo "make demo       set up, then learn handwritten digits with half their pixels hidden"
 	@echo "make test       set up, then lint, type-check and test"
+	@echo "make test-fresh make test in RUNS fresh clones (10), with each of PYTHONS in turn (3.11, 3.12, 3.13)"
 	@echo "make test-all   the tests that take longer, too; then those of the oldest versions, and with no extra"
 	@echo "make coverage   what share of lines and branches the tests run"
 	@echo "make mutate     what share of small changes to the code the tests find (hours)"
@@ -64,7 +65,17 @@ test: .venv/.developers system
 unit:
 	$(BIN)/pytest -n auto --dist loadfile
 
-# A thorough run looks at ten times as many examples of each property.
+# The last commit as others get it, beside this clone so that data are found; a clone that fails is left for inspection.
+RUNS ?= 10
+PYTHONS ?= python3.11 python3.12 python3.13
+test-fresh:
+	set -e; set -- $(PYTHONS); for run in $$(seq $(RUNS)); do \
+	  clone=$$(mktemp -d ../fresh.XXXXXX); git clone --quiet . $$clone; \
+	  echo "== run $$run of $(RUNS), $$1, $$clone"; $(MAKE) --no-print-directory -C $$clone test PYTHON=$$1; \
+	  rm -rf $$clone; set -- "$$@" $$1; shift; \
+	done
+
+# A thorough run looks for new examples, ten times as many of each property. One that fails becomes an @example.
 test-all: .venv/.developers system test-data test-oldest test-bare
 	$(BIN)/pytest -n auto --dist loadfile -m "not data" --hypothesis-profile=thorough
 
