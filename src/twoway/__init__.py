@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from twoway.pmf import JointPMF
     from twoway.questions import ask
     from twoway.records import Records
-    from twoway.report import Monitor, Progress, ProgressBar, Report, Start, StopReason, TableMisfit
+    from twoway.report import FitCheck, Monitor, Progress, ProgressBar, Report, Start, StopReason, TableMisfit
     from twoway.schema import Schema, Variable
     from twoway.sql_export import sql_view
     from twoway.tables import Tables
@@ -107,7 +107,7 @@ _NAMES_OF_MODULE = {
     "pmf": ("JointPMF",),
     "questions": ("ask",),
     "records": ("Records",),
-    "report": ("Monitor", "Progress", "ProgressBar", "Report", "Start", "StopReason", "TableMisfit"),
+    "report": ("FitCheck", "Monitor", "Progress", "ProgressBar", "Report", "Start", "StopReason", "TableMisfit"),
     "schema": ("Schema", "Variable"),
     "sql_export": ("sql_view",),
     "tables": ("Tables",),
@@ -128,6 +128,7 @@ __all__ = [
     "Estimate",
     "FileFormatError",
     "FileRecords",
+    "FitCheck",
     "FitQuality",
     "ImpossibleEvidenceError",
     "Interval",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -17,14 +16,16 @@ from numpy.typing import NDArray
 from twoway import __version__
 from twoway.bounds import sufficient_rank
 from twoway.checkpoint import Checkpoint
-from twoway.diagnosis.contradiction import Contradiction, find_contradiction
+from twoway.diagnosis.contradiction import find_contradiction
+from twoway.diagnosis.fit_quality import fit_check, modelled_shares
+from twoway.disagreements import disagreements
 from twoway.engines.opening import open_source
 from twoway.errors import DataError, shortlist, unknown_option, warn_caller, whole_number
 from twoway.observed import posterior_of
 from twoway.pmf import JointPMF
 from twoway.ranks import RankChoice, choose_rank_from, n_parameters
 from twoway.records import Block, RecordSource
-from twoway.report import Monitor, ProgressBar, Report, StopReason, TableMisfit
+from twoway.report import FitCheck, Monitor, ProgressBar, Report, StopReason, TableMisfit
 from twoway.schema import Variable, label_key, looks_continuous
 from twoway.solvers import (
     Auto,
@@ -45,8 +46,10 @@ from twoway.tables import Tables
 _MOST_SMOOTHING = 1e15
 # A model of more numbers would take 8 GB, and its fit a multiple of that.
 _MOST_NUMBERS = 2**30
-# Tables that a model misses by more than chance are looked at for contradictions; so many triangles of them.
-_MANY_DEVIATIONS = 4.0
+# A fit ends with a look at so many tables, with so many cells together; at a random part of them where there are more.
+_MOST_COMPARED = 20_000
+_MOST_COMPARED_CELLS = 2**22
+# Around the table that is fitted worst, so many groups of tables are looked at for contradictions.
 _MOST_TRIANGLES = 3
 
 
@@ -310,12 +313,12 @@ def _report(
         warnings=tuple(told),
     )
     expected = _expected(pmf, evidence)
-    report = replace(report, support=evidence.sets.support(expected.counts, pmf.rank))
+    compared, n_tables = evidence.compared_tables(_MOST_COMPARED, _MOST_COMPARED_CELLS, problem.seed)
+    check = fit_check(pmf, compared, n_tables)
+    report = replace(report, support=evidence.sets.support(expected.counts, pmf.rank), check=check)
     if evidence.records is None:
-        tables = evidence.tables(evidence.given_order)
-        report = replace(report, misfits=_misfits(pmf, tables))
-        contradiction = _contradiction(report, tables)
-        return report if contradiction is None else replace(report, warnings=(*report.warnings, str(contradiction)))
+        misfits = _misfits(pmf, evidence.tables(evidence.given_order))
+        return replace(report, misfits=misfits, warnings=(*report.warnings, *_contradictions(compared, check)))
     return _with_likelihood(report, pmf, evidence.records, expected.log_likelihood, evidence.threads)
 
 
@@ -361,25 +364,23 @@ def _entropies(shares: NDArray[np.float64]) -> NDArray[np.float64]:
     return entropies
 
 
-def _contradiction(report: Report, tables: Tables) -> Contradiction | None:
-    """Return what no joint has in tables of which the worst is fitted so badly that chance does not explain it."""
-    if tables.order != 2 or not report.misfits:
-        return None
-    worst = report.misfits[0]
-    n_cells = math.prod(len(tables.schema[name]) for name in worst.variables)
-    if 2.0 * worst.total * worst.kl < n_cells + _MANY_DEVIATIONS * math.sqrt(2.0 * n_cells):
-        return None
-    return find_contradiction(tables, [worst.variables], most_groups=_MOST_TRIANGLES)
+def _contradictions(tables: Tables, check: FitCheck | None) -> list[str]:
+    """Return what tables say that cannot all be true, more than rounding and chance explain."""
+    sentences = disagreements(tables)
+    if not sentences and check is not None and check.n_off and tables.order == 2:
+        contradiction = find_contradiction(tables, [check.variables], most_groups=_MOST_TRIANGLES)
+        sentences = [] if contradiction is None else [str(contradiction)]
+    return sentences
 
 
 def _misfits(pmf: JointPMF, tables: Tables) -> tuple[TableMisfit, ...]:
     """Return how far the model is from each table, worst first."""
-    misfits = []
-    for index, names in enumerate(tables.names):
-        shares = tables.array(index) / tables.totals[index]
-        model = np.asarray(pmf.marginal(names))
-        seen = shares > 0
-        kl = float((shares[seen] * np.log(shares[seen] / np.maximum(model[seen], 1e-300))).sum())
-        distance = 0.5 * float(np.abs(shares - model).sum())
-        misfits.append(TableMisfit(names, float(tables.weights[index]), distance, max(kl, 0.0)))
+    table = np.repeat(np.arange(len(tables)), np.diff(tables.starts))
+    shares, modelled = tables.flat / tables.totals[table], modelled_shares(pmf, tables)
+    logs = np.zeros_like(shares)
+    np.log(shares / np.maximum(modelled, 1e-300), where=shares > 0, out=logs)
+    kl = np.maximum(np.bincount(table, shares * logs), 0.0)
+    distances = 0.5 * np.bincount(table, np.abs(shares - modelled))
+    columns = zip(tables.names, tables.weights.tolist(), distances.tolist(), kl.tolist(), strict=True)
+    misfits = [TableMisfit(*row) for row in columns]
     return tuple(sorted(misfits, key=lambda misfit: -misfit.total_variation))

@@ -155,7 +155,7 @@ def _check_same_schema(one: JointPMF, other: JointPMF) -> None:
 
 
 def standardized_residuals(
-    shares: NDArray[np.float64], modelled: NDArray[np.float64], n_records: float
+    shares: NDArray[np.float64], modelled: NDArray[np.float64], n_records: float | NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return the differences of observed shares from a model's, each divided by its standard error.
 

@@ -367,6 +367,16 @@ class Records:
         before = np.concatenate([[0], np.cumsum(kept)])
         return self.with_cells(self.schema, before[self.pointers - first], self.cells[first:last][kept])
 
+    def narrowed(self, variables: Sequence[int]) -> Records:
+        """Return the records with some variables only, by their positions in ascending order."""
+        is_asked = np.zeros(len(self.schema), dtype=bool)
+        is_asked[list(variables)] = True
+        shown = self.showing(is_asked)
+        schema = self.schema.subset([self.schema.names[variable] for variable in variables])
+        is_cell_asked = np.repeat(is_asked, self.schema.sizes)
+        cells = (np.cumsum(is_cell_asked) - 1).astype(np.min_scalar_type(max(schema.n_cells - 1, 0)))[shown.cells]
+        return shown.with_cells(schema, shown.pointers, cells)
+
     def folds(self, n_folds: int, seed: int) -> list[tuple[Records, Records]]:
         """Return pairs of training and held-out records, each person held out once; none where there is too little.
 

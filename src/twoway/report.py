@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from rich.progress import Progress as RichProgress
 
+    from twoway.schema import Label
+
 
 class StopReason(enum.StrEnum):
     """Why a computation ended."""
@@ -66,6 +68,49 @@ class TableMisfit:
     """Kullback-Leibler divergence of the model from the table, in nats."""
 
 
+@dataclass(frozen=True)
+class FitCheck:
+    """In how many tables a model is off by more than chance, and in which most; `fit_quality` tells it of each."""
+
+    n_tables: int
+    """How many tables there are."""
+    n_compared: int
+    """How many of them were compared with the model: all, or a sample of very many."""
+    n_off: int
+    """In how many of these the model is off by more than chance, all of them considered."""
+    variables: tuple[str, ...]
+    """The variables of the table that is fitted worst."""
+    cell: tuple[Label, ...]
+    """Its cell that is most off."""
+    observed: float
+    """The share of this cell in the table."""
+    modelled: float
+    """The share of this cell in the model."""
+
+    def __str__(self) -> str:
+        ways = {2: "two-way", 3: "three-way"}[len(self.variables)]
+        sampled = f" compared, of {self.n_tables:,} in all," if self.n_compared < self.n_tables else ""
+        names = " × ".join(map(escaped, self.variables))
+        cell = ", ".join(escaped(str(label)) for label in self.cell)
+        return (
+            f"{self.n_off:,} of {self.n_compared:,} {ways} tables{sampled} are off by more than chance; "
+            f"worst {names} at ({cell}): observed {self.observed:.4f}, modelled {self.modelled:.4f}"
+        )
+
+    @classmethod
+    def from_dict(cls, described: Mapping[str, Any]) -> FitCheck:
+        """Return the check that `dataclasses.asdict` described."""
+        entries = {**described, "variables": tuple(described["variables"]), "cell": tuple(described["cell"])}
+        check = cls(**entries)
+        is_sound = all(type(n) is int for n in (check.n_tables, check.n_compared, check.n_off))
+        is_sound = is_sound and all(isinstance(share, float | int) for share in (check.observed, check.modelled))
+        is_sound = is_sound and len(check.variables) == len(check.cell) and len(check.cell) in (2, 3)
+        is_sound = is_sound and all(isinstance(name, str) for name in check.variables)
+        if not is_sound or not all(isinstance(label, str | int | float) for label in check.cell):
+            raise DataError("the report in this file is invalid: its check of the tables is not one that a fit writes")
+        return check
+
+
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "str": (str,),
     "int": (int,),
@@ -106,6 +151,8 @@ class Report:
     """How clearly records fall into components: 1 each into one, 0 each evenly into all."""
     misfits: tuple[TableMisfit, ...] = ()
     """One for each table that was fitted, worst first; empty where records were fitted."""
+    check: FitCheck | None = None
+    """In how many tables the model is off by more than chance; None where no two variables were observed together."""
     candidates: tuple[Mapping[str, Any], ...] = ()
     """What was compared to choose rank and smoothing, where they were chosen."""
     warnings: tuple[str, ...] = ()
@@ -154,6 +201,8 @@ class Report:
             TableMisfit(tuple(one["variables"]), one["total"], one["total_variation"], one["kl"])
             for one in entries["misfits"]
         )
+        check = entries.get("check")
+        entries["check"] = None if check is None else FitCheck.from_dict(check)
         entries["candidates"] = tuple(entries["candidates"])
         entries["warnings"] = tuple(entries["warnings"])
         report = cls(**entries)
@@ -193,6 +242,8 @@ class Report:
             lines.append(
                 f"worst fit   {' × '.join(map(escaped, worst.variables))}: total variation {worst.total_variation:.3g}"
             )
+        if self.check is not None:
+            lines.append(f"check       {self.check}")
         if self.seconds is not None:
             lines.append(f"time        {self.seconds:.2f} s")
         lines.extend(f"warning     {warning}" for warning in self.warnings)

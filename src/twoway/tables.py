@@ -527,6 +527,24 @@ class Tables:
                 empty.append(place)
             else:
                 raise self._no_table(asked)
+        return self._part(kept, empty)
+
+    def sample(self, n_tables: int, n_cells: int, random: np.random.Generator) -> Tables:
+        """Return a random part of the tables, at most so many with about so many cells together; all if they are fewer.
+
+        At least one table, however large, if there is one.
+        """
+        if len(self) <= n_tables and len(self.flat) <= n_cells:
+            return self
+        order = random.permutation(len(self))[:n_tables]
+        is_within = np.cumsum(np.diff(self.starts)[order]) <= n_cells
+        is_within[0] = True
+        kept = np.zeros(len(self), dtype=bool)
+        kept[order[is_within]] = True
+        return self._part(kept)
+
+    def _part(self, kept: NDArray[np.bool_], empty: Sequence[tuple[int, ...]] = ()) -> Tables:
+        """Return the tables that are marked in (n_tables,), and some of those without a single record."""
         return replace(
             self,
             sets=self.sets[kept],
@@ -641,11 +659,11 @@ class Tables:
         return Records.from_cells(
             self.schema,
             np.arange(0, counted.size * self.order + 1, self.order, dtype=np.int64),
-            self._cells(counted).astype(np.min_scalar_type(self.schema.n_cells - 1)).ravel(),
+            self.cells(counted).astype(np.min_scalar_type(self.schema.n_cells - 1)).ravel(),
             self.flat[counted] * (weights / self.totals)[table],
         )
 
-    def _cells(self, entries: NDArray[np.int64]) -> NDArray[np.int64]:
+    def cells(self, entries: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the cells, in the schema's numbering, that entries of ``flat`` count; shape (n_entries, order)."""
         table = np.searchsorted(self.starts, entries, side="right") - 1
         cells = np.empty((len(entries), self.order), dtype=np.int64)
@@ -675,7 +693,7 @@ class Tables:
             labels = [str(label) for label in labels]
         label_of_cell, name_of_cell = label_array(labels), np.repeat(label_array(self.schema.names), self.schema.sizes)
         columns: dict[str, NDArray[Any]] = {}
-        for (variable, category), cells in zip(_AXES, self._cells(np.arange(self.flat.size)).T, strict=False):
+        for (variable, category), cells in zip(_AXES, self.cells(np.arange(self.flat.size)).T, strict=False):
             columns |= {variable: name_of_cell[cells], category: label_of_cell[cells]}
         columns["value"] = self.flat
         if not np.array_equal(self.weights, self.totals):

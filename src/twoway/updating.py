@@ -108,6 +108,7 @@ def update(
             bic=None,
             relative_entropy=None,
             misfits=(),
+            check=None,
             candidates=(),
             warnings=(*told_before, _UPDATED),
             support=support,

@@ -191,7 +191,7 @@ def test_numbers_in_headers():
     more = pl.DataFrame({"region": ["north", "south"], "1": [1, 2], "2": [3, 4], "3+": [5, 6]})
     tables = Tables.from_crosstabs({("stars", "vote"): rows, ("region", "stars"): more})
     assert tables.schema["stars"].categories == ("1", "2", "3+")
-    assert tables.notes == ("stars × vote lacks '3+' of 'stars'; counted as 0",)
+    assert tables.notes[0] == "stars × vote lacks '3+' of 'stars'; counted as 0"
     codes = pl.DataFrame({"region": ["north", "south"], "01": [1, 2], "02": [3, 4]})
     assert Tables.from_crosstabs({("region", "code"): codes}).schema["code"].categories == ("01", "02")
 
@@ -482,7 +482,7 @@ def test_bad_options_are_errors(options, message):
 def test_categories_that_a_table_lacks():
     fewer = pd.DataFrame([[1, 2]], index=["old"], columns=["north", "south"])
     read = Tables.from_crosstabs({KEY: COUNTS, ("age", "region"): fewer})
-    assert read.notes == ("age × region lacks 'young', 'middle' of 'age'; counted as 0",)
+    assert read.notes[0] == "age × region lacks 'young', 'middle' of 'age'; counted as 0"
     np.testing.assert_array_equal(read.array(1), [[0, 0], [0, 0], [1, 2]])
     kinds = {KEY: "counts", ("age", "region"): "row"}
     with pytest.raises(DataError, match="table age × region lacks 'young', 'middle' of 'age'; percentages must give"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -244,6 +245,7 @@ def _learned(pmf: JointPMF, source: RecordSource | Tables, out: Path) -> dict[st
         ],
         "many_categories": {v.name: v.values is not None for v in pmf.schema if len(v) > _MANY},
         "odd_labels": {v.name: odd for v in pmf.schema if (odd := odd_labels(v.categories))},
+        "check": None if report.check is None else asdict(report.check),
         "warnings": [in_options(warning) for warning in report.warnings],
         "seconds": report.seconds,
     }
@@ -274,6 +276,7 @@ def _learned(pmf: JointPMF, source: RecordSource | Tables, out: Path) -> dict[st
 
 def _print(learned: dict[str, Any]) -> None:
     from twoway.distribution import aligned, printable
+    from twoway.report import FitCheck
 
     def pair(one: dict[str, Any]) -> str:
         return " × ".join(printable(name, 40) for name in one["variables"])
@@ -303,6 +306,8 @@ def _print(learned: dict[str, Any]) -> None:
         )
     for number, worst in enumerate(learned.get("worst_fit", [])):
         rows.append(["" if number else "worst fit", f"{pair(worst)}: total variation {worst['total_variation']:.3f}"])
+    if learned["check"] is not None:
+        rows.append(["check", printable(str(FitCheck(**learned["check"])), 400)])
     for number, one in enumerate(learned["strongest"]):
         rows.append(["" if number else "strongest", f"{pair(one)}: {one['nats']:.3f} nats"])
     rows += [["hint", hint] for hint in _hints(learned)]

@@ -46,6 +46,7 @@ def read_crosstabs(
     labels = Labels.known(schema) if schema is not None else Labels.found(parsed)
     notes: list[str] = []
     made: list[PublishedTable] = []
+    counted: list[tuple[float, float, str]] = []
     for sheet, numbers, one_kind in zip(sheets, parsed, kinds, strict=True):
         pair = frozenset(sheet.key)
         table = _read_table(numbers, one_kind, labels, notes)
@@ -53,6 +54,8 @@ def read_crosstabs(
             continue
         if pair in given_totals:
             table.total = _positive(given_totals[pair], f"the total of {table.name}")
+        elif one_kind == "counts":
+            counted.append((float(table.values.sum()), _most_rounding(numbers), table.name))
         if sheet.weight is not None:
             table.weight = _positive(sheet.weight, f"the weight of {table.name}")
         if pair in given_weights:
@@ -65,6 +68,10 @@ def read_crosstabs(
             table.weight = _effective_records(table, key, given_errors[pair], labels)
         made.append(table)
     find_joints(made, labels.schema, read_margins(margins, labels), notes)
+    if counted:
+        (least, rounding, name), (greatest, other_rounding, other_name) = min(counted), max(counted)
+        if greatest - least > rounding + other_rounding:
+            notes.append(f"totals of tables differ: {least:,.0f} in {name}, {greatest:,.0f} in {other_name}")
     return labels.schema, _entries(made, notes), notes
 
 
@@ -185,6 +192,14 @@ def _read_counts(
         return None
     unweighted = _base_sum([*numbers.beside, *numbers.below], unweighted=True)
     return PublishedTable(name, positions, values, False, 0.0, total, unweighted, joint=values / total)
+
+
+def _most_rounding(numbers: Numbers) -> float:
+    """Return by how much rounding can have moved the total of counts: half a step in each cell."""
+    step = numbers.step
+    while numbers.values.any() and (numbers.values % (10.0 * step) == 0.0).all():
+        step *= 10.0
+    return 0.5 * step * numbers.values.size
 
 
 def _read_conditional(

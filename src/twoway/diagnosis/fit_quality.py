@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +17,14 @@ from twoway.measures import standardized_residuals
 from twoway.observed import records_for
 from twoway.pmf import JointPMF, check_model
 from twoway.records import Records
+from twoway.report import FitCheck
 from twoway.schema import Label
 from twoway.tables import Tables
 
 _SHOWN = 10
+_SIGNIFICANT = 0.05
+# Products of a model's shares that are in memory at a time.
+_MOST_NUMBERS = 2**21
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ class PairFit:
     @property
     def is_off(self) -> bool:
         """Whether the misfit is more than chance, all tables considered."""
-        return self.corrected_p < 0.05
+        return self.corrected_p < _SIGNIFICANT
 
 
 @dataclass(frozen=True)
@@ -133,11 +137,47 @@ def fit_quality(pmf: JointPMF, source: Any) -> FitQuality:
     """
     check_model(pmf)
     tables, note = _tables(pmf, source)
-    found = [_pair_fit(pmf, tables, index) for index in range(len(tables))]
-    for pair, corrected in zip(found, holm([pair["p_value"] for pair in found]), strict=True):
-        pair["corrected_p"] = float(corrected)
-    pairs = [PairFit(**pair) for pair in found]
-    return FitQuality(tuple(sorted(pairs, key=lambda pair: (-pair.standardized, -pair.total_variation))), note)
+    found = _compare(pmf, tables)
+    pairs = [
+        PairFit(
+            variables=names,
+            **{name: column[index].item() for name, column in found.columns.items()},
+            worst_cell=_labels(tables, found.worst[index]),
+        )
+        for index, names in enumerate(tables.names)
+    ]
+    return FitQuality(tuple(pairs[index] for index in found.worst_first), note)
+
+
+def fit_check(pmf: JointPMF, tables: Tables, n_tables: int) -> FitCheck | None:
+    """Return in how many of some tables, of ``n_tables`` in all, a model is off by more than chance; None of none."""
+    if not len(tables):
+        return None
+    found = _compare(pmf, tables)
+    worst = found.worst_first[0]
+    return FitCheck(
+        n_tables=n_tables,
+        n_compared=len(tables),
+        n_off=int((found.columns["corrected_p"] < _SIGNIFICANT).sum()),
+        variables=tables.names[worst],
+        cell=_labels(tables, found.worst[worst]),
+        observed=float(found.columns["observed"][worst]),
+        modelled=float(found.columns["modelled"][worst]),
+    )
+
+
+def modelled_shares(pmf: JointPMF, tables: Tables) -> NDArray[np.float64]:
+    """Return what a model has where tables have counts, ``flat``; each table's adds up to one."""
+    n_entries = len(tables.flat)
+    shares = np.empty(n_entries)
+    step = max(1, _MOST_NUMBERS // pmf.rank)
+    for begin in range(0, n_entries, step):
+        entries = np.arange(begin, min(begin + step, n_entries))
+        products = pmf.weights
+        for cells in tables.cells(entries).T:
+            products = products * pmf.stacked[cells]
+        shares[entries] = products.sum(axis=1)
+    return shares
 
 
 def _tables(pmf: JointPMF, source: Any) -> tuple[Tables, str]:
@@ -152,41 +192,73 @@ def _tables(pmf: JointPMF, source: Any) -> tuple[Tables, str]:
     return Tables.count(records), note
 
 
-def _pair_fit(pmf: JointPMF, tables: Tables, index: int) -> dict[str, Any]:
-    from scipy.stats import chi2
+class _Comparison(NamedTuple):
+    """All tables beside the model."""
 
-    names = tables.names[index]
-    total = float(tables.weights[index])
-    shares: NDArray[np.float64] = tables.array(index).ravel() / tables.totals[index]
-    modelled = np.asarray(pmf.marginal(names)).ravel()
-    few = total * modelled < LEAST_EXPECTED
-    observed = np.append(shares[~few], shares[few].sum())
-    expected = np.append(modelled[~few], modelled[few].sum())
-    possible = expected > 0
-    chi_square = total * float(np.square(observed - expected)[possible] @ (1.0 / expected[possible]))
-    if (observed[~possible] > 0).any():
-        chi_square = math.inf
-    degrees = max(1, int(possible.sum()) - 1)
-    residuals = standardized_residuals(shares, modelled, total)
-    worst = int(np.abs(residuals).argmax())
-    variables = [pmf.schema[name] for name in names]
-    codes = np.unravel_index(worst, [len(variable) for variable in variables])
-    return {
-        "variables": names,
-        "total": total,
+    columns: dict[str, NDArray[np.float64]]
+    """Fields of `PairFit`, each of shape (n_tables,)."""
+    worst: NDArray[np.int64]
+    """The position in ``flat`` of each table's worst cell, (n_tables,)."""
+    worst_first: NDArray[np.int64]
+    """The order of the tables, (n_tables,)."""
+
+
+def _compare(pmf: JointPMF, tables: Tables) -> _Comparison:
+    """Return how well a model fits tables."""
+    from scipy.special import chdtrc
+
+    n_tables, totals = len(tables), tables.weights
+    table = np.repeat(np.arange(n_tables), np.diff(tables.starts))
+
+    def sums(values: NDArray[Any]) -> NDArray[np.float64]:
+        return np.bincount(table, values, n_tables).astype(np.float64)
+
+    shares, modelled = tables.flat / tables.totals[table], modelled_shares(pmf, tables)
+    is_few = totals[table] * modelled < LEAST_EXPECTED
+    few, modelled_few = sums(shares * is_few), sums(modelled * is_few)
+    has_few = modelled_few > 0
+    terms = np.zeros_like(shares)
+    np.divide(np.square(shares - modelled), modelled, out=terms, where=~is_few)
+    rest = np.where(few > 0, math.inf, 0.0)
+    with np.errstate(over="ignore"):  # what is all but impossible
+        np.divide(np.square(few - modelled_few), modelled_few, out=rest, where=has_few)
+        chi_square = totals * (sums(terms) + rest)
+    degrees = np.maximum(sums(~is_few).astype(np.int64) + has_few - 1, 1)
+    p_values = chdtrc(degrees, chi_square)
+    residuals = standardized_residuals(shares, modelled, totals[table])
+    distances = np.abs(residuals)
+    highest = np.maximum.reduceat(distances, tables.starts[:-1]) if n_tables else np.zeros(0)
+    at_highest = np.flatnonzero(distances == highest[table])
+    worst = at_highest[np.unique(table[at_highest], return_index=True)[1]]
+    columns = {
+        "total": totals,
         "chi_square": chi_square,
         "degrees": degrees,
-        "standardized": _deviate(chi_square, degrees),
-        "p_value": float(chi2.sf(chi_square, degrees)),
-        "total_variation": 0.5 * float(np.abs(shares - modelled).sum()),
-        "worst_cell": tuple(v.categories[code] for v, code in zip(variables, codes, strict=True)),
-        "observed": float(shares[worst]),
-        "modelled": float(modelled[worst]),
-        "residual": float(residuals[worst]),
+        "standardized": _deviates(chi_square, degrees),
+        "p_value": p_values,
+        "corrected_p": holm(p_values.tolist()),
+        "total_variation": 0.5 * sums(np.abs(shares - modelled)),
+        "observed": shares[worst],
+        "modelled": modelled[worst],
+        "residual": residuals[worst],
     }
+    order = np.lexsort((-columns["total_variation"], -columns["standardized"]))
+    return _Comparison(columns, worst, order)
 
 
-def _deviate(chi_square: float, degrees: int) -> float:
-    """Return a χ² as a standard normal deviate, by Wilson and Hilferty's cube root."""
+def _labels(tables: Tables, entry: int) -> tuple[Label, ...]:
+    """Return the categories that an entry of ``flat`` counts."""
+    schema = tables.schema
+    (cells,) = tables.cells(np.array([entry]))
+    variables = np.searchsorted(schema.offsets, cells, side="right") - 1
+    return tuple(
+        schema.variables[variable].categories[cell - schema.offsets[variable]]
+        for variable, cell in zip(variables.tolist(), cells.tolist(), strict=True)
+    )
+
+
+def _deviates(chi_square: NDArray[np.float64], degrees: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return χ² as standard normal deviates, by Wilson and Hilferty's cube root."""
     spread = 2.0 / (9.0 * degrees)
-    return float((np.cbrt(chi_square / degrees) - (1.0 - spread)) / math.sqrt(spread))
+    deviates: NDArray[np.float64] = (np.cbrt(chi_square / degrees) - (1.0 - spread)) / np.sqrt(spread)
+    return deviates

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Protocol, SupportsFloat
 import numpy as np
 
 from twoway.checkpoint import Checkpoint, LoopState
+from twoway.counting import n_set_cells
 from twoway.diagnosis.pair_graph import PairGraph
 from twoway.errors import DataError, whole_number
 from twoway.pmf import JointPMF
@@ -29,6 +30,8 @@ from twoway.solvers.pairs import PairMatrix, PairWeights
 from twoway.tables import Tables
 
 _MANY_CATEGORIES = 100
+# Observed cells of records that a model of very many tables is compared with.
+_MOST_COMPARED = 10**7
 
 
 class Evidence:
@@ -57,6 +60,29 @@ class Evidence:
                 raise DataError(f"this solver needs {order}-way tables or records, and there are only {known} tables")
             self._tables[order] = Tables.count(self.records, order, threads=self.threads)
         return self._tables[order]
+
+    def compared_tables(self, n_tables: int, n_cells: int, seed: int) -> tuple[Tables, int]:
+        """Return tables to compare a model with, at most so many with at most so many cells, and how many there are.
+
+        They are those given, or the two-way ones of the records; a random part of them where they are more.
+        """
+        schema, order = self.schema, self.given_order
+        n_pairs = math.comb(len(schema), 2)
+        random = np.random.default_rng(seed)
+        is_small = n_pairs <= n_tables and n_set_cells(schema.sizes, 2) <= n_cells
+        if self.records is None or order in self._tables or is_small:
+            tables = self.tables(order)
+            return tables.sample(n_tables, n_cells, random), len(tables)
+        variables: list[int] = []
+        for variable in random.permutation(len(schema)).tolist():
+            sizes = [schema.sizes[other] for other in (*variables, variable)]
+            if math.comb(len(sizes), 2) > n_tables:
+                break
+            if n_set_cells(sizes, 2) <= n_cells:
+                variables.append(variable)
+        variables.sort()
+        tables = Tables.count(self.records.sample(_MOST_COMPARED, seed).narrowed(variables), threads=self.threads)
+        return Tables(schema, np.array(variables)[tables.sets], tables.flat, tables.weights), n_pairs
 
     @cached_property
     def graph(self) -> PairGraph:
