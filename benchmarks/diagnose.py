@@ -1,7 +1,7 @@
-"""Measure what the diagnosis promises: coverage, cost, verdicts, ranks. Prints a Markdown table.
+"""Measure what the diagnosis promises: cost, verdicts and ranks. Prints a Markdown table.
 
     python benchmarks/diagnose.py                    everything, about half an hour
-    python benchmarks/diagnose.py coverage cost      some sections
+    python benchmarks/diagnose.py cost ranks         some sections
 
 Sections that need data look in TWOWAY_DATA, else in ../shared/data, and say so where there is none.
 """
@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 import twoway as tw
-from twoway.datasets import dirichlet_rows, draw_records, nearly_separable, uniform_entries
+from twoway.datasets import dirichlet_rows, draw_records, uniform_entries
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "how-sure.md"
@@ -28,46 +28,6 @@ from verdict_cases import KNOWN, MORE_NOT_KNOWN, NOT_KNOWN  # noqa: E402
 
 Row = tuple[str, str, str, bool]
 """What was measured, what is to be reached, what it was, whether it is reached."""
-
-
-def coverage() -> list[Row]:
-    """How often 90 % intervals hold the truth: two-way marginals, and conditionals given one variable and two."""
-    kinds: dict[str, Callable[[int], tw.JointPMF]] = {
-        "N=5, I=10, F=5, ε=0.1": lambda seed: nearly_separable(0.1, seed=seed),
-        "N=8, I=4, F=3": lambda seed: dirichlet_rows(8, 4, 3, seed=seed),
-        "N=15, I=10, F=10": lambda seed: dirichlet_rows(15, 10, 10, seed=seed),
-    }
-    rows = []
-    for name, make in kinds.items():
-        held: dict[str, list[float]] = {"two-way marginals": [], "conditionals": [], "given two variables": []}
-        for seed in range(20):
-            truth = make(seed)
-            records = draw_records(truth, 10_000, observed=0.5, seed=1000 + seed)
-            boot = tw.bootstrap(tw.fit(records, rank=truth.rank), records, seed=seed)
-
-            def share(one: tw.Bootstrap, true: tw.JointPMF, names: list[str]) -> float:
-                table, answer = one.marginal(names), np.asarray(true.marginal(names))
-                return float(((table.low.array <= answer) & (answer <= table.high.array)).mean())
-
-            for a, b in (("x1", "x2"), ("x3", "x4"), ("x2", "x5")):
-                held["two-way marginals"].append(share(boot, truth, [a, b]))
-                for label in (0, 1, 2):
-                    given = {a: label}
-                    held["conditionals"].append(share(boot.given(given), truth.given(given), [b]))
-            for label in (0, 1, 2):
-                given = {"x3": label, "x4": 1}
-                held["given two variables"].append(share(boot.given(given), truth.given(given), ["x1"]))
-        for what, shares in held.items():
-            value = float(np.mean(shares))
-            rows.append(
-                (
-                    f"90 % intervals of {what}, {name}, S=10⁴, p=0.5, 20 data sets",
-                    "86–94 %",
-                    f"{value:.1%}",
-                    0.86 <= value <= 0.94,
-                )
-            )
-    return rows
 
 
 def coverage_from_tables() -> list[Row]:
@@ -222,7 +182,6 @@ def speed() -> list[Row]:
 
 
 SECTIONS: dict[str, Callable[[], list[Row]]] = {
-    "coverage": coverage,
     "coverage-from-tables": coverage_from_tables,
     "cost": cost,
     "verdicts": verdicts,

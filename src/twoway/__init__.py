@@ -15,13 +15,14 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from twoway import bounds, datasets, solvers
-    from twoway.diagnosis.bootstrap import Bootstrap, bootstrap
+    from twoway.diagnosis.bootstrap import Bootstrap
     from twoway.diagnosis.diagnose import diagnose
     from twoway.diagnosis.fit_quality import FitQuality, fit_quality
     from twoway.diagnosis.intervals import Interval
     from twoway.diagnosis.plan import Plan, plan
     from twoway.diagnosis.pooling import Pooled, pool
     from twoway.diagnosis.probability_range import ProbabilityRange, probability_range
+    from twoway.diagnosis.replication import bootstrap
     from twoway.diagnosis.verdict import Diagnosis
     from twoway.distribution import Distribution
     from twoway.engines.cluster import DaskRecords
@@ -68,13 +69,14 @@ if TYPE_CHECKING:
 
 # Where each public name lives. Nothing is imported before it is used: a command line should start at once.
 _NAMES_OF_MODULE = {
-    "diagnosis.bootstrap": ("Bootstrap", "bootstrap"),
+    "diagnosis.bootstrap": ("Bootstrap",),
     "diagnosis.diagnose": ("diagnose",),
     "diagnosis.fit_quality": ("FitQuality", "fit_quality"),
     "diagnosis.intervals": ("Interval",),
     "diagnosis.plan": ("Plan", "plan"),
     "diagnosis.pooling": ("Pooled", "pool"),
     "diagnosis.probability_range": ("ProbabilityRange", "probability_range"),
+    "diagnosis.replication": ("bootstrap",),
     "diagnosis.verdict": ("Diagnosis",),
     "distribution": ("Distribution",),
     "engines.sql": ("DatabaseTable",),

@@ -92,6 +92,11 @@ class Distribution:
         """The name of each axis."""
         return tuple(variable.name for variable in self.variables)
 
+    def events(self) -> list[dict[str, Label]]:
+        """Return what each cell stands for, in the order of the array: a label by the name of each axis."""
+        labels = product(*(variable.categories for variable in self.variables))
+        return [dict(zip(self.names, cell, strict=True)) for cell in labels]
+
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         if dtype is not None and np.dtype(dtype) != self.array.dtype:
             if copy is False:

@@ -99,7 +99,7 @@ def answer(pmf: JointPMF, text: str, base: float | None = None, boot: Bootstrap 
     known = evidence(pmf.schema, question.given)
     if known:
         content["evidence_probability"] = pmf.prob(known)
-    content["notes"] = list(_notes(pmf, question, content.get("evidence_probability")))
+    content["notes"] = [*content.get("notes", ()), *_notes(pmf, question, content.get("evidence_probability"))]
     return content
 
 
@@ -143,16 +143,43 @@ def _interval(boot: Bootstrap, question: Question, found: Answer, text: str, bas
         same = [suppose(one, question.given).mode(names).values == found.values for one in boot.replicates]
         return {"agreement": float(np.mean(same)), "text": f"{text}\n{np.mean(same):.0%} of the replicates agree"}
     scales: dict[str, Scale] = {"P": "probability", "E": "real"}
-    ends = boot.of(
-        lambda one: np.asarray(answer_question(one, question, base=base)), scales.get(question.kind, "nonnegative")
+    targets = [term.name for term in question.targets]
+    about = [*targets, *(term.name for term in (*question.others, *question.given))]
+
+    def own(one: JointPMF) -> float:
+        return sum(float(suppose(one, question.given).entropy(name, base)) for name in targets)
+
+    ends, note = boot.answer(
+        lambda one: np.asarray(answer_question(one, question, base=base)),
+        scales.get(question.kind, "nonnegative"),
+        about,
+        own if question.kind == "H" else None,
     )
-    told = {"low": ends.low.tolist(), "high": ends.high.tolist(), "level": boot.level}
+    if question.kind == "P":
+        ends, note = boot.opened(ends, note, _cells(boot.pmf, question, found))
+    note = note or boot.open_note(about)
+    told = {"low": ends.low.tolist(), "high": ends.high.tolist(), "level": boot.level, "notes": [note] if note else []}
     if isinstance(found, Distribution):
         low, high = (Distribution(found.variables, end) for end in (ends.low, ends.high))
         table = IntervalTable(found, low, high, level=boot.level)
         return {**told, "text": table.to_text(whole=not is_terminal(sys.stdout))}
     shown = f"{_number(float(ends.low))} to {_number(float(ends.high))}"
     return {**told, "text": f"{text} ({boot.level:.0%}: {shown})"}
+
+
+def _cells(pmf: JointPMF, question: Question, found: Answer) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Return the event and what is known, for each probability in an answer."""
+    from twoway.distribution import Distribution
+
+    event, known = evidence(pmf.schema, question.targets), evidence(pmf.schema, question.given)
+    if not isinstance(found, Distribution):
+        return [(event, known)]
+    groups = [term.name for term in question.given if not term.operator]
+    targets = [term.name for term in question.targets]
+    return [
+        (event or {name: cell[name] for name in targets}, known | {name: cell[name] for name in groups})
+        for cell in found.events()
+    ]
 
 
 def _number(value: float) -> str:

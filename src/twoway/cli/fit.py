@@ -142,7 +142,7 @@ def fit(
         checkpoint=checkpoint,
     )
     if intervals:
-        from twoway.diagnosis.bootstrap import bootstrap
+        from twoway.diagnosis.replication import bootstrap
 
         bootstrap(pmf, source, seed=seed, threads=threads, monitor=shows_progress() or None).save(out)
     else:

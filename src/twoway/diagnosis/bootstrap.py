@@ -4,39 +4,32 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
 from twoway import container
-from twoway.diagnosis.intervals import Interval, Intervals, IntervalTable, Scale, basic_interval, checked_level
-from twoway.diagnosis.resampling import FromRecords, FromTables, Resampling
+from twoway.diagnosis.beliefs import smoothing_of
+from twoway.diagnosis.intervals import Interval, Intervals, IntervalTable, Scale, checked_level, interval_ends
+from twoway.diagnosis.observed_tables import ObservedTables
 from twoway.distribution import Distribution
 from twoway.errors import DataError, FileFormatError, ImpossibleEvidenceError, whole_number
-from twoway.fitting import watching
 from twoway.frames import Fill, column_names, fill, in_memory
 from twoway.imputation import fills, warn_of_impossible
 from twoway.mode_search import Mode
 from twoway.model_file import write_model
 from twoway.observed import records_for
-from twoway.parallel import usable_cores
 from twoway.parameters import check_parameters, read_only
-from twoway.pmf import JointPMF, check_model
+from twoway.pmf import JointPMF
 from twoway.records import Records
-from twoway.report import Monitor, Progress, StopReason
-from twoway.solvers.base import Smoothing, Watch
-from twoway.solvers.cells import CellSets
-from twoway.solvers.latent import fit_cells
 from twoway.solvers.starts import softened
-from twoway.tables import Tables
 
-# Replicates start at the model and have a short way to go.
-_MAX_ITER = 500
-_TOL_RECORDS, _TOL_TABLES = 1e-8, 1e-6
 # What a replicate gives to categories that its sample did not hold, of the model's shares.
 _UNSEEN = 1e-6
+# Ranges are computed for so many cells of an answer; each takes up to a second.
+_MOST_RANGES = 24
 LEAST_REPLICATES = 20
 """Fewer cannot tell the ends of a 90 % interval."""
 
@@ -62,6 +55,12 @@ class Bootstrap:
     level: float = 0.9
     """How often an interval should hold the truth."""
     warnings: tuple[str, ...] = ()
+    reflected: bool = True
+    """Whether replicates differ from the center as the model differs from the truth, and not as the truth from it."""
+    observed: ObservedTables | None = None
+    """What the answers are held against: tables that the model does not fit, or that leave questions open."""
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+    """What is known, where the PMFs are given something."""
 
     def __repr__(self) -> str:
         return f"Bootstrap({len(self.replicates)} replicates of {self.pmf!r}, level {self.level:g})"
@@ -82,25 +81,127 @@ class Bootstrap:
         scale
             What the answers are: "probability", "nonnegative" or "real" numbers.
         """
+        return self.answer(question, scale)[0]
+
+    def answer(
+        self,
+        question: Callable[[JointPMF], Any],
+        scale: Scale = "real",
+        about: Sequence[str] = (),
+        own: Callable[[JointPMF], float] | None = None,
+    ) -> tuple[Intervals, str]:
+        """Return the answer to a question with its intervals, and a note where these are wider than chance makes them.
+
+        Parameters
+        ----------
+        question, scale
+            As for `of`.
+        about
+            The variables that the question names, beside the evidence. Where the model does not fit what was observed
+            of them, the intervals are widened; without this, nothing is known of that.
+        own
+            The part of an entropy that the variables would have if they were independent.
+        """
+        ends = self._ends(question, scale, own)
+        names = tuple(dict.fromkeys([*self.evidence, *about]))
+        if self.observed is None or not about or self.observed.leaves_open(names):
+            return ends, ""
+        misfits = self.observed.misfits(names)
+        if not misfits:
+            return ends, ""
+        shown = self.observed.named(misfits[0])
+        if len(names) == 2:
+            # The table says itself what the model gets wrong.
+            pmf, several = self.observed.draws(misfits[0], max(len(self.replicates), LEAST_REPLICATES))
+            table = Bootstrap(pmf, several, pmf, self.level)
+            beside = (table.given(self.evidence) if self.evidence else table).of(question, scale)
+            note = f"the model does not fit {shown}; the interval also holds what was observed"
+            return ends.widened(beside.low, beside.high), note
+        # Off by so many standard errors there, it may be off by as many here.
+        times = 1.0 + self.observed.residuals[misfits[0]] / NormalDist().inv_cdf(0.5 + 0.5 * self.level)
+        note = f"the model does not fit {shown}; the interval is {times:.1f} times as wide for it"
+        return ends.stretched(times, scale), note
+
+    def _ends(
+        self, question: Callable[[JointPMF], Any], scale: Scale, own: Callable[[JointPMF], float] | None = None
+    ) -> Intervals:
+        if own is not None and not self.reflected:
+            # Smoothing leaves the variables' own shares alone, so that chance takes as much off the entropy of these
+            # as another sample would: they are reflected, dependence is not.
+            def reflected(pmf: JointPMF) -> Any:
+                return question(pmf) - 2.0 * own(pmf)
+
+            estimate = np.asarray(question(self.pmf), dtype=np.float64)
+            shifted = self._ends(reflected, "real")
+            low, high = (np.maximum(end - shifted.estimate + estimate, 0.0) for end in (shifted.low, shifted.high))
+            return Intervals(estimate, low, high)
         estimate, center = (np.asarray(question(pmf), dtype=np.float64) for pmf in (self.pmf, self.center))
         answers = np.array([np.asarray(question(pmf), dtype=np.float64) for pmf in self.replicates])
-        return Intervals(estimate, *basic_interval(estimate, center, answers, self.level, scale))
+        return Intervals(
+            estimate, *interval_ends(estimate, center, answers, self.level, scale, reflected=self.reflected)
+        )
 
-    def _number(self, question: Callable[[JointPMF], float], scale: Scale = "real") -> Interval:
-        value, low, high = self.of(question, scale)
-        return Interval(float(value), float(low), float(high), self.level)
+    def _number(
+        self,
+        question: Callable[[JointPMF], float],
+        scale: Scale,
+        about: Sequence[str],
+        own: Callable[[JointPMF], float] | None = None,
+    ) -> Interval:
+        (value, low, high), note = self.answer(question, scale, about, own)
+        return Interval(float(value), float(low), float(high), self.level, note or self.open_note(about))
 
     def prob(self, event: Mapping[str, Any]) -> Interval:
         """Return the probability of an event; see `JointPMF.prob`."""
-        return self._number(lambda pmf: pmf.prob(event), "probability")
+        ends, note = self.answer(lambda pmf: pmf.prob(event), "probability", tuple(event))
+        ends, note = self.opened(ends, note, [(event, {})])
+        return Interval(float(ends.estimate), float(ends.low), float(ends.high), self.level, note)
 
     def marginal(self, names: str | Sequence[str]) -> IntervalTable:
         """Return the joint distribution of one variable or several; see `JointPMF.marginal`."""
         whole = self.pmf.marginal(names)
-        _, low, high = self.of(lambda pmf: pmf.marginal(names).array, "probability")
-        return IntervalTable(
-            whole, Distribution(whole.variables, low), Distribution(whole.variables, high), level=self.level
+        ends, note = self.answer(lambda pmf: pmf.marginal(names).array, "probability", whole.names)
+        ends, note = self.opened(ends, note, [(event, {}) for event in whole.events()])
+        low, high = (Distribution(whole.variables, end) for end in (ends.low, ends.high))
+        return IntervalTable(whole, low, high, level=self.level, note=note)
+
+    def opened(
+        self, ends: Intervals, note: str, cells: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]
+    ) -> tuple[Intervals, str]:
+        """Return intervals of probabilities, widened where tables leave them open, and a note that says so.
+
+        Parameters
+        ----------
+        ends, note
+            What `answer` gave.
+        cells
+            For each number, the event, and what is known of it beside the evidence.
+        """
+        names = {*self.evidence, *(name for event, given in cells[:1] for name in (*event, *given))}
+        if self.observed is None or not self.observed.leaves_open(names):
+            return ends, note
+        if len(cells) > _MOST_RANGES:
+            return ends, self.open_note(sorted(names))
+        ranges = [self.observed.range(event, {**self.evidence, **given}, self.level) for event, given in cells]
+        if all(one is None for one in ranges):
+            return ends, self.open_note(sorted(names))
+        low, high = (
+            np.array([np.nan if one is None else getattr(one, end) for one in ranges]).reshape(ends.estimate.shape)
+            for end in ("low", "high")
         )
+        wider = ends.widened(low, high)
+        if np.array_equal(wider.low, ends.low) and np.array_equal(wider.high, ends.high):
+            return ends, note
+        told = "no table shows all these variables together: the interval holds all that the tables allow"
+        if len(cells) == 1:
+            told += f"; {float(ends.low):.4g} to {float(ends.high):.4g} if the model is right"
+        return wider, told
+
+    def open_note(self, about: Sequence[str]) -> str:
+        """Return what to say of an answer that tables leave open and that is not widened for it; "" of others."""
+        if self.observed is None or not self.observed.leaves_open({*self.evidence, *about}):
+            return ""
+        return "no table shows all these variables together: the interval holds only if the model is right"
 
     def given(self, evidence: Mapping[str, Any]) -> Bootstrap:
         """Return the same for the PMFs given what is known of some variables; see `JointPMF.given`."""
@@ -117,7 +218,8 @@ class Bootstrap:
             raise ImpossibleEvidenceError("the evidence has probability 0 in every replicate")
         given = self.pmf.given(evidence)
         center = given if self.center is self.pmf else self.center.given(evidence)
-        return replace(self, pmf=given, center=center, replicates=tuple(kept), warnings=told)
+        known = {**self.evidence, **evidence}
+        return replace(self, pmf=given, center=center, replicates=tuple(kept), warnings=told, evidence=known)
 
     def mode(self, names: str | Sequence[str] | None = None) -> SureMode:
         """Return the most probable values and how many replicates agree; see `JointPMF.mode`."""
@@ -127,11 +229,16 @@ class Bootstrap:
 
     def expect(self, name: str) -> Interval:
         """Return the expected value of a variable; see `JointPMF.expect`."""
-        return self._number(lambda pmf: pmf.expect(name))
+        return self._number(lambda pmf: pmf.expect(name), "real", (name,))
 
     def entropy(self, names: str | Sequence[str], base: float | None = None, *, seed: int = 0) -> Interval:
         """Return the entropy of some variables; see `JointPMF.entropy`."""
-        return self._number(lambda pmf: pmf.entropy(names, base, seed=seed), "nonnegative")
+        about = [names] if isinstance(names, str) else list(names)
+
+        def own(pmf: JointPMF) -> float:
+            return sum(float(pmf.entropy(name, base)) for name in about)
+
+        return self._number(lambda pmf: pmf.entropy(names, base, seed=seed), "nonnegative", about, own)
 
     def mutual_information(
         self,
@@ -143,7 +250,8 @@ class Bootstrap:
         seed: int = 0,
     ) -> Interval:
         """Return how much one variable tells about another; see `JointPMF.mutual_information`."""
-        return self._number(lambda pmf: pmf.mutual_information(a, b, given, base, seed=seed), "nonnegative")
+        about = [name for names in (a, b, given or ()) for name in ([names] if isinstance(names, str) else names)]
+        return self._number(lambda pmf: pmf.mutual_information(a, b, given, base, seed=seed), "nonnegative", about)
 
     def log_prob(self, source: Any) -> Intervals:
         """Return the logarithm of each record's probability, arrays (n_records,); see `JointPMF.log_prob`."""
@@ -177,6 +285,7 @@ class Bootstrap:
         --------
         >>> import pandas as pd
         >>> from twoway.diagnosis.pooling import pool
+        >>> from twoway.diagnosis.replication import bootstrap
         >>> from twoway.fitting import fit
         >>> frame = pd.DataFrame({"age": [0, 1, 0, 1] * 50, "vote": [0, 1, None, 1, 0, 0, 1, None] * 25})
         >>> boot = bootstrap(fit(frame, rank=2), frame, n=20)
@@ -216,6 +325,7 @@ class Bootstrap:
         arrays = {
             "replicate_weights": np.array([pmf.weights for pmf in several]),
             "replicate_stacked": np.array([pmf.stacked for pmf in several]),
+            **({} if self.observed is None else self.observed.arrays()),
         }
         write_model(path, self.pmf.schema, self.pmf.weights, self.pmf.stacked, self.pmf.report, arrays)
 
@@ -249,112 +359,8 @@ def load_model(path: str | os.PathLike[str]) -> JointPMF | Bootstrap:
             JointPMF.from_stacked(pmf.schema, read_only(one), read_only(other))
             for one, other in zip(weights, stacked, strict=True)
         ]
-        return Bootstrap(pmf, tuple(several[1:]), several[0])
-    except (DataError, IndexError) as error:
+        observed = ObservedTables.from_arrays(pmf, arrays)
+        reflected = not smoothing_of(pmf).factors
+        return Bootstrap(pmf, tuple(several[1:]), several[0], reflected=reflected, observed=observed)
+    except (DataError, LookupError) as error:
         raise FileFormatError(f"{str(path)!r} holds no sound replicates: {error}") from error
-
-
-def bootstrap(
-    pmf: JointPMF,
-    source: Any,
-    n: int = 200,
-    seed: int = 0,
-    *,
-    level: float = 0.9,
-    n_records: float | None = None,
-    threads: int | None = None,
-    monitor: Monitor | bool | None = None,
-) -> Bootstrap:
-    """Return an object that answers each question of a `JointPMF` with an interval.
-
-    The model is fitted again, from where it is, to ``n`` samples like the one at hand: records drawn with replacement,
-    or tables counted on people drawn from the model. Intervals tell what chance does. They do not tell whether the
-    rank is right, nor whether tables can tell at all what is asked: see `fit_quality` and `diagnose`.
-
-    Parameters
-    ----------
-    pmf
-        The model; smoothing is that of its report.
-    source
-        The records or `Tables` that it was fitted to.
-    n
-        How many replicates; at least 20.
-    seed
-        The same seed gives the same replicates, whatever the number of threads.
-    level
-        How often an interval should hold the truth.
-    n_records
-        For tables: how many people stand in all tables together. By default as few as the largest total, so that
-        all tables rest on the same people, which gives the widest intervals; ``math.inf`` where each table
-        has a sample of its own.
-    threads
-        Replicates at a time; all cores by default.
-    monitor
-        True shows a progress bar. Ctrl-C ends with the replicates finished until then, if these are enough.
-
-    Examples
-    --------
-    >>> from twoway.datasets import dirichlet_rows, draw_records
-    >>> from twoway.fitting import fit
-    >>> records = draw_records(dirichlet_rows(5, 3, 2), 1000)
-    >>> boot = bootstrap(fit(records, rank=2), records, n=40)
-    >>> answer = boot.prob({"x1": 0, "x2": 1})
-    >>> bool(0 <= answer.low < answer < answer.high <= 1)
-    True
-    """
-    check_model(pmf)
-    n, seed = whole_number("n", n, LEAST_REPLICATES), whole_number("seed", seed, 0)
-    threads = usable_cores() if threads is None else whole_number("threads", threads, 1)
-    report = pmf.report
-    smoothing = Smoothing() if report is None else Smoothing(report.smoothing, report.weight_smoothing)
-    resampling, tol = _resampling(pmf, source, n_records)
-    with watching(monitor) as told:
-        watch = Watch(told)
-
-        def fit(sets: CellSets) -> tuple[JointPMF, StopReason]:
-            # A model may have zeros, which multiplicative updates cannot leave.
-            start = softened(pmf, sets.shares, 1e-6) if (pmf.stacked == 0).any() else pmf
-            found, path = fit_cells(
-                sets, start, smoothing=smoothing, max_iter=_MAX_ITER, tol=tol, task="", watch=watch.quiet()
-            )
-            return found, path.stop_reason
-
-        def replicate(number: int) -> tuple[JointPMF, StopReason]:
-            return fit(resampling.draw(seed, number))
-
-        found: list[tuple[JointPMF, StopReason]] = []
-        with watch.guard():
-            center = fit(resampling.original())[0]
-            with ThreadPoolExecutor(threads) as pool:
-                try:
-                    for one in pool.map(replicate, range(n)):
-                        found.append(one)
-                        watch.tell(Progress("drawing replicates", len(found), n))
-                except KeyboardInterrupt:
-                    watch.interrupt()
-                    pool.shutdown(cancel_futures=True)
-    whole = [pmf for pmf, stop in found if stop is not StopReason.INTERRUPTED]
-    if len(whole) < LEAST_REPLICATES:
-        raise KeyboardInterrupt
-    warnings = [] if len(whole) == n else [f"interrupted: {len(whole)} of {n} replicates were finished"]
-    late = sum(stop is StopReason.MAX_ITER for _, stop in found)
-    if late > 0.05 * n:
-        warnings.append(
-            f"{late} of {n} replicates had not converged after {_MAX_ITER} passes; intervals may be too narrow"
-        )
-    return Bootstrap(pmf, tuple(whole), center, checked_level(level), tuple(warnings))
-
-
-def _resampling(pmf: JointPMF, source: Any, n_records: float | None) -> tuple[Resampling, float]:
-    if isinstance(source, Tables):
-        if source.schema != pmf.schema:
-            raise DataError(f"the tables are not about the model's variables: {pmf.schema.difference(source.schema)}")
-        if len(source) == 0:
-            raise DataError("there is no table to draw from")
-        if n_records is not None and not n_records > 0:
-            raise DataError(f"n_records must be a number above 0, not {n_records!r}")
-        return FromTables(source, pmf, n_records), _TOL_TABLES
-    records = records_for(pmf.schema, source)
-    if records.n_silent == records.n_records:
-        raise DataError(f"none of the {records.n_records} records shows a single cell; there is nothing to draw from")
-    return FromRecords(records), _TOL_RECORDS

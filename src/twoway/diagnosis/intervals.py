@@ -32,22 +32,26 @@ class Interval(float):
     low: float
     high: float
     level: float
+    note: str
+    """Why the interval is wider than chance makes it, "" where it is not."""
 
-    def __new__(cls, value: float, low: float, high: float, level: float) -> Interval:
+    def __new__(cls, value: float, low: float, high: float, level: float, note: str = "") -> Interval:
         """Return the number with its interval."""
         made = super().__new__(cls, value)
-        made.low, made.high, made.level = float(low), float(high), float(level)
+        made.low, made.high, made.level, made.note = float(low), float(high), float(level), note
         return made
 
-    def __reduce__(self) -> tuple[type[Interval], tuple[float, float, float, float]]:
-        return Interval, (float(self), self.low, self.high, self.level)
+    def __reduce__(self) -> tuple[type[Interval], tuple[float, float, float, float, str]]:
+        return Interval, (float(self), self.low, self.high, self.level, self.note)
 
     def __repr__(self) -> str:
-        return f"{float(self):.4g} ({100 * self.level:g} %: {self.low:.4g} to {self.high:.4g})"
+        more = f"; {self.note}" if self.note else ""
+        return f"{float(self):.4g} ({100 * self.level:g} %: {self.low:.4g} to {self.high:.4g}{more})"
 
-    def to_dict(self) -> dict[str, float]:
+    def to_dict(self) -> dict[str, Any]:
         """Return it as a plain dictionary."""
-        return {"value": float(self), "low": self.low, "high": self.high, "level": self.level}
+        numbers = {"value": float(self), "low": self.low, "high": self.high, "level": self.level}
+        return {**numbers, "note": self.note} if self.note else numbers
 
 
 class Intervals(NamedTuple):
@@ -56,6 +60,17 @@ class Intervals(NamedTuple):
     estimate: Floats
     low: Floats
     high: Floats
+
+    def widened(self, low: Floats, high: Floats) -> Intervals:
+        """Return intervals that hold others as well; an end that is not known, NaN, says nothing."""
+        return Intervals(self.estimate, np.fmin(self.low, low), np.fmax(self.high, high))
+
+    def stretched(self, times: float, scale: Scale) -> Intervals:
+        """Return intervals so many times as wide, on the scale on which they were found."""
+        to, back = _SCALES[scale]
+        here = to(self.estimate)
+        low, high = (back(here + times * (to(end) - here)) for end in (self.low, self.high))
+        return Intervals(self.estimate, np.minimum(low, self.low), np.maximum(high, self.high))
 
 
 class IntervalTable:
@@ -78,8 +93,10 @@ class IntervalTable:
     # Indexing is by label, so the fallback of Python that iterates by position would mislead.
     __iter__ = None
 
-    def __init__(self, estimate: Distribution, low: Distribution, high: Distribution, *, level: float) -> None:
-        self.estimate, self.low, self.high, self.level = estimate, low, high, level
+    def __init__(
+        self, estimate: Distribution, low: Distribution, high: Distribution, *, level: float, note: str = ""
+    ) -> None:
+        self.estimate, self.low, self.high, self.level, self.note = estimate, low, high, level, note
 
     @property
     def variables(self) -> tuple[Any, ...]:
@@ -95,10 +112,10 @@ class IntervalTable:
         if isinstance(value, Distribution):
             assert isinstance(low, Distribution)
             assert isinstance(high, Distribution)
-            return IntervalTable(value, low, high, level=self.level)
+            return IntervalTable(value, low, high, level=self.level, note=self.note)
         assert isinstance(low, float)
         assert isinstance(high, float)
-        return Interval(value, low, high, self.level)
+        return Interval(value, low, high, self.level, self.note)
 
     def to_frame(self, library: str = "pandas") -> Any:
         """Return a frame of one row for each cell: the variables, probability, low and high."""
@@ -127,13 +144,15 @@ class IntervalTable:
         return aligned(rows, f"… {hidden} more rows" if hidden else "")
 
 
-def basic_interval(
-    estimate: Floats, center: Floats, replicates: Floats, level: float, scale: Scale
+def interval_ends(
+    estimate: Floats, center: Floats, replicates: Floats, level: float, scale: Scale, *, reflected: bool
 ) -> tuple[Floats, Floats]:
-    """Return the ends of bootstrap intervals of estimates, from replicates (n, …) around a center.
+    """Return the ends of intervals of estimates, from replicates (n, …) around a center.
 
-    How replicates differ from the center is how the estimate differs from the truth: the basic interval, which takes
-    out such bias as smoothing makes. It is found on a scale on which the spread does not depend on the
+    Replicates of a smoothed model are what the truth may be, given the data: the truth differs from the estimate as
+    they differ from the center. Those of a model without smoothing are what another sample would have given: they
+    differ from the center as the estimate differs from the truth, and are reflected (the basic interval, which takes
+    out such bias as fitting chance makes). Either is found on a scale on which the spread does not depend on the
     value, so that probabilities stay between 0 and 1. The estimate itself is always inside.
     """
     to, back = _SCALES[scale]
@@ -142,7 +161,9 @@ def basic_interval(
     # Weibull's quantiles do not pretend that the most extreme of few replicates is the end of what is possible.
     with np.errstate(invalid="ignore"):
         below, above = np.quantile(spread, [tail, 1.0 - tail], axis=0, method="weibull")
-        low, high = back(here - (above - middle)), back(here - (below - middle))
+        if reflected:
+            below, above = 2.0 * middle - above, 2.0 * middle - below
+        low, high = back(here + (below - middle)), back(here + (above - middle))
     known = np.isfinite(spread).all(axis=0) & np.isfinite(here) & np.isfinite(middle)
     low, high = np.where(known, low, -np.inf), np.where(known, high, np.inf)
     return np.minimum(low, estimate), np.maximum(high, estimate)

@@ -25,7 +25,7 @@ class Resampling(Protocol):
     """A source, and what might have been observed in its place."""
 
     def original(self) -> CellSets:
-        """Return what was observed."""
+        """Return what others differ from by chance."""
 
     def draw(self, seed: int, number: int) -> CellSets:
         """Return what might have been."""
@@ -73,8 +73,8 @@ class FromTables:
         self._model = [joint(pmf.weights, [pmf.factors[index] for index in row]) for row in tables.sets.tolist()]
 
     def original(self) -> CellSets:
-        """Return the tables themselves."""
-        return CellSets.of_tables(self._tables, "counts", 1)
+        """Return the tables as the model has them."""
+        return CellSets.of_tables(self._of_shares(self._model), "counts", 1)
 
     def draw(self, seed: int, number: int) -> CellSets:
         """Return what another sample of people would have made."""
@@ -85,6 +85,9 @@ class FromTables:
         random = np.random.default_rng([seed, number])
         shares = self._apart(random) if self._observed is None else self._together(random, self._observed)
         shares = self._with_noise(random, shares) if self._tables.noise.any() else shares
+        return self._of_shares(shares)
+
+    def _of_shares(self, shares: list[NDArray[np.float64]]) -> Tables:
         flat = np.concatenate([share.ravel() for share in shares]) * np.repeat(
             self._tables.weights, np.diff(self._tables.starts)
         )

@@ -11,8 +11,9 @@ const REAL = { to: (value) => value, back: (value) => value };
 class Replicates {
   #several;
 
-  constructor(model, { level, bits, count, steps, codes }) {
+  constructor(model, { level, reflected, bits, count, steps, codes }) {
     this.level = level;
+    this.reflected = reflected;
     this.count = count;
     const packed = decodeBytes(codes);
     const step = decodeNumbers(steps, true);
@@ -38,7 +39,7 @@ class Replicates {
   /** Return what the answers given some evidence can be surrounded with, or null where replicates rule the evidence out. */
   given(evidence, components) {
     const [center, ...replicates] = this.#several.map((one) => one.given(evidence, components));
-    return center.shares && replicates.some((one) => one.shares) ? new Surroundings(center, replicates, this.level) : null;
+    return center.shares && replicates.some((one) => one.shares) ? new Surroundings(center, replicates, this) : null;
   }
 }
 
@@ -64,12 +65,14 @@ class Surroundings {
   #all;
   #possible;
   #level;
+  #reflected;
 
-  constructor(center, replicates, level) {
+  constructor(center, replicates, { level, reflected }) {
     this.#center = center;
     this.#all = replicates;
     this.#possible = replicates.filter((one) => one.shares);
     this.#level = level;
+    this.#reflected = reflected;
   }
 
   share(estimate, cell) {
@@ -89,15 +92,16 @@ class Surroundings {
     return this.#interval(estimate, (one) => meanOf(one.shares), REAL);
   }
 
-  /** Return low and high: how replicates differ from the center is how the estimate differs from the truth. */
+  /** Return low and high: the truth differs from the estimate as replicates from the center, or the other way round. */
   #interval(estimate, pick, { to, back }, replicates = this.#possible) {
     const spread = Float64Array.from(replicates, (one) => to(pick(one))).sort();
     const middle = to(pick(this.#center));
     const here = to(estimate);
     const tail = (1 - this.#level) / 2;
+    const [below, above] = [quantile(spread, tail) - middle, quantile(spread, 1 - tail) - middle];
     return {
-      low: Math.min(estimate, back(here - (quantile(spread, 1 - tail) - middle))),
-      high: Math.max(estimate, back(here - (quantile(spread, tail) - middle))),
+      low: Math.min(estimate, back(here + (this.#reflected ? -above : below))),
+      high: Math.max(estimate, back(here + (this.#reflected ? -below : above))),
     };
   }
 }

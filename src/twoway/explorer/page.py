@@ -147,6 +147,7 @@ def _described(boot: Bootstrap) -> dict[str, Any]:
     packed = pack(boot)
     return {
         "level": boot.level,
+        "reflected": boot.reflected,
         "count": packed.count,
         "bits": packed.bits,
         "steps": _base64(packed.steps, "<f4"),

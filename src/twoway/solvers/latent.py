@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from twoway.pmf import JointPMF
 from twoway.solvers.base import Path, Smoothing, Watch, descend
@@ -18,12 +19,25 @@ _STAGE_PASSES = 10
 
 
 def fit_cells(
-    sets: CellSets, start: JointPMF, *, smoothing: Smoothing, max_iter: int, tol: float, task: str, watch: Watch
+    sets: CellSets,
+    start: JointPMF,
+    *,
+    smoothing: Smoothing,
+    max_iter: int,
+    tol: float,
+    task: str,
+    watch: Watch,
+    pseudo_shares: NDArray[np.float64] | None = None,
 ) -> tuple[JointPMF, Path]:
     """Return the PMF that best explains sets of cells, and how the loop got there.
 
     The objective is the negative log-likelihood for each unit of weight, with the penalty that smoothing stands for.
+    Smoothing draws every component to equal weights and to the variables' overall shares; or each component to shares
+    of its own, ``pseudo_shares`` (1 + n_cells, rank): those of the components, which average 1, above those of the
+    cells.
     """
+    from scipy.special import xlogy
+
     from twoway.kernels.expectation import pack
     from twoway.kernels.maximization import log_prior, maximize
 
@@ -31,6 +45,10 @@ def fit_cells(
     pseudo_counts = np.empty(1 + schema.n_cells)
     pseudo_counts[0] = smoothing.weights * sets.total_copies
     pseudo_counts[1:] = smoothing.factors * np.repeat(sets.copies, schema.sizes) * shares
+    own_counts = None
+    if pseudo_shares is not None:
+        amounts = np.concatenate([pseudo_counts[:1], smoothing.factors * np.repeat(sets.copies, schema.sizes)])
+        own_counts, pseudo_counts = amounts[:, None] * pseudo_shares, np.zeros(1 + schema.n_cells)
     penalised = bool(pseudo_counts.any())
     # The penalty is counted from its least value, so that objectives stay near the log-likelihood.
     plainest = pack(np.full(rank, 1.0 / rank), np.repeat(shares[:, None], rank, axis=1))
@@ -42,6 +60,9 @@ def fit_cells(
         value = expected.log_likelihood
         if penalised:
             value += log_prior(theta, pseudo_counts, rank) - least_penalty
+        if own_counts is not None:
+            value += float(xlogy(own_counts, theta[:, :rank]).sum())
+            expected.counts[:, :rank] += own_counts
         following = np.zeros(theta.shape)
         maximize(expected.counts, pseudo_counts, shares, schema.offsets, rank, following)
         return following, sets.offset - value / total_weight
