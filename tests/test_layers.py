@@ -33,6 +33,7 @@ ORDER = [
     "kernels.triples",
     "frames",
     "distribution",
+    "missing",
     "engines",
     "engines.text_types",
     "engines.file_set",

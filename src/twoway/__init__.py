@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from twoway.fitting import choose_rank, count, fit, load
     from twoway.information import Estimate
     from twoway.measures import factor_mse, kl_divergence, mean_relative_error, total_variation
+    from twoway.missing import MissingLabels
     from twoway.plots import (
         plot_components,
         plot_convergence,
@@ -98,6 +99,7 @@ _NAMES_OF_MODULE = {
     "fitting": ("choose_rank", "count", "fit", "load"),
     "information": ("Estimate",),
     "measures": ("factor_mse", "kl_divergence", "mean_relative_error", "total_variation"),
+    "missing": ("MissingLabels",),
     "plots": (
         "plot_components",
         "plot_convergence",
@@ -139,6 +141,7 @@ __all__ = [
     "JointPMFDensity",
     "JointPMFImputer",
     "MissingFileError",
+    "MissingLabels",
     "Monitor",
     "Plan",
     "Pooled",

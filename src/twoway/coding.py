@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Literal, TypeAlias
 
@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.errors import DataError, unknown
+from twoway.missing import Markers, is_null, marker
 from twoway.schema import Label, Schema, Variable, label_key, plain_label, sort_labels
 
 Unseen: TypeAlias = Literal["error", "missing", "extend"]
 """What a label gets that a schema does not have; only records in memory can extend theirs."""
-Markers: TypeAlias = set[tuple[str, object]]
-"""Labels that mean "not observed", as they are compared."""
 Found: TypeAlias = dict[tuple[str, object], Label]
 """Categories by what makes them one and the same."""
 
@@ -23,36 +22,20 @@ Found: TypeAlias = dict[tuple[str, object], Label]
 _FEW_LABELS = 256
 
 
+NO_MARKERS: Markers = frozenset()
 _DIGITS = 40
 """Decimal numbers of more digits are read as floats, which they may be too large for."""
 
 
-def markers_of(missing: Iterable[object]) -> Markers:
-    """Return labels that mean "not observed" as they are compared."""
-    return {_marker(label) for label in ([missing] if isinstance(missing, str) else missing)}
-
-
-def _marker(label: object) -> tuple[str, object]:
-    return label_key(label.strip() if isinstance(label, str) else label)
-
-
-def _is_null(label: object) -> bool:
-    """Return whether a raw label is None, NaN, NaT or pandas' NA: none of them says that it equals itself."""
-    try:
-        return label is None or not bool(label == label)
-    except (TypeError, ValueError, ArithmeticError):  # pandas' NA has no truth value; nor an array, which is no label
-        return not hasattr(label, "__len__")
-
-
 def clean(label: object, markers: Markers, name: str) -> Label | None:
     """Return a raw label as a category, or None where it means "missing"."""
-    if _is_null(label):
+    if is_null(label):
         return None
     if isinstance(label, Decimal):
         is_whole = abs(label.adjusted()) < _DIGITS and label == label.to_integral_value()
         label = int(label) if is_whole else float(label)
     try:
-        return None if _marker(label) in markers else plain_label(label)
+        return None if marker(label) in markers else plain_label(label)
     except DataError as error:
         raise DataError(f"column {name!r}: {error}") from None
 
@@ -64,7 +47,7 @@ def dictionary_of(column: Any) -> tuple[list[Any], NDArray[Any]]:
         codes = np.empty(len(column), dtype=np.int64)
         labels: list[Any] = []
         for row, label in enumerate(column):
-            if _is_null(label):
+            if is_null(label):
                 codes[row] = -1
                 continue
             try:
@@ -123,7 +106,7 @@ def collect_labels(
 def _is_known(raw: object, found: Found, markers: Markers) -> bool:
     """Return whether a raw label is a category found before, or one that means "not observed"."""
     try:
-        return raw is None or _marker(raw) in markers or label_key(raw) in found
+        return raw is None or marker(raw) in markers or label_key(raw) in found
     except DataError:  # it is no label, which is wrong only if it occurs
         return False
 
@@ -147,7 +130,7 @@ def encode_slice(
     columns: Sequence[Any],
     schema: Schema,
     present: Sequence[str],
-    markers: Markers,
+    markers: Mapping[str, Markers],
     unseen: Unseen,
     start: int,
     rows: NDArray[np.bool_] | None = None,
@@ -169,7 +152,9 @@ def encode_slice(
             lookup[:-1] = known
         else:
             for position in _used(positions, len(labels)):
-                lookup[position] = _code(schema[name], labels[position], markers, unseen, positions, position, start)
+                lookup[position] = _code(
+                    schema[name], labels[position], markers[name], unseen, positions, position, start
+                )
         np.take(lookup, positions, out=codes[:, place], mode="wrap")
     if rows is not None:
         codes = codes[rows]
@@ -193,11 +178,11 @@ def _code(
     position: int,
     start: int,
 ) -> int:
-    label = clean(raw, set(), variable.name)
+    label = clean(raw, NO_MARKERS, variable.name)
     code = None if label is None else variable.find(label)
     if code is not None:  # a category of the schema, even where it reads "NA"
         return code
-    if label is None or _marker(label) in markers:
+    if label is None or marker(label) in markers:
         return -1
     at = np.flatnonzero(positions == position)
     if unseen == "missing" or len(at) == 0:

@@ -14,19 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.coding import (
+    NO_MARKERS,
     Found,
-    Markers,
     Unseen,
     categories_of,
     clean,
     collect_labels,
     encode_slice,
-    markers_of,
     numbers_in,
 )
 from twoway.engines import files
 from twoway.engines.file_set import is_path
 from twoway.errors import DataError, near_miss, shortlist, unknown
+from twoway.missing import AnyMissing, Markers, MissingLabels
 from twoway.schema import Label, Schema, Variable, first_duplicate, sort_labels
 from twoway.weighing import WeightTotals, check_counts, check_weights, of_rows
 
@@ -61,29 +61,31 @@ def read(
     *,
     schema: Schema | None,
     columns: Sequence[str] | None,
-    missing: Iterable[object],
+    missing: AnyMissing,
     counts: Any,
     weights: Any,
     where: Any,
     unseen: Unseen,
 ) -> Parts:
     """Return the records in a source."""
-    check_options(schema, missing, unseen, can_extend=True)
+    missing = check_options(schema, missing, unseen, can_extend=True)
     wanted = with_columns_of([columns] if isinstance(columns, str) else columns, counts, weights)
     if is_path(source):
         condition = where if isinstance(where, str) else None
         source = files.read_table(source, wanted, missing=missing, schema=schema, where=condition, unseen=unseen)
         where = None if condition is not None else where
     opened = open_columns(source, wanted)
+    if wanted is None:
+        missing.check_columns([*opened.names, *(() if schema is None else schema.names)])
     opened, counts, weights = split_off(opened, counts, weights)
     rows = None if where is None else _rows_where(where, opened.n_rows)
     row_weights, people = weights_of_rows(counts, weights, opened.n_rows, rows)
-    markers = markers_of(missing)
+    markers = missing.by_name(opened.names, schema)
     if schema is None:
-        found = {name: _find_categories(opened, name, markers, rows) for name in opened.names}
+        found = {name: _find_categories(opened, name, markers[name], rows) for name in opened.names}
         if not found:
             raise DataError("the data has no columns; it needs at least one")
-        schema = Schema.found(found)
+        schema = Schema.found(found, missing.remembered)
         present = list(schema.names)
     else:
         present = match_columns(schema, opened.names)
@@ -94,16 +96,17 @@ def read(
 
 
 def check_options(
-    schema: Schema | None, missing: Iterable[object], unseen: Unseen, *, can_extend: bool = False
-) -> None:
-    """Raise where options of reading make no sense."""
+    schema: Schema | None, missing: AnyMissing, unseen: Unseen, *, can_extend: bool = False
+) -> MissingLabels:
+    """Return the labels that mean "not observed"; raise where options of reading make no sense."""
     if schema is not None and not isinstance(schema, Schema):
         raise DataError(f"schema must be a Schema, not {schema!r}")
-    if not isinstance(missing, Iterable):
-        raise DataError(f'missing must be labels that mean "not observed", () for none; got {missing!r}')
+    if not isinstance(missing, Iterable | MissingLabels):
+        raise DataError(f'missing must be labels that mean "not observed", or a mapping of them; got {missing!r}')
     allowed = ("error", "missing", "extend") if can_extend else ("error", "missing")
     if unseen not in allowed:
         raise DataError(f"unseen must be {', '.join(map(repr, allowed[:-1]))} or {allowed[-1]!r}, not {unseen!r}")
+    return MissingLabels.of(missing)
 
 
 def open_columns(source: Any, columns: Sequence[str] | None = None) -> Columns:
@@ -217,7 +220,7 @@ def _declared_categories(series: Any, name: str) -> tuple[Label, ...]:
     import narwhals as nw
 
     def labels(declared: Iterable[object]) -> tuple[Label, ...]:
-        cleaned = (clean(label, set(), name) for label in declared)
+        cleaned = (clean(label, NO_MARKERS, name) for label in declared)
         return tuple(label for label in cleaned if label is not None)
 
     native = series.to_native()
@@ -297,7 +300,8 @@ def as_numbers(given: Any, what: str, n_records: int) -> NDArray[np.float64]:
 
 def match_columns(schema: Schema, names: Sequence[str]) -> list[str]:
     """Return the variables that have a column; columns both lacking and left over are an error."""
-    absent = [name for name in schema.names if name not in names]
+    known = set(names)
+    absent = [name for name in schema.names if name not in known]
     extra = [name for name in names if name not in schema]
     if absent and extra:
         raise DataError(
@@ -306,7 +310,7 @@ def match_columns(schema: Schema, names: Sequence[str]) -> list[str]:
         )
     if len(absent) == len(schema):
         raise DataError(f"the data has none of the variables {shortlist(schema.names)}")
-    return [name for name in schema.names if name in names]
+    return [name for name in schema.names if name in known]
 
 
 def _rows_where(where: Any, n_rows: int) -> NDArray[np.bool_]:
@@ -346,12 +350,17 @@ def observed_labels(columns: Columns, name: str, markers: Markers, rows: NDArray
 
 
 def _extended(
-    schema: Schema, columns: Columns, present: Sequence[str], markers: Markers, rows: NDArray[np.bool_] | None
+    schema: Schema,
+    columns: Columns,
+    present: Sequence[str],
+    markers: Mapping[str, Markers],
+    rows: NDArray[np.bool_] | None,
 ) -> Schema:
     """Return a schema with the labels that its columns show beyond its categories."""
     variables = []
     for variable in schema:
-        found = observed_labels(columns, variable.name, markers, rows) if variable.name in present else {}
+        name = variable.name
+        found = observed_labels(columns, name, markers[name], rows) if name in markers else {}
         new = sort_labels(label for label in found.values() if variable.find(label) is None)
         variables.append(variable.united(Variable(variable.name, tuple(new), is_found=True)) if new else variable)
     return Schema(tuple(variables))
@@ -361,7 +370,7 @@ def _encode(
     columns: Columns,
     schema: Schema,
     present: Sequence[str],
-    markers: Markers,
+    markers: Mapping[str, Markers],
     unseen: Unseen,
     rows: NDArray[np.bool_] | None,
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:

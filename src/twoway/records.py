@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from twoway.distribution import Distribution
 from twoway.errors import DataError
+from twoway.missing import AnyMissing
 from twoway.parallel import reduce_in_order
 from twoway.schema import Schema
 from twoway.weighing import WeightTotals, deal, in_effective_records, is_one, merged
@@ -22,9 +23,6 @@ from twoway.weighing import WeightTotals, deal, in_effective_records, is_one, me
 if TYPE_CHECKING:
     from twoway.coding import Unseen
     from twoway.reading import Columns
-
-MISSING: tuple[str, ...] = ("", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "?")
-"""Text that means "not observed" unless other markers are given."""
 
 WORTH_MERGING = 0.9
 """Records without weights are merged where fewer than this share of them differ."""
@@ -126,7 +124,10 @@ class Records:
     columns
         The columns to use, all by default; for an array, their names ("x0", "x1", … by default).
     missing
-        Labels that mean "not observed", beside null and NaN. Text is compared without surrounding space.
+        Labels that mean "not observed", beside null, NaN and the usual text: the empty one, NA, N/A, n/a, NaN, nan,
+        null, NULL and ?. A mapping names those of single columns: ``{"income": [-9, 98]}``; `MissingLabels` says both,
+        and can replace the usual ones. Text is compared without surrounding space. The variables of the schema remember
+        them, so that a model reads later records alike.
     counts
         How many equal records each one stands for: whole numbers, or the name of a column that holds them.
     weights
@@ -168,7 +169,7 @@ class Records:
         *,
         schema: Schema | None = None,
         columns: Sequence[str] | None = None,
-        missing: Iterable[object] = MISSING,
+        missing: AnyMissing = (),
         counts: Any = None,
         weights: Any = None,
         where: Any = None,
@@ -177,6 +178,8 @@ class Records:
         from twoway.reading import read
 
         before = source if isinstance(source, Records) else None
+        if before is not None and schema is None and columns is None and not missing:
+            schema = before.schema
         parts = read(
             source if before is None else before._columns(),
             schema=schema,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, time, timedelta
 from functools import cached_property
@@ -171,6 +171,9 @@ class Variable:
     is_found
         Whether categories or values were found in data, and may tell something about it; otherwise they were declared.
         Two variables that differ in this alone are equal.
+    missing
+        Labels that mean "not observed" where records are read by this variable; None for the usual ones. It makes
+        no difference for whether two variables are equal.
 
     Examples
     --------
@@ -184,6 +187,7 @@ class Variable:
     categories: tuple[Label, ...]
     values: tuple[float, ...] | None = None
     is_found: bool = field(default=False, repr=False, compare=False)
+    missing: tuple[Label, ...] | None = field(default=None, repr=False, compare=False)
     _codes: dict[tuple[str, object], int] = field(init=False, repr=False, compare=False, hash=False)
 
     def __post_init__(self) -> None:
@@ -212,6 +216,8 @@ class Variable:
                     f"variable {self.name!r} has {len(categories)} categories and needs as many finite values; "
                     f"got {values!r}"
                 )
+        if self.missing is not None:
+            object.__setattr__(self, "missing", tuple(plain_label(label) for label in self.missing))
         object.__setattr__(self, "categories", categories)
         object.__setattr__(self, "values", values)
         object.__setattr__(self, "_codes", codes)
@@ -256,7 +262,7 @@ class Variable:
             first = () if other._is_natural else other.categories
             categories = (*first, *sort_labels(label for label in categories if other.find(label) is None or not first))
         if not (self._has_given_values or other._has_given_values):
-            return Variable(self.name, categories, is_found=is_found)
+            return Variable(self.name, categories, is_found=is_found, missing=self._missing_of_both(other))
         values: dict[tuple[str, object], float] = {}
         for variable in (self, other):
             if variable.values is None:
@@ -265,11 +271,16 @@ class Variable:
                 if values.setdefault(label_key(label), value) != value:
                     raise self._values_differ(other)
         found = tuple(values[label_key(label)] for label in categories)
-        return Variable(self.name, categories, found, is_found)
+        return Variable(self.name, categories, found, is_found, self._missing_of_both(other))
 
     def declared(self) -> Variable:
         """Return the variable as if its categories had been declared; values that were found in data are left out."""
-        return Variable(self.name, self.categories, None if self.is_found else self.values)
+        return Variable(self.name, self.categories, None if self.is_found else self.values, missing=self.missing)
+
+    def _missing_of_both(self, other: Variable) -> tuple[Label, ...] | None:
+        if self.missing is None or other.missing is None:
+            return self.missing or other.missing
+        return tuple({label_key(label): label for label in (*self.missing, *other.missing)}.values())
 
     @property
     def _is_natural(self) -> bool:
@@ -311,9 +322,13 @@ class Schema:
     variables: tuple[Variable, ...]
 
     @classmethod
-    def found(cls, categories: Mapping[str, tuple[Label, ...]]) -> Schema:
-        """Return the schema of variables whose categories were found in data."""
-        return cls(tuple(Variable(name, labels, is_found=True) for name, labels in categories.items()))
+    def found(
+        cls,
+        categories: Mapping[str, tuple[Label, ...]],
+        missing: Callable[[str], tuple[Label, ...] | None] = lambda name: None,
+    ) -> Schema:
+        """Return the schema of variables whose categories were found in data; ``missing`` says what each remembers."""
+        return cls(tuple(Variable(n, labels, is_found=True, missing=missing(n)) for n, labels in categories.items()))
 
     def __post_init__(self) -> None:
         if not isinstance(self.variables, Iterable):
@@ -421,6 +436,7 @@ class Schema:
                 "values": None if v.values is None else list(v.values),
                 # Of files that do not say so nobody knows.
                 **({} if v.is_found else {"declared": True}),
+                **({} if v.missing is None else {"missing": list(v.missing)}),
             }
             for v in self.variables
         ]
@@ -435,6 +451,7 @@ class Schema:
                     tuple(entry["categories"]),
                     None if entry["values"] is None else tuple(entry["values"]),
                     entry.get("declared") is not True,
+                    None if entry.get("missing") is None else tuple(entry["missing"]),
                 )
                 for entry in described
             )

@@ -17,8 +17,8 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from twoway.errors import DataError, unknown
+from twoway.missing import AnyMissing, MissingLabels
 from twoway.pmf import JointPMF, check_model
-from twoway.records import MISSING
 from twoway.schema import Label, Variable, label_key
 
 What: TypeAlias = Literal["score", "impute"]
@@ -39,7 +39,7 @@ def sql_view(
     dialect: str = "postgres",
     view: str | None = None,
     keep: Sequence[str] = (),
-    missing: Iterable[object] = MISSING,
+    missing: AnyMissing = (),
 ) -> str:
     """Return the statement that makes a view in which a database scores or completes the rows of a table.
 
@@ -59,7 +59,7 @@ def sql_view(
     keep
         More columns to take over, such as a key.
     missing
-        Text that means "not observed", beside NULL.
+        Labels that mean "not observed", beside NULL and those that the model's variables remember; as for `Records`.
 
     Notes
     -----
@@ -151,9 +151,10 @@ def _log(probability: float) -> float:
 class _Layers:
     """The subqueries of a model; x0, x1, … are its variables, k0, … the columns to keep, e0, … its components."""
 
-    def __init__(self, pmf: JointPMF, keep: Sequence[str], missing: Iterable[object], dialect: str) -> None:
+    def __init__(self, pmf: JointPMF, keep: Sequence[str], missing: AnyMissing, dialect: str) -> None:
         self.pmf, self.keep, self.dialect = pmf, tuple(keep), dialect
-        self.markers = [label for label in missing if isinstance(label, str)]
+        self.missing = MissingLabels.of(missing)
+        self.missing.check_columns(pmf.schema.names)
         self.kinds = [_kind(variable) for variable in pmf.schema]
         self.carried = [f"k{place}" for place in range(len(self.keep))] + [f"x{n}" for n in range(len(pmf.schema))]
         if len(self.carried) + pmf.rank > _MOST_COLUMNS // 2:
@@ -216,14 +217,17 @@ class _Layers:
         from sqlglot import exp
 
         is_null = exp.Is(this=_column(f"x{n}"), expression=exp.Null())
-        labels = self.pmf.schema.variables[n].categories
-        markers = [text for text in self.markers if text not in labels]
-        if self.kinds[n] != "text" or not markers:
+        variable = self.pmf.schema.variables[n]
+        labels = variable.categories
+        known = self.missing.of_column(variable.name, variable)
+        markers = [one for one in known if label_key(one)[0] == self.kinds[n] and variable.find(one) is None]
+        if not markers:
             return is_null
+        is_text = self.kinds[n] == "text"
         # Not IN (…), of which DuckDB would make a join for each variable.
         is_marker = exp.Case(
-            this=exp.Trim(this=self._shown(n)),
-            ifs=[exp.If(this=exp.Literal.string(text), true=exp.true()) for text in markers],
+            this=exp.Trim(this=self._shown(n)) if is_text else self._shown(n),
+            ifs=[exp.If(this=_label(one), true=exp.true()) for one in markers],
             default=exp.false(),
         )
         alike = [label for label in labels if str(label).strip() in markers]  # a category all the same

@@ -526,10 +526,12 @@ def test_a_spreadsheet_of_another_country(cli, tmp_path):
     assert cli("impute", model, str(path), "-o", str(full), "--missing", "k.A.")[0] == 0
     ages = pd.read_csv(full, dtype=str)["Alter"]
     assert ages.str.fullmatch(r"\d\d").all()
-    # Without the mark for missing cells, that is what is told of, not the numbers beside it.
+    assert cli("score", model, str(path))[0] == 0  # the model remembers what means missing
+    # Of a mark that it does not know is told, not of the numbers beside it.
+    path.write_text(path.read_text().replace("k.A.", "unbekannt"))
     code, _, err = cli("score", model, str(path))
     assert code == 3
-    assert "no category 'k.A.' of 'Alter'" in err
+    assert "no category 'unbekannt' of 'Alter'" in err
     assert cli("score", model, str(path), "--unseen", "missing")[0] == 0
     assert cli("impute", model, str(path), "--unseen", "missing")[0] == 0
 
@@ -714,3 +716,27 @@ def test_version_and_help():
     assert done.returncode == 0
     for name in ("twoway", "Python", "numpy", "numba", "pyarrow", "duckdb"):
         assert name in done.stdout
+
+
+def test_codes_that_mean_missing_are_remembered(cli, folder):
+    """A file is read alike by every command, though only fit was told of the codes."""
+    rows = {"age": [1, 2, -9, 1] * 30, "income": [98, 5, 6, -9] * 30, "vote": ["no", "NA", "yes", "-"] * 30}
+    pd.DataFrame(rows).to_csv(folder / "codes.csv", index=False)
+    options = ("--missing=-9", "--missing", "income=98", "--missing", "-", "--rank", "1", "--force")
+    assert cli("fit", "codes.csv", "-o", "codes.twoway", *options)[0] == 0
+    schema = tw.load(folder / "codes.twoway").schema
+    assert [variable.categories for variable in schema] == [(1, 2), (5, 6), ("no", "yes")]
+    assert cli("impute", "codes.twoway", "codes.csv", "-o", "full.csv", "--force")[0] == 0
+    full = pd.read_csv(folder / "full.csv")
+    assert [set(full[name]) for name in full] == [{1, 2}, {5, 6}, {"no", "yes"}]
+    for command in (("score", "codes.twoway", "codes.csv"), ("check", "codes.twoway", "--data", "codes.csv")):
+        code, _, err = cli(*command)
+        assert code == 0, err
+    assert cli("update", "codes.twoway", "codes.csv", "-o", "more.twoway", "--force")[0] == 0
+    assert cli("count", "codes.csv", "-o", "codes.tables", *options[:5], "--force")[0] == 0
+    assert cli("count", "codes.csv", "--add", "codes.tables")[0] == 0
+    _, _, err = cli("fit", "codes.csv", "-o", "codes.twoway", "--missing", "incme=98", "--force")
+    assert "no column 'incme'" in err
+    assert "did you mean 'income'" in err
+    assert cli("fit", "codes.csv", "-o", "only.twoway", "--missing-only=-9", "--rank", "1", "--force")[0] == 0
+    assert tw.load(folder / "only.twoway").schema["vote"].categories == ("-", "NA", "no", "yes")

@@ -57,7 +57,7 @@ def test_records_that_were_written_read_back(ending, data):
         path = Path(folder) / f"records.{ending}"
         writing.write_table(table, path)
         assert files.column_names(path) == list(schema.names)
-        read = tw.Records(path, schema=schema, missing=())
+        read = tw.Records(path, schema=schema, missing=tw.MissingLabels(only=True))
     np.testing.assert_array_equal(read.codes(), np.column_stack(codes))
 
 

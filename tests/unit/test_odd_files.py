@@ -100,3 +100,23 @@ def test_a_header_of_100_000_names(tmp_path):
     names = [f"a rather long name number {place}" for place in range(100_000)]
     path.write_text("\n" + "|".join(names) + "\n")
     assert read_header(str(path), "csv") == (names, "|", 1)  # comparing all names with all would take ten minutes
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+@pytest.mark.parametrize("decimal", ["0.5", "1e0", "-3.25e-2"])
+def test_whole_numbers_beyond_2_53_stay_apart_beside_a_decimal(tmp_path, ending, decimal):
+    numbers = [2**53, 2**53 + 1, -(2**53) - 1, -(2**53), 2**64 + 1, 2**64]
+    path = tmp_path / f"x.{ending}"
+    lines = [f'{{"id": {n}}}' if ending == "jsonl" else str(n) for n in [*numbers, decimal]]
+    path.write_text("\n".join(lines if ending == "jsonl" else ["id", *lines]) + "\n")
+    expected = [(n,) for n in [*numbers, float(decimal)]]
+    assert both(path) == expected
+    schema = tw.Records(path).schema
+    assert shown(tw.Records(path, schema=schema)) == expected
+    assert shown(tw.Records({"id": [*numbers, float(decimal)]}, schema=schema)) == expected
+
+
+def test_numbers_of_too_many_digits_stay_text(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("id\n9007199254740993\n1e-300\n")
+    assert tw.Records(path).schema["id"].categories == ("1e-300", "9007199254740993")

@@ -16,7 +16,8 @@ from strategies import examples, frames, schemas
 from twoway import reading
 from twoway.coding import dictionary_of
 from twoway.errors import DataError, TwowayError, UnknownNameError
-from twoway.records import MISSING, Records
+from twoway.missing import USUAL, MissingLabels
+from twoway.records import Records
 from twoway.schema import Schema, Variable
 
 SCHEMA = Schema((Variable("age", ("young", "old")), Variable("vote", ("no", "yes"))))
@@ -265,7 +266,8 @@ def test_markers_of_ones_own_replace_the_usual_ones():
     assert categories({"v": [-9, 1, 2]}, missing=[-9])["v"] == (1, 2)
     assert categories({"v": [-9.0, 1.0]}, missing=[-9])["v"] == (1,)
     assert categories({"v": ["-9", "1"]}, missing=[-9])["v"] == ("1", "-9")
-    assert categories({"v": ["NA", "x"]}, missing=())["v"] == ("NA", "x")
+    assert categories({"v": ["NA", "-9", "x"]}, missing=["-9"])["v"] == ("x",)
+    assert categories({"v": ["NA", "x"]}, missing=MissingLabels(only=True))["v"] == ("NA", "x")
     assert categories({"v": ["N", "A", "NA"]}, missing="NA")["v"] == ("A", "N")
     assert categories({"v": [True, False]}, missing=[1])["v"] == (False, True)
 
@@ -461,7 +463,7 @@ def test_dictionary_of_an_empty_chunked_column():
 def test_anything_is_read_or_refused_by_name(cells):
     column = objects(*cells)
     bad = any(isinstance(cell, bytes) or cell in (math.inf, -math.inf) for cell in cells)
-    missing = all(cell is None or cell != cell or str(cell).strip() in ("", *MISSING) for cell in cells)
+    missing = all(cell is None or cell != cell or str(cell).strip() in ("", *USUAL) for cell in cells)
     if bad or missing:
         with pytest.raises(TwowayError, match="column 'v'"):
             Records({"v": column})

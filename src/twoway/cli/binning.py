@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from twoway.bin_labels import cuts_of, label_bins
 from twoway.errors import DataError, shortlist, unknown
 from twoway.frames import Fill
-from twoway.schema import Schema
+from twoway.missing import MissingLabels
+from twoway.schema import Label, Schema, label_key
 
 _DEFAULT_BINS = 5
 
@@ -27,30 +28,32 @@ class Binning:
     """For each column the lower edges of all bins but the first, ascending."""
     values: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """For each column the mean of what is in each bin, where that is known."""
-    missing: tuple[object, ...] = ()
-    """What means "not observed", numbers among it."""
+    missing: Mapping[str, tuple[Label, ...]] = field(default_factory=dict)
+    """For each column what means "not observed", numbers among it."""
 
     @classmethod
-    def find(cls, table: Any, asked: Iterable[str], missing: tuple[object, ...]) -> Binning:
+    def find(cls, table: Any, asked: Iterable[str], missing: MissingLabels) -> Binning:
         """Return bins of the columns asked for: of about equally many records, or by the cuts that are given."""
         edges: dict[str, NDArray[np.float64]] = {}
         values: dict[str, tuple[float, ...]] = {}
         for text in asked:
             name, wanted = asked_for(text, table.column_names)
-            numbers = _numbers(table.column(name), name, missing)
+            numbers = _numbers(table.column(name), name, missing.of_column(name))
             seen = numbers[~np.isnan(numbers)]
             inner = _inner_edges(seen, wanted) if isinstance(wanted, int) else np.array(wanted)
             if len(inner) == 0:
                 raise DataError(f"column {name!r} has too few different numbers for {wanted} bins")
             edges[name] = inner
             values[name] = _means(seen, inner)
-        return cls(edges, values, missing)
+        return cls(edges, values, {name: missing.of_column(name) for name in edges})
 
     @classmethod
-    def of(cls, schema: Schema, missing: tuple[object, ...] = ()) -> Binning:
+    def of(cls, schema: Schema, missing: MissingLabels | None = None) -> Binning:
         """Return the bins that the categories of a model's variables name."""
         found = {variable.name: cuts_of(variable) for variable in schema}
-        return cls({name: np.array(cuts) for name, cuts in found.items() if cuts is not None}, missing=missing)
+        binned = {name: np.array(cuts) for name, cuts in found.items() if cuts is not None}
+        known = missing or MissingLabels()
+        return cls(binned, missing={name: known.of_column(name, schema[name]) for name in binned})
 
     def apply(self, table: Any) -> Any:
         """Return an Arrow table with its numbers replaced by intervals, in order."""
@@ -63,7 +66,7 @@ class Binning:
                 column = _bin_text(table.column(name), inner)
                 table = table.set_column(table.column_names.index(name), name, column)
                 continue
-            numbers = _numbers(table.column(name), name, self.missing)
+            numbers = _numbers(table.column(name), name, self.missing.get(name, ()))
             code = pa.array(np.searchsorted(inner, numbers, side="right").astype(np.int32), mask=np.isnan(numbers))
             column = pa.DictionaryArray.from_arrays(code, pa.array(label_bins(inner)), ordered=True)
             table = table.set_column(table.column_names.index(name), name, column)
@@ -208,7 +211,7 @@ def _as_number(text: object) -> float | None:
     return number if np.isfinite(number) else None
 
 
-def _numbers(column: Any, name: str, missing: Sequence[object]) -> NDArray[np.float64]:
+def _numbers(column: Any, name: str, missing: Sequence[Label]) -> NDArray[np.float64]:
     """Return a column's numbers, NaN where there is none or one that means "not observed"."""
     import pyarrow as pa
 
@@ -216,4 +219,5 @@ def _numbers(column: Any, name: str, missing: Sequence[object]) -> NDArray[np.fl
         raise DataError(f"column {name!r} is not one of numbers, which --bins needs{_explained(column)}")
     plain = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
     numbers: NDArray[np.float64] = plain.cast(pa.float64()).to_numpy()
-    return np.where(np.isin(numbers, [one for one in missing if isinstance(one, float)]), np.nan, numbers)
+    gone = [float(one) for one in missing if label_key(one)[0] == "number"]
+    return np.where(np.isin(numbers, gone), np.nan, numbers)

@@ -8,7 +8,19 @@ from typing import Annotated, Any
 
 import typer
 
-from twoway.cli.options import Counts, Drop, Json, Missing, Only, Reading, Seed, Weights, read_by
+from twoway.cli.options import (
+    Counts,
+    Drop,
+    Json,
+    Missing,
+    MissingOnly,
+    Only,
+    Reading,
+    Seed,
+    Weights,
+    missing_labels,
+    read_by,
+)
 from twoway.cli.terminal import is_terminal, say, say_json, shows_progress
 
 
@@ -29,6 +41,7 @@ def check(
     only: Only = None,
     drop: Drop = None,
     missing: Missing = None,
+    missing_only: MissingOnly = None,
     counts: Counts = None,
     weights: Weights = None,
     seed: Seed = 0,
@@ -61,7 +74,7 @@ def check(
         case "tables":
             given = Tables.load(source)
         case _:
-            given = Reading(only, drop, missing, counts, weights).records(source)
+            given = Reading(only, drop, missing_labels(missing, missing_only), counts, weights).records(source)
     if ranges and data is not None:
         raise DataError("--range is about tables, and --data compares a model with them; give one of the two")
     found: Any
@@ -69,7 +82,11 @@ def check(
     if data is None:
         found = diagnose(given, rank, seed=seed, monitor=shows_progress() or None)
     elif isinstance(given, JointPMF):
-        beside = Tables.load(data) if kind_of(data) == "tables" else read_by(given.schema, data, missing).records
+        beside = (
+            Tables.load(data)
+            if kind_of(data) == "tables"
+            else read_by(given.schema, data, missing_labels(missing, missing_only)).records
+        )
         found = fit_quality(given, beside)
     else:
         raise DataError(f"--data is compared with a model, and {str(source)!r} is none")

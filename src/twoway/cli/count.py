@@ -17,12 +17,13 @@ from twoway.cli.options import (
     Json,
     MaxCategories,
     Missing,
+    MissingOnly,
     Only,
     Reading,
     Unseen,
     Weights,
     Where,
-    markers,
+    missing_labels,
     open_by,
     split_names,
 )
@@ -33,6 +34,7 @@ from twoway.engines.connections import is_address, opened_table
 from twoway.errors import DataError
 
 if TYPE_CHECKING:
+    from twoway.missing import MissingLabels
     from twoway.schema import Schema
     from twoway.tables import Tables
 
@@ -60,6 +62,7 @@ def count(
     only: Only = None,
     drop: Drop = None,
     missing: Missing = None,
+    missing_only: MissingOnly = None,
     bins: Bins = None,
     counts: Counts = None,
     weights: Weights = None,
@@ -143,16 +146,31 @@ def count(
                 else "name the table of the database with --table"
             )
         tables, n_records = _count_inside(
-            data, table, where, declared, order, only, drop, missing, counts, weights, unseen, max_categories
+            data,
+            table,
+            where,
+            declared,
+            order,
+            only,
+            drop,
+            missing_labels(missing, missing_only),
+            counts,
+            weights,
+            unseen,
+            max_categories,
         )
     elif table is not None:
         raise DataError(f"--table goes with the address of a database, which {data!r} is not")
     elif declared is None:
-        reading = Reading(only, drop, missing, counts, weights, bins, max_categories, where)
+        reading = Reading(
+            only, drop, missing_labels(missing, missing_only), counts, weights, bins, max_categories, where
+        )
         records = reading.records_of_any_size(Path(data))
         tables, n_records = Tables.count(records, order), records.n_records
     else:
-        records = open_by(declared, Path(data), missing, unseen, counts, weights, where, extend)
+        records = open_by(
+            declared, Path(data), missing_labels(missing, missing_only), unseen, counts, weights, where, extend
+        )
         tables, n_records = Tables.count(records, order), records.n_records
     if epsilon is not None:
         try:
@@ -213,7 +231,7 @@ def _count_inside(
     order: int,
     only: list[str] | None,
     drop: list[str] | None,
-    missing: list[str] | None,
+    missing: MissingLabels,
     counts: str | None,
     weights: str | None,
     unseen: str,
@@ -229,7 +247,7 @@ def _count_inside(
             table,
             schema=schema,
             columns=[column for column in split_names(only, known) or known if column not in dropped],
-            missing=markers(missing),
+            missing=missing,
             counts=counts,
             weights=weights,
             where=where,

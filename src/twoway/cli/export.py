@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from twoway.cli.options import Force, Missing, Model, markers
+from twoway.cli.options import Force, Missing, MissingOnly, Model, missing_labels
 from twoway.cli.terminal import check_output, say
 from twoway.errors import DataError, shortlist
 
@@ -31,6 +31,7 @@ def export(
         typer.Option(metavar="COLUMN", help="Another column to take over, such as a key; may be given several times."),
     ] = None,
     missing: Missing = None,
+    missing_only: MissingOnly = None,
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="The file to write; standard output if not given.")
     ] = None,
@@ -53,7 +54,7 @@ def export(
         raise typer.BadParameter("name the form with --sql, and the table that the view reads with --table")
     check_output(out, force, model)
     pmf = JointPMF.load(model)
-    binned = list(Binning.of(pmf.schema, ()).edges)
+    binned = list(Binning.of(pmf.schema).edges)
     if binned:
         raise DataError(f"numbers in bins cannot be exported: {shortlist(binned)}; fit to a table that has the bins")
     text = sql_view(
@@ -63,7 +64,7 @@ def export(
         dialect=dialect,
         view=view,
         keep=keep or (),
-        missing=markers(missing),
+        missing=missing_labels(missing, missing_only),
     )
     if out is None:
         print(text, end="")

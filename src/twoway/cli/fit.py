@@ -19,11 +19,13 @@ from twoway.cli.options import (
     Json,
     MaxCategories,
     Missing,
+    MissingOnly,
     Only,
     Reading,
     Seed,
     Weights,
     Where,
+    missing_labels,
 )
 from twoway.cli.terminal import check_output, in_options, say, say_json, shows_progress
 
@@ -60,6 +62,7 @@ def fit(
     only: Only = None,
     drop: Drop = None,
     missing: Missing = None,
+    missing_only: MissingOnly = None,
     bins: Bins = None,
     counts: Counts = None,
     weights: Weights = None,
@@ -122,7 +125,7 @@ def fit(
             amount = float(smoothing)
         except ValueError:
             raise DataError(f"--smoothing must be a number or auto, not {smoothing!r}") from None
-    reading = Reading(only, drop, missing, counts, weights, bins, max_categories, where)
+    reading = Reading(only, drop, missing_labels(missing, missing_only), counts, weights, bins, max_categories, where)
     united = _read_all(data or [], reading) if tables is None else None
     source = _read_tables(tables, kind, total) if united is None else united.source  # type: ignore[arg-type]
     for question in ask or ():
@@ -182,6 +185,10 @@ def _is_half_done(out: Path) -> bool:
 
 def _read_all(data: list[Path], reading: Reading) -> United:
     """Return the records or tables of one file, or of several as one."""
+    from dataclasses import replace
+
+    from twoway.container import kind_of
+    from twoway.engines import files
     from twoway.errors import DataError
     from twoway.sources import unite
 
@@ -191,7 +198,13 @@ def _read_all(data: list[Path], reading: Reading) -> United:
         )
     if len(set(data)) < len(data):
         raise DataError("a file is named twice, which would count its records twice")
-    return unite({str(path): _read_data(path, reading) for path in data})
+    if len(data) == 1 or reading.missing is None:
+        return unite({str(path): _read_data(path, reading) for path in data})
+    names = {path: [] if kind_of(path) else files.column_names(path) for path in data}
+    reading.missing.check_columns(dict.fromkeys(name for some in names.values() for name in some))
+    return unite(
+        {str(path): _read_data(path, replace(reading, missing=reading.missing.among(names[path]))) for path in data}
+    )
 
 
 def _read_data(data: Path, reading: Reading) -> Records | FileRecords | Tables:

@@ -7,7 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from twoway.cli.options import DataFile, Force, Json, Missing, Model, ReadFile, Seed, Unseen, read_by
+from twoway.cli.options import (
+    DataFile,
+    Force,
+    Json,
+    Missing,
+    MissingOnly,
+    Model,
+    ReadFile,
+    Seed,
+    Unseen,
+    missing_labels,
+    read_by,
+)
 from twoway.cli.terminal import check_output, noting_warnings, say, say_json, write_result
 from twoway.errors import DataError
 
@@ -45,6 +57,7 @@ def impute(
     ] = False,
     seed: Seed = 0,
     missing: Missing = None,
+    missing_only: MissingOnly = None,
     unseen: Unseen = "error",
     force: Force = False,
     json: Json = False,
@@ -69,7 +82,7 @@ def impute(
         raise DataError(f"--draws draws whole copies: it does not go with {'--proba' if proba else f'--how {how}'}")
     boot = None if draws is None else _with_replicates(model, draws)
     pmf = JointPMF.load(model) if boot is None else boot.pmf
-    read = read_by(pmf.schema, data, missing, unseen)
+    read = read_by(pmf.schema, data, missing_labels(missing, missing_only), unseen)
     present = [index for index, name in enumerate(pmf.schema.names) if name in read.table.column_names]
     holes = read.records.n_records * len(present) - read.records.n_observed
     with noting_warnings():

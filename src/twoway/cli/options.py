@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from twoway.cli.binning import Binning
     from twoway.engines.file_records import FileRecords
+    from twoway.missing import MissingLabels
     from twoway.records import Records
     from twoway.schema import Schema
 
@@ -25,9 +27,15 @@ Model: TypeAlias = Annotated[Path, typer.Argument(help="A model that `twoway fit
 Missing: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="TEXT",
-        help="What means 'not observed', beside the empty cell; may be given several times. "
-        "By default NA, N/A, n/a, NaN, nan, null, NULL and ?.",
+        metavar="[COLUMN=]CODES",
+        help="What also means 'not observed', beside the empty cell, NA, N/A, n/a, NaN, nan, null, NULL and ?; of one "
+        "column: income=-9,98. May be given several times.",
+    ),
+]
+MissingOnly: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="[COLUMN=]CODES", help="As --missing, but instead of NA and the others; the empty cell stays one."
     ),
 ]
 Only: TypeAlias = Annotated[
@@ -70,30 +78,37 @@ Extend: TypeAlias = Annotated[
     bool, typer.Option("--extend", help="Make a label that is not known yet a category; it is an error otherwise.")
 ]
 
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 MAX_CATEGORIES = 1000
 """More distinct values are rather free text, identifiers or measurements than categories."""
 
 
-def markers(given: Sequence[str] | None) -> tuple[object, ...]:
-    """Return what means "not observed", as text and where it reads as one also as a number.
+def missing_labels(given: Sequence[str] | None, only: Sequence[str] | None = None) -> MissingLabels:
+    """Return what means "not observed": codes of every column, or of one (``income=-9,98``).
+
+    A code that reads as a number is meant as text and as a number. Codes of one column are separated by commas; those
+    of every column where all of them are numbers. ``=a=b`` is the code ``a=b``.
 
     Examples
     --------
-    >>> markers(["?", "-9"])
-    ('', '?', '-9', -9.0)
+    >>> missing_labels(["-9", "income=98,refused"])
+    MissingLabels(labels=('-9', -9), columns={'income': ('98', 98, 'refused')}, only=False)
     """
-    from twoway.records import MISSING
+    from twoway.missing import MissingLabels
 
-    if not given:
-        return MISSING
-    found: list[object] = [""]
-    for text in given:
-        found.append(text)
-        try:
-            found.append(float(text))
-        except ValueError:
-            continue
-    return tuple(found)
+    labels: list[object] = [""] if only else []
+    columns: dict[str, list[object]] = {}
+    for text in (*(given or ()), *(only or ())):
+        name, sign, codes = ("", "", text[1:]) if text.startswith("=") else text.rpartition("=")
+        parts = [part.strip() for part in codes.split(",")]
+        if not sign and not all(map(_NUMBER.fullmatch, parts)):
+            parts = [codes]
+        for part in parts:
+            found: list[object] = [part]
+            if _NUMBER.fullmatch(part):
+                found.append(int(part) if part.lstrip("+-").isdigit() else float(part))
+            (columns.setdefault(name, []) if sign else labels).extend(found)
+    return MissingLabels(labels, columns, bool(only))
 
 
 def split_names(given: Iterable[str] | None, known: Sequence[str]) -> list[str]:
@@ -120,12 +135,16 @@ class Reading:
 
     only: Sequence[str] | None = None
     drop: Sequence[str] | None = None
-    missing: Sequence[str] | None = None
+    missing: MissingLabels | None = None
     counts: str | None = None
     weights: str | None = None
     bins: Sequence[str] | None = None
     max_categories: int = MAX_CATEGORIES
     where: str | None = None
+
+    @property
+    def _labels(self) -> MissingLabels:
+        return missing_labels(None) if self.missing is None else self.missing
 
     def columns(self, path: Path) -> list[str]:
         """Return the columns of a file to use, without those of counts and weights."""
@@ -150,7 +169,7 @@ class Reading:
         from twoway.cli.binning import Binning, asked_for
         from twoway.engines.file_records import FileRecords, is_large
 
-        kept, found = self.columns(path), markers(self.missing)
+        kept, found = self.columns(path), self._labels
         if not is_large(path, kept):
             return self._read(path, kept)
         binning = Binning({})
@@ -175,7 +194,7 @@ class Reading:
         from twoway.reading import with_columns_of
         from twoway.records import Records
 
-        found = markers(self.missing)
+        found = self._labels
         table = self._table(path, with_columns_of(kept, self.counts, self.weights) or [])
         binning = Binning.find(table, self.bins or (), found)
         table = binning.apply(table)
@@ -186,7 +205,7 @@ class Reading:
     def _table(self, path: Path, columns: Sequence[str]) -> Any:
         from twoway.engines import files
 
-        table = files.read_table(path, columns, missing=markers(self.missing), where=self.where)
+        table = files.read_table(path, columns, missing=self._labels, where=self.where)
         if table.num_rows == 0:
             met = "" if self.where is None else f" that meet the condition {self.where!r}"
             raise DataError(f"{str(path)!r} has columns but no records{met}")
@@ -206,7 +225,7 @@ class ReadFile(NamedTuple):
 def read_by(
     schema: Schema,
     path: Path,
-    missing: Sequence[str] | None = None,
+    missing: MissingLabels | None = None,
     unseen: str = "error",
     counts: str | None = None,
     weights: str | None = None,
@@ -224,21 +243,21 @@ def read_by(
 
     if unseen not in ("error", "missing"):
         raise DataError(f"--unseen must be error or missing, not {unseen!r}")
-    binning = Binning.of(schema, markers(missing))
-    # What is in bins in the model is numbers in the file.
-    plain = [name for name in schema.names if name not in binning.edges]
+    missing = missing or missing_labels(None)
+    binning = Binning.of(schema, missing)
     try:
         table = files.read_table(
             path,
-            missing=markers(missing),
-            schema=schema.subset(plain) if plain else None,
+            missing=missing,
+            schema=schema,
+            untyped=binning.edges,  # what is in bins in the model is numbers in the file
             where=where,
             unseen="extend" if extend else unseen,  # type: ignore[arg-type]  # checked above
         )
         records = Records(
             binning.apply(table),
             schema=schema,
-            missing=markers(missing),
+            missing=missing,
             counts=counts,
             weights=weights,
             unseen="extend" if extend else unseen,  # type: ignore[arg-type]  # checked above
@@ -253,7 +272,7 @@ def read_by(
 def open_by(
     schema: Schema,
     path: Path,
-    missing: Sequence[str] | None = None,
+    missing: MissingLabels | None = None,
     unseen: str = "error",
     counts: str | None = None,
     weights: str | None = None,
@@ -270,7 +289,7 @@ def open_by(
     return FileRecords(
         path,
         schema=schema,
-        missing=markers(missing),
+        missing=missing or missing_labels(None),
         counts=counts,
         weights=weights,
         where=where,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from twoway.cli.options import DataFile, Force, Json, Missing, Model, Unseen, read_by
+from twoway.cli.options import DataFile, Force, Json, Missing, MissingOnly, Model, Unseen, missing_labels, read_by
 from twoway.cli.terminal import check_output, say, say_json, write_result
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def score(
         typer.Option(min=1, metavar="N", help="Show the N least probable records and their surprising cells instead."),
     ] = None,
     missing: Missing = None,
+    missing_only: MissingOnly = None,
     unseen: Unseen = "error",
     force: Force = False,
     json: Json = False,
@@ -50,7 +51,7 @@ def score(
 
     check_output(out, force, model, data)
     pmf = JointPMF.load(model)
-    records = read_by(pmf.schema, data, missing, unseen).records
+    records = read_by(pmf.schema, data, missing_labels(missing, missing_only), unseen).records
     scores = pmf.log_prob(records)
     if top is None:
         write_result(pa.table({"record": np.arange(1, len(scores) + 1), "log_prob": scores}), out, as_json=json)

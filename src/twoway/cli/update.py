@@ -7,7 +7,21 @@ from typing import Annotated
 
 import typer
 
-from twoway.cli.options import Counts, DataFile, Extend, Force, Json, Missing, Model, Unseen, Weights, Where, open_by
+from twoway.cli.options import (
+    Counts,
+    DataFile,
+    Extend,
+    Force,
+    Json,
+    Missing,
+    MissingOnly,
+    Model,
+    Unseen,
+    Weights,
+    Where,
+    missing_labels,
+    open_by,
+)
 from twoway.cli.terminal import check_output, say, say_json, shows_progress
 from twoway.report import StopReason
 
@@ -24,6 +38,7 @@ def update(
     extend: Extend = False,
     unseen: Unseen = "error",
     missing: Missing = None,
+    missing_only: MissingOnly = None,
     counts: Counts = None,
     weights: Weights = None,
     where: Where = None,
@@ -44,7 +59,7 @@ def update(
 
     check_output(out, force, data)
     pmf = JointPMF.load(model)
-    records = open_by(pmf.schema, data, missing, unseen, counts, weights, where, extend)
+    records = open_by(pmf.schema, data, missing_labels(missing, missing_only), unseen, counts, weights, where, extend)
     updated = update_model(pmf, records, extend=extend, threads=threads, monitor=shows_progress() or None)
     target = out or model
     updated.save(target)

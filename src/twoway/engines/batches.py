@@ -7,7 +7,7 @@ CSV, TSV and JSON lines are read by DuckDB.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +19,7 @@ from twoway.engines.duck import clear_errors, connect
 from twoway.engines.file_set import COMPRESSED, FilePath, FileSet, find_files
 from twoway.engines.text_types import kinds_of, type_column, typed_labels
 from twoway.errors import DataError
+from twoway.missing import MissingLabels
 from twoway.schema import Schema
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Batches:
     files: FileSet
     columns: Sequence[str]
     where: str | None = None
-    missing: Iterable[object] = ()
+    missing: MissingLabels = MissingLabels()  # noqa: RUF009  # frozen
     schema: Schema | None = None
     unseen: Unseen = "error"
     prepare: Callable[[pa.Table], pa.Table] | None = None
@@ -67,6 +68,8 @@ class Batches:
         """Return the stream of some columns of files, or of all; the options are the fields of the class."""
         found = find_files(path)
         names = files.all_columns(found)
+        known = options.get("schema")
+        options.get("missing", MissingLabels()).check_columns([*names, *(() if known is None else known.names)])
         return cls(found, files.choose_columns(found, names, columns), _names=names, **options)
 
     @cached_property
@@ -113,12 +116,13 @@ class Batches:
             return
         start = 0
         with self._connection.cursor() as cursor:
-            relation = (
-                files.text_relation(cursor, path, self.files.kind, inside)
+            relation, numbers = (
+                (files.text_relation(cursor, path, self.files.kind, inside), [])
                 if self.is_text
                 else files.json_relation(cursor, self.files, inside)
             )
             for table in _stream(relation, inside):
+                table = files.with_numbers(table, numbers)
                 yield piece(start, lambda table=table: iter([table]))  # type: ignore[misc]
                 start += table.num_rows
 
@@ -127,15 +131,12 @@ class Batches:
         if self.is_text:
             import pyarrow as pa
 
-            markers = files.text_markers(self.missing)
-            table = pa.table(
-                {
-                    name: type_column(
-                        table.column(name), markers, self._variable(name), self._kinds_of(name), self.unseen
-                    )
-                    for name in table.column_names
-                }
-            )
+            def column(name: str) -> Any:
+                variable = self._variable(name)
+                texts = self.missing.texts(name, variable)
+                return type_column(table.column(name), texts, variable, self._kinds_of(name), self.unseen)
+
+            table = pa.table({name: column(name) for name in table.column_names})
         table = self.files.with_partitions(number, table, self._read)
         if self.where is not None:
             table = filter_table(table, self.where, self._names, self._connection)
@@ -175,7 +176,6 @@ class Batches:
         if not names:
             return {}
         found: dict[str, pa.Array] = {name: pa.array([], pa.string()) for name in names}
-        markers = pa.array(sorted(files.text_markers(self.missing)), pa.string())
         for path in self.files.paths:
             with clear_errors(path), self._connection.cursor() as cursor:
                 for table in _stream(files.text_relation(cursor, path, self.files.kind, names), names):
@@ -185,6 +185,7 @@ class Batches:
                         check_number_of_labels(name, len(found[name]), self.max_categories)
         result = {}
         for name, labels in found.items():
+            markers = pa.array(sorted(self.missing.texts(name)), pa.string())
             seen = labels.filter(pc.invert(pc.is_in(pc.utf8_trim_whitespace(labels), value_set=markers))).drop_null()
             typed = typed_labels(seen, kinds_of(None) | self._further_kinds)
             kinds = (

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
@@ -21,8 +21,9 @@ from twoway.coding import Unseen, categories_of
 from twoway.engines import partitions
 from twoway.engines.partitions import Part, Reading, Scan, Totals
 from twoway.errors import ClusterError, DataError, TwowayError
+from twoway.missing import AnyMissing, MissingLabels
 from twoway.reading import check_columns_of, check_options, match_columns
-from twoway.records import MISSING, Block, Records
+from twoway.records import Block, Records
 from twoway.schema import Schema
 from twoway.weighing import WeightTotals
 
@@ -46,7 +47,7 @@ class DaskRecords:
         Variables and categories to read by; columns beyond it are not read. Found in the data if not given, the same
         as if all of it were in memory.
     missing
-        Labels that mean "not observed", beside null and NaN.
+        As for `Records`.
     counts
         The name of the column that says how many equal records each one stands for.
     weights
@@ -72,15 +73,14 @@ class DaskRecords:
         source: Any,
         *,
         schema: Schema | None = None,
-        missing: Iterable[object] = MISSING,
+        missing: AnyMissing = (),
         counts: str | None = None,
         weights: str | None = None,
         unseen: Unseen = "error",
     ) -> None:
-        check_options(schema, missing, unseen)
+        labels = check_options(schema, missing, unseen)
         source = _checked(source, schema, counts, weights)
-        markers = (missing,) if isinstance(missing, str) else tuple(missing)
-        reading = Reading(tuple(map(str, source.columns)), schema, markers, counts, weights, unseen)
+        reading = Reading(tuple(map(str, source.columns)), schema, labels, counts, weights, unseen)
         source = source.optimize()
         self._frames = _Tasks(dict(source.__dask_graph__()), source.__dask_keys__())
         scan = self._scanned(reading)
@@ -88,7 +88,7 @@ class DaskRecords:
             scan = self._scanned(reading._replace(looks_behind=True))
         if scan.n_records:
             scan.weight_totals.check()
-        self.schema = _found_schema(scan) if schema is None else schema
+        self.schema = _found_schema(scan, labels) if schema is None else schema
         self._reading = reading._replace(schema=self.schema)
         self._scan = scan
 
@@ -224,14 +224,15 @@ def _checked(source: Any, schema: Schema | None, counts: str | None, weights: st
     return source[[by_name[name] for name in (*present, *numbers)]]
 
 
-def _found_schema(scan: Scan) -> Schema:
+def _found_schema(scan: Scan, missing: MissingLabels) -> Schema:
     if not scan.columns:
         raise DataError("the data has no columns; it needs at least one")
     return Schema.found(
         {
             name: found.declared or categories_of(found.observed, name, scan.n_records)
             for name, found in scan.columns.items()
-        }
+        },
+        missing.remembered,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.coding import (
+    NO_MARKERS,
     Found,
     Unseen,
     categories_of,
     clean,
     collect_labels,
     encode_slice,
-    markers_of,
     numbers_in,
 )
 from twoway.engines.batches import Batches, Piece, check_number_of_labels, table_bytes
@@ -26,9 +26,10 @@ from twoway.engines.file_set import FilePath, FileSet, find_files
 from twoway.engines.files import all_columns
 from twoway.engines.scratch import Prepared, prepare_for_fit
 from twoway.errors import DataError, TwowayError
+from twoway.missing import AnyMissing, Markers
 from twoway.parallel import reduce_in_order
 from twoway.reading import check_columns_of, check_options, match_columns, with_columns_of
-from twoway.records import MISSING, Block, Records, RecordSource
+from twoway.records import Block, Records, RecordSource
 from twoway.schema import Label, Schema, label_key
 from twoway.weighing import WeightTotals, check_counts, check_weights, of_rows
 
@@ -93,7 +94,7 @@ class FileRecords:
         *,
         schema: Schema | None = None,
         columns: Sequence[str] | None = None,
-        missing: Iterable[object] = MISSING,
+        missing: AnyMissing = (),
         counts: str | None = None,
         weights: str | None = None,
         where: str | None = None,
@@ -106,14 +107,13 @@ class FileRecords:
                 raise DataError(f"the {what} of records in files are a column, by its name; got {given!r}")
         if where is not None and not isinstance(where, str):
             raise DataError(f"where must be a condition in SQL, as text, for records in files; got {where!r}")
-        check_options(schema, missing, unseen)
-        missing = (missing,) if isinstance(missing, str) else tuple(missing)
+        labels = check_options(schema, missing, unseen)
         wanted = with_columns_of([columns] if isinstance(columns, str) else columns, counts, weights)
         self._batches = Batches.open(
             path,
             wanted,
             where=where,
-            missing=missing,
+            missing=labels,
             schema=schema,
             unseen=unseen,
             prepare=prepare,
@@ -122,7 +122,7 @@ class FileRecords:
         check_columns_of(self._batches.columns, counts, weights)
         self._names = [name for name in self._batches.columns if name not in (counts, weights)]
         self._counts, self._weights = counts, weights
-        self._unseen, self._markers = unseen, markers_of(missing)
+        self._unseen, self._missing, self._markers = unseen, labels, labels.by_name(self._names, schema)
         self._max_categories = max_categories
         if schema is not None:
             self.schema = schema
@@ -140,11 +140,16 @@ class FileRecords:
         labels = self._batches.labels
         if labels is None:
             seen = self._seen
-            return Schema.found({name: seen.categories(name, self._markers) for name in self._names})
+            return Schema.found(
+                {name: seen.categories(name, self._markers[name]) for name in self._names}, self._missing.remembered
+            )
         found: dict[str, Found] = {name: {} for name in self._names}
         for name, one in found.items():
-            collect_labels(one, labels[name], name, self._markers)
-        return Schema.found({n: categories_of(one, n, 0 if one else self.n_records) for n, one in found.items()})
+            collect_labels(one, labels[name], name, self._markers[name])
+        return Schema.found(
+            {n: categories_of(one, n, 0 if one else self.n_records) for n, one in found.items()},
+            self._missing.remembered,
+        )
 
     @cached_property
     def _seen(self) -> _Seen:
@@ -166,7 +171,7 @@ class FileRecords:
                     seen.n_records += table.num_rows
                     seen.weight_totals += WeightTotals.of(weights, people, table.num_rows)
                     for name in names:
-                        seen.look_at(table.column(name), name, self._markers)
+                        seen.look_at(table.column(name), name, self._markers[name])
                         check_number_of_labels(name, len(seen.found[name]), self._max_categories)
             return seen
 
@@ -297,16 +302,16 @@ class _Seen:
             self.n_records + other.n_records, self.weight_totals + other.weight_totals, self.found, self.declared
         )
 
-    def look_at(self, column: Any, name: str, markers: Any) -> None:
+    def look_at(self, column: Any, name: str, markers: Markers) -> None:
         """Add the labels of a slice of a column."""
         if getattr(column.type, "ordered", False):
             for chunk in column.chunks:
                 for raw in chunk.dictionary.to_pylist():
-                    if (label := clean(raw, set(), name)) is not None:
+                    if (label := clean(raw, NO_MARKERS, name)) is not None:
                         self.declared[name].setdefault(label_key(label), label)
         collect_labels(self.found[name], column, name, markers)
 
-    def categories(self, name: str, markers: Any) -> tuple[Label, ...]:
+    def categories(self, name: str, markers: Markers) -> tuple[Label, ...]:
         """Return the categories of a column in order: those it declares, or those that occur."""
         declared = tuple(label for label in self.declared[name].values() if clean(label, markers, name) is not None)
         return declared or categories_of(self.found[name], name, self.n_records)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import glob
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from twoway.engines.conditions import condition_columns, filter_table
@@ -19,6 +19,7 @@ from twoway.engines.file_set import FilePath, FileSet, find_files
 from twoway.engines.headers import read_header
 from twoway.engines.text_types import kinds_of, type_column
 from twoway.errors import DataError, FileFormatError, shortlist, unknown
+from twoway.missing import AnyMissing, MissingLabels
 from twoway.schema import Schema
 
 if TYPE_CHECKING:
@@ -31,10 +32,11 @@ def read_table(
     path: FilePath,
     columns: Sequence[str] | None = None,
     *,
-    missing: Iterable[object] = (),
+    missing: AnyMissing = (),
     schema: Schema | None = None,
     where: str | None = None,
     unseen: Unseen = "error",
+    untyped: Collection[str] = (),
 ) -> pa.Table:
     """Return a file's records as an Arrow table, holes as nulls.
 
@@ -46,23 +48,28 @@ def read_table(
     columns
         The columns to read, all by default.
     missing
-        Text that means "not observed" in a text file, beside the empty cell.
+        Labels that mean "not observed", as for `Records`; in a text file these cells come as null.
     schema
         Variables that columns stand for, which then decide whether ``1`` is a number or text.
     where
         A condition in SQL that the records meet.
     unseen
         What text gets in a text file among the numbers of a variable of the schema: an error, or "missing".
+    untyped
+        Variables of the schema that do not decide it.
     """
     import pyarrow as pa
 
     found = find_files(path)
     names = all_columns(found)
+    labels = MissingLabels.of(missing)
+    labels.check_columns([*names, *(() if schema is None else schema.names)])
     chosen = choose_columns(found, names, columns)
     read = list(dict.fromkeys([*chosen, *condition_columns(where, names)]))
     if found.kind == "json":
         with clear_errors(path), connect() as connection:
-            table = json_relation(connection, found, read).to_arrow_table().rename_columns(read)
+            relation, numbers = json_relation(connection, found, read)
+            table = with_numbers(relation.to_arrow_table().rename_columns(read), numbers)
     else:
         texts = found.kind in ("csv", "tsv")
         parts = []
@@ -72,18 +79,17 @@ def read_table(
                 part = _read_text(one, found.kind, inside) if texts else _read_typed(one, found.kind, inside)
                 parts.append(found.with_partitions(number, part, read).select(read))
         if texts:
-            markers, more = text_markers(missing), further_kinds(found)
+            more = further_kinds(found)
             known = {} if schema is None else {variable.name: variable for variable in schema}
-            table = pa.table(
-                {
-                    name: _column(parts, name)
-                    if name in found.partition_names
-                    else type_column(
-                        _column(parts, name), markers, known.get(name), kinds_of(known.get(name)) | more, unseen
-                    )
-                    for name in read
-                }
-            )
+
+            def column(name: str) -> Any:
+                if name in found.partition_names:
+                    return _column(parts, name)
+                variable = None if name in untyped else known.get(name)
+                texts = labels.texts(name, known.get(name))
+                return type_column(_column(parts, name), texts, variable, kinds_of(variable) | more, unseen)
+
+            table = pa.table({name: column(name) for name in read})
         else:
             table = parts[0] if len(parts) == 1 else pa.table({name: _column(parts, name) for name in read})
             table = table.unify_dictionaries()
@@ -142,11 +148,6 @@ def choose_columns(files: FileSet, names: Sequence[str], columns: Sequence[str] 
     return chosen
 
 
-def text_markers(missing: Iterable[object]) -> set[str]:
-    """Return the text that means "not observed"."""
-    return {label.strip() for label in missing if isinstance(label, str)}
-
-
 def _column(parts: Sequence[pa.Table], name: str) -> pa.ChunkedArray:
     """Return a column of several tables as one; where some have it as a dictionary and some plain, plain."""
     import pyarrow as pa
@@ -203,7 +204,7 @@ def _read_typed(path: str, kind: str, columns: Sequence[str]) -> pa.Table:
 
 def _open_json(connection: Any, paths: Sequence[str]) -> tuple[Any, dict[str, str]]:
     """Return JSON files as DuckDB reads them, and what it calls each of their columns."""
-    listed = ", ".join("'" + glob.escape(path).replace("'", "''") + "'" for path in paths)
+    listed = ", ".join(_literal(glob.escape(path)) for path in paths)
     # Without the last option, records of 200 columns or more would be one column, of maps.
     relation = connection.sql(f"SELECT * FROM read_json([{listed}], sample_size = -1, map_inference_threshold = -1)")
     if relation.columns == ["json"]:
@@ -219,14 +220,21 @@ def _open_json(connection: Any, paths: Sequence[str]) -> tuple[Any, dict[str, st
     return relation, names
 
 
-def json_relation(connection: Any, files: FileSet, columns: Sequence[str]) -> Any:
-    """Return some columns of JSON files as DuckDB reads them, in their order."""
+def json_relation(connection: Any, files: FileSet, columns: Sequence[str]) -> tuple[Any, list[str]]:
+    """Return some columns of JSON files as DuckDB reads them, in their order, and those that are numbers in text."""
     import duckdb
 
     if files.partition_names:
         raise FileFormatError(f"{files.name!r}: folders named {files.partition_names[0]}=… are not read for JSON")
     relation, names = _open_json(connection, files.paths)
     types = dict(zip(relation.columns, map(str, relation.types), strict=True))
+    numbers = [name for name in columns if types[names[name]] == "DOUBLE" and names[name] == name]
+    if numbers:
+        # As doubles, whole numbers beyond 2⁵³ would be one where a decimal stands among them.
+        types |= dict.fromkeys(numbers, "VARCHAR")
+        wanted = ", ".join(f"{_literal(name)}: {_literal(types[name])}" for name in relation.columns)
+        listed = ", ".join(_literal(glob.escape(path)) for path in files.paths)
+        relation = connection.sql(f"SELECT * FROM read_json([{listed}], columns = {{{wanted}}})")
 
     def expression(name: str) -> Any:
         column = duckdb.SQLExpression('"' + names[name].replace('"', '""') + '"')
@@ -236,7 +244,20 @@ def json_relation(connection: Any, files: FileSet, columns: Sequence[str]) -> An
         text = duckdb.FunctionExpression("json_extract_string", column, duckdb.ConstantExpression("$"))
         return text.alias(names[name])
 
-    return relation.select(*map(expression, columns))
+    return relation.select(*map(expression, columns)), numbers
+
+
+def with_numbers(table: pa.Table, names: Sequence[str]) -> pa.Table:
+    """Return a table in which some columns of text are the numbers that they are written as."""
+    for name in names:
+        column = type_column(table.column(name), frozenset(), None, {"number"})
+        table = table.set_column(table.column_names.index(name), name, column.cast(column.type.value_type))
+    return table
+
+
+def _literal(text: str) -> str:
+    """Return text as SQL writes it."""
+    return "'" + text.replace("'", "''") + "'"
 
 
 # CSV and TSV

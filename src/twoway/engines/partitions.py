@@ -16,8 +16,9 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.coding import Found, Unseen, markers_of
+from twoway.coding import Found, Unseen
 from twoway.errors import ClusterError, DataError, TwowayError, shortlist
+from twoway.missing import MissingLabels
 from twoway.reading import Columns, declared_categories, observed_labels, open_columns, split_off
 from twoway.records import Block, Records, scaled_block
 from twoway.schema import Label, Schema, label_key
@@ -37,7 +38,7 @@ class Reading(NamedTuple):
     names: tuple[str, ...]
     """The columns that each partition must have."""
     schema: Schema | None
-    missing: tuple[object, ...]
+    missing: MissingLabels
     counts: str | None
     weights: str | None
     unseen: Unseen
@@ -91,12 +92,12 @@ def scan_partition(frame: Any, number: int, reading: Reading) -> Scan:
     """Return what a partition adds to the schema and to the number and the weight of the records."""
     with _naming_partition(number):
         columns, weights, people = _open(frame, reading)
-        markers = markers_of(reading.missing)
+        markers = reading.missing.by_name(columns.names, reading.schema)
         found = {}
         for name in columns.names if reading.schema is None else ():
-            declared = declared_categories(columns, name, markers)
+            declared = declared_categories(columns, name, markers[name])
             is_enough = declared and not reading.looks_behind
-            found[name] = Categories(declared, {} if is_enough else observed_labels(columns, name, markers))
+            found[name] = Categories(declared, {} if is_enough else observed_labels(columns, name, markers[name]))
         return Scan(columns.n_rows, WeightTotals.of(weights, people, columns.n_rows), found)
 
 

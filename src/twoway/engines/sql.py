@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,8 +21,9 @@ from twoway.counting import all_sets, weight_step
 from twoway.engines.connections import clear_errors
 from twoway.engines.grouping import grouped, grouped_sets
 from twoway.errors import DataError, UnknownNameError, unknown, whole_number
+from twoway.missing import AnyMissing, MissingLabels
 from twoway.reading import check_columns_of, check_options, match_columns
-from twoway.records import MISSING, Records
+from twoway.records import Records
 from twoway.schema import Schema
 from twoway.tables import Tables
 from twoway.weighing import LEAST_WEIGHT, MOST_COUNT, MOST_WEIGHT, WeightTotals
@@ -53,7 +54,7 @@ class DatabaseTable:
     columns
         The columns to use, all by default.
     missing
-        Labels that mean "not observed", beside NULL and NaN.
+        As for `Records`.
     counts
         The name of a column that says how many equal records each one stands for.
     weights
@@ -79,7 +80,7 @@ class DatabaseTable:
     table: Any
     schema: Schema | None = None
     columns: Sequence[str] | None = None
-    missing: Iterable[object] = MISSING
+    missing: AnyMissing = ()
     counts: str | None = None
     weights: str | None = None
     where: Any = None
@@ -89,9 +90,11 @@ class DatabaseTable:
     def __post_init__(self) -> None:
         if isinstance(self.table, DatabaseTable) or not is_database_table(self.table):
             raise DataError(f"a DatabaseTable is made of a table of ibis, not of {type(self.table).__name__}")
-        check_options(self.schema, self.missing, self.unseen)
+        labels = check_options(self.schema, self.missing, self.unseen)
+        object.__setattr__(self, "missing", labels)
         whole_number("max_categories", self.max_categories, 1)
         known = self.table.columns
+        labels.check_columns([*known, *(() if self.schema is None else self.schema.names)])
         for name in self.columns or ():
             if name not in known:
                 raise unknown("column", name, known)
@@ -250,7 +253,8 @@ def _survey(table: DatabaseTable, backend: Any, rows: Any) -> tuple[Schema, int,
 
 def _found(table: DatabaseTable, wide: Any, n_records: int) -> Schema:
     try:
-        return Records(_named(table, wide), missing=table.missing).schema
+        named = _named(table, wide)
+        return Records(named, missing=_labels(table).among(named.column_names)).schema
     except DataError as error:
         # What is read here are labels.
         raise DataError(re.sub(r"in \d+ records", f"in {n_records} records", str(error))) from None
@@ -313,11 +317,15 @@ def _codes(table: DatabaseTable, schema: Schema, wide: Any) -> NDArray[np.int32]
     if not named.num_columns:
         return np.full((len(wide), len(schema)), -1, dtype=np.int32)
     try:
-        return Records(named, schema=schema, missing=table.missing, unseen=table.unseen).codes()
+        return Records(named, schema=schema, missing=_labels(table), unseen=table.unseen).codes()
     except UnknownNameError as error:
         if table.schema is None:
             raise DataError(f"the table was changed while it was counted; count it again ({error})") from None
         raise UnknownNameError(re.sub(r" \(record \d+\)", "", str(error))) from None
+
+
+def _labels(table: DatabaseTable) -> MissingLabels:
+    return MissingLabels.of(table.missing)
 
 
 class _Accumulator:

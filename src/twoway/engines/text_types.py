@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from twoway.errors import unknown
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
 _INTEGER = r"^-?(0|[1-9][0-9]*)$"
 _NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]*)?([eE][+-]?[0-9]+)?$|^-?\.[0-9]+([eE][+-]?[0-9]+)?$"
+# Floats run whole numbers beyond 2⁵³, which has 16 digits, together.
+_LARGE_INTEGER = r"^-?[0-9]{16,}(\.0*)?$"
+_MOST_DIGITS = 38
 _COMMA_NUMBER = r"^-?(0|[1-9][0-9]*)(,[0-9]+)?$"
 NO_TEXT = "none of which is text"
 _TRUTHS = {"true": True, "false": False, "True": True, "False": False, "TRUE": True, "FALSE": False}
@@ -54,7 +58,7 @@ def type_column(
         kinds = kinds_of(variable)
     is_missing = pc.is_in(pc.utf8_trim_whitespace(labels), value_set=pa.array(sorted(markers), pa.string()))
     if variable is not None:  # a category is one, even where it reads "NA"
-        texts = [label for label in variable.categories if isinstance(label, str)]
+        texts = [str(label) for label in variable.categories]
         is_missing = pc.and_not(is_missing, pc.is_in(labels, value_set=pa.array(texts, pa.string())))
     kept = pc.if_else(is_missing, pa.scalar(None, labels.type), labels)
     dictionary = typed_labels(kept, kinds)
@@ -94,13 +98,26 @@ def typed_labels(labels: pa.Array, kinds: set[str]) -> pa.Array:
     if {"number", "comma"} <= kinds and each(_COMMA_NUMBER):
         trimmed = pc.replace_substring(trimmed, ",", ".")
     if "number" in kinds and each(_NUMBER):
+        are_whole = each(_INTEGER)
+        is_large = not are_whole and pc.any(pc.match_substring_regex(trimmed, _LARGE_INTEGER)).as_py()
+        kind = pa.int64() if are_whole else _decimal(trimmed) if is_large else pa.float64()
         try:
-            return trimmed.cast(pa.int64() if each(_INTEGER) else pa.float64())
+            return labels if kind is None else trimmed.cast(kind)
         except pa.ArrowInvalid:  # whole numbers beyond 64 bits
             return labels
     if "truth" in kinds and pc.all(pc.is_in(trimmed, value_set=pa.array([*_TRUTHS, None]))).as_py():
         return pa.array([None if label is None else _TRUTHS[label] for label in trimmed.to_pylist()])
     return labels
+
+
+def _decimal(labels: pa.Array) -> pa.DataType | None:
+    """Return a type that holds all of some numbers as they are written; None where they have too many digits."""
+    import pyarrow as pa
+
+    numbers = [Decimal(label) for label in labels.to_pylist() if label is not None]
+    scale = max(max(-int(number.as_tuple().exponent), 0) for number in numbers)
+    n_whole = max(max(number.adjusted() + 1, 0) for number in numbers)
+    return pa.decimal128(_MOST_DIGITS, scale) if scale + n_whole <= _MOST_DIGITS else None
 
 
 def kinds_of(variable: Variable | None) -> set[str]:

@@ -12,15 +12,16 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from twoway.coding import Unseen, markers_of
+from twoway.coding import Unseen
 from twoway.errors import DataError, UnknownNameError, shortlist, warn_caller, whole_number
 from twoway.estimators.averaging import Loss, fit_average
 from twoway.estimators.bins import MANY_WHOLE_NUMBERS, Bins, binned, find_continuous, make_bins
 from twoway.frames import in_memory
+from twoway.missing import MissingLabels
 from twoway.observed import posterior_of
 from twoway.pmf import JointPMF
 from twoway.reading import Columns, as_numbers, check_options, observed_labels, open_columns
-from twoway.records import MISSING, Block, Records
+from twoway.records import Block, Records
 from twoway.schema import Label, Schema, Variable, sort_labels
 from twoway.weighing import check_weights, of_rows
 
@@ -138,7 +139,7 @@ def read_training(columns: Columns, bins: Mapping[str, Bins], weights: NDArray[n
 
 def _unseen(columns: Columns, variable: Variable) -> list[Label]:
     """Return the labels of a column that are no categories of its variable."""
-    labels = observed_labels(columns, variable.name, markers_of(MISSING)).values()
+    labels = observed_labels(columns, variable.name, MissingLabels().markers(variable.name, variable)).values()
     return sort_labels(label for label in labels if variable.find(label) is None)
 
 

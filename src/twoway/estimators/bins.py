@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from twoway.coding import dictionary_of
 from twoway.errors import DataError, unknown, whole_number
+from twoway.missing import USUAL
 from twoway.reading import Columns
-from twoway.records import MISSING
 from twoway.schema import Variable, looks_continuous
 
 Strategy: TypeAlias = Literal["quantile", "uniform"]
@@ -222,7 +222,7 @@ def _numbers(column: Any) -> NDArray[np.float64] | None:
         if not pa.types.is_null(column.type):
             return None
     labels, codes = dictionary_of(column)
-    missing = [isinstance(label, str) and label.strip() in MISSING for label in labels]
+    missing = [isinstance(label, str) and label.strip() in USUAL for label in labels]
     if not all(gone or _is_number(label) for label, gone in zip(labels, missing, strict=True)):
         return None
     values = [np.nan if gone else float(label) for label, gone in zip(labels, missing, strict=True)]

@@ -1,0 +1,124 @@
+"""Labels that mean "not observed": the usual ones, and those that the owner of the data names."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from twoway.errors import DataError, unknown
+from twoway.schema import Label, Schema, Variable, label_key
+
+USUAL: tuple[str, ...] = ("", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "?")
+"""Text that means "not observed" in any column."""
+
+Markers: TypeAlias = frozenset[tuple[str, object]]
+"""Labels that mean "not observed", as they are compared."""
+
+
+@dataclass(frozen=True)
+class MissingLabels:
+    """Labels that mean "not observed", beside null and NaN and, unless they are to be the only ones, the usual ones.
+
+    Parameters
+    ----------
+    labels
+        Those of every column. Text is compared without surrounding space, numbers by value.
+    columns
+        Those of one column, by its name.
+    only
+        Whether the usual ones (the empty text, NA, N/A, n/a, NaN, nan, null, NULL and ?) are categories.
+
+    Examples
+    --------
+    >>> MissingLabels([-9], {"income": [98, 99]}).of_column("income")
+    ('', 'NA', 'N/A', 'n/a', 'NaN', 'nan', 'null', 'NULL', '?', -9, 98, 99)
+    >>> MissingLabels("-", only=True).of_column("income")
+    ('-',)
+    """
+
+    labels: Iterable[object] = ()
+    columns: Mapping[str, Iterable[object]] = field(default_factory=dict)
+    only: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "labels", _listed(self.labels))
+        if not isinstance(self.columns, Mapping):
+            raise DataError(f"the missing labels of columns are a mapping from a name to labels; got {self.columns!r}")
+        columns = {name: _listed(labels) for name, labels in self.columns.items()}
+        object.__setattr__(self, "columns", columns)
+
+    @classmethod
+    def of(cls, given: AnyMissing) -> MissingLabels:
+        """Return what was given as ``missing``: labels of every column, or a mapping from a column to labels."""
+        if isinstance(given, MissingLabels):
+            return given
+        return cls(columns=given) if isinstance(given, Mapping) else cls(given)
+
+    def check_columns(self, names: Iterable[str]) -> None:
+        """Raise where labels are named for a column that is none of these."""
+        known = list(names)
+        for name in self.columns:
+            if name not in known:
+                raise unknown("column", name, known, where=" for the labels that mean missing")
+
+    def among(self, names: Iterable[str]) -> MissingLabels:
+        """Return the same without what is said of columns other than these."""
+        known = set(names)
+        return MissingLabels(self.labels, {n: labels for n, labels in self.columns.items() if n in known}, self.only)
+
+    def of_column(self, name: str, variable: Variable | None = None) -> tuple[Label, ...]:
+        """Return all labels that mean "not observed" in a column, those that its variable remembers included."""
+        remembered = USUAL if variable is None or variable.missing is None else variable.missing
+        own = (*self.labels, *self.columns.get(name, ()))
+        labels = own if self.only else (*remembered, *own)
+        return tuple({label_key(one): one for one in labels}.values())  # type: ignore[arg-type]  # see _listed
+
+    def remembered(self, name: str) -> tuple[Label, ...] | None:
+        """Return what the variable of a column should remember: None for the usual labels alone."""
+        labels = tuple(one for one in self.of_column(name) if not isinstance(one, float) or math.isfinite(one))
+        return None if labels == USUAL else labels
+
+    def markers(self, name: str, variable: Variable | None = None) -> Markers:
+        """Return all labels that mean "not observed" in a column, as they are compared."""
+        if name not in self.columns and (variable is None or variable.missing is None):
+            return self._markers_everywhere
+        return frozenset(map(marker, self.of_column(name, variable)))
+
+    @functools.cached_property
+    def _markers_everywhere(self) -> Markers:
+        return frozenset(map(marker, self.of_column("")))
+
+    def by_name(self, names: Iterable[str], schema: Schema | None = None) -> dict[str, Markers]:
+        """Return the labels that mean "not observed" in each of some columns, as they are compared."""
+        return {n: self.markers(n, schema[n] if schema is not None and n in schema else None) for n in names}
+
+    def texts(self, name: str, variable: Variable | None = None) -> frozenset[str]:
+        """Return how the labels that mean "not observed" in a column are written in a text file."""
+        return frozenset(str(label) for label in self.of_column(name, variable) if not isinstance(label, bool))
+
+
+AnyMissing: TypeAlias = Iterable[object] | MissingLabels
+
+
+def marker(label: object) -> tuple[str, object]:
+    """Return a label as it is compared with those that mean "not observed"."""
+    return label_key(label.strip() if isinstance(label, str) else label)
+
+
+def is_null(label: object) -> bool:
+    """Return whether a raw label is None, NaN, NaT or pandas' NA: none of them says that it equals itself."""
+    try:
+        return label is None or not bool(label == label)
+    except (TypeError, ValueError, ArithmeticError):  # pandas' NA has no truth value; nor an array, which is no label
+        return not hasattr(label, "__len__")
+
+
+def _listed(labels: Iterable[object]) -> tuple[object, ...]:
+    """Return labels as plain ones, without those that mean "not observed" in any case."""
+    if isinstance(labels, str) or not isinstance(labels, Iterable):
+        labels = (labels,)
+    found = (marker(label)[1] for label in labels if not is_null(label))
+    return tuple(int(one) if isinstance(one, float) and one.is_integer() else one for one in found)

@@ -1,0 +1,122 @@
+"""Labels that mean "not observed": they add to the usual ones, hold for one column or all, and are remembered."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import twoway as tw
+from twoway.cli.options import missing_labels
+
+ROWS = {
+    "age": ["1", "-9", "2", "NA", "98"],
+    "income": ["98", "5", "-9", "6", "?"],
+    "vote": ["no", "yes", "-", "no", "x"],
+}
+
+
+def observed(records):
+    return {
+        variable.name: [None if code < 0 else variable.categories[code] for code in column]
+        for variable, column in zip(records.schema, records.codes().T, strict=True)
+    }
+
+
+@pytest.fixture(params=["csv", "parquet", "jsonl", "frame"])
+def source(request, tmp_path):
+    """Return the rows, numbers as numbers where the format has types, as each reader takes them."""
+    import pyarrow as pa
+
+    from twoway.engines import writing
+
+    if request.param == "csv":
+        path = tmp_path / "x.csv"
+        pd.DataFrame(ROWS).to_csv(path, index=False)
+        return path
+    numbers = {name: [None if c in ("NA", "?") else int(c) for c in ROWS[name]] for name in ("age", "income")}
+    table = pa.table({**numbers, "vote": ROWS["vote"]})
+    if request.param == "frame":
+        return table
+    path = tmp_path / f"x.{request.param}"
+    writing.write_table(table, path)
+    return path
+
+
+def test_they_add_to_the_usual_ones_and_hold_for_one_column(source):
+    missing = tw.MissingLabels([-9, "-"], {"income": [98]})
+    expected = {
+        "age": [1, None, 2, None, 98],
+        "income": [None, 5, None, 6, None],
+        "vote": ["no", "yes", None, "no", "x"],
+    }
+    records = tw.Records(source, missing=missing)
+    assert observed(records) == expected
+    assert observed(tw.Records(source, schema=records.schema)) == expected  # remembered
+    assert observed(tw.Records(source, missing={"income": [98, -9], "age": -9, "vote": "-"})) == expected
+    if not hasattr(source, "columns"):
+        streamed = tw.FileRecords(source, missing=missing)
+        assert streamed.schema == records.schema
+        assert [v.missing for v in streamed.schema] == [v.missing for v in records.schema]
+        assert tw.count(streamed) == tw.count(records)
+        assert tw.count(tw.FileRecords(source, schema=records.schema)) == tw.count(records)
+    with pytest.raises(tw.UnknownNameError, match="no column 'incom' for the labels"):
+        tw.Records(source, missing={"incom": [98]})
+
+
+def test_only_these():
+    records = tw.Records({"a": ["NA", "-", "x"]}, missing=tw.MissingLabels("-", only=True))
+    assert observed(records) == {"a": ["NA", None, "x"]}
+    assert records.schema["a"].missing == ("-",)
+    assert observed(tw.Records({"a": ["x", "-"]}, schema=records.schema)) == {"a": ["x", None]}
+    assert tw.Records({"a": ["NA", "x"]}).schema["a"].missing is None
+
+
+def test_a_category_is_one_even_where_it_reads_like_a_code():
+    schema = tw.Schema((tw.Variable("a", (-9, 1), missing=(-9,)),))
+    assert tw.Records({"a": [-9, 1]}, schema=schema, missing=[-9]).codes().ravel().tolist() == [0, 1]
+
+
+def test_truth_values_and_numbers_are_different_codes():
+    assert observed(tw.Records({"a": [True, False]}, missing=[1, 0])) == {"a": [True, False]}
+    assert observed(tw.Records({"a": [1, 0, 2]}, missing=[True])) == {"a": [1, 0, 2]}
+    assert tw.MissingLabels([1, True, 1.0, None, np.nan]).of_column("a")[-2:] == (1, True)
+
+
+@pytest.mark.parametrize("wrong", [3, None])
+def test_what_is_no_collection_of_labels(wrong):
+    with pytest.raises(tw.DataError, match="missing must be labels"):
+        tw.Records({"a": [1]}, missing=wrong)
+
+
+def test_models_and_tables_keep_them(tmp_path):
+    frame = pd.DataFrame({"a": [1, -9, 2, 1] * 20, "b": ["x", "y", "x", "-"] * 20})
+    records = tw.Records(frame, missing=[-9, "-"])
+    pmf = tw.fit(records, rank=1)
+    pmf.save(tmp_path / "m")
+    loaded = tw.load(tmp_path / "m")
+    assert loaded.schema["a"].missing[-2:] == (-9, "-")
+    filled = loaded.given({"a": 1}).impute(frame)
+    assert set(filled["a"]) == {1, 2}
+    assert set(filled["b"]) == {"x", "y"}
+    np.testing.assert_array_equal(loaded.log_prob(frame), loaded.log_prob(records))
+    tables = tw.count(records)
+    tables.save(tmp_path / "t")
+    again = tw.Tables.load(tmp_path / "t") + tables
+    assert again.schema["b"].missing[-2:] == (-9, "-")
+    assert tw.update(loaded, frame).schema["a"].missing[-2:] == (-9, "-")
+
+
+def test_a_file_of_an_earlier_version_has_none():
+    described = tw.Schema((tw.Variable("a", (1, 2)),)).to_dict()
+    assert "missing" not in described[0]
+    assert tw.Schema.from_dict(json.loads(json.dumps(described)))["a"].missing is None
+
+
+def test_how_the_command_line_names_them():
+    assert missing_labels(["-9,98"]).labels == ("-9", -9, "98", 98)
+    assert missing_labels(["no, never"]).labels == ("no, never",)
+    assert missing_labels(["=a=b"]).labels == ("a=b",)
+    assert missing_labels(["x=y=2.5"]).columns == {"x=y": ("2.5", 2.5)}
+    assert missing_labels(None, ["."]) == tw.MissingLabels(["", "."], only=True)
+    assert missing_labels(["inf", "1_0"]).labels == ("inf", "1_0")
