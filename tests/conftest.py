@@ -1,6 +1,7 @@
 """Where real data is, for the tests that need it; and how hypothesis runs."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +25,10 @@ def pytest_sessionstart():
     if settings.default.derandomize and hasattr(providers, "_get_local_constants"):
         providers._get_local_constants = lambda: providers._local_constants
 
+
+# What a shell without job control starts in the background ignores Ctrl-C; the tests of Ctrl-C must not.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
