@@ -53,7 +53,7 @@ def fills(
     if how not in get_args(How):
         raise unknown("way to impute", how, get_args(How))
     schema = records.schema
-    seeds = [whole_number("seed", one, 0) for one in ([seed] if isinstance(seed, int) else seed)]
+    seeds = [whole_number("seed", one, 0) for one in (seed if isinstance(seed, Sequence) else [seed])]
     rng = np.random.default_rng(seeds[0] if len(seeds) == 1 else seeds)
     rows: dict[int, list[NDArray[np.int64]]] = {index: [] for index in indices}
     values: dict[int, list[NDArray[Any]]] = {index: [] for index in indices}
