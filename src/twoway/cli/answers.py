@@ -157,7 +157,8 @@ def _interval(boot: Bootstrap, question: Question, found: Answer, text: str, bas
     )
     if question.kind == "P":
         ends, note = boot.opened(ends, note, _cells(boot.pmf, question, found))
-    note = note or boot.open_note(about)
+    else:
+        note = note or boot.open_note(about)
     told = {"low": ends.low.tolist(), "high": ends.high.tolist(), "level": boot.level, "notes": [note] if note else []}
     if isinstance(found, Distribution):
         low, high = (Distribution(found.variables, end) for end in (ends.low, ends.high))
