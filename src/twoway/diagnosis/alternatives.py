@@ -167,7 +167,7 @@ def far_joints(pmf: JointPMF, graph: PairGraph, random: np.random.Generator) -> 
     own = mixture.joint(pmf.weights, pmf.factors)
     joints = []
     for _ in range(_CLIMBS):
-        direction, best = random.choice([-1.0, 1.0], own.size), (own, 0.0)
+        direction, best = random.choice(np.array([-1.0, 1.0]), own.size), (own, 0.0)
         for _ in range(_CLIMB_STEPS):
             vertex = program.cheapest(direction)
             assert vertex is not None
