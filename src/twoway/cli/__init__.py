@@ -26,19 +26,26 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a terminal that lacks a letter gets its number
             stream.reconfigure(errors="backslashreplace")
-    warnings.showwarning = _show_warning
     sys.exit(run([argument for argument in sys.argv[1:] if argument != "--debug"], debug="--debug" in sys.argv))
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    """Print what the library warns of as a remark, without the place in the program."""
-    from twoway.cli.terminal import note
+    """Print a warning of the library as a note, without the place in the program."""
+    from twoway.cli.terminal import in_options, note
 
-    note(str(message))
+    note(in_options(str(message)))
 
 
 def run(arguments: list[str], *, debug: bool = False) -> int:
-    """Run a command and return its exit code."""
+    """Run a command and return its exit code; warnings are printed as notes."""
+    with warnings.catch_warnings():
+        for category in (UserWarning, FutureWarning):
+            warnings.simplefilter("always", category)
+        warnings.showwarning = _show_warning
+        return _run(arguments, debug)
+
+
+def _run(arguments: list[str], debug: bool) -> int:
     try:
         if asked := _plain_questions(arguments):
             # The parser of arguments takes longer to import than the answer takes to find.

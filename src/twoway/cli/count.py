@@ -173,10 +173,7 @@ def count(
         )
         tables, n_records = Tables.count(records, order), records.n_records
     if epsilon is not None:
-        try:
-            tables = tables.with_noise(epsilon, delta, max_weight=max_weight, public_schema=public_schema, seed=seed)
-        except DataError as error:
-            raise DataError(_in_options(str(error))) from error
+        tables = tables.with_noise(epsilon, delta, max_weight=max_weight, public_schema=public_schema, seed=seed)
     target = out or add
     assert target is not None
     with alone_in_folder(target):  # what another process added while this one counted is kept
@@ -209,18 +206,6 @@ def _check_cuts(bins: list[str] | None) -> None:
                 f"--bins {text} finds the numbers between bins in the data, and noise does not hide them: give them, "
                 f"as in --bins {name}=10000,20000"
             )
-
-
-def _in_options(message: str) -> str:
-    """Return an error about noise in the words of the command line."""
-    words = {
-        "records that were read by a schema, Records(…, schema=Schema(…))": "with --schema FILE",
-        "public_schema=True": "--public-schema",
-        "max_weight": "--max-weight",
-    }
-    for word, option in words.items():
-        message = message.replace(word, option)
-    return message
 
 
 def _count_inside(

@@ -20,7 +20,7 @@ from twoway.cli.options import (
     missing_labels,
     read_by,
 )
-from twoway.cli.terminal import check_output, noting_warnings, say, say_json, write_result
+from twoway.cli.terminal import check_output, say, say_json, write_result
 from twoway.errors import DataError
 
 if TYPE_CHECKING:
@@ -85,20 +85,19 @@ def impute(
     read = read_by(pmf.schema, data, missing_labels(missing, missing_only), unseen)
     present = [index for index, name in enumerate(pmf.schema.names) if name in read.table.column_names]
     holes = read.records.n_records * len(present) - read.records.n_observed
-    with noting_warnings():
-        if proba:
-            result = _shares(pmf, read.records, present)
-        else:
-            is_text = not json if out is None else format_of(out) in ("csv", "tsv")
-            written = read_as_written(data) if is_text else None
-            several = (
-                [fills(read.records, pmf.weights, pmf.stacked, present, how or "mode", seed)]  # type: ignore[arg-type]
-                if boot is None or draws is None
-                else list(boot.draws(read.records, present, draws, seed))
-            )
-            holes = sum(len(rows) for rows, _ in several[0].values())
-            copies = [_filled(pmf, read, found, written) for found in several]
-            result = copies[0] if draws is None else _below_one_another(copies)
+    if proba:
+        result = _shares(pmf, read.records, present)
+    else:
+        is_text = not json if out is None else format_of(out) in ("csv", "tsv")
+        written = read_as_written(data) if is_text else None
+        several = (
+            [fills(read.records, pmf.weights, pmf.stacked, present, how or "mode", seed)]  # type: ignore[arg-type]
+            if boot is None or draws is None
+            else list(boot.draws(read.records, present, draws, seed))
+        )
+        holes = sum(len(rows) for rows, _ in several[0].values())
+        copies = [_filled(pmf, read, found, written) for found in several]
+        result = copies[0] if draws is None else _below_one_another(copies)
     write_result(result, out, as_json=json)
     told = {"records": read.records.n_records, "filled": holes, "out": None if out is None else str(out)}
     if draws is not None:
@@ -107,7 +106,8 @@ def impute(
         say_json(told)
     elif out is not None:
         times = "" if draws is None else f", in {draws} copies"
-        say(f"{holes:,} holes in {read.records.n_records:,} records {'told' if proba else 'filled'}{times}: {out}")
+        done = "with the probability of each category" if proba else "filled"
+        say(f"{holes:,} holes in {read.records.n_records:,} records {done}{times}: {out}")
 
 
 def _with_replicates(model: Path, draws: int) -> Bootstrap:

@@ -10,9 +10,7 @@ import math
 import os
 import re
 import sys
-import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +43,9 @@ def safe(text: str) -> str:
 _AS_OPTIONS = (
     (re.compile(r"\b(unseen|solver)='([\w+-]+)'"), r"--\1 \2"),
     (re.compile(r"\bmax_categories\b"), "--max-categories"),
+    (re.compile(r"\bmax_weight\b"), "--max-weight"),
+    (re.compile(r"\bpublic_schema=True\b"), "--public-schema"),
+    (re.compile(r"records that were read by a schema, Records\(…, schema=Schema\(…\)\)"), "with --schema FILE"),
     (re.compile(r"\btwoway\.Discretizer\b"), "--bins"),
 )
 
@@ -65,18 +66,6 @@ def in_options(text: str) -> str:
 def note(text: str) -> None:
     """Print a remark beside the result, on standard error."""
     say(f"note: {text}", err=True)
-
-
-@contextmanager
-def noting_warnings() -> Iterator[None]:
-    """Print what the library warns of as remarks, without the line of code that Python adds."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UserWarning)
-        try:
-            yield
-        finally:
-            for one in caught:
-                note(str(one.message))
 
 
 def say_json(content: Any) -> None:
