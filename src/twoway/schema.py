@@ -247,7 +247,7 @@ class Variable:
         """
         is_found = self.is_found or other.is_found
         if self == other:
-            return replace(self, is_found=is_found)
+            return replace(self, is_found=is_found, missing=self._missing_of_both(other))
         new = [label for label in other.categories if self.find(label) is None]
         written = {str(label): label for label in self.categories}
         for label in new:
@@ -414,7 +414,7 @@ class Schema:
 
     def united(self, other: Schema) -> Schema:
         """Return the variables of both with the categories of both; those that only the other has come last."""
-        if self == other and not any(variable.is_found for variable in other.variables):
+        if self == other and not any(v.is_found or v.missing is not None for v in other.variables):
             return self
         both = [v.united(other[v.name]) if v.name in other else v for v in self.variables]
         return Schema((*both, *(v for v in other.variables if v.name not in self)))

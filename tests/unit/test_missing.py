@@ -120,3 +120,13 @@ def test_how_the_command_line_names_them():
     assert missing_labels(["x=y=2.5"]).columns == {"x=y": ("2.5", 2.5)}
     assert missing_labels(None, ["."]) == tw.MissingLabels(["", "."], only=True)
     assert missing_labels(["inf", "1_0"]).labels == ("inf", "1_0")
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_tables_that_are_added_remember_the_codes_of_both(order):
+    plain, coded = {"a": [0, 1], "b": [1, 0]}, {"a": [0, 1, -9], "b": [1, 0, 1]}
+    both = [tw.count(tw.Records(plain)), tw.count(tw.Records(coded, missing=[-9]))][::order]
+    assert both[0].schema == both[1].schema
+    assert -9 in (both[0] + both[1]).schema["a"].missing
+    declared = [tw.Tables(tw.Schema(tuple(v.declared() for v in one.schema)), one.sets, one.flat) for one in both]
+    assert -9 in (declared[0] + declared[1]).schema["a"].missing
