@@ -162,7 +162,7 @@ def shortlist(names: Iterable[object], limit: int = 12) -> str:
     return shown + (f", … ({len(listed) - limit} more)" if len(listed) > limit else "")
 
 
-def warn_caller(message: str, *, once: bool = False) -> None:
+def warn_caller(message: str, category: type[Warning] = UserWarning, *, once: bool = False) -> None:
     """Warn of the line outside this package that led here, however many functions lie between.
 
     ``once`` gives the same warning at the same line once only: Python's own filter forgets it whenever filters change.
@@ -172,7 +172,7 @@ def warn_caller(message: str, *, once: bool = False) -> None:
         level, frame = level + 1, frame.f_back
     warning = (message, frame and frame.f_code.co_filename, frame and frame.f_lineno)
     if not (once and warning in _warnings_given):
-        warn(message, stacklevel=level)
+        warn(message, category, stacklevel=level)
         _warnings_given.add(warning)
 
 

@@ -8,7 +8,6 @@ times weights say what the shares are. How sure these are says the effective num
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.errors import DataError
+from twoway.errors import DataError, warn_caller
 
 Floats = NDArray[np.float64]
 
@@ -28,7 +27,7 @@ MOST_COUNT = 2.0**53
 # Weights per person that differ by less, relative to one another, are equal but for rounding.
 _SAME = 1e-9
 
-NO_COUNTS_ANY_MORE = (
+_NOT_COUNTS = (
     "these weights are whole numbers that differ: weights say how much a record matters, and no longer how many equal "
     "records it stands for; give such numbers as counts"
 )
@@ -108,18 +107,7 @@ class WeightTotals:
         if self.total == 0:
             raise DataError("the counts or weights of the records are all zero; at least one must be positive")
         if self.is_weighted and self.is_whole and not self.is_constant:
-            warn_of_whole_weights()
-
-
-_is_told = False
-
-
-def warn_of_whole_weights() -> None:
-    """Warn, once in the life of a process, that weights which look like counts are none."""
-    global _is_told
-    if not _is_told:
-        _is_told = True
-        warnings.warn(NO_COUNTS_ANY_MORE, FutureWarning, stacklevel=2)
+            warn_caller(_NOT_COUNTS, FutureWarning, once=True)
 
 
 def _each(weights: Floats, people: NDArray[Any]) -> Floats:

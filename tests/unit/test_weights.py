@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 import twoway as tw
-from twoway import weighing
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.diagnosis.resampling import FromRecords
 from twoway.engines import scratch
@@ -245,8 +244,7 @@ def test_names_of_columns():
     assert again.weight_totals.effective == 200
 
 
-def test_whole_numbers_as_weights_are_warned_of_once(monkeypatch):
-    monkeypatch.setattr(weighing, "_is_told", False)
+def test_whole_numbers_as_weights_are_warned_of_once():
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         tw.Records({"a": [0, 1]}, weights=[2, 2])
@@ -254,7 +252,8 @@ def test_whole_numbers_as_weights_are_warned_of_once(monkeypatch):
         tw.Records({"a": [0, 1]}, weights=[1.5, 2])
         tw.Records({"a": [0, 1]}, counts=[1, 2])
         assert not told
-        tw.Records({"a": [0, 1]}, weights=[1, 2])
-        tw.Records({"a": [0, 1]}, weights=[1, 2])
+        for _ in range(2):
+            tw.Records({"a": [0, 1]}, weights=[1, 2])
     assert [one.category for one in told] == [FutureWarning]
     assert "counts" in str(told[0].message)
+    assert told[0].filename == __file__
