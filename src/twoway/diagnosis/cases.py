@@ -19,7 +19,7 @@ from twoway.diagnosis.verdict import Diagnosis, Kind, MissingTable
 from twoway.errors import DataError, shortlist
 from twoway.fitting import evidence_of
 from twoway.pmf import JointPMF
-from twoway.ranks import choose_rank_from
+from twoway.ranks import choose_rank_from, n_parameters
 from twoway.records import Records, RecordSource
 from twoway.report import Progress, StopReason
 from twoway.schema import Schema
@@ -180,33 +180,28 @@ def _as_good(evidence: Evidence, best: JointPMF, fits: list[JointPMF]) -> list[J
 
 def _quality(pmf: JointPMF, tables: Tables, seed: int) -> FitQuality:
     """Return how well a model fits the tables, or some of them where there are very many."""
-    if len(tables) > _MOST_COMPARED:
-        drawn = np.random.default_rng(seed).choice(len(tables), _MOST_COMPARED, replace=False)
-        tables = tables.select([tables.names[index] for index in np.sort(drawn)])
-    return fit_quality(pmf, tables)
+    return fit_quality(pmf, tables.sample(_MOST_COMPARED, len(tables.flat), np.random.default_rng(seed)))
 
 
 def _three_way_quality(pmf: JointPMF, records: RecordSource, seed: int) -> FitQuality:
     """Return how well a model fits three-way tables of records, of as many variables as there is time for."""
     schema = records.schema
-    some = np.zeros(len(schema), dtype=bool)
+    variables: list[int] = []
     n_triples = n_cells = n_pair_cells = 0
     sizes: list[int] = []
-    for index in np.random.default_rng(seed).permutation(len(schema)):
+    for index in np.random.default_rng(seed).permutation(len(schema)).tolist():
         size = schema.sizes[index]
         n_triples, n_cells = math.comb(len(sizes) + 1, 3), n_cells + size * n_pair_cells
         if n_triples > _MOST_TRIPLES or n_cells > _MOST_TRIPLE_CELLS:
             break
-        some[index] = True
+        variables.append(index)
         n_pair_cells += size * sum(sizes)
         sizes.append(size)
-    if some.sum() < 3:
+    if len(variables) < 3:
         return _NOT_COMPARED
-    part, of_cell = records.sample(_MOST_TRIPLE_RECORDS, seed).showing(some), np.repeat(some, schema.sizes)
-    subset = schema.subset([schema.names[index] for index in np.flatnonzero(some)])
-    cells = (np.cumsum(of_cell) - 1)[part.cells].astype(np.min_scalar_type(subset.n_cells - 1))
-    tables = Tables.count(part.with_cells(subset, part.pointers, cells), 3)
-    return fit_quality(JointPMF.from_stacked(subset, pmf.weights, pmf.stacked[of_cell]), tables)
+    variables.sort()
+    tables = Tables.count(records.sample(_MOST_TRIPLE_RECORDS, seed).narrowed(variables), 3)
+    return fit_quality(_part_of(pmf, variables), tables)
 
 
 def _fit_records(
@@ -223,9 +218,9 @@ def _fit_records(
     fits = [solver.solve(one) for one in (problem, replace(problem, start=None))]
     better = min(fits, key=lambda fit: fit.objectives[-1])
     # Fitting as many parameters to chance raises twice the log-likelihood by about their number.
-    n_parameters = best.rank * (records.schema.n_cells - len(records.schema) + 1) - 1
+    n_free = n_parameters(records.schema, best.rank)
     gain = 2.0 * records.total_weight * (fits[0].objectives[0] - better.objectives[-1])
-    return better.pmf, gain > n_parameters + 3.0 * math.sqrt(2.0 * n_parameters)
+    return better.pmf, gain > n_free + 3.0 * math.sqrt(2.0 * n_free)
 
 
 def _restarts(
@@ -286,9 +281,14 @@ def _most_even(pmf: JointPMF, graph: PairGraph) -> tuple[JointPMF, PairGraph]:
     # With more than ten categories the joint of three would be too large.
     order = sorted(range(len(pmf.schema)), key=lambda index: (pmf.schema.sizes[index] > 10, largest[index]))
     some = sorted(order[:3])
-    subset = pmf.schema.subset([pmf.schema.names[index] for index in some])
-    part = JointPMF.from_stacked(subset, pmf.weights, np.concatenate([pmf.factors[index] for index in some]))
-    return part, PairGraph(graph.available[np.ix_(some, some)], subset.sizes)
+    part = _part_of(pmf, some)
+    return part, PairGraph(graph.available[np.ix_(some, some)], part.schema.sizes)
+
+
+def _part_of(pmf: JointPMF, variables: Sequence[int]) -> JointPMF:
+    """Return a model of some variables only, by their positions in ascending order."""
+    schema = pmf.schema.subset([pmf.schema.names[index] for index in variables])
+    return JointPMF.from_stacked(schema, pmf.weights, np.concatenate([pmf.factors[index] for index in variables]))
 
 
 def _as_records(schema: Schema, joint: NDArray[np.float64]) -> Records:

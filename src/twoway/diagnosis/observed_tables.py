@@ -32,8 +32,6 @@ class ObservedTables:
     residuals: NDArray[np.float64]
     """(n_tables,): by how many standard errors the model is off the worst cell; 0 where chance explains it, all tables
     considered."""
-    totals: NDArray[np.float64]
-    """(n_tables,): how many records each table rests on, weights considered."""
     is_all: bool
     """Whether these tables are all that the model was fitted to, so that they may leave a question open."""
 
@@ -43,15 +41,14 @@ class ObservedTables:
         is_all = isinstance(source, Tables)
         if not is_all and pmf.schema.n_cells > _MOST_CELLS:
             return None
-        quality = {pair.variables: pair for pair in fit_quality(pmf, source).pairs}
-        if not is_all and not any(pair.is_off for pair in quality.values()):
-            return None
         tables = source if is_all else Tables.count(records_for(pmf.schema, source))
+        quality = fit_quality(pmf, tables)
         if not is_all:
-            tables = tables.select([names for names in tables.names if quality[names].is_off])
-        pairs = [quality[names] for names in tables.names]
-        residuals = [abs(pair.residual) if pair.is_off else 0.0 for pair in pairs]
-        return cls(tables, np.array(residuals), np.array([pair.total for pair in pairs]), is_all)
+            if not quality.misfits:
+                return None
+            tables = tables.select([pair.variables for pair in quality.misfits])
+        residuals = {pair.variables: abs(pair.residual) for pair in quality.misfits}
+        return cls(tables, np.array([residuals.get(names, 0.0) for names in tables.names]), is_all)
 
     def misfits(self, names: Iterable[str]) -> list[int]:
         """Return the places of tables about these variables alone that the model does not fit, worst first."""
@@ -61,10 +58,9 @@ class ObservedTables:
 
     def draws(self, place: int, n: int) -> tuple[JointPMF, tuple[JointPMF, ...]]:
         """Return a table as a model of its own, which fits it exactly, and ``n`` others that chance could have made."""
-        names, total = self.tables.names[place], float(self.totals[place])
-        schema = self.tables.schema.subset(names)
+        schema = self.tables.schema.subset(self.tables.names[place])
         shares = self.tables.array(place) / self.tables.totals[place]
-        people = max(1, round(min(total, 1e15)))
+        people = max(1, round(min(float(self.tables.weights[place]), 1e15)))
         drawn = np.random.default_rng(place).multinomial(people, shares.ravel() / shares.sum(), size=n) / people
         several = tuple(JointPMF.from_joint(one.reshape(shares.shape), schema) for one in drawn)
         return JointPMF.from_joint(shares, schema), several
@@ -93,7 +89,6 @@ class ObservedTables:
             "observed_sets": self.tables.sets,
             "observed_flat": self.tables.flat,
             "observed_weights": self.tables.weights,
-            "observed_totals": self.totals,
             "observed_residuals": self.residuals,
             "observed_all": np.array([self.is_all], dtype=np.uint8),
         }
@@ -104,9 +99,9 @@ class ObservedTables:
         if "observed_sets" not in arrays:
             return None
         tables = Tables(pmf.schema, arrays["observed_sets"], arrays["observed_flat"], arrays["observed_weights"])
-        residuals, totals = (arrays[f"observed_{name}"].astype(np.float64) for name in ("residuals", "totals"))
-        if residuals.shape != (len(tables),) or totals.shape != residuals.shape or arrays["observed_all"].shape != (1,):
-            raise DataError(f"its tables are described by arrays of the shapes {residuals.shape} and {totals.shape}")
-        if not (np.isfinite(totals) & (totals >= 0) & (residuals >= 0)).all():
-            raise DataError("its tables are described by numbers that are negative or not finite")
-        return cls(tables, residuals, totals, bool(arrays["observed_all"][0]))
+        residuals, is_all = arrays["observed_residuals"].astype(np.float64), arrays["observed_all"]
+        if residuals.shape != (len(tables),) or is_all.shape != (1,):
+            raise DataError(f"its {len(tables)} tables are described by an array of the shape {residuals.shape}")
+        if not (residuals >= 0).all():
+            raise DataError("its tables are described by negative numbers")
+        return cls(tables, residuals, bool(is_all[0]))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.diagnosis.intervals import Interval, checked_level
-from twoway.errors import DataError
+from twoway.errors import DataError, brief
 
 Pairs: TypeAlias = dict[Hashable, tuple[float, float]]
 
@@ -146,12 +146,12 @@ def _pairs(result: Any, number: int) -> Pairs:
     try:
         array = np.asarray(result, dtype=np.float64)
     except (TypeError, ValueError):
-        raise DataError(f"the function gave {_shown(result)} for table {number}: {_WANTED}") from None
+        raise DataError(f"the function gave {brief(result)} for table {number}: {_WANTED}") from None
     if array.shape == (2,):
         return {None: _pair(result, number, None)}
     pairs = array.T if isinstance(result, tuple) else array
     if pairs.ndim != 2 or pairs.shape[1] != 2 or len(pairs) == 0:
-        raise DataError(f"the function gave {_shown(result)} for table {number}, without a variance: {_WANTED}")
+        raise DataError(f"the function gave {brief(result)} for table {number}, without a variance: {_WANTED}")
     return {place: _pair(pair, number, place) for place, pair in enumerate(pairs)}
 
 
@@ -161,7 +161,7 @@ def _pair(pair: Any, number: int, name: Hashable) -> tuple[float, float]:
         estimate, variance = (float(value) for value in pair)
     except (TypeError, ValueError):
         raise DataError(
-            f"the function gave {_shown(pair)}{of} in table {number}, without a variance: {_WANTED}"
+            f"the function gave {brief(pair)}{of} in table {number}, without a variance: {_WANTED}"
         ) from None
     if not math.isfinite(estimate):
         raise DataError(f"the estimate{of} in table {number} is {estimate}: are there still missing cells?")
@@ -173,8 +173,3 @@ def _pair(pair: Any, number: int, name: Hashable) -> tuple[float, float]:
 def _rows(table: Any) -> float:
     """Return how many rows a table has; infinitely many where it does not say."""
     return float(len(table)) if hasattr(table, "__len__") else math.inf
-
-
-def _shown(value: Any) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 60 else f"{shown[:57]}…"

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from twoway.diagnosis.intervals import checked_level
 from twoway.diagnosis.table_program import Codes, Margins, TableProgram, choose_axes
 from twoway.errors import DataError, ImpossibleEvidenceError, shortlist, whole_number
 from twoway.events import describe_event, parse_event
@@ -134,8 +135,7 @@ def probability_range(
     """
     if not isinstance(tables, Tables):
         raise DataError(f"a range is computed from Tables; got {type(tables).__name__}: count records first, tw.count")
-    if level is not None and not 0.0 < level < 1.0:
-        raise DataError(f"level must be between 0 and 1, or None for exact tables; got {level!r}")
+    level = None if level is None else checked_level(level)
     max_cells = whole_number("max_cells", max_cells, 1)
     schema = tables.schema
     wanted, known = parse_event(schema, event), parse_event(schema, {} if given is None else given)
