@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import operator
+import re
 from collections.abc import Iterable
 from typing import SupportsIndex
 from warnings import warn
@@ -12,6 +13,10 @@ from warnings import warn
 _LONGEST = 4000
 _warnings_given: set[tuple[str, str | None, int | None]] = set()
 _LONGEST_NAME = 100
+
+
+ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/{1,2}(?=[^/]|/[^/])")
+"""How an address begins, such as postgres:// or s3://; a path has lost one of the slashes."""
 
 
 class TwowayError(Exception):
@@ -123,6 +128,21 @@ def escaped(text: str, keep: str = "") -> str:
     return "".join(
         char if char.isprintable() or char in keep else char.encode("unicode_escape").decode("ascii") for char in text
     )
+
+
+def without_password(text: str) -> str:
+    """Return the address of a database or of a file elsewhere as it may be shown; other text as it is.
+
+    Examples
+    --------
+    >>> without_password("postgres://ann:p@ss/word@host/db?password=secret")
+    'postgres://ann:***@host/db?password=***'
+    """
+    if ADDRESS.match(text) is None:
+        return text
+    # A password may hold anything, an @ too: it ends at the last one.
+    hidden = re.sub(r"(:/+[^:]*):.*@", r"\1:***@", text)
+    return re.sub(r"((?:password|passwd|pwd|secret|token|key)=)[^&;]*", r"\1***", hidden, flags=re.IGNORECASE)
 
 
 def whole_number(name: str, value: object, least: int, most: int | None = None) -> int:

@@ -21,6 +21,7 @@ from twoway.diagnosis.fit_quality import fit_check, modelled_shares
 from twoway.disagreements import disagreements
 from twoway.engines.opening import open_source
 from twoway.errors import DataError, shortlist, unknown_option, warn_caller, whole_number
+from twoway.frames import library_of_source
 from twoway.observed import posterior_of
 from twoway.pmf import JointPMF
 from twoway.ranks import RankChoice, choose_rank_from, n_parameters
@@ -138,7 +139,7 @@ def fit(
     pmf = solution.pmf.sorted_by_weight()
     report = _report(pmf, found, problem, solution, choice, warnings)
     report = replace(report, n_observed=n_observed or None, seconds=time.perf_counter() - began)
-    return pmf.with_report(report)
+    return pmf.with_report(report).with_library(library_of_source(source))
 
 
 def count(source: Any, order: int = 2, *, threads: int | None = None, **others: Never) -> Tables:

@@ -142,6 +142,19 @@ def library_of(frame: Any) -> str:
     return str(library)
 
 
+def library_of_source(source: Any) -> str:
+    """Return the library of what records were read from; pandas where that was no frame.
+
+    Examples
+    --------
+    >>> import polars
+    >>> library_of_source(polars.DataFrame({"a": [1]})), library_of_source("survey.csv")
+    ('polars', 'pandas')
+    """
+    known = getattr(source, "library", type(source).__module__.partition(".")[0])
+    return known if known in LIBRARIES else "pandas"
+
+
 def fill(frame: Any, fills: Mapping[str, Fill], columns: Sequence[str]) -> Any:
     """Return a frame like the one given, of the same library, with some cells replaced.
 

@@ -62,7 +62,7 @@ class JointPMF:
     yes   0.6000
     """
 
-    __slots__ = ("factors", "report", "schema", "stacked", "weights")
+    __slots__ = ("factors", "library", "report", "schema", "stacked", "weights")
 
     schema: Schema
     """The variables."""
@@ -74,16 +74,20 @@ class JointPMF:
     """One array (n_categories, rank) for each variable: views of ``stacked``."""
     report: Report | None
     """How the model came about, None where it was not fitted."""
+    library: str
+    """The library of the frame that was fitted, in which `sample` returns records; files do not keep it."""
 
     def __init__(
         self, weights: ArrayLike, factors: Sequence[ArrayLike], schema: Schema, *, report: Report | None = None
     ) -> None:
         self._set(schema, *stack_parameters(schema, weights, factors), report)
 
-    def _set(self, schema: Schema, weights: Floats, stacked: Floats, report: Report | None) -> None:
+    def _set(
+        self, schema: Schema, weights: Floats, stacked: Floats, report: Report | None, library: str = "pandas"
+    ) -> None:
         weights, stacked = read_only(weights), read_only(stacked)
         factors = tuple(stacked[schema.cells(index)] for index in range(len(schema)))
-        for name, value in zip(self.__slots__, (factors, report, schema, stacked, weights), strict=True):
+        for name, value in zip(self.__slots__, (factors, library, report, schema, stacked, weights), strict=True):
             object.__setattr__(self, name, value)
 
     def __setattr__(self, name: str, value: object) -> Never:
@@ -96,7 +100,9 @@ class JointPMF:
         self.__setattr__(name, None)
 
     @classmethod
-    def from_stacked(cls, schema: Schema, weights: Floats, stacked: Floats, report: Report | None = None) -> JointPMF:
+    def from_stacked(
+        cls, schema: Schema, weights: Floats, stacked: Floats, report: Report | None = None, library: str = "pandas"
+    ) -> JointPMF:
         """Return the PMF of arrays known to be right: nothing is checked, rescaled or, where it fits, copied.
 
         Parameters
@@ -109,9 +115,11 @@ class JointPMF:
             The factors below one another, shape (n_cells, rank).
         report
             How the model came about.
+        library
+            In which `sample` returns records.
         """
         made = cls.__new__(cls)
-        made._set(schema, weights, stacked, report)
+        made._set(schema, weights, stacked, report, library)
         return made
 
     @classmethod
@@ -163,16 +171,20 @@ class JointPMF:
 
     def __reduce__(self) -> tuple[Callable[..., JointPMF], tuple[Any, ...]]:
         # Pickle would copy each factor once more, and make all arrays writeable.
-        return type(self).from_stacked, (self.schema, self.weights, self.stacked, self.report)
+        return type(self).from_stacked, (self.schema, self.weights, self.stacked, self.report, self.library)
 
     def with_report(self, report: Report | None) -> JointPMF:
         """Return the same PMF with another report."""
-        return self.from_stacked(self.schema, self.weights, self.stacked, report)
+        return self.from_stacked(self.schema, self.weights, self.stacked, report, self.library)
+
+    def with_library(self, library: str) -> JointPMF:
+        """Return the same PMF, of which `sample` returns frames of another library."""
+        return self.from_stacked(self.schema, self.weights, self.stacked, self.report, library)
 
     def sorted_by_weight(self) -> JointPMF:
         """Return the same PMF with its components in the order of their weights, largest first."""
         order = np.argsort(-self.weights, kind="stable")
-        return self.from_stacked(self.schema, self.weights[order], self.stacked[:, order], self.report)
+        return self.from_stacked(self.schema, self.weights[order], self.stacked[:, order], self.report, self.library)
 
     # Probabilities
 
@@ -245,7 +257,7 @@ class JointPMF:
             block[:] = 0.0
             # A component that the evidence rules out has no weight left, but is a PMF still.
             block[codes] = np.divide(kept, mass, out=np.full_like(kept, 1 / len(codes)), where=mass > 0)
-        return self.from_stacked(self.schema, masses / total, stacked)
+        return self.from_stacked(self.schema, masses / total, stacked, library=self.library)
 
     def mode(self, names: str | Sequence[str] | None = None) -> Mode:
         """Return the most probable values of some variables together, all of them by default.
@@ -328,7 +340,7 @@ class JointPMF:
 
     # Records
 
-    def sample(self, n: int, seed: int = 0, library: str = "pandas") -> Any:
+    def sample(self, n: int, seed: int = 0, library: str | None = None) -> Any:
         """Return a frame of records drawn from the PMF; text with an order of its own comes as ordered categories.
 
         Parameters
@@ -338,13 +350,14 @@ class JointPMF:
         seed
             The same seed gives the same records.
         library
-            "pandas", "polars" or "pyarrow".
+            "pandas", "polars" or "pyarrow"; that of the frame which the model was fitted to if not given, and pandas
+            for a model from a file.
         """
         n = whole_number("the number of records to draw", n, 0, most=10**12)
         rng = np.random.default_rng(whole_number("seed", seed, 0))
         components = mixture.draw_components(self.weights, n, rng)
         codes = [mixture.draw_codes(factor, components, rng) for factor in self.factors]
-        return frames.make_drawn_frame(self.schema.variables, codes, library)
+        return frames.make_drawn_frame(self.schema.variables, codes, library or self.library)
 
     def log_prob(self, source: Any) -> Floats:
         """Return the logarithm of each record's probability, shape (n_records,); missing cells are summed out.

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from twoway.distribution import Distribution
 from twoway.errors import DataError
+from twoway.frames import library_of_source
 from twoway.missing import AnyMissing
 from twoway.parallel import reduce_in_order
 from twoway.schema import Schema
@@ -162,6 +163,8 @@ class Records:
     people: NDArray[Any] | None
     """How many people a record stands for; None where each of them weighs one, so that weights are counts."""
     notes: Sequence[str] = ()
+    library: str = "pandas"
+    """The library of the frame that they were read from."""
 
     def __init__(
         self,
@@ -194,6 +197,7 @@ class Records:
             before = before if where is None else before.take(np.flatnonzero(where))
             parts = parts._replace(weights=before.weights, people=before.people)
         self._set(*parts)
+        self.library = library_of_source(source)
 
     def _set(
         self,

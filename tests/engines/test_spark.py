@@ -38,7 +38,7 @@ def test_a_spark_table_is_counted_there():
         frame = session.createDataFrame([tuple(row.values()) for row in rows.to_pylist()], kinds)
         frame.createOrReplaceTempView("survey")
         table = ibis.pyspark.connect(session).table("survey")
-        assert tw.count(tw.DatabaseTable(table, weights="w")) == tw.count(tw.Records(rows, weights="w"))
+        assert tw.count(tw.DatabaseTable(table, weights="w", inside=True)) == tw.count(tw.Records(rows, weights="w"))
         assert tw.count(table.drop("w")) == tw.count(rows.drop_columns(["w"]))
     finally:
         session.stop()

@@ -56,11 +56,12 @@ def database(request, connect):
 
 
 def same(table, order=2, *, records=None, **options):
-    """Assert that a table gives the same counts inside its database as in memory; return them."""
-    counted = tw.count(tw.DatabaseTable(table, **options), order)
+    """Assert that a table gives the same counts inside its database, streamed and in memory; return them."""
     in_memory = tw.count(tw.Records(table.to_pyarrow(), **(options if records is None else records)), order)
-    assert counted.schema.difference(in_memory.schema) == ""
-    assert counted == in_memory
+    for inside in (True, False):
+        counted = tw.count(tw.DatabaseTable(table, inside=inside, **options), order)
+        assert counted.schema.difference(in_memory.schema) == ""
+        assert counted == in_memory
     return counted
 
 
@@ -105,7 +106,7 @@ def test_a_schema_missing_markers_and_unseen_labels(database):
     counted = same(table, schema=schema, missing=["-9"])
     assert counted.totals.tolist() == [2.0]
     with pytest.raises(UnknownNameError, match=r"no category '-9' of 'a'; .* unseen='missing'") as raised:
-        tw.count(tw.DatabaseTable(table, schema=schema))
+        tw.count(tw.DatabaseTable(table, schema=schema, inside=True))
     assert "record" not in str(raised.value)
     assert same(table, schema=schema, unseen="missing") == counted
     with pytest.raises(DataError, match="no column for 'd'"):
@@ -135,6 +136,8 @@ def test_nothing_observed(database):
 def test_weights_that_are_none(database, weights, told):
     table = database.create_table("t", pa.table({"a": ["x", "y"], "w": pa.array(weights, pa.float64())}))
     with pytest.raises(DataError, match=told):
+        tw.count(tw.DatabaseTable(table, weights="w", inside=True))
+    with pytest.raises(DataError, match="weights"):
         tw.count(tw.DatabaseTable(table, weights="w"))
 
 
@@ -161,13 +164,15 @@ def test_counts_that_are_none(database, numbers):
 def test_weights_whose_squares_cannot_be_added(database, weights):
     table = database.create_table("t", pa.table({"a": ["x", "y"], "w": pa.array(weights, pa.float64())}))
     with pytest.raises(DataError, match=r"between 1e-100 and 1e\+100; column 'w'"):
-        tw.count(tw.DatabaseTable(table, weights="w"))
+        tw.count(tw.DatabaseTable(table, weights="w", inside=True))
 
 
 def test_infinite_weights_and_text(connect):
     database = connect("duckdb://")
     table = database.create_table("t", pa.table({"a": ["x", "y"], "w": [1.0, float("inf")]}))
     with pytest.raises(DataError, match="finite and not negative"):
+        tw.count(tw.DatabaseTable(table, weights="w", inside=True))
+    with pytest.raises(DataError, match="inf"):
         tw.count(tw.DatabaseTable(table, weights="w"))
     with pytest.raises(DataError, match="must be numbers; column 'a' holds string"):
         tw.DatabaseTable(table, weights="a")
@@ -201,9 +206,11 @@ def test_a_fit_is_one_of_tables(database):
     truth = tw.datasets.dirichlet_rows(4, 3, 2, seed=1)
     records = pa.Table.from_pandas(truth.sample(2000, seed=0))
     table = database.create_table("t", records)
-    pmf = tw.fit(table, rank=2, solver="coupled-nmf")
+    pmf = tw.fit(tw.DatabaseTable(table, inside=True), rank=2, solver="coupled-nmf")
     expected = tw.fit(tw.count(records), rank=2, solver="coupled-nmf")
     assert tw.total_variation(pmf, expected, ["x1", "x2", "x3"]) < 1e-9
+    streamed, read = (tw.fit(source, rank=2, solver="em", starts=1) for source in (table, records))
+    assert tw.total_variation(streamed, read, ["x1", "x2", "x3"]) < 1e-9
 
 
 LABELS = st.sampled_from([None, "", "NA", "a", "A", "b'", '"', "1", " x "])
@@ -220,10 +227,12 @@ def test_any_labels(connect, engine, rows):
     try:
         expected = tw.count(tw.Records(table.to_pyarrow(), weights="w"))
     except DataError as error:
-        with pytest.raises(DataError, match=re.escape(str(error))):
-            tw.count(tw.DatabaseTable(table, weights="w"))
+        for inside in (True, False):
+            with pytest.raises(DataError, match=re.escape(str(error))):
+                tw.count(tw.DatabaseTable(table, weights="w", inside=inside))
     else:
-        assert tw.count(tw.DatabaseTable(table, weights="w")) == expected
+        for inside in (True, False):
+            assert tw.count(tw.DatabaseTable(table, weights="w", inside=inside)) == expected
 
 
 # How many statements, and what comes out
@@ -249,10 +258,10 @@ def test_one_scan_with_grouping_sets(connect, monkeypatch):
     table = database.create_table("t", records)
     asked = statements(database, monkeypatch)
     expected = tw.count(tw.Records(records))
-    assert tw.count(table) == expected
+    assert tw.count(tw.DatabaseTable(table, inside=True)) == expected
     assert len(asked) == 2  # the categories, the pairs
     asked.clear()
-    assert tw.count(tw.DatabaseTable(table, schema=expected.schema)) == expected
+    assert tw.count(tw.DatabaseTable(table, schema=expected.schema, inside=True)) == expected
     ((statement, n_rows),) = asked
     assert statement.count("FROM") - statement.count("FROM (") == 1
     assert n_rows <= len(expected.flat) + 1 < 1000
@@ -264,7 +273,7 @@ def test_the_fewest_scans_without(connect, monkeypatch):
     table = database.create_table("t", records)
     asked = statements(database, monkeypatch)
     expected = tw.count(tw.Records(records))
-    assert tw.count(tw.DatabaseTable(table, schema=expected.schema)) == expected
+    assert tw.count(tw.DatabaseTable(table, schema=expected.schema, inside=True)) == expected
     # Blocks of 4 of the 9 variables, two at a time: 3 scans for 36 pairs.
     assert len(asked) == 3
     assert all(statement.count('FROM "main"."t"') + statement.count('FROM "t"') == 1 for statement, _ in asked)
@@ -301,7 +310,7 @@ def test_a_table_that_changes_while_it_is_counted(connect, monkeypatch):
 
     monkeypatch.setattr(database, "to_pyarrow", to_pyarrow)
     with pytest.raises(DataError, match="the table was changed while it was counted; count it again"):
-        tw.count(table)
+        tw.count(tw.DatabaseTable(table, inside=True))
 
 
 # PostgreSQL alone
@@ -311,7 +320,7 @@ def test_not_one_row_leaves_postgres(connect, postgres, tmp_path):  # noqa: F811
     backend = connect(postgres.address())
     backend.create_table("secret", survey())
     before = len(postgres.log())
-    wanted = ["--table", "secret", "--only", "w,n,c0,band", "--weights", "w"]
+    wanted = ["--table", "secret", "--only", "w,n,c0,band", "--weights", "w", "--inside"]
     assert run(["count", postgres.address(), *wanted, "-o", str(tmp_path / "t")]) == 0
     sent = re.split(r"(?:statement|execute [^:]*): ", postgres.log()[before:])
     reading = [" ".join(statement.split()) for statement in sent if re.search(r'FROM "(public"\.")?secret"', statement)]
@@ -330,9 +339,12 @@ def test_no_permission(connect, postgres, tmp_path, capsys):  # noqa: F811
     unreadable = other.sql('SELECT * FROM "closed"', schema=theirs.schema())
     with pytest.raises(DatabaseError, match="may not read it: permission denied for table closed"):
         tw.count(unreadable)
-    assert run(["count", as_guest, "--table", "closed", "-o", str(tmp_path / "t")]) in (3, 4)
-    err = capsys.readouterr().err
-    assert "closed" in err
+    for name in ("closed", "public.closed"):
+        assert run(["count", as_guest, "--table", name, "-o", str(tmp_path / "t")]) == 4
+        err = capsys.readouterr().err
+        assert f"may not read the table '{name}'" in err
+    assert run(["count", as_guest, "--table", "clsed", "-o", str(tmp_path / "t")]) == 3
+    assert "no table 'clsed'" in capsys.readouterr().err
     assert "guest:guest" not in err
     assert not (tmp_path / "t").exists()
 
@@ -414,12 +426,16 @@ def test_counts_of_a_database_add(file, tmp_path, capsys):
         (["sqlite://{file}", "--table", "survey", "--where", "nope = 1"], 4, "no such column: nope"),
         (["sqlite://{file}.not", "--table", "survey"], 4, "there is no file"),
         (["nosuch://x", "--table", "survey"], 3, "is no address of a database"),
-        (["{file}.csv", "--table", "survey"], 3, "--table goes with the address of a database"),
+        (["{file}.csv", "--table", "survey"], 3, "--table and --inside go with the address of a database"),
         (
             ["postgres://ann:secret@127.0.0.1:1/db", "--table", "t"],
             4,
             "postgres://ann:***@127.0.0.1:1/db: no connection",
         ),
+        (["postgres://ann@x:secret@127.0.0.1:1/db", "--table", "t"], 4, "postgres://ann@x:***@127.0.0.1:1/db: "),
+        (["postgres://ann:se@secret@127.0.0.1:1/db", "--table", "t"], 4, "postgres://ann:***@127.0.0.1:1/db: "),
+        (["postgres://ann:[secret@127.0.0.1:1/db", "--table", "t"], 3, "is no address of a database"),
+        (["postgres://127.0.0.1:1/db?password=secret", "--table", "t"], 4, "?password=***: "),
     ],
 )
 def test_errors(file, tmp_path, capsys, arguments, code, told):
@@ -430,6 +446,28 @@ def test_errors(file, tmp_path, capsys, arguments, code, told):
     assert "secret" not in err
     assert not (tmp_path / "t").exists()
     assert not file.with_name("s.db.not").exists()
+
+
+def test_no_error_chain_shows_a_password():
+    from twoway.engines.connections import opened_table
+
+    with (
+        pytest.raises(DatabaseError) as raised,
+        opened_table("postgres://ann:secret@127.0.0.1:1/db?password=secret", "t"),
+    ):
+        pass
+    assert raised.value.__cause__ is None
+    assert "secret" not in str(raised.value)
+
+
+def test_large_whole_tables_come_in_batches(connect, monkeypatch):
+    """Labels of later batches get codes of their own, and an identifier is refused before all of it was read."""
+    monkeypatch.setattr("twoway.engines.sql._BATCH_ROWS", 7)
+    records = pa.table({"a": [f"label {n // 3}" for n in range(100)], "b": [None, 1, 2, None] * 25})
+    table = connect("duckdb://").create_table("t", records)
+    assert tw.count(table) == tw.count(records)
+    with pytest.raises(DataError, match="column 'a' has more than 20"):
+        tw.count(tw.DatabaseTable(table, max_categories=20))
 
 
 def test_without_the_extra(monkeypatch, file):

@@ -1,6 +1,7 @@
 """fit, count and choose_rank: what they refuse, what they report, and how they end."""
 
 import math
+import pickle
 
 import numpy as np
 import pandas as pd
@@ -552,3 +553,15 @@ def test_an_identifier_is_pointed_out():
     source = {"id": list(range(120)), "a": ["x", "y"] * 60}
     assert any("'id'" in warning for warning in tw.fit(source, rank=1, starts=1).report.warnings)
     assert tw.fit({"a": source["a"]}, rank=1, starts=1).report.warnings == ()
+
+
+def test_records_are_drawn_in_the_library_that_was_fitted(tmp_path):
+    pl = pytest.importorskip("polars")
+    rows = {"a": ["x", "y"] * 20, "b": [1, 2, 2, 1] * 10}
+    for frame, library in ((pl.DataFrame(rows), "polars"), (pl.LazyFrame(rows), "polars"), (rows, "pandas")):
+        for source in (frame, tw.Records(frame)):
+            pmf = tw.fit(source, rank=1)
+            for one in (pmf, pmf.given({"a": "x"}), pickle.loads(pickle.dumps(pmf))):
+                assert type(one.sample(3)).__module__.partition(".")[0] == library
+    pmf.with_library("polars").save(tmp_path / "m")
+    assert type(tw.load(tmp_path / "m").sample(3)).__module__.startswith("pandas")

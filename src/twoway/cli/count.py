@@ -53,9 +53,10 @@ def count(
         Path | None,
         typer.Option(metavar="TABLES", help="Add to the counts of this file; it is replaced unless -o names another."),
     ] = None,
-    table: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The table of the database; its rows stay there.")
-    ] = None,
+    table: Annotated[str | None, typer.Option(metavar="NAME", help="The table of the database.")] = None,
+    inside: Annotated[
+        bool, typer.Option("--inside", help="Let the database count: no row leaves it; it takes several times as long.")
+    ] = False,
     order: Annotated[
         int | None, typer.Option(help="2 for all pairs, 3 for all triples; 2 by default, with --add that of the file.")
     ] = None,
@@ -109,7 +110,7 @@ def count(
 
     twoway count tuesday.csv --add week.tables
 
-    twoway count postgres://ann@localhost/surveys --table survey --where "year >= 2020" -o survey.tables
+    twoway count postgres://ann@localhost/surveys --table survey --where "year >= 2020" --inside -o survey.tables
 
     twoway count monday.csv -o public.tables --schema categories.json --epsilon 1 --delta 1e-6
     """
@@ -145,7 +146,7 @@ def count(
                 if bins
                 else "name the table of the database with --table"
             )
-        tables, n_records = _count_inside(
+        tables, n_records = _count_table(
             data,
             table,
             where,
@@ -158,9 +159,10 @@ def count(
             weights,
             unseen,
             max_categories,
+            inside,
         )
-    elif table is not None:
-        raise DataError(f"--table goes with the address of a database, which {data!r} is not")
+    elif table is not None or inside:
+        raise DataError(f"--table and --inside go with the address of a database, which {data!r} is not")
     elif declared is None:
         reading = Reading(
             only, drop, missing_labels(missing, missing_only), counts, weights, bins, max_categories, where
@@ -208,7 +210,7 @@ def _check_cuts(bins: list[str] | None) -> None:
             )
 
 
-def _count_inside(
+def _count_table(
     address: str,
     name: str,
     where: str | None,
@@ -221,9 +223,11 @@ def _count_inside(
     weights: str | None,
     unseen: str,
     max_categories: int,
+    inside: bool,
 ) -> tuple[Tables, int]:
     """Return the tables of a database's table, and the number of its records."""
-    from twoway.engines.sql import DatabaseTable, count_inside
+    from twoway.engines.sql import DatabaseTable, count_inside, read_rows
+    from twoway.tables import Tables
 
     with opened_table(address, name) as table:
         known = list(table.columns)
@@ -238,5 +242,9 @@ def _count_inside(
             where=where,
             unseen=unseen,  # type: ignore[arg-type]  # checked there
             max_categories=max_categories,
+            inside=inside or None,
         )
-        return count_inside(source, order)
+        if source.is_counted_inside:
+            return count_inside(source, order)
+        records = read_rows(source)
+    return Tables.count(records, order), records.n_records

@@ -77,7 +77,7 @@ def impute(
     from twoway.imputation import fills
     from twoway.pmf import JointPMF
 
-    check_output(out, force, model, data)
+    check_output(out, force, model, data, is_records=True)
     if draws is not None and (proba or how not in (None, "sample")):
         raise DataError(f"--draws draws whole copies: it does not go with {'--proba' if proba else f'--how {how}'}")
     boot = None if draws is None else _with_replicates(model, draws)

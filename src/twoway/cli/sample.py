@@ -39,7 +39,7 @@ def sample(
     from twoway.pmf import JointPMF
     from twoway.questions.answer import suppose
 
-    check_output(out, force, model)
+    check_output(out, force, model, is_records=True)
     pmf = suppose(JointPMF.load(model), given)
     write_result(_draw(pmf, n, seed), out, as_json=json)
 

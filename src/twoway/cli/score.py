@@ -49,7 +49,7 @@ def score(
 
     from twoway.pmf import JointPMF
 
-    check_output(out, force, model, data)
+    check_output(out, force, model, data, is_records=True)
     pmf = JointPMF.load(model)
     records = read_by(pmf.schema, data, missing_labels(missing, missing_only), unseen).records
     scores = pmf.log_prob(records)

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from twoway.errors import MissingFileError, TwowayError, escaped
+from twoway.errors import ADDRESS, DataError, MissingFileError, TwowayError, escaped, without_password
 
 
 class OutputExistsError(TwowayError, FileExistsError):
@@ -90,15 +90,19 @@ def _plain(content: Any) -> Any:
     return content
 
 
-def check_output(path: Path | None, force: bool, *inputs: Path | str | None) -> None:
+def check_output(path: Path | None, force: bool, *inputs: Path | str | None, is_records: bool = False) -> None:
     """Raise before any work is done where an output could not be written, or would replace a file unasked.
 
     A file that the command reads is not replaced even with ``force``: each command names here all that it reads, but
     for the file that it is there to replace (the model of ``update``, the tables of ``count --add``). An input is a
-    file, a folder, a pattern or the address of a database.
+    file, a folder, a pattern or the address of a database. Records are written only in the formats that they are read
+    in.
     """
     if path is None:
         return
+    if ADDRESS.match(str(path)) and not path.parent.is_dir():
+        shown = without_password(str(path))
+        raise DataError(f"cannot write {shown!r}: it is an address, and outputs are files of this machine")
     if path.is_dir():
         raise OutputExistsError(f"cannot write {str(path)!r}: it is a folder; name a file")
     folder = Path(os.path.realpath(path)).parent  # of what a link leads to
@@ -107,6 +111,10 @@ def check_output(path: Path | None, force: bool, *inputs: Path | str | None) -> 
         raise MissingFileError(f"cannot write {str(path)!r}: there is no folder {str(missing)!r}")
     if path.is_file() and any(os.path.samefile(file, path) for source in inputs for file in _files_of(source)):
         raise OutputExistsError(f"cannot write {str(path)!r}: it is read from, and would be lost; name another file")
+    if is_records:
+        from twoway.engines.writing import writable_format_of
+
+        writable_format_of(path)
     if path.exists() and not path.is_file():
         return  # a device or a pipe, which is written to as it is
     if path.exists() and not force:

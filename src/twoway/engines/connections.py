@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
-from twoway.errors import DatabaseError, DataError, MissingFileError, TwowayError, unknown
+from twoway.errors import DatabaseError, DataError, MissingFileError, TwowayError, unknown, without_password
 
 _NO_PERMISSION = "42501"  # SQLSTATE of the standard's databases
 _WRONG_PASSWORD = ("28P01", "28000")
@@ -34,19 +34,8 @@ def database_file(address: str) -> str | None:
     >>> database_file("duckdb:///data/survey.db"), database_file("sqlite://survey.db"), database_file("postgres://h/db")
     ('/data/survey.db', 'survey.db', None)
     """
-    parts = urlsplit(address)
-    return parts.netloc + parts.path if parts.scheme in ("duckdb", "sqlite") else None
-
-
-def without_password(address: str) -> str:
-    """Return an address as it may be shown.
-
-    Examples
-    --------
-    >>> without_password("postgres://ann:secret@host/db")
-    'postgres://ann:***@host/db'
-    """
-    return re.sub(r"(://[^/@:]*):.*@", r"\1:***@", address)
+    scheme, _, path = address.partition("://")
+    return path.partition("?")[0] if scheme in ("duckdb", "sqlite") else None
 
 
 @contextmanager
@@ -63,7 +52,7 @@ def opened_table(address: str, name: str) -> Iterator[Any]:
         except (ValueError, AttributeError):
             raise DataError(
                 f"{shown!r} is no address of a database; it begins with postgres://, duckdb://, sqlite:// or another "
-                "one that ibis knows"
+                "one that ibis knows, and / ? # in a password are written as %2F %3F %23"
             ) from None
         except ImportError as error:
             raise DataError(f"{shown!r} needs a package that is not installed: {error}") from None
@@ -82,7 +71,21 @@ def _find(backend: Any, name: str, shown: str) -> Any:
     place, _, rest = name.rpartition(".")
     if place and rest in _tables(backend, place):
         return backend.table(rest, database=place)
+    if backend.name == "postgres" and _is_hidden(backend, place, rest):
+        raise DatabaseError(f"{shown}: this account may not read the table {name!r}")
     raise unknown("table", name, tables, where=f" in {shown}")
+
+
+def _is_hidden(backend: Any, place: str, name: str) -> bool:
+    """Return whether PostgreSQL has a table that it does not list, as it lists only those that an account may use."""
+    known = (
+        "SELECT 1 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
+        "WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND "
+        "((c.relname = %s AND n.nspname = ANY(current_schemas(false))) OR (c.relname = %s AND n.nspname = %s))"
+    )
+    whole = f"{place}.{name}" if place else name
+    with backend.con.cursor() as cursor:
+        return cursor.execute(known, [whole, name, place]).fetchone() is not None
 
 
 def _tables(backend: Any, place: str | None = None) -> list[str]:
@@ -114,7 +117,8 @@ def clear_errors(database: Any) -> Iterator[None]:
         # A mistake of this package's own raises what Python has.
         if type(error).__module__ == "builtins" and not isinstance(error, OSError):
             raise
-        raise DatabaseError(f"{name}: {_explain(error)}") from error
+        # Not from the error: what a driver says of an address may hold a password.
+        raise DatabaseError(f"{name}: {_explain(error)}") from None
 
 
 def _explain(error: Exception) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import unquote
 
 from twoway.engines.text_types import typed_labels
-from twoway.errors import DataError, FileFormatError, MissingFileError, shortlist
+from twoway.errors import ADDRESS, DataError, FileFormatError, MissingFileError, shortlist, without_password
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -134,6 +134,13 @@ def find_files(path: FilePath) -> FileSet:
             )
     elif os.path.exists(name):
         base, paths = os.path.dirname(name), [name]
+    elif ADDRESS.match(name):
+        raise DataError(
+            f"{without_password(name)!r} is an address, and records are read from files of this machine: download "
+            "them; a database is read by `twoway count --table` and tw.DatabaseTable"
+        )
+    elif not re.search(r"[*?[]", name):
+        raise MissingFileError(f"there is no file {name!r}")
     else:
         format_of(path)  # a wrong ending is said before a wrong place
         base = os.path.dirname(re.split(r"[*?[]", name)[0])

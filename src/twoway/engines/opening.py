@@ -12,8 +12,8 @@ from twoway.tables import Tables
 def open_source(source: Any, order: int = 2) -> RecordSource | Tables:
     """Return a source as the solvers take it.
 
-    Records may stay where they are: large files, partitions. A table of a database is counted where it is, in tables of
-    ``order`` variables.
+    Records may stay where they are: large files, partitions. A table of a database whose rows may not leave it is
+    counted there, in tables of ``order`` variables.
     """
     if isinstance(source, Tables):
         return source
@@ -29,6 +29,6 @@ def open_source(source: Any, order: int = 2) -> RecordSource | Tables:
         from twoway.engines.cluster import DaskRecords
 
         return DaskRecords(source)
-    from twoway.engines.sql import count_inside, is_database_table
+    from twoway.engines.sql import is_database_table, open_table
 
-    return count_inside(source, order)[0] if is_database_table(source) else as_records(source)
+    return open_table(source, order) if is_database_table(source) else as_records(source)

@@ -1,22 +1,22 @@
-"""Tables of a database, counted where they are: SQL goes in, counts come out, not one row.
+"""Tables of a database: their columns read as a stream of Arrow batches, or, where rows may not leave, counted inside.
 
-A statement groups rows by the labels as they are. What labels mean, which of them mean "missing" and which are the same
-category, is decided here, by the gate that reads frames; so no label is ever part of a statement, and the names of
-columns are quoted by ibis.
+To count inside, a statement groups rows by the labels as they are. What labels mean, which of them mean "missing" and
+which are the same category, is decided here, by the gate that reads frames; so no label is ever part of a statement,
+and the names of columns are quoted by ibis.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.coding import Unseen
+from twoway.coding import Unseen, numbers_in
 from twoway.counting import all_sets, weight_step
 from twoway.engines.connections import clear_errors
 from twoway.engines.grouping import grouped, grouped_sets
@@ -32,6 +32,8 @@ _MOST_WHOLE = 2.0**60
 
 MAX_CATEGORIES = 1000
 """More distinct values are rather identifiers or measurements, which would leave the database as rows do."""
+_BATCH_ROWS = 2**16
+_CLUSTERS = frozenset(["athena", "bigquery", "databricks", "pyspark", "snowflake", "trino"])
 
 
 def is_database_table(source: object) -> bool:
@@ -42,7 +44,10 @@ def is_database_table(source: object) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class DatabaseTable:
-    """A table of a database, and how to read it; `count` and `fit` leave its rows where they are.
+    """A table of a database, and how to read it.
+
+    Its columns are read as a stream, and kept as labels' codes, two bytes for each cell. With ``inside=True`` the
+    database counts, and not one row leaves it; `fit` then fits the tables of all pairs.
 
     Parameters
     ----------
@@ -65,6 +70,9 @@ class DatabaseTable:
         What a label that the schema does not have gets: "error", or "missing".
     max_categories
         Columns with more distinct values are an error.
+    inside
+        Whether the database counts, so that no row leaves it. That takes several times as long as reading the columns,
+        so by default only clusters of machines do (Spark, BigQuery, Snowflake, Databricks, Trino, Athena).
 
     Examples
     --------
@@ -73,8 +81,9 @@ class DatabaseTable:
     >>> survey = pa.table({"age": ["young", "old", "old"], "vote": ["no", "yes", None], "w": [1.5, 2.0, 3.0]})
     >>> table = database.create_table("survey", survey)
     >>> from twoway import count
-    >>> count(DatabaseTable(table, weights="w", where="age <> 'young'"))
+    >>> count(DatabaseTable(table, weights="w", where="age <> 'young'", inside=True))
     <Tables: 1 pair of 2 variables, total 2>
+    >>> database.disconnect()
     """
 
     table: Any
@@ -86,6 +95,7 @@ class DatabaseTable:
     where: Any = None
     unseen: Unseen = "error"
     max_categories: int = MAX_CATEGORIES
+    inside: bool | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.table, DatabaseTable) or not is_database_table(self.table):
@@ -117,6 +127,11 @@ class DatabaseTable:
         return str(self.table.schema()[name])
 
     @property
+    def is_counted_inside(self) -> bool:
+        """Whether the database counts."""
+        return self.table.get_backend().name in _CLUSTERS if self.inside is None else self.inside
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The columns to count, in the order of the schema if there is one."""
         chosen = self.table.columns if self.columns is None else self.columns
@@ -137,12 +152,75 @@ class DatabaseTable:
         return table.select(**columns)
 
 
-def count_inside(source: Any, order: int = 2) -> tuple[Tables, int]:
+def open_table(source: Any, order: int = 2) -> Records | Tables:
+    """Return the records of a database table, or the tables of all pairs (or triples) where rows may not leave it."""
+    table = source if isinstance(source, DatabaseTable) else DatabaseTable(source)
+    return count_inside(table, order)[0] if table.is_counted_inside else read_rows(table)
+
+
+def read_rows(table: DatabaseTable) -> Records:
+    """Return the rows of a database table, which come as a stream of Arrow batches and are coded as they come."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    backend, names = table.table.get_backend(), table.names
+    index = pa.int16() if table.max_categories < 2**15 else pa.int32()
+    with clear_errors(backend):
+        rows = table.rows()
+        types = rows.schema().to_pyarrow().types
+        labels = [pa.array([], kind) for kind in types]
+        columns: list[list[Any]] = [[] for _ in names]
+        numbers = {what: [np.empty(0)] for what in table._numbers}
+        for batch in _batches(backend, rows):
+            for place, name in enumerate(names):
+                coded = batch.column(place).dictionary_encode()
+                labels[place] = pc.unique(pa.concat_arrays([labels[place], coded.dictionary]))
+                _check_number_of_labels(table, name, len(labels[place]))
+                codes = pc.index_in(coded.dictionary, value_set=labels[place]).cast(index).take(coded.indices)
+                columns[place].append(codes)
+            for what, parts in numbers.items():
+                parts.append(numbers_in(batch.column(rows.columns.index(what)), what))
+    coded_columns = {
+        name: pa.chunked_array(
+            [pa.DictionaryArray.from_arrays(chunk, labels[place]) for chunk in columns[place]],
+            pa.dictionary(index, types[place]),
+        )
+        for place, name in enumerate(names)
+    }
+    try:
+        return Records(
+            pa.table(coded_columns),
+            schema=table.schema,
+            missing=_labels(table).among(names),
+            unseen=table.unseen,
+            counts=np.concatenate(numbers["counts"]) if "counts" in numbers else None,
+            weights=np.concatenate(numbers["weights"]) if "weights" in numbers else None,
+        )
+    except UnknownNameError as error:  # rows of a database have no number
+        raise UnknownNameError(re.sub(r" \(record \d+\)", "", str(error))) from None
+
+
+def _batches(backend: Any, rows: Any) -> Iterator[Any]:
+    if backend.name == "duckdb" and not hasattr(backend.con, "fetch_record_batch"):
+        # ibis 12 asks DuckDB 2 for what it no longer has.
+        yield from backend.to_pyarrow(rows).to_batches(max_chunksize=_BATCH_ROWS)
+    else:
+        yield from backend.to_pyarrow_batches(rows, chunk_size=_BATCH_ROWS)
+
+
+def _check_number_of_labels(table: DatabaseTable, name: str, n_labels: int) -> None:
+    if n_labels > table.max_categories:
+        raise DataError(
+            f"column {name!r} has more than {table.max_categories:,} distinct values: free text, measurements or "
+            "an identifier? leave it out, or raise max_categories to take each value as a category"
+        )
+
+
+def count_inside(table: DatabaseTable, order: int = 2) -> tuple[Tables, int]:
     """Return the tables of all pairs (or triples) of a database table's columns, and the number of its records.
 
     The same, to the last digit, as counting the same rows in memory.
     """
-    table = source if isinstance(source, DatabaseTable) else DatabaseTable(source)
     backend = table.table.get_backend()
     names = table.names
     with clear_errors(backend):
@@ -239,12 +317,7 @@ def _survey(table: DatabaseTable, backend: Any, rows: Any) -> tuple[Schema, int,
     most = len(columns) * (table.max_categories + 1) + 1
     wide = grouped(backend, rows, [(), *((name,) for name in columns)], sums, most + 1)
     for name, column in zip(table.names, columns, strict=False):
-        n_distinct = len(wide) - wide.column(column).null_count
-        if n_distinct > table.max_categories:
-            raise DataError(
-                f"column {name!r} has more than {table.max_categories:,} distinct values: free text, measurements or "
-                "an identifier? leave it out, or raise max_categories to take each value as a category"
-            )
+        _check_number_of_labels(table, name, len(wide) - wide.column(column).null_count)
     n_records = max(wide.column("w").to_pylist())
     totals = _check_weights(table, wide, n_records) if n_records and table._numbers else WeightTotals()
     schema = table.schema if table.schema is not None else _found(table, wide, n_records)

@@ -11,18 +11,29 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, BinaryIO
 
 from twoway.container import whole_or_not_at_all
-from twoway.engines.file_set import COMPRESSED, DELIMITERS, FilePath, format_of
+from twoway.engines.file_set import COMPRESSED, DELIMITERS, FORMATS, FilePath, format_of, is_data
 from twoway.errors import FileFormatError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
+def writable_format_of(path: FilePath) -> str:
+    """Return what `format_of` returns; a file that is not written is an error."""
+    name = os.fspath(path)
+    if Path(path).suffix.lower() in COMPRESSED:
+        raise FileFormatError(f"{name!r}: compressed files are read, not written")
+    if not is_data(path):
+        raise FileFormatError(
+            f"cannot write {name!r}: no way to write a file whose name ends in {Path(path).suffix!r}; records are "
+            f"written to {', '.join(FORMATS)}"
+        )
+    return format_of(path)
+
+
 def write_table(table: pa.Table, path: FilePath) -> None:
     """Write an Arrow table to a file of the kind that its name says, whole or not at all."""
-    kind = format_of(path)
-    if Path(path).suffix.lower() in COMPRESSED:
-        raise FileFormatError(f"{os.fspath(path)!r}: compressed files are read, not written")
+    kind = writable_format_of(path)
     with whole_or_not_at_all(path) as stream:
         write_stream(table, stream, kind)
 
