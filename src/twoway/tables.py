@@ -460,7 +460,8 @@ class Tables:
         if self.order != other.order:
             raise DataError(f"tables of {self.order} variables and tables of {other.order} do not add")
         notes, releases = (*self.notes, *other.notes), (*self.releases, *other.releases)
-        if len(self) and len(other) and bool(self.releases) != bool(other.releases):
+        # Noise may have left no count of a release; whatever is added to it has none of its promise.
+        if releases and any(len(one) and not one.releases for one in (self, other)):
             notes = (*notes, _NO_PROMISE)
         if self.schema == other.schema and np.array_equal(self.sets, other.sets):
             weights = _added_weights(self.totals, self.weights, other.totals, other.weights)

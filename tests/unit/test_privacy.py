@@ -460,3 +460,14 @@ def test_the_command_line_publishes_no_cut_points_and_no_means(tmp_path, capsys,
     assert run([*count, "--schema", "schema.json", "--bins", "income", "--force"]) == 3
     assert run(["count", "day.csv", "-o", "x.tables", "--schema", "schema.json"]) == 0  # without noise, too
     capsys.readouterr()
+
+
+def test_a_release_that_noise_left_empty_promises_nothing_of_what_is_added():
+    schema = Schema((Variable("a", (0, 1)), Variable("b", (0, 1))))
+    exact = tw.count(Records({"a": [0, 1, 1], "b": [1, 1, 0]}, schema=schema))
+    nobody = tw.count(Records({"a": [], "b": []}, schema=schema))
+    releases = [nobody.with_noise(1.0, 1e-6, seed=seed) for seed in range(5)]
+    empty = next(release for release in releases if not len(release))
+    assert (empty + exact).privacy is None
+    assert (exact + empty).privacy is None
+    assert (empty + nobody).privacy.n_releases == 1
