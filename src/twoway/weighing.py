@@ -26,6 +26,8 @@ MOST_COUNT = 2.0**53
 
 # Weights per person that differ by less, relative to one another, are equal but for rounding.
 _SAME = 1e-9
+# Binary digits of weights in a fit: as many as tell weights apart that are not the same.
+_DIGITS = 32
 
 _NOT_COUNTS = (
     "these weights are whole numbers that differ: weights say how much a record matters, and no longer how many equal "
@@ -162,14 +164,29 @@ def is_one(number: float) -> bool:
 
 
 def snapped(numbers: Floats) -> Floats:
-    """Return numbers with those that are whole but for rounding made whole."""
+    """Return numbers with those that are whole but for rounding made whole, and others steady."""
     whole = np.rint(numbers)
-    return np.where(np.abs(numbers - whole) <= _SAME * whole, whole, numbers)
+    return np.where(np.abs(numbers - whole) <= _SAME * whole, whole, steady(numbers))
+
+
+def steady(numbers: Floats) -> Floats:
+    """Return numbers in so many binary digits as neither the order of sums nor the scale of weights changes.
+
+    A fit goes through many steps, which can make much of a difference in the last digit.
+
+    Examples
+    --------
+    >>> steady(np.array([0.3, 0.1 + 0.2])) == steady(np.array([0.3, 0.3]))
+    array([ True,  True])
+    """
+    fractions, exponents = np.frexp(numbers)
+    rounded: Floats = np.ldexp(np.rint(np.ldexp(fractions, _DIGITS)), exponents - _DIGITS)
+    return rounded
 
 
 def in_effective_records(weights: Floats, people: NDArray[Any], unit: float) -> tuple[Floats, NDArray[Any] | None]:
     """Return weights in units of an effective record; without people where each of these weighs one."""
-    scaled = weights / unit
+    scaled = steady(weights / unit)
     if np.allclose(scaled, people, rtol=_SAME, atol=0.0):
         return np.array(people, dtype=np.float64), None
     return scaled, people

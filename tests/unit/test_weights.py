@@ -69,6 +69,17 @@ def test_the_scale_of_weights_does_not_matter(scale):
     assert one.report.n_records == pytest.approx(weights.sum() ** 2 / np.square(weights).sum(), rel=0.02)
 
 
+@pytest.mark.parametrize("scale", [1000.0, 3.3, 1e-9, 1e60])
+def test_scaled_weights_are_the_same_to_the_last_digit(scale):
+    """A choice of smoothing can make a thousandth of a difference in the last digit."""
+    random = np.random.default_rng(302)
+    weights, counts = random.lognormal(0, 0.8, len(FRAME)), random.integers(0, 5, len(FRAME))
+    for options in ({}, {"counts": counts}):
+        one, other = (tw.Records(FRAME, weights=w, **options).for_fit() for w in (weights, weights * scale))
+        np.testing.assert_array_equal(one.weights, other.weights)
+        np.testing.assert_array_equal(one.people, other.people)
+
+
 def test_counts_are_records_repeated():
     counts = np.random.default_rng(2).integers(0, 4, len(FRAME))
     repeated = FRAME.iloc[np.repeat(np.arange(len(FRAME)), counts)]
