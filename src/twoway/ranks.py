@@ -39,6 +39,8 @@ _TOL = 1e-6
 # Enough for the comparison; the fit itself chooses its own.
 _SMOOTHING = Smoothing(4.0, 4.0)
 _CELLS = 300_000
+# Splits of the variables, times the cube of their cells.
+_SPECTRUM_WORK = 1e9
 _FOLDS, _FOLDS_OF_MANY, _MANY = 5, 3, 100_000
 
 T = TypeVar("T")
@@ -282,6 +284,7 @@ def _from_tables(evidence: Evidence, search: _Search, seed: int, watch: Watch) -
     graph = PairGraph.of(tables) if tables.order == 2 else None
     # Each person stands in many tables: so often too much is counted.
     copies = float(evidence.sets.copies.mean())
+    n_splits = max(1, int(_SPECTRUM_WORK / tables.schema.n_cells**3))
     found: dict[int, dict[str, Any]] = {}
 
     def try_rank(rank: int) -> bool:
@@ -291,7 +294,7 @@ def _from_tables(evidence: Evidence, search: _Search, seed: int, watch: Watch) -
         one["aic"] = 2.0 * n_parameters(tables.schema, rank) - 2.0 * log_likelihood
         splits = graph.splits(rank + 2, np.random.default_rng(seed)) if graph is not None else []
         if splits:
-            shown = spectrum(tables, pmf, splits[0], None, seed)
+            shown = spectrum(tables, pmf, splits[:n_splits], None, seed)
             one |= {"singular": shown.singular[rank], "noise": shown.noise}
         better = not found or one["aic"] < min(known["aic"] for known in found.values())
         found[rank] = one

@@ -100,3 +100,12 @@ def test_bad_ranks_are_refused():
     with pytest.raises(tw.DataError, match="at least one rank"):
         tw.choose_rank({"a": [0, 1]}, [])
     assert RankChoice(1, ({"rank": 1, "held_out": None},)).how == "held-out likelihood"
+
+
+def test_tables_show_variables_that_depend_on_each_other_alone():
+    """Two groups that are as even as can be may have all copies of a variable in one, and show nothing of them."""
+    random = np.random.default_rng(77)
+    coin, other, third = random.integers(0, 2, (3, 4000))
+    frame = pd.DataFrame({"a": coin, "copy": coin, "again": coin, "b": other, "c": third})
+    assert tw.choose_rank(tw.count(frame)).rank == 2
+    assert tw.choose_rank(tw.count(frame[["a", "b", "c"]])).rank == 1

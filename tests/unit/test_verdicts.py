@@ -129,3 +129,13 @@ def test_text_and_json_name_what_decided():
     assert told["worst_misfit"]["total_variation"] == pytest.approx(0.5, abs=0.02)
     assert told["contradiction"] is None
     assert of("P(a≠b)").to_dict()["contradiction"]["variables"] == ["a", "b", "c"]
+
+
+def test_a_rank_that_is_assumed_is_told():
+    """XOR beside copies of a coin: two components have the tables, and so has the joint that is there."""
+    first, second = np.array([0, 0, 1, 1] * 1000), np.array([0, 1, 0, 1] * 1000)
+    columns = {"a": first, "copy": first, "again": first, "b": second, "differ": first ^ second}
+    found = tw.diagnose(tw.count(columns), rank=2)
+    assert found.kind == "recoverable if"
+    assert found.any_joint == pytest.approx(0.5, abs=0.02)
+    assert "0.50 away" in found.reason

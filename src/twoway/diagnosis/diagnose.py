@@ -91,7 +91,7 @@ def _study(case: Case, random: np.random.Generator, seed: int) -> Diagnosis:
     checks = _checks(case, studied, random)
     shown = None
     if not case.is_exact and studied is not None:
-        shown = spectrum(case.tables, pmf, studied.split, case.n_records, seed)
+        shown = spectrum(case.tables, pmf, [studied.split], case.n_records, seed)
     distance = JointDistance(pmf, seed)
     loose = {index: (other, distance(other)) for index, other in unseen_changes(pmf, graph).items()}
     alternatives = [(other, distance(other)) for other in same_tables(pmf, graph, random, 2 if pmf.rank > 12 else 4)]

@@ -47,7 +47,7 @@ def judge(found: Diagnosis, case: Case, *, is_proven: bool, split: bool) -> Verd
     if refusals:
         reason, steps = refusals[0]
         return "not from these tables", reason, steps
-    conditions = list(_conditions(found, case, is_proven))
+    conditions = list(_conditions(found, case, is_proven)) or list(_beyond_rank(found))
     if not conditions:
         fitted = "" if case.is_exact else " for the factors as fitted"
         return "recoverable", f"the conditions of the paper's Theorem 2 hold{fitted}, among models of this rank", ()
@@ -198,6 +198,15 @@ def _conditions(found: Diagnosis, case: Case, is_proven: bool) -> Iterator[str]:
         yield "the weakest component, which hardly stands above chance, is one; more records would tell"
     if not case.converged:
         yield "longer fits agree: those made here had not come to rest"
+
+
+def _beyond_rank(found: Diagnosis) -> Iterator[str]:
+    """Yield that data, unlike a model, need not be of the rank."""
+    if not found.is_exact and (found.any_joint or 0.0) > SMALL:
+        yield (
+            f"there are {_components(found.rank)} and no more: another joint, which has more, has the very same tables "
+            f"and is {found.any_joint:.2f} away (total variation)"
+        )
 
 
 def _what_is_open(found: Diagnosis) -> str:

@@ -8,6 +8,7 @@ what chance makes or cannot be told from it.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,7 +47,7 @@ class Spectrum:
         return self.singular[rank - 1] / self.noise if self.noise > 0 else math.inf
 
 
-def spectrum(tables: Tables, pmf: JointPMF, split: Split, n_records: float | None, seed: int) -> Spectrum:
+def spectrum(tables: Tables, pmf: JointPMF, splits: Sequence[Split], n_records: float | None, seed: int) -> Spectrum:
     """Return the singular values of the tables between two groups, and those that chance makes around a model.
 
     Parameters
@@ -55,31 +56,35 @@ def spectrum(tables: Tables, pmf: JointPMF, split: Split, n_records: float | Non
         What was observed.
     pmf
         The model that says how chance moves the tables.
+    splits
+        Ways to make two groups. The one counts that shows most beyond the model: variables that depend on each other
+        alone show nothing where they are all in one group. Chance gets the same choice.
     n_records
         How many people stand in all tables together; see `bootstrap`.
     """
     shares = pmf.stacked @ pmf.weights
-    rows, columns = (np.repeat(side, pmf.schema.sizes) for side in (split.first, split.second))
-    scale = 1.0 / np.sqrt(np.maximum(np.outer(shares[rows], shares[columns]), 1e-300))
-    rare = shares < 1e-12
-    scale[rare[rows]], scale[:, rare[columns]] = 0.0, 0.0
+    roots = np.where(shares < 1e-12, 0.0, 1.0 / np.sqrt(np.maximum(shares, 1e-300)))
+    sides = [[np.repeat(side, pmf.schema.sizes) for side in (split.first, split.second)] for split in splits]
 
-    def stacked(of: Tables) -> Floats:
-        found: Floats = PairMatrix.of(of).shares[np.ix_(rows, columns)]
-        return found
-
-    def singular(shares: Floats) -> Floats:
-        matrix = shares * scale
-        squares = np.linalg.eigvalsh(matrix @ matrix.T if len(matrix) < matrix.shape[1] else matrix.T @ matrix)
-        return np.asarray(np.sqrt(np.maximum(squares[::-1], 0.0)))
+    def scaled(whole: Floats) -> list[Floats]:
+        return [whole[np.ix_(*side)] * np.outer(roots[side[0]], roots[side[1]]) for side in sides]
 
     resampling = FromTables(tables, pmf, n_records)
-    drawn = [stacked(resampling.tables(seed, draw)) for draw in range(_DRAWS)]
-    if min(scale.shape) > pmf.rank:
+    drawn = [scaled(PairMatrix.of(resampling.tables(seed, draw)).shares) for draw in range(_DRAWS)]
+    observed = [_singular(matrix) for matrix in scaled(PairMatrix.of(tables).shares)]
+    if min(map(len, observed)) > pmf.rank:
         # A model of rank F has nothing behind its F-th singular value: what stands there in a sample is chance.
-        noise = max(float(singular(shares)[pmf.rank]) for shares in drawn)
+        noise = max(float(_singular(matrix)[pmf.rank]) for draw in drawn for matrix in draw)
+        best = max(observed, key=lambda values: float(values[pmf.rank]))
     else:
         # It leaves no room behind. No singular value moves farther than the largest that chance makes by itself.
-        own = ((pmf.stacked * pmf.weights) @ pmf.stacked.T)[np.ix_(rows, columns)]
-        noise = max(float(singular(shares - own)[0]) for shares in drawn)
-    return Spectrum(tuple(float(value) for value in singular(stacked(tables))), noise)
+        own = scaled((pmf.stacked * pmf.weights) @ pmf.stacked.T)
+        noise = max(float(_singular(a - b)[0]) for draw in drawn for a, b in zip(draw, own, strict=True))
+        best = observed[0]
+    return Spectrum(tuple(float(value) for value in best), noise)
+
+
+def _singular(matrix: Floats) -> Floats:
+    """Return the singular values, largest first."""
+    squares = np.linalg.eigvalsh(matrix @ matrix.T if len(matrix) < matrix.shape[1] else matrix.T @ matrix)
+    return np.asarray(np.sqrt(np.maximum(squares[::-1], 0.0)))
