@@ -25,7 +25,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway import __version__
-from twoway.errors import DataError, FileFormatError, MissingFileError, OutputError, TwowayError, brief
+from twoway.errors import (
+    ADDRESS,
+    DataError,
+    FileFormatError,
+    MissingFileError,
+    OutputError,
+    TwowayError,
+    brief,
+    without_password,
+)
 
 FORMAT_VERSION = 1
 MAX_BYTES = 2**32
@@ -92,6 +101,14 @@ def check_path(path: object) -> str | os.PathLike[str]:
     if not isinstance(path, str | os.PathLike):
         raise DataError(f"a file is named by text or a path, not {brief(path)}")
     return path
+
+
+def missing_file(path: str | os.PathLike[str]) -> MissingFileError:
+    """Return the error for a file that is not there, which says so of an address."""
+    name = os.fspath(path)
+    if ADDRESS.match(name):
+        return MissingFileError(f"{without_password(name)!r} is an address, and files are read from this machine only")
+    return MissingFileError(f"there is no file {name!r}")
 
 
 @contextmanager
@@ -193,7 +210,7 @@ def read(path: str | os.PathLike[str], kind: str | None = None) -> tuple[dict[st
     except FileFormatError:
         raise
     except FileNotFoundError:
-        raise MissingFileError(f"there is no file {shown}") from None
+        raise missing_file(source) from None
     except PermissionError:
         raise
     except _FOREIGN as error:

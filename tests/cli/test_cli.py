@@ -464,6 +464,11 @@ def test_published_tables(cli, tmp_path):
         (["check", "nix.twoway"], 4, "there is no file 'nix.twoway'"),
         (["info", "nix"], 4, "there is no file 'nix'"),
         (["compare", "m.twoway", "nix"], 4, "there is no file 'nix'"),
+        (["ask", "m.twoway", "H(age)", "-o", "x.ods"], 4, "cannot write 'x.ods'"),
+        (["ask", "m.twoway", "H(age)", "-o", "x.json.gz"], 4, "compressed files are read, not written"),
+        (["ask", "https://ann:se@cret@host/m.twoway", "H(age)"], 4, "ann:***@host/m.twoway' is an address"),
+        (["fit", "--tables", "gs://bucket/t", "-o", "new"], 4, "bucket/t' is an address"),
+        (["count", "survey.csv", "--schema", "s3://b/s.json", "-o", "new"], 4, "b/s.json' is an address"),
     ],
 )
 def test_errors_are_a_line_and_a_code(cli, folder, arguments, code, told):

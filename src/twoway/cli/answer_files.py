@@ -10,8 +10,7 @@ import numpy as np
 
 from twoway.cli.terminal import json_line
 from twoway.container import whole_or_not_at_all
-from twoway.engines.file_set import format_of
-from twoway.engines.writing import write_table
+from twoway.engines.writing import writable_format_of, write_table
 from twoway.errors import DataError
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ _NUMBERS = ("value", "low", "high")
 
 def write_answers(contents: list[dict[str, Any]], path: Path) -> None:
     """Write answers to a file: one list in a .json file, a line each in a .jsonl file, else a row for each number."""
-    if format_of(path) != "json":
+    if writable_format_of(path) != "json":
         write_table(_table(contents), path)
         return
     lines = [json_line(content) for content in contents]

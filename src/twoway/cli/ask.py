@@ -46,9 +46,6 @@ def ask(
     twoway ask survey.twoway "mode(vote, age | region = north)" "H(vote)" "I(vote; age | region)"
     """
     from twoway.cli.answers import answer_all
-    from twoway.engines.file_set import format_of
 
-    check_output(out, force, model)
-    if out is not None:
-        format_of(out)  # before any question is answered
+    check_output(out, force, model, is_records=True)
     answer_all(model, questions or [], base=base, interval=interval, json=json, out=out)

@@ -10,7 +10,7 @@ from typing import Any
 
 from twoway import container
 from twoway.bin_labels import label_bins
-from twoway.errors import DataError, FileFormatError, MissingFileError, TwowayError, brief
+from twoway.errors import DataError, FileFormatError, TwowayError, brief
 from twoway.schema import Schema, Variable
 
 _SHAPE = '{"vote": ["no", "yes"], "income": {"cuts": [10000, 20000]}}'
@@ -27,7 +27,7 @@ def read_schema(path: Path) -> Schema:
     try:
         described = json.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
-        raise MissingFileError(f"there is no file {str(path)!r}") from None
+        raise container.missing_file(path) from None
     except (ValueError, RecursionError) as error:
         raise FileFormatError(f"{str(path)!r} is neither JSON nor a twoway file: {error}") from error
     if not isinstance(described, dict) or not described:

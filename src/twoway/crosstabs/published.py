@@ -23,9 +23,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from twoway.container import missing_file
 from twoway.crosstabs.cells import parse_cell
 from twoway.crosstabs.sheets import LONG_COLUMNS, Key
-from twoway.errors import DataError, FileFormatError, MissingFileError
+from twoway.errors import DataError, FileFormatError
 
 _ENDINGS = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz")
 # How the two variables of a table are parted, in the corner of the table and in the name of its file.
@@ -54,7 +55,7 @@ def read_published(path: str | os.PathLike[str]) -> Published:
     found = Published()
     folder = Path(path)
     if not folder.exists():
-        raise MissingFileError(f"there is no file or folder {str(folder)!r}")
+        raise missing_file(folder)
     files = sorted(one for one in folder.iterdir() if _is_table(one)) if folder.is_dir() else [folder]
     if not files:
         raise DataError(f"the folder {str(folder)!r} has no tables: no file whose name ends in {', '.join(_ENDINGS)}")

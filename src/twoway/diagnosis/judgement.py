@@ -81,7 +81,7 @@ def _against_rank(found: Diagnosis, case: Case, advice: str) -> Iterator[Refusal
                 f"{describe_misfit(found.worst_misfit)}"
             )
         wanted = f"rank {found.visible}" if more_visible else "a higher rank"
-        yield "; ".join(reasons), (f"diagnose {wanted}, or let the rank be chosen: rank=None",)
+        yield "; ".join(reasons), (f"diagnose {wanted}, or give no rank and let it be chosen",)
     if found.strength is not None and found.strength < VISIBLE:
         yield (
             f"they show {_components(found.visible)} above sampling error, not {found.rank}, and many models fit "
