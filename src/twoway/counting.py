@@ -15,7 +15,7 @@ from twoway.errors import DataError
 from twoway.weighing import squares_of
 
 if TYPE_CHECKING:
-    from twoway.records import Block, RecordSource
+    from twoway.record_source import Block, RecordSource
     from twoway.schema import Schema
 
 MAX_BYTES = 2**31

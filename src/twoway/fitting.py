@@ -25,7 +25,7 @@ from twoway.frames import library_of_source
 from twoway.observed import posterior_of
 from twoway.pmf import JointPMF
 from twoway.ranks import RankChoice, choose_rank_from, n_parameters
-from twoway.records import Block, RecordSource
+from twoway.record_source import Block, RecordSource
 from twoway.report import FitCheck, Monitor, ProgressBar, Report, StopReason, TableMisfit
 from twoway.schema import Variable, label_key, looks_continuous
 from twoway.solvers import (

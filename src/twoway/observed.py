@@ -10,7 +10,8 @@ import numpy as np
 from twoway.coding import Unseen
 from twoway.errors import DataError
 from twoway.mixture import Floats
-from twoway.records import Block, Records
+from twoway.record_source import Block
+from twoway.records import Records
 from twoway.schema import Schema
 
 

@@ -29,7 +29,7 @@ from twoway.schema import Schema
 
 if TYPE_CHECKING:
     from twoway.imputation import How
-    from twoway.records import Block
+    from twoway.record_source import Block
 
 
 class JointPMF:

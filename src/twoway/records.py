@@ -1,4 +1,4 @@
-"""Records: observed cells, compressed, with their counts and weights; and the protocol of every source of them.
+"""Records: observed cells, compressed, with their counts and weights.
 
 Reading raw data into records is the business of `reading`, the one gate; everything behind it trusts it.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from twoway.errors import DataError
 from twoway.frames import library_of_source
 from twoway.missing import AnyMissing
 from twoway.parallel import reduce_in_order
+from twoway.record_source import NO_NUMBERS, Block
 from twoway.schema import Schema
 from twoway.weighing import WeightTotals, deal, in_effective_records, is_one, merged
 
@@ -33,80 +34,7 @@ T = TypeVar("T")
 # Blocks are large enough to hide the cost of handing them out, and few enough that their sums fit.
 _BLOCK_CELLS = 2**15
 _MOST_BLOCKS = 64
-_NONE = np.empty(0)
 _MOST_DEALT = 2.0**62
-
-
-class Block(NamedTuple):
-    """Some records, as the kernels take them."""
-
-    pointers: NDArray[np.int64]
-    """(n_records + 1,): record s owns ``cells[pointers[s]:pointers[s + 1]]``."""
-    cells: NDArray[Any]
-    """Observed cells in the schema's numbering, ascending within a record; the smallest unsigned type."""
-    weights: NDArray[np.float64] = _NONE
-    """(n_records,): what all people that a record stands for weigh together; empty where every record weighs one."""
-    people: NDArray[Any] = _NONE
-    """(n_records,): how many people a record stands for; empty where each of them weighs one."""
-
-
-def scaled_block(block: Block, factor: float) -> Block:
-    """Return a block with weights times a factor; where its people weighed one, they do so no longer."""
-    if is_one(factor):
-        return block
-    weights = block.weights if block.weights.size else np.ones(len(block.pointers) - 1)
-    people = block.people if block.people.size else weights
-    return block._replace(weights=weights * factor, people=people)
-
-
-class RecordSource(Protocol):
-    """What a solver knows of its records: sums over blocks."""
-
-    @property
-    def schema(self) -> Schema:
-        """The variables."""
-
-    @property
-    def n_records(self) -> int:
-        """The number of records, those that stand for several counted once."""
-
-    @property
-    def total_weight(self) -> float:
-        """The sum of the records' weights."""
-
-    @property
-    def weight_totals(self) -> WeightTotals:
-        """What the records' weights add up to."""
-
-    @property
-    def n_observed(self) -> int:
-        """The number of observed cells."""
-
-    @property
-    def n_silent(self) -> int:
-        """The number of records that show nothing or weigh nothing."""
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """What their owner should know of how they are read, for the report."""
-
-    def map_reduce(
-        self, per_block: Callable[[Block], T], combine: Callable[[T, T], T], *, threads: int | None = None
-    ) -> T:
-        """Return the combination of what ``per_block`` gives for each block, always in the same order.
-
-        Where blocks are somewhere else, ``per_block`` and its result travel there and back.
-        """
-
-    def for_fit(self) -> RecordSource:
-        """Return the records that have a say, those that show something and weigh something, in an order for fitting.
-
-        The order depends on the rows' as little as the source can help. Weights are scaled so that they add up to the
-        effective number of records: whatever is made of these records does not depend on the scale of weights.
-        """
-
-    def sample(self, n_observed: int, seed: int) -> Records:
-        """Return a random part of the records with about so many observed cells, in memory; all if they are fewer."""
 
 
 class Records:
@@ -308,7 +236,7 @@ class Records:
         work = self.pointers[:-1] - self.pointers[0] + 4 * np.arange(self.n_records)
         total = self.n_observed + 4 * self.n_records
         edges = np.searchsorted(work, np.linspace(0, total, n_blocks + 1))
-        weights, people = (_NONE if array is None else array for array in (self.weights, self.people))
+        weights, people = (NO_NUMBERS if array is None else array for array in (self.weights, self.people))
         return [
             Block(self.pointers[a : b + 1], self.cells, weights[a:b], people[a:b]) for a, b in itertools.pairwise(edges)
         ]
@@ -437,7 +365,7 @@ class Records:
 
     def as_block(self) -> Block:
         """Return all records as one block."""
-        weights, people = (_NONE if array is None else array for array in (self.weights, self.people))
+        weights, people = (NO_NUMBERS if array is None else array for array in (self.weights, self.people))
         return Block(self.pointers, self.cells, weights, people)
 
     @property

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from twoway.errors import DataError, shortlist
 from twoway.privacy import add_noise, nonnegative, plan_release
 from twoway.schema import Schema
+from twoway.table_layout import ranks_of, starts_of
 
 if TYPE_CHECKING:
     from twoway.tables import Tables
@@ -84,11 +85,10 @@ def _largest_weight(heaviest: float | None, declared: float | None) -> float:
 def _with_empty(tables: Tables) -> _Complete:
     """Return all tables that were counted, those without a record with zeros."""
     sets = np.vstack([tables.sets, tables.empty])
-    order = np.argsort(tables.ranks(sets))
-    lengths = np.array(tables.schema.sizes, dtype=np.int64)[sets[order]].prod(axis=1)
-    starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    order = np.argsort(ranks_of(tables.schema, sets))
+    starts = starts_of(tables.schema, sets[order])
     flat = np.zeros(int(starts[-1]))
-    flat[np.repeat(order < len(tables), lengths)] = tables.flat
+    flat[np.repeat(order < len(tables), np.diff(starts))] = tables.flat
     # A table that a release left without a count has the noise of the release all the same.
     before = np.full(len(tables.empty), sum(release.sigma**2 for release in tables.releases))
     return _Complete(sets[order], flat, starts, np.concatenate([tables.noise, before])[order])

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from twoway.chance import holm, homogeneity
 from twoway.engines.opening import open_source
 from twoway.errors import DataError, TwowayError, shortlist
-from twoway.records import Records, RecordSource, scaled_block
+from twoway.record_source import RecordSource, scaled_block
+from twoway.records import Records
 from twoway.schema import Schema
 from twoway.tables import Tables
 

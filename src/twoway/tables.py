@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -17,18 +17,16 @@ from twoway.errors import DataError, FileFormatError, TwowayError, UnknownNameEr
 from twoway.frames import label_array, make_frame
 from twoway.privacy import Release, TotalPrivacy
 from twoway.schema import Label, Schema
+from twoway.table_layout import cells_of, check_counts, check_sets, check_size, starts_of, totals_of, without_sets
+from twoway.table_sums import NO_PROMISE, add_tables, merge_entries, recode_tables
 from twoway.weighing import effective
 
 if TYPE_CHECKING:
     from twoway.crosstabs import Key, Kind
-    from twoway.records import Records, RecordSource
+    from twoway.record_source import RecordSource
+    from twoway.records import Records
 
-# Of a table's total and weight: their squares can be added.
-_LEAST_COUNT, _MOST_COUNT = 1e-150, 1e150
 _AXES = (("row_variable", "row_category"), ("column_variable", "column_category"), ("layer_variable", "layer_category"))
-
-
-_NO_PROMISE = "counts without noise were added to noisy ones; nothing is promised about their records"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -95,28 +93,10 @@ class Tables:
     """The sum of each table's counts, shape (n_tables,); never zero."""
 
     def __post_init__(self) -> None:
-        sets, flat = np.array(self.sets), np.asarray(self.flat, dtype=np.float64)
-        if sets.size and sets.dtype.kind not in "iu":
-            raise DataError(f"sets name variables by position, in whole numbers; got {sets.dtype}")
-        if sets.ndim != 2 or sets.shape[1] not in (2, 3):
-            raise DataError(f"sets must have the shape (n_tables, 2) or (n_tables, 3); got {sets.shape}")
-        if sets.size and not (sets.min() >= 0 and sets.max() < len(self.schema)):
-            raise DataError(
-                f"sets name variables by position, from 0 to {len(self.schema) - 1}; got {sets.min()} to {sets.max()}"
-            )
-        # Not before they are known to be small: what is too large for the type would come out as another position.
-        sets = sets.astype(np.int32)
-        if (np.diff(sets, axis=1) <= 0).any() or (np.diff(self.ranks(sets)) <= 0).any():
-            raise DataError("sets must ascend within a row, and rows must be in lexicographic order, each there once")
-        sizes = np.array(self.schema.sizes, dtype=np.int64)[sets]
-        if sets.size and not sizes.prod(axis=1, dtype=np.float64).max() < 2.0**62:
-            raise DataError("a table has more cells than can be counted")
-        lengths = sizes.prod(axis=1)
-        if flat.shape != (lengths.sum(),):
-            raise DataError(f"the tables have {lengths.sum()} cells together; got counts of the shape {flat.shape}")
-        starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        self._check_counts(sets, flat, starts)
-        totals = np.add.reduceat(flat, starts[:-1]) if len(sets) else np.zeros(0)
+        sets, flat = check_sets(self.schema, self.sets), np.asarray(self.flat, dtype=np.float64)
+        starts = starts_of(self.schema, sets)
+        check_counts(self.schema, sets, flat, starts)
+        totals = totals_of(flat, starts)
         weights = totals if self.weights is None else np.array(self.weights, dtype=np.float64)
         if weights.shape != totals.shape:
             raise DataError(f"there are {len(totals)} tables and must be as many weights; got {weights.shape}")
@@ -125,20 +105,14 @@ class Tables:
             raise DataError(f"noise is a number of 0 or more for each of the {len(totals)} tables")
         kept = totals > 0
         for what, numbers in (("total", totals), ("weight", weights)):
-            wrong = np.flatnonzero(kept & ~((numbers >= _LEAST_COUNT) & (numbers <= _MOST_COUNT)))
-            if wrong.size:
-                names = " × ".join(repr(self.schema.names[position]) for position in sets[wrong[0]])
-                raise DataError(
-                    f"a table's {what} must be between {_LEAST_COUNT:g} and {_MOST_COUNT:g}; that of {names} is "
-                    f"{float(numbers[wrong[0]])!r}"
-                )
+            check_size(self.schema, sets[kept], what, numbers[kept])
         empty = sets[~kept]
         if self.empty is not None:
-            empty = self._without(np.vstack([np.asarray(self.empty), empty]), sets[kept])
+            empty = without_sets(self.schema, np.vstack([np.asarray(self.empty), empty]), sets[kept])
         if not kept.all():
-            flat, sets, totals, weights = flat[np.repeat(kept, lengths)], sets[kept], totals[kept], weights[kept]
-            noise = noise[kept]
-            starts = np.concatenate([[0], np.cumsum(lengths[kept])]).astype(np.int64)
+            flat = flat[np.repeat(kept, np.diff(starts))]
+            sets, totals, weights, noise = sets[kept], totals[kept], weights[kept], noise[kept]
+            starts = starts_of(self.schema, sets)
         elif flat.flags.writeable:
             flat = flat.copy()
         arrays: dict[str, NDArray[Any]] = {
@@ -154,33 +128,6 @@ class Tables:
             array.flags.writeable = False
             object.__setattr__(self, name, array)
         object.__setattr__(self, "notes", tuple(dict.fromkeys(self.notes)))
-
-    def ranks(self, sets: NDArray[Any]) -> NDArray[np.int64]:
-        """Return one number for each set that sorts as the set does."""
-        ranks: NDArray[np.int64] = sets.astype(np.int64) @ (len(self.schema) ** np.arange(sets.shape[1])[::-1])
-        return ranks
-
-    def _without(self, sets: NDArray[Any], others: NDArray[Any]) -> NDArray[np.int32]:
-        """Return sets in order, each once, without some others."""
-        if sets.size and (
-            sets.dtype.kind not in "iu"
-            or sets.min() < 0
-            or sets.max() >= len(self.schema)
-            or (np.diff(sets) <= 0).any()
-        ):
-            raise DataError("empty tables are sets of positions of variables, which ascend within a row")
-        ranks, first = np.unique(self.ranks(sets), return_index=True)
-        return sets[first[~np.isin(ranks, self.ranks(others))]].astype(np.int32)
-
-    def _check_counts(self, sets: NDArray[np.int32], flat: NDArray[np.float64], starts: NDArray[np.int64]) -> None:
-        bad = np.flatnonzero(~((flat >= 0) & (flat <= _MOST_COUNT)))
-        if bad.size:
-            table = int(np.searchsorted(starts, bad[0], side="right")) - 1
-            variables = [self.schema.variables[position] for position in sets[table]]
-            codes = np.unravel_index(int(bad[0] - starts[table]), [len(variable) for variable in variables])
-            cell = ", ".join(f"{v.name!r} = {v.categories[code]!r}" for v, code in zip(variables, codes, strict=True))
-            allowed = f"at most {_MOST_COUNT:g}" if _MOST_COUNT < flat[bad[0]] < np.inf else "a number of 0 or more"
-            raise DataError(f"a count must be {allowed}; at {cell} it is {flat[bad[0]]}")
 
     @property
     def order(self) -> int:
@@ -330,9 +277,7 @@ class Tables:
         """Return the tables of sets of variables; ``squares`` are the sums of their people's squared weights."""
         if squares is None or not len(sets):
             return cls(schema, sets, flat, heaviest=heaviest)
-        lengths = np.array(schema.sizes, dtype=np.int64)[sets].prod(axis=1)
-        totals = np.add.reduceat(flat, np.concatenate([[0], np.cumsum(lengths[:-1])]))
-        return cls(schema, sets, flat, effective(totals, squares), heaviest=heaviest)
+        return cls(schema, sets, flat, effective(totals_of(flat, starts_of(schema, sets)), squares), heaviest=heaviest)
 
     @classmethod
     def from_crosstabs(
@@ -410,93 +355,12 @@ class Tables:
             standard_errors=standard_errors,
             margins=margins,
         )
-        return cls._assemble(found, 2, entries, notes)
-
-    @classmethod
-    def _assemble(
-        cls,
-        schema: Schema,
-        order: int,
-        entries: Iterable[tuple[Sequence[int], NDArray[np.float64], float]],
-        notes: Iterable[str] = (),
-        releases: tuple[Release, ...] = (),
-    ) -> Tables:
-        """Return tables from (positions, counts, weight) in any order; the same set twice is added."""
-        merged: dict[tuple[int, ...], tuple[NDArray[np.float64], float]] = {}
-        for positions, counts, weight in entries:
-            axes = np.argsort(positions)
-            key = tuple(int(positions[axis]) for axis in axes)
-            counts = counts.transpose(axes)
-            if key in merged:
-                before, weight_before = merged[key]
-                totals = np.array([before.sum(), counts.sum()])
-                weight = float(_added_weights(totals[:1], np.array([weight_before]), totals[1:], np.array([weight]))[0])
-                counts = before + counts
-            merged[key] = counts, weight
-        keys = sorted(merged)
-        sets = np.array(keys, dtype=np.int32).reshape(-1, order)
-        flat = np.concatenate([np.zeros(0), *(merged[key][0].ravel() for key in keys)])
-        return cls(schema, sets, flat, np.array([merged[key][1] for key in keys]), tuple(notes), releases)
-
-    def _entries(self, schema: Schema) -> Iterator[tuple[list[int], NDArray[np.float64], float]]:
-        """Yield the tables whose variables are all in another schema, which has their categories, as it has them."""
-        places = {
-            index: (schema.index(v.name), [schema[v.name].code(label) for label in v.categories])
-            for index, v in enumerate(self.schema)
-            if v.name in schema
-        }
-        for index, row in enumerate(self.sets.tolist()):
-            if all(position in places for position in row):
-                positions = [places[position][0] for position in row]
-                counts = np.zeros([schema.sizes[position] for position in positions])
-                counts[np.ix_(*(places[position][1] for position in row))] = self.array(index)
-                yield positions, counts, float(self.weights[index])
+        return cls(found, *merge_entries(2, entries), tuple(notes))
 
     # Combining
 
     def __add__(self, other: Tables) -> Tables:
-        if not isinstance(other, Tables):
-            return NotImplemented
-        if self.order != other.order:
-            raise DataError(f"tables of {self.order} variables and tables of {other.order} do not add")
-        notes, releases = (*self.notes, *other.notes), (*self.releases, *other.releases)
-        # Noise may have left no count of a release; whatever is added to it has none of its promise.
-        if releases and any(len(one) and not one.releases for one in (self, other)):
-            notes = (*notes, _NO_PROMISE)
-        if self.schema == other.schema and np.array_equal(self.sets, other.sets):
-            weights = _added_weights(self.totals, self.weights, other.totals, other.weights)
-            return Tables(
-                self.schema.united(other.schema),
-                self.sets,
-                self.flat + other.flat,
-                weights,
-                notes,
-                releases,
-                _heavier(self.heaviest, other.heaviest),
-                self.noise + other.noise,
-                np.vstack([self.empty, other.empty]),
-            )
-        schema = self.schema.united(other.schema)
-        lacking = [
-            f"some of the tables that were added lack categories of {name!r}, which count as zero there"
-            for name in self.schema.names
-            if name in other.schema and min(len(self.schema[name]), len(other.schema[name])) < len(schema[name])
-        ]
-        entries = [*self._entries(schema), *other._entries(schema)]
-        return Tables._assemble(schema, self.order, entries, (*notes, *lacking), releases)._inheriting(self, other)
-
-    def _inheriting(self, *parents: Tables) -> Tables:
-        """Return tables that were made of others with what these know about weights, noise and empty tables."""
-        ranks, noise, empty = self.ranks(self.sets), np.zeros(len(self)), [self.empty]
-        for parent in parents:
-            names = parent.schema.names
-            place_of = np.array([self.schema.index(name) if name in self.schema else -1 for name in names])
-            sets, counted = np.sort(place_of[parent.sets], axis=1), np.sort(place_of[parent.empty], axis=1)
-            known = (sets >= 0).all(axis=1)
-            np.add.at(noise, np.searchsorted(ranks, self.ranks(sets[known])), parent.noise[known])
-            empty.append(counted[(counted >= 0).all(axis=1)])
-        heaviest = reduce(_heavier, (parent.heaviest for parent in parents))
-        return replace(self, heaviest=heaviest, noise=noise, empty=np.vstack(empty))
+        return add_tables(self, other) if isinstance(other, Tables) else NotImplemented
 
     def __radd__(self, other: object) -> Tables:
         # sum() starts from 0.
@@ -504,8 +368,7 @@ class Tables:
 
     def recoded(self, schema: Schema) -> Tables:
         """Return the tables of a schema's variables, by that schema, which has all their categories in any order."""
-        made = Tables._assemble(schema, self.order, self._entries(schema), self.notes, self.releases)
-        return made._inheriting(self)
+        return recode_tables(self, schema)
 
     def subset(self, names: Sequence[str]) -> Tables:
         """Return the tables of some variables only; the variables are then in the order given."""
@@ -634,7 +497,7 @@ class Tables:
 
         Releases about different people promise more: each record was in one of them.
         """
-        return TotalPrivacy.of(self.releases) if self.releases and _NO_PROMISE not in self.notes else None
+        return TotalPrivacy.of(self.releases) if self.releases and NO_PROMISE not in self.notes else None
 
     def as_records(self, pair_weights: Literal["counts", "equal"] = "counts") -> Records:
         """Return one weighted record for each table cell that was counted, observed in the table's variables.
@@ -666,15 +529,7 @@ class Tables:
 
     def cells(self, entries: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the cells, in the schema's numbering, that entries of ``flat`` count; shape (n_entries, order)."""
-        table = np.searchsorted(self.starts, entries, side="right") - 1
-        cells = np.empty((len(entries), self.order), dtype=np.int64)
-        sizes = np.array(self.schema.sizes, dtype=np.int64)
-        rest = entries - self.starts[table]
-        for axis in reversed(range(self.order)):
-            variable = self.sets[table, axis]
-            rest, code = np.divmod(rest, sizes[variable])
-            cells[:, axis] = self.schema.offsets[variable] + code
-        return cells
+        return cells_of(self.schema, self.sets, self.starts, entries)
 
     def to_frame(self, library: str = "pandas") -> Any:
         """Return a frame of one row for each cell of each table, zeros too.
@@ -734,19 +589,3 @@ class Tables:
             )
         except (TwowayError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
             raise FileFormatError(f"{str(path)!r} holds no valid tables: {error}") from error
-
-
-def _added_weights(
-    totals: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    other_totals: NDArray[np.float64],
-    other_weights: NDArray[np.float64],
-) -> NDArray[np.float64]:
-    """Return the effective numbers of records of tables that are added."""
-    # The effective number is (Σw)² / Σw², so that (Σw)² over it is Σw².
-    return effective(totals + other_totals, effective(totals, weights) + effective(other_totals, other_weights))
-
-
-def _heavier(one: float | None, other: float | None) -> float | None:
-    """Return the larger of two weights, None where one of them is not known."""
-    return None if one is None or other is None else max(one, other)

@@ -20,7 +20,8 @@ from twoway.fitting import watching
 from twoway.observed import records_for
 from twoway.pmf import JointPMF, check_model
 from twoway.ranks import n_parameters
-from twoway.records import Records, RecordSource
+from twoway.record_source import RecordSource
+from twoway.records import Records
 from twoway.report import Monitor, Report, Start
 from twoway.schema import Schema
 from twoway.solvers.base import Watch, descend

@@ -13,7 +13,8 @@ from twoway import records as module
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.errors import DataError, UnknownNameError
 from twoway.parallel import usable_cores
-from twoway.records import Block, Records, as_records
+from twoway.record_source import Block
+from twoway.records import Records, as_records
 from twoway.schema import Schema, Variable
 
 SCHEMA = Schema((Variable("age", ("young", "old")), Variable("vote", ("no", "yes"))))

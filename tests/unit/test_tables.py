@@ -13,7 +13,8 @@ from strategies import examples
 from twoway import counting
 from twoway.container import read, write
 from twoway.errors import DataError, FileFormatError, TwowayError, UnknownNameError
-from twoway.records import Block, Records
+from twoway.record_source import Block
+from twoway.records import Records
 from twoway.schema import Schema, Variable
 from twoway.tables import Tables
 from twoway.weighing import WeightTotals

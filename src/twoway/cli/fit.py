@@ -32,7 +32,8 @@ from twoway.cli.terminal import check_output, in_options, say, say_json, shows_p
 if TYPE_CHECKING:
     from twoway.engines.file_records import FileRecords
     from twoway.pmf import JointPMF
-    from twoway.records import Records, RecordSource
+    from twoway.record_source import RecordSource
+    from twoway.records import Records
     from twoway.sources import United
     from twoway.tables import Tables
 

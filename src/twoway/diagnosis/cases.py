@@ -20,7 +20,8 @@ from twoway.errors import DataError, shortlist
 from twoway.fitting import evidence_of
 from twoway.pmf import JointPMF
 from twoway.ranks import choose_rank_from, n_parameters
-from twoway.records import Records, RecordSource
+from twoway.record_source import RecordSource
+from twoway.records import Records
 from twoway.report import Progress, StopReason
 from twoway.schema import Schema
 from twoway.solvers import EM, CoupledNMF, Evidence, Problem, Smoothing, Watch

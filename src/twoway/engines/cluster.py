@@ -23,7 +23,8 @@ from twoway.engines.partitions import Part, Reading, Scan, Totals
 from twoway.errors import ClusterError, DataError, TwowayError
 from twoway.missing import AnyMissing, MissingLabels
 from twoway.reading import check_columns_of, check_options, match_columns
-from twoway.records import Block, Records
+from twoway.record_source import Block
+from twoway.records import Records
 from twoway.schema import Schema
 from twoway.weighing import WeightTotals
 

@@ -29,7 +29,8 @@ from twoway.errors import DataError, TwowayError
 from twoway.missing import AnyMissing, Markers
 from twoway.parallel import reduce_in_order
 from twoway.reading import check_columns_of, check_options, match_columns, with_columns_of
-from twoway.records import Block, Records, RecordSource
+from twoway.record_source import Block, RecordSource
+from twoway.records import Records
 from twoway.schema import Label, Schema, label_key
 from twoway.weighing import WeightTotals, check_counts, check_weights, of_rows
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from twoway.engines.file_set import is_path
-from twoway.records import RecordSource, as_records
+from twoway.record_source import RecordSource
+from twoway.records import as_records
 from twoway.tables import Tables
 
 

@@ -20,7 +20,8 @@ from twoway.coding import Found, Unseen
 from twoway.errors import ClusterError, DataError, TwowayError, shortlist
 from twoway.missing import MissingLabels
 from twoway.reading import Columns, declared_categories, observed_labels, open_columns, split_off
-from twoway.records import Block, Records, scaled_block
+from twoway.record_source import Block, scaled_block
+from twoway.records import Records
 from twoway.schema import Label, Schema, label_key
 from twoway.weighing import WeightTotals, check_counts, check_weights, of_rows
 

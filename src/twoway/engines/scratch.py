@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.parallel import reduce_in_order
-from twoway.records import Block, Records, RecordSource, scaled_block
+from twoway.record_source import Block, RecordSource, scaled_block
+from twoway.records import Records
 from twoway.schema import Schema
 from twoway.weighing import WeightTotals
 

@@ -25,6 +25,7 @@ from twoway.missing import AnyMissing, MissingLabels
 from twoway.reading import check_columns_of, check_options, match_columns
 from twoway.records import Records
 from twoway.schema import Schema
+from twoway.table_layout import ranks_of, starts_of
 from twoway.tables import Tables
 from twoway.weighing import LEAST_WEIGHT, MOST_COUNT, MOST_WEIGHT, WeightTotals
 
@@ -406,10 +407,9 @@ class _Accumulator:
 
     def __init__(self, schema: Schema, sets: NDArray[np.int32]) -> None:
         self._sizes = np.array(schema.sizes, dtype=np.int64)
-        self._places = len(schema) ** np.arange(sets.shape[1], dtype=np.int64)[::-1]
-        self._ranks = sets.astype(np.int64) @ self._places
-        lengths = self._sizes[sets].prod(axis=1)
-        self._starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        self._schema, self._order = schema, sets.shape[1]
+        self._ranks = ranks_of(schema, sets)
+        self._starts = starts_of(schema, sets)
         self.flat = np.zeros(int(self._starts[-1]), dtype=np.int64)
         self.squares = np.zeros(len(sets), dtype=np.int64)
 
@@ -420,14 +420,14 @@ class _Accumulator:
 
         A row that fills fewer belongs to a grouping in which a cell is missing; which one does not matter.
         """
-        order = len(self._places)
+        order = self._order
         full = np.flatnonzero((codes >= 0).sum(axis=1) == order)
         variables = np.nonzero(codes[full] >= 0)[1].reshape(-1, order)
         shown = codes[full[:, np.newaxis], variables].astype(np.int64)
         cells = np.zeros(len(full), dtype=np.int64)
         for place in range(order):
             cells = cells * self._sizes[variables[:, place]] + shown[:, place]
-        table = np.searchsorted(self._ranks, variables @ self._places)
+        table = np.searchsorted(self._ranks, ranks_of(self._schema, variables))
         np.add.at(self.flat, self._starts[table] + cells, counts[full])
         if squares is not None:
             np.add.at(self.squares, table, squares[full])

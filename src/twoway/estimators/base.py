@@ -21,7 +21,8 @@ from twoway.missing import MissingLabels
 from twoway.observed import posterior_of
 from twoway.pmf import JointPMF
 from twoway.reading import Columns, as_numbers, check_options, observed_labels, open_columns
-from twoway.records import Block, Records
+from twoway.record_source import Block
+from twoway.records import Records
 from twoway.schema import Label, Schema, Variable, sort_labels
 from twoway.weighing import check_weights, of_rows
 

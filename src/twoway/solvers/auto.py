@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 from twoway.errors import DataError
 from twoway.pmf import JointPMF
-from twoway.records import Records, RecordSource
+from twoway.record_source import RecordSource
+from twoway.records import Records
 from twoway.solvers.base import NO_SMOOTHING, Evidence, Problem, Smoothing, Solution
 from twoway.solvers.combine import race
 from twoway.solvers.coupled_nmf import CoupledNMF

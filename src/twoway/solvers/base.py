@@ -22,7 +22,8 @@ from twoway.counting import n_set_cells
 from twoway.diagnosis.pair_graph import PairGraph
 from twoway.errors import DataError, whole_number
 from twoway.pmf import JointPMF
-from twoway.records import Records, RecordSource
+from twoway.record_source import RecordSource
+from twoway.records import Records
 from twoway.report import Monitor, Progress, Start, StopReason
 from twoway.schema import Schema
 from twoway.solvers.cells import CellSets, Theta

@@ -13,7 +13,8 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.records import Block, Records, RecordSource
+from twoway.record_source import Block, RecordSource
+from twoway.records import Records
 from twoway.schema import Schema
 from twoway.solvers.pairs import PairWeights
 from twoway.tables import Tables
