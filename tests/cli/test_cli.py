@@ -751,3 +751,17 @@ def test_codes_that_mean_missing_are_remembered(cli, folder):
     assert "did you mean 'income'" in err
     assert cli("fit", "codes.csv", "-o", "only.twoway", "--missing-only=-9", "--rank", "1", "--force")[0] == 0
     assert tw.load(folder / "only.twoway").schema["vote"].categories == ("-", "NA", "no", "yes")
+
+
+def test_a_record_meets_all_conditions(cli, folder):
+    rows = pd.DataFrame({"a": [1, 2, 3, 4], "b": ["x", "x", "y", "y"]})
+    rows.to_csv(folder / "where.csv", index=False)
+    for given, expected in (
+        (["a > 1 OR b = 'x' -- both", "a < 4"], 3),
+        (["b = 'y'"], 2),
+        (["a > 1", "a < 4", "b = 'x'"], 1),
+    ):
+        options = [part for condition in given for part in ("--where", condition)]
+        code, out, err = cli("count", "where.csv", "-o", "where.tables", "--force", "--json", *options)
+        assert code == 0, err
+        assert json.loads(out)["records"] == expected

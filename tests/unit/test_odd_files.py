@@ -120,3 +120,13 @@ def test_numbers_of_too_many_digits_stay_text(tmp_path):
     path = tmp_path / "x.csv"
     path.write_text("id\n9007199254740993\n1e-300\n")
     assert tw.Records(path).schema["id"].categories == ("1e-300", "9007199254740993")
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_files_of_one_set_may_have_their_columns_in_another_order(tmp_path, ending):
+    first = pa.table({"a": [1, 2], "b": ["x", "y"], "A": [5, 6]})
+    writing.write_table(first, tmp_path / f"1.{ending}")
+    writing.write_table(pa.table({"A": [7, 8], "b": ["y", "x"], "a": [1, 2]}), tmp_path / f"2.{ending}")
+    pattern = str(tmp_path / f"*.{ending}")
+    assert both(pattern) == [(1, "x", 5), (2, "y", 6), (1, "y", 7), (2, "x", 8)]
+    assert both(pattern, columns=["b"], where='a = 1 AND "A" > 5') == [("y",)]

@@ -23,6 +23,7 @@ from twoway.cli.options import (
     Unseen,
     Weights,
     Where,
+    all_of,
     missing_labels,
     open_by,
     split_names,
@@ -149,7 +150,7 @@ def count(
         tables, n_records = _count_table(
             data,
             table,
-            where,
+            all_of(where),
             declared,
             order,
             only,
@@ -165,13 +166,13 @@ def count(
         raise DataError(f"--table and --inside go with the address of a database, which {data!r} is not")
     elif declared is None:
         reading = Reading(
-            only, drop, missing_labels(missing, missing_only), counts, weights, bins, max_categories, where
+            only, drop, missing_labels(missing, missing_only), counts, weights, bins, max_categories, all_of(where)
         )
         records = reading.records_of_any_size(Path(data))
         tables, n_records = Tables.count(records, order), records.n_records
     else:
         records = open_by(
-            declared, Path(data), missing_labels(missing, missing_only), unseen, counts, weights, where, extend
+            declared, Path(data), missing_labels(missing, missing_only), unseen, counts, weights, all_of(where), extend
         )
         tables, n_records = Tables.count(records, order), records.n_records
     if epsilon is not None:

@@ -25,6 +25,7 @@ from twoway.cli.options import (
     Seed,
     Weights,
     Where,
+    all_of,
     missing_labels,
 )
 from twoway.cli.terminal import check_output, in_options, say, say_json, shows_progress
@@ -126,7 +127,9 @@ def fit(
             amount = float(smoothing)
         except ValueError:
             raise DataError(f"--smoothing must be a number or auto, not {smoothing!r}") from None
-    reading = Reading(only, drop, missing_labels(missing, missing_only), counts, weights, bins, max_categories, where)
+    reading = Reading(
+        only, drop, missing_labels(missing, missing_only), counts, weights, bins, max_categories, all_of(where)
+    )
     united = _read_all(data or [], reading) if tables is None else None
     source = _read_tables(tables, kind, total) if united is None else united.source  # type: ignore[arg-type]
     for question in ask or ():

@@ -59,7 +59,11 @@ Weights: TypeAlias = Annotated[
     str | None, typer.Option(metavar="COLUMN", help="The column that says how much each record matters.")
 ]
 Where: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="CONDITION", help="Use the records that meet a condition in SQL: 'year >= 2020'.")
+    list[str] | None,
+    typer.Option(
+        metavar="CONDITION",
+        help="Use the records that meet a condition in SQL: 'year >= 2020'; all of them if given several times.",
+    ),
 ]
 MaxCategories: TypeAlias = Annotated[
     int, typer.Option(min=1, metavar="N", help="Refuse columns with more distinct values than that.")
@@ -109,6 +113,20 @@ def missing_labels(given: Sequence[str] | None, only: Sequence[str] | None = Non
                 found.append(int(part) if part.lstrip("+-").isdigit() else float(part))
             (columns.setdefault(name, []) if sign else labels).extend(found)
     return MissingLabels(labels, columns, bool(only))
+
+
+def all_of(conditions: Sequence[str] | None) -> str | None:
+    """Return the condition that records meet who meet all of those given.
+
+    Examples
+    --------
+    >>> all_of(["year >= 2020"]), all_of(["a = 1 OR b = 1", "c = 1"]), all_of(None)
+    ('year >= 2020', '(a = 1 OR b = 1\\n) AND (c = 1\\n)', None)
+    """
+    if not conditions:
+        return None
+    # A line of its own for the parenthesis: a condition may end in a comment.
+    return conditions[0] if len(conditions) == 1 else " AND ".join(f"({condition}\n)" for condition in conditions)
 
 
 def split_names(given: Iterable[str] | None, known: Sequence[str]) -> list[str]:

@@ -19,6 +19,7 @@ from twoway.cli.options import (
     Unseen,
     Weights,
     Where,
+    all_of,
     missing_labels,
     open_by,
 )
@@ -59,7 +60,9 @@ def update(
 
     check_output(out, force, data)
     pmf = JointPMF.load(model)
-    records = open_by(pmf.schema, data, missing_labels(missing, missing_only), unseen, counts, weights, where, extend)
+    records = open_by(
+        pmf.schema, data, missing_labels(missing, missing_only), unseen, counts, weights, all_of(where), extend
+    )
     updated = update_model(pmf, records, extend=extend, threads=threads, monitor=shows_progress() or None)
     target = out or model
     updated.save(target)
