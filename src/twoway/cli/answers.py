@@ -154,11 +154,8 @@ def _interval(boot: Bootstrap, question: Question, found: Answer, text: str, bas
         scales.get(question.kind, "nonnegative"),
         about,
         own if question.kind == "H" else None,
+        _cells(boot.pmf, question, found) if question.kind == "P" else (),
     )
-    if question.kind == "P":
-        ends, note = boot.opened(ends, note, _cells(boot.pmf, question, found))
-    else:
-        note = note or boot.open_note(about)
     told = {"low": ends.low.tolist(), "high": ends.high.tolist(), "level": boot.level, "notes": [note] if note else []}
     if isinstance(found, Distribution):
         low, high = (Distribution(found.variables, end) for end in (ends.low, ends.high))

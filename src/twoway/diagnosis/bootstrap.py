@@ -30,6 +30,8 @@ from twoway.solvers.starts import softened
 _UNSEEN = 1e-6
 # Ranges are computed for so many cells of an answer; each takes up to a second.
 _MOST_RANGES = 24
+Cells = Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]
+"""The event and what is known, for each probability of an answer."""
 LEAST_REPLICATES = 20
 """Fewer cannot tell the ends of a 90 % interval."""
 
@@ -89,6 +91,7 @@ class Bootstrap:
         scale: Scale = "real",
         about: Sequence[str] = (),
         own: Callable[[JointPMF], float] | None = None,
+        cells: Cells = (),
     ) -> tuple[Intervals, str]:
         """Return the answer to a question with its intervals, and a note where these are wider than chance makes them.
 
@@ -101,11 +104,16 @@ class Bootstrap:
             of them, the intervals are widened; without this, nothing is known of that.
         own
             The part of an entropy that the variables would have if they were independent.
+        cells
+            For each number of a probability, the event, and what is known of it beside the evidence. Where tables leave
+            these open, the intervals are widened to all that the tables allow; other answers get a note.
         """
         ends = self._ends(question, scale, own)
         names = tuple(dict.fromkeys([*self.evidence, *about]))
-        if self.observed is None or not about or self.observed.leaves_open(names):
+        if self.observed is None or not about:
             return ends, ""
+        if self.observed.leaves_open(names):
+            return self._widened(ends, self.observed, cells)
         misfits = self.observed.misfits(names)
         if not misfits:
             return ends, ""
@@ -121,6 +129,25 @@ class Bootstrap:
         times = 1.0 + self.observed.residuals[misfits[0]] / NormalDist().inv_cdf(0.5 + 0.5 * self.level)
         note = f"the model does not fit {shown}; the interval is {times:.1f} times as wide for it"
         return ends.stretched(times, scale), note
+
+    def _widened(self, ends: Intervals, observed: ObservedTables, cells: Cells) -> tuple[Intervals, str]:
+        """Return intervals that hold all that tables allow of each cell, unchanged where it is unknown, and a note."""
+        some = cells if len(cells) <= _MOST_RANGES else ()
+        ranges = [observed.range(event, {**self.evidence, **given}, self.level) for event, given in some]
+        if all(one is None for one in ranges):
+            note = "no table shows all these variables together: the interval holds only if the model is right"
+            return ends, note
+        low, high = (
+            np.array([np.nan if one is None else getattr(one, end) for one in ranges]).reshape(ends.estimate.shape)
+            for end in ("low", "high")
+        )
+        wider = ends.widened(low, high)
+        if np.array_equal(wider.low, ends.low) and np.array_equal(wider.high, ends.high):
+            return ends, ""
+        note = "no table shows all these variables together: the interval holds all that the tables allow"
+        if len(cells) == 1:
+            note += f"; {float(ends.low):.4g} to {float(ends.high):.4g} if the model is right"
+        return wider, note
 
     def _ends(
         self, question: Callable[[JointPMF], Any], scale: Scale, own: Callable[[JointPMF], float] | None = None
@@ -147,61 +174,22 @@ class Bootstrap:
         scale: Scale,
         about: Sequence[str],
         own: Callable[[JointPMF], float] | None = None,
+        cells: Cells = (),
     ) -> Interval:
-        (value, low, high), note = self.answer(question, scale, about, own)
-        return Interval(float(value), float(low), float(high), self.level, note or self.open_note(about))
+        (value, low, high), note = self.answer(question, scale, about, own, cells)
+        return Interval(float(value), float(low), float(high), self.level, note)
 
     def prob(self, event: Mapping[str, Any]) -> Interval:
         """Return the probability of an event; see `JointPMF.prob`."""
-        ends, note = self.answer(lambda pmf: pmf.prob(event), "probability", tuple(event))
-        ends, note = self.opened(ends, note, [(event, {})])
-        return Interval(float(ends.estimate), float(ends.low), float(ends.high), self.level, note)
+        return self._number(lambda pmf: pmf.prob(event), "probability", tuple(event), cells=[(event, {})])
 
     def marginal(self, names: str | Sequence[str]) -> IntervalTable:
         """Return the joint distribution of one variable or several; see `JointPMF.marginal`."""
         whole = self.pmf.marginal(names)
-        ends, note = self.answer(lambda pmf: pmf.marginal(names).array, "probability", whole.names)
-        ends, note = self.opened(ends, note, [(event, {}) for event in whole.events()])
+        cells: Cells = [(event, {}) for event in whole.events()]
+        ends, note = self.answer(lambda pmf: pmf.marginal(names).array, "probability", whole.names, cells=cells)
         low, high = (Distribution(whole.variables, end) for end in (ends.low, ends.high))
         return IntervalTable(whole, low, high, level=self.level, note=note)
-
-    def opened(
-        self, ends: Intervals, note: str, cells: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]
-    ) -> tuple[Intervals, str]:
-        """Return intervals of probabilities, widened where tables leave them open, and a note that says so.
-
-        Parameters
-        ----------
-        ends, note
-            What `answer` gave.
-        cells
-            For each number, the event, and what is known of it beside the evidence.
-        """
-        names = {*self.evidence, *(name for event, given in cells[:1] for name in (*event, *given))}
-        if self.observed is None or not self.observed.leaves_open(names):
-            return ends, note
-        if len(cells) > _MOST_RANGES:
-            return ends, self.open_note(sorted(names))
-        ranges = [self.observed.range(event, {**self.evidence, **given}, self.level) for event, given in cells]
-        if all(one is None for one in ranges):
-            return ends, self.open_note(sorted(names))
-        low, high = (
-            np.array([np.nan if one is None else getattr(one, end) for one in ranges]).reshape(ends.estimate.shape)
-            for end in ("low", "high")
-        )
-        wider = ends.widened(low, high)
-        if np.array_equal(wider.low, ends.low) and np.array_equal(wider.high, ends.high):
-            return ends, note
-        told = "no table shows all these variables together: the interval holds all that the tables allow"
-        if len(cells) == 1:
-            told += f"; {float(ends.low):.4g} to {float(ends.high):.4g} if the model is right"
-        return wider, told
-
-    def open_note(self, about: Sequence[str]) -> str:
-        """Return what to say of an answer that tables leave open and that is not widened for it; "" of others."""
-        if self.observed is None or not self.observed.leaves_open({*self.evidence, *about}):
-            return ""
-        return "no table shows all these variables together: the interval holds only if the model is right"
 
     def given(self, evidence: Mapping[str, Any]) -> Bootstrap:
         """Return the same for the PMFs given what is known of some variables; see `JointPMF.given`."""
