@@ -97,7 +97,7 @@ def write(
 
 
 def check_path(path: object) -> str | os.PathLike[str]:
-    """Return the name of a file; raise where it is none."""
+    """Return the name of a file, or raise where something else was given."""
     if not isinstance(path, str | os.PathLike):
         raise DataError(f"a file is named by text or a path, not {brief(path)}")
     return path

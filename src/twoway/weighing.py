@@ -208,7 +208,7 @@ def deal(people: NDArray[np.int64], n_folds: int, random: np.random.Generator) -
 
 
 def check_weights(weights: Floats, rows: NDArray[np.bool_] | None = None, start: int = 0) -> None:
-    """Raise where a weight is none, in some rows or in all; ``start`` is the number of the first."""
+    """Raise where a number cannot be a weight, in some rows or in all; ``start`` is the number of the first."""
     right = (weights == 0) | ((weights >= LEAST_WEIGHT) & (weights <= MOST_WEIGHT))
     wrong = np.flatnonzero(~right if rows is None else rows & ~right)
     if len(wrong):
@@ -218,7 +218,7 @@ def check_weights(weights: Floats, rows: NDArray[np.bool_] | None = None, start:
 
 
 def check_counts(counts: Floats, rows: NDArray[np.bool_] | None = None, start: int = 0) -> None:
-    """Raise where a count is none, in some rows or in all; ``start`` is the number of the first."""
+    """Raise where a number cannot be a count, in some rows or in all; ``start`` is the number of the first."""
     right = (counts >= 0) & (counts <= MOST_COUNT) & (np.rint(counts) == counts)
     wrong = np.flatnonzero(~right if rows is None else rows & ~right)
     if len(wrong):

@@ -188,7 +188,7 @@ def test_spellings(text, printed):
         ("P(vote = yes, age)", "either each variable has a value", "vote = yes, age"),
         ("H(vote = yes)", "H asks about variables", "vote = yes"),
         ("mode(vote | age)", "what of 'age' is known?", " "),
-        ("P(vote, vote)", "'vote' stands there twice", "vote, vote)"),
+        ("P(vote, vote)", "'vote' is named twice", "vote, vote)"),
         ("P(age > 35)", "no category 35 of 'age'", "35"),
         ("P(vote = \x1b[31m)", "no category '\\x1b[31m' of 'vote'", "\\x1b[31m"),
     ],
@@ -339,7 +339,7 @@ def test_expectations_for_each_group(pmf):
     assert within.to_frame().columns.tolist() == ["vote", "expectation"]
     with pytest.raises(DataError, match="'age' has no expected value"):
         ask(pmf, "E(age | vote)")
-    with pytest.raises(QuestionError, match="stands there twice"):
+    with pytest.raises(QuestionError, match="is named twice"):
         ask(pmf, "E(rating | rating)")
 
 

@@ -105,7 +105,7 @@ class FromTables:
         noisy = []
         for share, variance, total in zip(shares, self._tables.noise, self._tables.totals, strict=True):
             drawn = nonnegative(share.ravel() + random.normal(0.0, math.sqrt(variance) / total, share.size))
-            # Nothing at all is left of a table that drowned, which a fit cannot do with.
+            # Where noise left nothing of a table, a fit still needs shares.
             noisy.append(drawn / drawn.sum() if drawn.any() else np.full(share.size, 1.0 / share.size))
         return noisy
 

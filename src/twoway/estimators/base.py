@@ -118,7 +118,7 @@ def _renamed(columns: Columns, names: tuple[str, ...]) -> Columns:
 
 
 def read_weights(given: Any, n_records: int) -> NDArray[np.float64]:
-    """Return the weights of records as an array, or raise where they are none."""
+    """Return the weights of records as an array, or raise where they cannot be weights."""
     weights = as_numbers(given, "weights", n_records)
     check_weights(weights)
     if n_records and not weights.any():

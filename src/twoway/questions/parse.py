@@ -175,7 +175,7 @@ class _Reader:
         twice = next((name for name, times in Counter(names).items() if times > 1), None)
         if twice is not None:
             raise self.error(
-                f"{brief(twice)} stands there twice; each variable may be asked about once", start, len(self.text)
+                f"{brief(twice)} is named twice; each variable may be asked about once", start, len(self.text)
             )
         unsaid = [term.name for term in question.given if not term.operator]
         if kind == "mode" and unsaid:
