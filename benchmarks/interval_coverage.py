@@ -1,6 +1,6 @@
 """Measure how often 90 % intervals hold the truth; write tables into docs/how-sure.md and docs/missing-cells.md.
 
-    python benchmarks/interval_coverage.py                 everything, about 15 minutes on two cores
+    python benchmarks/interval_coverage.py                 everything, about 25 minutes on two cores
     python benchmarks/interval_coverage.py --sets 100      more data sets, by which it is more exact
     python benchmarks/interval_coverage.py --quick         4 data sets, printed, not written
     python benchmarks/interval_coverage.py records tables  some sections
@@ -114,7 +114,7 @@ def coverage(cases: tuple[Case, ...], n_sets: int, pool: ProcessPoolExecutor) ->
                 )
         lines.append(f"| {case.name} | {size:,} | " + " | ".join(cells) + " |")
     usual, most = np.median(errors), max(errors)
-    return [*lines, "", f"{n_sets} data sets a line; standard errors of {usual:.0f} points, at most {most:.0f}."]
+    return [*lines, "", f"{n_sets} data sets per line; standard errors of {usual:.0f} to {most:.0f} points."]
 
 
 def records(n_sets: int, pool: ProcessPoolExecutor) -> list[str]:
@@ -190,7 +190,7 @@ def write(section: str, lines: list[str]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sections", nargs="*", choices=[*SECTIONS, []], help="all of them by default")
-    parser.add_argument("--sets", type=int, default=N_SETS, help="data sets a line")
+    parser.add_argument("--sets", type=int, default=N_SETS, help="data sets per line")
     parser.add_argument("--quick", action="store_true", help=f"{FEW_SETS} data sets, printed, not written")
     asked = parser.parse_args()
     with ProcessPoolExecutor(2) as pool:
