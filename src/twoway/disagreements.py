@@ -82,6 +82,8 @@ def _margins(tables: Tables) -> tuple[NDArray[np.int64], NDArray[np.int64], NDAr
 
 def _roundings(tables: Tables) -> NDArray[np.float64]:
     """Return by how much rounding can have moved a share in each table's margins, (n_tables,)."""
+    if tables.heaviest is not None and not tables.releases:  # counted from records: neither published nor noisy
+        return np.zeros(len(tables))
     sizes = np.array(tables.schema.sizes)[tables.sets]
     # As many cells add up to one of a margin.
     n_added = sizes.prod(axis=1) / sizes.min(axis=1)

@@ -164,6 +164,23 @@ def test_a_table_with_men_doubled_is_named_with_both_numbers():
     assert any("totals of tables differ: 2,000 in sex × age" in warning for warning in warnings)
 
 
+def test_weighted_tables_are_not_taken_for_rounded_ones():
+    """Whole percentages of eight cells would allow for four points in a hundred."""
+    random = np.random.default_rng(4)
+    frame = pd.DataFrame({"sex": random.choice(["m", "f"], 20_000), "region": random.integers(0, 8, 20_000)})
+    frame["vote"] = random.integers(0, 3, 20_000)
+    weights = random.lognormal(0, 0.4, 20_000)
+
+    def counted(factor, names):
+        more_men = weights * np.where(frame["sex"] == "m", factor, 1.0)
+        return tw.count(tw.Records(frame, weights=more_men)).select([names])
+
+    (sentence,) = disagreements(counted(1.0, ("sex", "vote")) + counted(1.25, ("sex", "region")))
+    assert "sex × vote" in sentence
+    assert "sex × region" in sentence
+    assert disagreements(counted(1.0, ("sex", "vote")) + counted(1.0, ("sex", "region"))) == []
+
+
 def test_chance_is_no_contradiction():
     rng = np.random.default_rng(1)
     n_suspected = sum(bool(disagreements(Tables.from_crosstabs(crosstabs(rng)))) for _ in range(200))
