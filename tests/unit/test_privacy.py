@@ -462,6 +462,14 @@ def test_the_command_line_publishes_no_cut_points_and_no_means(tmp_path, capsys,
     capsys.readouterr()
 
 
+def test_tables_of_merged_records_do_not_know_their_largest_weight():
+    """The mean of equal records' weights is less than the largest, and noise for it would be too little."""
+    frame = {"a": [0, 1] * 50, "b": [0, 0, 1, 1] * 25}
+    for weights, heaviest in ((np.where(np.arange(100) == 5, 50.5, 1.0), None), (None, 1.0)):
+        found = tw.diagnose(Records(frame, weights=weights), rank=1)
+        assert found.tables.heaviest == heaviest
+
+
 def test_a_release_that_noise_left_empty_promises_nothing_of_what_is_added():
     schema = Schema((Variable("a", (0, 1)), Variable("b", (0, 1))))
     exact = tw.count(Records({"a": [0, 1, 1], "b": [1, 1, 0]}, schema=schema))

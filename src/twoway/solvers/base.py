@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, SupportsFloat
 
@@ -59,7 +59,10 @@ class Evidence:
             if self.records is None:
                 known = ", ".join(f"{key}-way" for key in self._tables)
                 raise DataError(f"this solver needs {order}-way tables or records, and there are only {known} tables")
-            self._tables[order] = Tables.count(self.records, order, threads=self.threads)
+            tables = Tables.count(self.records, order, threads=self.threads)
+            # Equal records were merged for the fit: the weight of a single one is known no longer.
+            is_known = not self.records.weight_totals.is_weighted
+            self._tables[order] = tables if is_known else replace(tables, heaviest=None)
         return self._tables[order]
 
     def compared_tables(self, n_tables: int, n_cells: int, seed: int) -> tuple[Tables, int]:
