@@ -74,7 +74,10 @@ def count_sets(source: RecordSource, order: int, threads: int | None = None) -> 
         flat += counting.unstrip(counts.plain, schema.offsets, order)
     if counts.weighted is not None:
         flat += counting.unstrip(counts.weighted, schema.offsets, order) * step
-    squares = None if counts.squares is None else counts.squares.astype(np.float64) * square_step
+    squares = None
+    if counts.squares is not None:
+        # At least one step: where weights differ by many powers of ten, the squares of the least are rounded to none.
+        squares = np.maximum(counts.squares, 1).astype(np.float64) * square_step
     return Counted(sets, flat, squares)
 
 

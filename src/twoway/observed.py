@@ -33,6 +33,16 @@ def records_for(schema: Schema, source: Any, unseen: Unseen = "error") -> Record
     return source if isinstance(source, Records) else Records(source, schema=schema, unseen=unseen)
 
 
+def memberships_of(records: Records, weights: Floats, stacked: Floats) -> Floats:
+    """Return Pr(component | record), shape (n_records, rank); the weights where a record is impossible.
+
+    A prediction has to say something of such a record too: what it says of one that shows nothing.
+    """
+    memberships, log_prob = posterior_of(records.as_block(), weights, stacked)
+    memberships[log_prob == -np.inf] = weights
+    return memberships
+
+
 def posterior_of(block: Block, weights: Floats, stacked: Floats) -> tuple[Floats, Floats]:
     """Return Pr(component | record), shape (n, rank), and log Pr(record), shape (n,), of a block."""
     from twoway.kernels.expectation import posterior

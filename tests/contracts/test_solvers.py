@@ -271,7 +271,7 @@ def test_passes_used_up(case, records):
     assert pmf.report.stop_reason is StopReason.MAX_ITER
     assert not pmf.report.converged
     assert 1 <= pmf.report.starts[0].n_iter <= 3
-    assert any("raise max_iter" in warning for warning in pmf.report.warnings)
+    assert any("used up" in warning for warning in pmf.report.warnings)
 
 
 def test_passes_used_up_in_a_chain(records):

@@ -13,7 +13,7 @@ from sklearn.model_selection import cross_val_score
 
 import twoway as tw
 from twoway.datasets import dirichlet_rows, draw_records
-from twoway.estimators.rating_model import _step, average_fit
+from twoway.estimators.rating_model import _step, average_fit, expectations
 from twoway.estimators.rating_table import read_ratings
 from twoway.solvers.cells import CellSets
 from twoway.solvers.starts import random_start
@@ -304,3 +304,16 @@ def test_what_prediction_refuses(model):
     with pytest.raises(NotFittedError):
         tw.RatingPredictor().predict({"user": ["u1"], "item": [100]})
     assert model.predict({"user": [], "item": np.array([], dtype=int)}).shape == (0,)
+
+
+def test_a_user_who_is_impossible_under_the_model_is_predicted_like_an_unknown_one():
+    ratings = pd.DataFrame({"user": [1, 1, 2], "item": ["a", "b", "b"], "rating": [1, 1, 2]})
+    table = read_ratings(ratings, ("user", "item", "rating"), scale=(1, 2))
+    # Nobody rates a with 1, so that the first user is impossible.
+    pmf = tw.JointPMF(
+        [0.5, 0.5], [np.array([[0.0, 0.0], [1.0, 1.0]]), np.array([[1.0, 0.0], [0.0, 1.0]])], table.records.schema
+    )
+    known, unknown = np.array([0]), np.array([-1])
+    items = np.array([1])
+    answers = expectations(pmf, table.only(np.array([True, False, True])), known, items)
+    assert answers == expectations(pmf, table, unknown, items) == pytest.approx([1.5])

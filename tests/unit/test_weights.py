@@ -268,3 +268,11 @@ def test_whole_numbers_as_weights_are_warned_of_once():
     assert [one.category for one in told] == [FutureWarning]
     assert "counts" in str(told[0].message)
     assert told[0].filename == __file__
+
+
+def test_tables_of_weights_many_powers_of_ten_apart():
+    """The squares of the least weights are rounded away beside those of the largest; their table still counts."""
+    frame = pd.DataFrame({"a": ["no", None], "b": ["no", None], "c": [None, "no"], "d": [None, "no"]})
+    tables = tw.count(tw.Records(frame, weights=[1e-12, 0.3]))
+    assert 0 < tables.weights[tables.names.index(("a", "b"))] <= 1
+    assert tables.weights[tables.names.index(("c", "d"))] == pytest.approx(1)

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from twoway.estimators.rating_table import Floats, Ints, RatingTable
+from twoway.observed import memberships_of
 from twoway.pmf import JointPMF
 from twoway.solvers.cells import CellSets, expected_counts
 from twoway.solvers.starts import random_start
@@ -131,7 +132,7 @@ def _answers(pmf: JointPMF, table: RatingTable, user_codes: Ints, item_codes: In
         memberships = np.tile(pmf.weights, (len(users), 1))
         there = users >= 0
         if there.any():
-            memberships[there] = pmf.memberships(table.records.take(users[there]))
+            memberships[there] = memberships_of(table.records.take(users[there]), pmf.weights, pmf.stacked)
         answers[pairs] = np.einsum("pf,pnf->pn", memberships[of_pair], of_item[item_codes[pairs]])
     return answers
 

@@ -21,6 +21,7 @@ from twoway.experiments.base import (
     seed_of,
 )
 from twoway.experiments.choosing import CHAINS, fit_chosen
+from twoway.observed import memberships_of
 from twoway.pmf import JointPMF
 from twoway.records import Records
 
@@ -138,7 +139,8 @@ def _run_chain(method: str, data: Split, ranks: tuple[int, ...], seed: int, thre
     codes = data.records.codes()[:, label]
 
     def predict(pmf: JointPMF, rows: Rows) -> NDArray[np.int64]:
-        chosen: NDArray[np.int64] = (pmf.memberships(hidden.take(rows)) @ pmf.factors[label].T).argmax(axis=1)
+        memberships = memberships_of(hidden.take(rows), pmf.weights, pmf.stacked)
+        chosen: NDArray[np.int64] = (memberships @ pmf.factors[label].T).argmax(axis=1)
         return chosen
 
     def loss(pmf: JointPMF) -> float:
