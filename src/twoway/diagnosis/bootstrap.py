@@ -123,11 +123,11 @@ class Bootstrap:
             pmf, several = self.observed.draws(misfits[0], max(len(self.replicates), LEAST_REPLICATES))
             table = Bootstrap(pmf, several, pmf, self.level)
             beside = (table.given(self.evidence) if self.evidence else table).of(question, scale)
-            note = f"the model does not fit {shown}; the interval also holds what was observed"
+            note = f"the model may not fit {shown}; the interval also holds what was observed"
             return ends.widened(beside.low, beside.high), note
         # Off by so many standard errors there, it may be off by as many here.
         times = 1.0 + self.observed.residuals[misfits[0]] / NormalDist().inv_cdf(0.5 + 0.5 * self.level)
-        note = f"the model does not fit {shown}; the interval is {times:.1f} times as wide for it"
+        note = f"the model may not fit {shown}; the interval is {times:.1f} times as wide for it"
         return ends.stretched(times, scale), note
 
     def _widened(self, ends: Intervals, observed: ObservedTables, cells: Cells) -> tuple[Intervals, str]:

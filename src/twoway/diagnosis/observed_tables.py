@@ -19,6 +19,9 @@ from twoway.tables import Tables
 
 # Pairs of more categories are not compared: their tables would be larger than the model.
 _MOST_CELLS = 5000
+# A pair is doubtful where its own p-value is below this. A verdict on all pairs allows for their number; an interval is
+# about one pair, and it costs little that it also holds what was observed of it.
+_DOUBT = 0.2
 # A range is searched over so many cells of a joint: under a second.
 _RANGE_CELLS = 2000
 
@@ -28,10 +31,9 @@ class ObservedTables:
     """Tables that the answers of a model are held against."""
 
     tables: Tables
-    """Those that the model was fitted to; of records, those of pairs that the model does not fit."""
+    """Those that the model was fitted to; of records, those of pairs that the model may not fit."""
     residuals: NDArray[np.float64]
-    """(n_tables,): by how many standard errors the model is off the worst cell; 0 where chance explains it, all tables
-    considered."""
+    """(n_tables,): by how many standard errors the model is off the worst cell; 0 where chance explains it well."""
     is_all: bool
     """Whether these tables are all that the model was fitted to, so that they may leave a question open."""
 
@@ -42,16 +44,16 @@ class ObservedTables:
         if not is_all and pmf.schema.n_cells > _MOST_CELLS:
             return None
         tables = source if is_all else Tables.count(records_for(pmf.schema, source))
-        quality = fit_quality(pmf, tables)
+        doubtful = [pair for pair in fit_quality(pmf, tables).pairs if pair.p_value < _DOUBT]
         if not is_all:
-            if not quality.misfits:
+            if not doubtful:
                 return None
-            tables = tables.select([pair.variables for pair in quality.misfits])
-        residuals = {pair.variables: abs(pair.residual) for pair in quality.misfits}
+            tables = tables.select([pair.variables for pair in doubtful])
+        residuals = {pair.variables: abs(pair.residual) for pair in doubtful}
         return cls(tables, np.array([residuals.get(names, 0.0) for names in tables.names]), is_all)
 
     def misfits(self, names: Iterable[str]) -> list[int]:
-        """Return the places of tables about these variables alone that the model does not fit, worst first."""
+        """Return the places of tables about these variables alone that the model may not fit, worst first."""
         wanted, order = set(names), np.argsort(-self.residuals, kind="stable")
         off = [place for place in order.tolist() if self.residuals[place] > 0]
         return [place for place in off if wanted.issuperset(self.tables.names[place])]

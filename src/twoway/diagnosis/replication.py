@@ -46,7 +46,7 @@ def bootstrap(
     The model is fitted again, from where it is, to ``n`` samples like the one at hand: records drawn with replacement,
     or tables counted on people drawn from the model. Each replicate also has an amount of smoothing of its own, as
     probable as held-out records make it, and shares of its own to which smoothing draws the components. Where the model
-    does not fit a pair of variables beyond chance, or tables leave open what is asked, intervals are wider, and
+    may not fit a pair of variables, or tables leave open what is asked, intervals are wider, and
     their note says so.
 
     Parameters
