@@ -60,7 +60,7 @@ class Bootstrap:
     reflected: bool = True
     """Whether replicates differ from the center as the model differs from the truth, and not as the truth from it."""
     observed: ObservedTables | None = None
-    """What the answers are held against: tables that the model does not fit, or that leave questions open."""
+    """What the answers are held against: tables that the model may not fit, or that leave questions open."""
     evidence: Mapping[str, Any] = field(default_factory=dict)
     """What is known, where the PMFs are given something."""
 
@@ -100,7 +100,7 @@ class Bootstrap:
         question, scale
             As for `of`.
         about
-            The variables that the question names, beside the evidence. Where the model does not fit what was observed
+            The variables that the question names, beside the evidence. Where the model may not fit what was observed
             of them, the intervals are widened; without this, nothing is known of that.
         own
             The part of an entropy that the variables would have if they were independent.
