@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 
 import twoway as tw
-from twoway.bounds import em_error, largest_epsilon, records_for_spa, spa_error, split_constants, table_error
 from twoway.datasets import draw_records, nearly_separable
-from twoway.measures import match_components
+from twoway.diagnosis.bounds import em_error, largest_epsilon, records_for_spa, spa_error, split_constants, table_error
+from twoway.model.measures import match_components
 from twoway.solvers import SPA
 
 IMAGE = Path(__file__).resolve().parent.parent / "docs" / "img" / "bounds.svg"

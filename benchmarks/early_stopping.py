@@ -13,9 +13,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from twoway.experiments.scores import scores_of
-from twoway.experiments.synthetic import Synthetic
-from twoway.pmf import JointPMF
+from twoway.model.pmf import JointPMF
+from twoway.paper.scores import scores_of
+from twoway.paper.synthetic import Synthetic
 from twoway.solvers import SPA, CoupledNMF, Evidence, Problem
 from twoway.solvers.starts import softened
 

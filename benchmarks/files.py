@@ -130,8 +130,8 @@ def fit_ours(path: str) -> dict[str, Any]:
 def em_rounds(path: str) -> dict[str, Any]:
     """One round from the scratch file, from the files themselves, and in memory, turn and turn about."""
     import twoway as tw
+    from twoway.data.files import scratch as in_scratch
     from twoway.datasets import dirichlet_rows
-    from twoway.engines import scratch as in_scratch
     from twoway.kernels.expectation import pack
     from twoway.solvers.cells import expected_counts
 

@@ -22,9 +22,9 @@ from memory import resident_bytes
 
 import twoway as tw
 from twoway.datasets import dirichlet_rows, draw_records
-from twoway.experiments.run import plan
-from twoway.experiments.summary import summarize
-from twoway.experiments.tables import find_experiments
+from twoway.paper.run import plan
+from twoway.paper.summary import summarize
+from twoway.paper.tables import find_experiments
 
 ROOT = Path(__file__).resolve().parent.parent
 N_USERS, N_ITEMS, RANK = 425_000, 29, 10

@@ -17,12 +17,12 @@ from typing import TypeVar
 import numpy as np
 
 import twoway as tw
+from twoway.data.records import Records
 from twoway.datasets import dirichlet_rows, draw_records
-from twoway.pmf import JointPMF
-from twoway.privacy import nonnegative
-from twoway.records import Records
-from twoway.sources import unite
-from twoway.tables import Tables
+from twoway.fitting.unite import unite
+from twoway.model.pmf import JointPMF
+from twoway.tables.privacy import nonnegative
+from twoway.tables.tables import Tables
 
 T = TypeVar("T")
 

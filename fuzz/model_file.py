@@ -7,12 +7,12 @@ import math
 
 from files import again, write_file
 
-from twoway import container
 from twoway.cli.info import _model as info_of
-from twoway.diagnosis.bootstrap import Bootstrap
 from twoway.errors import FileFormatError
 from twoway.explorer.page import describe
-from twoway.pmf import JointPMF
+from twoway.model.pmf import JointPMF
+from twoway.storage import container
+from twoway.uncertainty.bootstrap import Bootstrap
 
 
 def check(data: bytes) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from twoway.distribution import Distribution
+from twoway.data.distribution import Distribution
 from twoway.errors import TwowayError
-from twoway.mode_search import Mode
-from twoway.pmf import JointPMF
+from twoway.model.mode import Mode
+from twoway.model.pmf import JointPMF
 from twoway.questions import ask, parse
 from twoway.questions.complete import complete
 from twoway.questions.parse import parse_terms

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from files import again, write_file
 
-from twoway import container
 from twoway.errors import FileFormatError
-from twoway.tables import Tables
+from twoway.storage import container
+from twoway.tables.tables import Tables
 
 
 def check(data: bytes) -> None:

@@ -1,6 +1,6 @@
 """Data at the edges of what there can be: for each, a source of records and a rank to fit."""
 
-from twoway.records import Records
+from twoway.data.records import Records
 from twoway.schema import Schema, Variable
 
 DEGENERATE = {

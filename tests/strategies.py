@@ -7,7 +7,7 @@ import pandas as pd
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from twoway.pmf import JointPMF
+from twoway.model.pmf import JointPMF
 from twoway.schema import Schema, Variable, label_key
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 import twoway as tw
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.schema import Schema, Variable
-from twoway.tables import Tables
+from twoway.tables.tables import Tables
 
 
 @dataclass(frozen=True)

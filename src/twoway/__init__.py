@@ -14,20 +14,19 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from twoway import bounds, datasets, solvers
-    from twoway.diagnosis.bootstrap import Bootstrap
+    from twoway import datasets, solvers
+    from twoway.checks.fit_quality import FitQuality, fit_quality
+    from twoway.checks.probability_range import ProbabilityRange, probability_range
+    from twoway.data.dask.records import DaskRecords
+    from twoway.data.distribution import Distribution
+    from twoway.data.files.records import FileRecords
+    from twoway.data.missing import MissingLabels
+    from twoway.data.records import Records
+    from twoway.data.sql.records import DatabaseTable
+    from twoway.diagnosis import bounds
     from twoway.diagnosis.diagnose import diagnose
-    from twoway.diagnosis.fit_quality import FitQuality, fit_quality
-    from twoway.diagnosis.intervals import Interval
     from twoway.diagnosis.plan import Plan, plan
-    from twoway.diagnosis.pooling import Pooled, pool
-    from twoway.diagnosis.probability_range import ProbabilityRange, probability_range
-    from twoway.diagnosis.replication import bootstrap
     from twoway.diagnosis.verdict import Diagnosis
-    from twoway.distribution import Distribution
-    from twoway.engines.cluster import DaskRecords
-    from twoway.engines.file_records import FileRecords
-    from twoway.engines.sql import DatabaseTable
     from twoway.errors import (
         ClusterError,
         DatabaseError,
@@ -39,49 +38,38 @@ if TYPE_CHECKING:
         TwowayError,
         UnknownNameError,
     )
-    from twoway.estimators import (
-        Discretizer,
-        JointPMFClassifier,
-        JointPMFDensity,
-        JointPMFImputer,
-        RatingPredictor,
-    )
+    from twoway.estimators import Discretizer, JointPMFClassifier, JointPMFDensity, JointPMFImputer, RatingPredictor
     from twoway.explorer import explore
-    from twoway.fitting import choose_rank, count, fit, load
-    from twoway.information import Estimate
-    from twoway.measures import factor_mse, kl_divergence, mean_relative_error, total_variation
-    from twoway.missing import MissingLabels
-    from twoway.plots import (
-        plot_components,
-        plot_convergence,
-        plot_dependence,
-        plot_rank,
-        plot_residuals,
-        plot_scatter,
-    )
-    from twoway.pmf import JointPMF
+    from twoway.fitting.fit import choose_rank, count, fit, load
+    from twoway.fitting.update import update
+    from twoway.model.information import Estimate
+    from twoway.model.intervals import Interval
+    from twoway.model.measures import factor_mse, kl_divergence, mean_relative_error, total_variation
+    from twoway.model.pmf import JointPMF
+    from twoway.model.sql_view import sql_view
+    from twoway.plots import plot_components, plot_convergence, plot_dependence, plot_rank, plot_residuals, plot_scatter
     from twoway.questions import ask
-    from twoway.records import Records
     from twoway.report import FitCheck, Monitor, Progress, ProgressBar, Report, Start, StopReason, TableMisfit
     from twoway.schema import Schema, Variable
-    from twoway.sql_export import sql_view
-    from twoway.tables import Tables
-    from twoway.updating import update
+    from twoway.tables.tables import Tables
+    from twoway.uncertainty.bootstrap import Bootstrap
+    from twoway.uncertainty.pooling import Pooled, pool
+    from twoway.uncertainty.replication import bootstrap
 
 # Where each public name lives. Nothing is imported before it is used: a command line should start at once.
 _NAMES_OF_MODULE = {
-    "diagnosis.bootstrap": ("Bootstrap",),
+    "uncertainty.bootstrap": ("Bootstrap",),
     "diagnosis.diagnose": ("diagnose",),
-    "diagnosis.fit_quality": ("FitQuality", "fit_quality"),
-    "diagnosis.intervals": ("Interval",),
+    "checks.fit_quality": ("FitQuality", "fit_quality"),
+    "model.intervals": ("Interval",),
     "diagnosis.plan": ("Plan", "plan"),
-    "diagnosis.pooling": ("Pooled", "pool"),
-    "diagnosis.probability_range": ("ProbabilityRange", "probability_range"),
-    "diagnosis.replication": ("bootstrap",),
+    "uncertainty.pooling": ("Pooled", "pool"),
+    "checks.probability_range": ("ProbabilityRange", "probability_range"),
+    "uncertainty.replication": ("bootstrap",),
     "diagnosis.verdict": ("Diagnosis",),
-    "distribution": ("Distribution",),
-    "engines.sql": ("DatabaseTable",),
-    "engines.cluster": ("DaskRecords",),
+    "data.distribution": ("Distribution",),
+    "data.sql.records": ("DatabaseTable",),
+    "data.dask.records": ("DaskRecords",),
     "errors": (
         "ClusterError",
         "DataError",
@@ -93,13 +81,13 @@ _NAMES_OF_MODULE = {
         "TwowayError",
         "UnknownNameError",
     ),
-    "engines.file_records": ("FileRecords",),
+    "data.files.records": ("FileRecords",),
     "explorer": ("explore",),
     "estimators": ("Discretizer", "JointPMFClassifier", "JointPMFDensity", "JointPMFImputer", "RatingPredictor"),
-    "fitting": ("choose_rank", "count", "fit", "load"),
-    "information": ("Estimate",),
-    "measures": ("factor_mse", "kl_divergence", "mean_relative_error", "total_variation"),
-    "missing": ("MissingLabels",),
+    "fitting.fit": ("choose_rank", "count", "fit", "load"),
+    "model.information": ("Estimate",),
+    "model.measures": ("factor_mse", "kl_divergence", "mean_relative_error", "total_variation"),
+    "data.missing": ("MissingLabels",),
     "plots": (
         "plot_components",
         "plot_convergence",
@@ -108,15 +96,16 @@ _NAMES_OF_MODULE = {
         "plot_residuals",
         "plot_scatter",
     ),
-    "pmf": ("JointPMF",),
+    "model.pmf": ("JointPMF",),
     "questions": ("ask",),
-    "records": ("Records",),
+    "data.records": ("Records",),
     "report": ("FitCheck", "Monitor", "Progress", "ProgressBar", "Report", "Start", "StopReason", "TableMisfit"),
     "schema": ("Schema", "Variable"),
-    "sql_export": ("sql_view",),
-    "tables": ("Tables",),
-    "updating": ("update",),
+    "model.sql_view": ("sql_view",),
+    "tables.tables": ("Tables",),
+    "fitting.update": ("update",),
 }
+_MODULES = {"bounds": "diagnosis.bounds", "datasets": "datasets", "solvers": "solvers"}
 _MODULE_OF_NAME = {name: module for module, names in _NAMES_OF_MODULE.items() for name in names}
 
 __all__ = [
@@ -191,8 +180,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("bounds", "datasets", "solvers"):
-        return importlib.import_module(f"twoway.{name}")
+    if name in _MODULES:
+        return importlib.import_module(f"twoway.{_MODULES[name]}")
     if name not in _MODULE_OF_NAME:
         raise AttributeError(f"module 'twoway' has no attribute {name!r}")
     value = getattr(importlib.import_module(f"twoway.{_MODULE_OF_NAME[name]}"), name)

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import operator
-import re
 from collections.abc import Iterable
 from typing import SupportsIndex
 from warnings import warn
 
+from twoway.text import brief, escaped, near_miss, shortlist
+
 _LONGEST = 4000
 _warnings_given: set[tuple[str, str | None, int | None]] = set()
-_LONGEST_NAME = 100
-
-
-ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/{1,2}(?=[^/]|/[^/])")
-"""How an address begins, such as postgres:// or s3://; a path has lost one of the slashes."""
 
 
 class TwowayError(Exception):
@@ -79,19 +74,6 @@ def _fit_for_terminal(message: str) -> str:
     return escaped(message, keep="\n")
 
 
-def brief(value: object) -> str:
-    """Return the ``repr`` of a value, its middle left out where it is long.
-
-    Examples
-    --------
-    >>> brief("age"), len(brief("a" * 1_000_000))
-    ("'age'", 101)
-    """
-    shown = repr(value)
-    half = _LONGEST_NAME // 2
-    return shown if len(shown) <= _LONGEST_NAME else f"{shown[:half]}…{shown[-half:]}"
-
-
 def unknown(kind: str, got: object, allowed: Iterable[object], *, where: str = "") -> UnknownNameError:
     """Return the error for a name that does not exist, with the near miss and what is known.
 
@@ -115,36 +97,6 @@ def unknown(kind: str, got: object, allowed: Iterable[object], *, where: str = "
     return UnknownNameError(f"no {kind} {brief(got)}{where}{near_miss(got, names)} known: {shortlist(names)}")
 
 
-def escaped(text: str, keep: str = "") -> str:
-    """Return text with everything escaped that a terminal could take for a command, but for the characters to keep.
-
-    Examples
-    --------
-    >>> print(escaped("\x1b[31mred"))
-    \\x1b[31mred
-    """
-    if text.isprintable():
-        return text
-    return "".join(
-        char if char.isprintable() or char in keep else char.encode("unicode_escape").decode("ascii") for char in text
-    )
-
-
-def without_password(text: str) -> str:
-    """Return the address of a database or of a file elsewhere as it may be shown; other text as it is.
-
-    Examples
-    --------
-    >>> without_password("postgres://ann:p@ss/word@host/db?password=secret")
-    'postgres://ann:***@host/db?password=***'
-    """
-    if ADDRESS.match(text) is None:
-        return text
-    # A password may hold anything, an @ too: it ends at the last one.
-    hidden = re.sub(r"(:/+[^:]*):.*@", r"\1:***@", text)
-    return re.sub(r"((?:password|passwd|pwd|secret|token|key)=)[^&;]*", r"\1***", hidden, flags=re.IGNORECASE)
-
-
 def whole_number(name: str, value: object, least: int, most: int | None = None) -> int:
     """Return an option as an integer, or raise where it is not a whole number from ``least`` to ``most``."""
     # Asking a protocol takes its time, and plain integers come here in every pass.
@@ -153,33 +105,6 @@ def whole_number(name: str, value: object, least: int, most: int | None = None) 
     if most is not None and operator.index(value) > most:
         raise DataError(f"{name} must be a whole number of at most {most:,}, not {brief(value)}")
     return operator.index(value)
-
-
-def near_miss(got: object, names: list[object]) -> str:
-    """Return "; did you mean 'vote'?" where a name is near enough, otherwise ";"."""
-    text = str(got).strip()
-    if len(text) > 10 * _LONGEST_NAME:
-        return ";"  # no misspelt name, and the search would take its time
-    same_text = [name for name in names if str(name).strip().casefold() == text.casefold()]
-    if same_text:
-        return f"; did you mean {describe(same_text[0], beside=got)}?"
-    by_text = {str(name): name for name in names}
-    close = difflib.get_close_matches(str(got), by_text, n=1)
-    return f"; did you mean {brief(by_text[close[0]])}?" if close else ";"
-
-
-def describe(name: object, *, beside: object) -> str:
-    """Return ``repr(name)``, with its type where that is all that differs from ``beside``."""
-    if type(name) is not type(beside) and str(name) == str(beside):
-        return f"the {'text' if isinstance(name, str) else type(name).__name__} {name!r}"
-    return repr(name)
-
-
-def shortlist(names: Iterable[object], limit: int = 12) -> str:
-    """Return the names, comma-separated, cut after ``limit`` with a count of the rest."""
-    listed = list(names)
-    shown = ", ".join(brief(name) for name in listed[:limit])
-    return shown + (f", … ({len(listed) - limit} more)" if len(listed) > limit else "")
 
 
 def warn_caller(message: str, category: type[Warning] = UserWarning, *, once: bool = False) -> None:

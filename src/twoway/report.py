@@ -9,7 +9,8 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
-from twoway.errors import DataError, escaped
+from twoway.errors import DataError
+from twoway.text import escaped
 
 if TYPE_CHECKING:
     import numpy as np

@@ -15,7 +15,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.errors import DataError, describe, unknown
+from twoway.errors import DataError, unknown
+from twoway.text import describe
 
 Label: TypeAlias = str | int | float | bool
 

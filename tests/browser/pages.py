@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from twoway.pmf import JointPMF
+from twoway.model.pmf import JointPMF
 from twoway.schema import Schema, Variable
 
 

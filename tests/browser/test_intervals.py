@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from browser.pages import assert_shows, card, click, labels, numbered, random_pmf, settle
 
-from twoway.diagnosis.bootstrap import Bootstrap
 from twoway.explorer.replicates import pack, unpack
-from twoway.pmf import JointPMF
+from twoway.model.pmf import JointPMF
 from twoway.schema import Schema, Variable
+from twoway.uncertainty.bootstrap import Bootstrap
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from browser.pages import assert_pressed, assert_shows, card, click, labels, numbered, random_pmf, settle
 
-from twoway.pmf import JointPMF
+from twoway.model.pmf import JointPMF
 from twoway.report import Report, Start, StopReason
 from twoway.schema import Schema, Variable
 

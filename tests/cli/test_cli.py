@@ -580,7 +580,7 @@ def test_labels_that_the_model_does_not_know(cli, tmp_path):
 
 
 def test_files_that_may_not_be_written_or_read(cli, folder, monkeypatch, tmp_path):
-    from twoway.engines import writing
+    from twoway.data.files import writing
 
     def full(*_):
         raise OSError(28, os.strerror(28))
@@ -596,7 +596,7 @@ def test_files_that_may_not_be_written_or_read(cli, folder, monkeypatch, tmp_pat
 
 
 def test_a_model_of_a_newer_format(cli, monkeypatch, tmp_path):
-    monkeypatch.setattr("twoway.container.FORMAT_VERSION", 99)
+    monkeypatch.setattr("twoway.storage.container.FORMAT_VERSION", 99)
     tw.JointPMF([1.0], [[[1.0]]], tw.Schema((tw.Variable("a", ("x",)),))).save(tmp_path / "new.twoway")
     monkeypatch.undo()
     code = run(["ask", str(tmp_path / "new.twoway"), "H(a)"])
@@ -604,12 +604,12 @@ def test_a_model_of_a_newer_format(cli, monkeypatch, tmp_path):
 
 
 def test_bugs_are_told_as_such(cli, monkeypatch):
-    monkeypatch.setattr("twoway.pmf.JointPMF.load", lambda path: 1 / 0)
+    monkeypatch.setattr("twoway.model.pmf.JointPMF.load", lambda path: 1 / 0)
     code, _, err = cli("info", "m.twoway")
     assert code == 1
     assert err.startswith("twoway: unexpected ZeroDivisionError: division by zero; --debug shows where")
     assert run(["info", "m.twoway"], debug=True) == 1
-    monkeypatch.setattr("twoway.pmf.JointPMF.load", lambda path: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr("twoway.model.pmf.JointPMF.load", lambda path: (_ for _ in ()).throw(KeyboardInterrupt))
     assert cli("ask", "m.twoway", "H(age)")[0] == 130
 
 

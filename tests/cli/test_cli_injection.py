@@ -9,7 +9,7 @@ import pytest
 from hostile import ASKED, HOSTILE, hostile_frame, is_safe
 
 from twoway.cli import run
-from twoway.engines import writing
+from twoway.data.files import writing
 from twoway.questions.language import quote
 
 

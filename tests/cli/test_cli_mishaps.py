@@ -10,7 +10,7 @@ import pytest
 import twoway as tw
 from twoway.cli import run
 from twoway.cli.app import COMMANDS
-from twoway.engines import file_records
+from twoway.data.files import records as file_records
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +118,7 @@ def test_counts_are_added_to_tables_of_the_same_order(cli, folder):
 
 def test_a_link_to_nowhere_is_told_before_the_fit(cli, folder, monkeypatch):
     (folder / "dangling.twoway").symlink_to("/no/such/folder/x.twoway")
-    monkeypatch.setattr("twoway.fitting.fit", None)  # nothing is fitted
+    monkeypatch.setattr("twoway.fitting.fit.fit", None)  # nothing is fitted
     code, _, err = cli("fit", "s.csv", "-o", "dangling.twoway")
     assert code == 4
     assert "there is no folder '/no/such/folder'" in err

@@ -9,8 +9,8 @@ import pytest
 
 import twoway as tw
 from twoway.cli import run
+from twoway.data.files import records as file_records
 from twoway.datasets import dirichlet_rows
-from twoway.engines import file_records
 
 
 @pytest.fixture(scope="module")

@@ -9,12 +9,12 @@ import pytest
 from degenerate import DEGENERATE
 
 import twoway as tw
+from twoway.data.records import as_records
 from twoway.errors import DataError, TwowayError
 from twoway.explorer.page import describe
-from twoway.records import as_records
 from twoway.schema import Schema, Variable
 from twoway.solvers import EM, CoupledNMF
-from twoway.tables import Tables
+from twoway.tables.tables import Tables
 
 pytestmark = pytest.mark.slow
 

@@ -9,16 +9,16 @@ import pytest
 from degenerate import DEGENERATE, UNCONNECTED
 
 import twoway as tw
-from twoway import records as records_module
+from twoway.data import records as records_module
+from twoway.data.records import Records, as_records
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.errors import DataError
-from twoway.measures import factor_mse, total_variation
-from twoway.pmf import JointPMF
-from twoway.records import Records, as_records
+from twoway.model.measures import factor_mse, total_variation
+from twoway.model.pmf import JointPMF
 from twoway.report import StopReason
 from twoway.schema import Schema, Variable
 from twoway.solvers import CTD, EM, MLEAD, SOLVERS, SPA, CoupledNMF, Evidence, Problem
-from twoway.tables import Tables
+from twoway.tables.tables import Tables
 
 # Mirror descent is slow to settle; what is promised here holds at any point of its way.
 CASES = {

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from twoway.experiments import recommendation
-from twoway.experiments.recommendation import AVERAGES, Recommendation
+from twoway.paper import recommendation
+from twoway.paper.recommendation import AVERAGES, Recommendation
 
 pytestmark = pytest.mark.data
 

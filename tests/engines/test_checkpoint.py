@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import twoway as tw
-from twoway import checkpoint, container
 from twoway.cli import run
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.errors import DataError, FileFormatError
 from twoway.solvers import base
+from twoway.storage import checkpoint, container
 
 
 class StopError(Exception):

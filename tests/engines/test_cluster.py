@@ -11,11 +11,11 @@ import pandas as pd
 import pytest
 
 import twoway as tw
+from twoway.data.dask import records as module
 from twoway.datasets import dirichlet_rows
-from twoway.engines import cluster as module
-from twoway.engines.opening import open_source
 from twoway.solvers import EM
 from twoway.solvers.cells import expected_counts
+from twoway.tables.opening import open_source
 
 dask = pytest.importorskip("dask", reason='no Dask here: pip install "twoway[dask]"')
 distributed = pytest.importorskip("distributed", reason='no Dask here: pip install "twoway[dask]"')

@@ -10,7 +10,7 @@ from postgres_server import postgres  # noqa: F401  # a fixture
 import twoway as tw
 from twoway.cli import run
 from twoway.errors import DataError, UnknownNameError
-from twoway.sql_export import sql_view
+from twoway.model.sql_view import sql_view
 
 pytest.importorskip("ibis", reason='databases need ibis: pip install "twoway[sql]"')
 
@@ -115,7 +115,7 @@ def test_what_the_model_does_not_know_and_what_it_calls_impossible(database):
 
 
 def test_more_categories_than_columns_may_be(database, monkeypatch):
-    monkeypatch.setattr("twoway.sql_export._MOST_COLUMNS", 25)
+    monkeypatch.setattr("twoway.model.sql_view._MOST_COLUMNS", 25)
     pmf = random_model(SCHEMA, 3)
     rows = rows_of(SCHEMA, 20)
     database.create_table("t", rows)
@@ -123,7 +123,7 @@ def test_more_categories_than_columns_may_be(database, monkeypatch):
     expected = pmf.impute(rows.drop_columns(["id"])).to_pylist()
     assert [str(row[1]) for row in completed] == [str(row[SCHEMA.names[0]]) for row in expected]
     assert [float(row[2]) for row in completed] == [float(row[SCHEMA.names[1]]) for row in expected]
-    monkeypatch.setattr("twoway.sql_export._MOST_COLUMNS", 10)
+    monkeypatch.setattr("twoway.model.sql_view._MOST_COLUMNS", 10)
     with pytest.raises(DataError, match="more columns than databases take"):
         sql_view(pmf, "t")
 

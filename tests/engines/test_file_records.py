@@ -10,9 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import twoway as tw
+from twoway.data.files import batches, scratch
+from twoway.data.files import records as file_records
+from twoway.data.files.writing import write_table
 from twoway.datasets import dirichlet_rows, hide
-from twoway.engines import batches, file_records, scratch
-from twoway.engines.writing import write_table
 from twoway.errors import DataError, FileFormatError, UnknownNameError
 from twoway.schema import Schema, Variable
 from twoway.solvers import EM
@@ -125,7 +126,7 @@ def test_the_scratch_file_has_no_name(parquet, spilled, tmp_path, monkeypatch):
 
 
 def test_large_files_are_streamed_and_small_ones_are_not(parquet, monkeypatch):
-    from twoway.engines.opening import open_source
+    from twoway.tables.opening import open_source
 
     assert isinstance(open_source(str(parquet)), tw.Records)
     monkeypatch.setattr(file_records, "STREAMED_BYTES", 1000)

@@ -15,9 +15,9 @@ from strategies import examples
 
 import twoway as tw
 from twoway.cli import run
-from twoway.engines.grouping import _covers, _parts
-from twoway.engines.sql import count_inside
+from twoway.data.sql.grouping import _covers, _parts
 from twoway.errors import DatabaseError, DataError, UnknownNameError
+from twoway.tables.counting_inside import count_inside
 
 ibis = pytest.importorskip("ibis", reason='databases need ibis: pip install "twoway[sql]"')
 
@@ -292,8 +292,8 @@ def test_groupings_are_parted_where_a_database_takes_no_more(connect, monkeypatc
         covers = _covers(dict(list(sizes.items())[:20]), order)
         held = {some for cover in covers for some in combinations(cover, order)}
         assert held == set(combinations(list(sizes)[:20], order))
-    monkeypatch.setattr("twoway.engines.grouping._MOST_GROUPING_SETS", 2)
-    monkeypatch.setattr("twoway.engines.grouping._MOST_QUERIES", 2)
+    monkeypatch.setattr("twoway.data.sql.grouping._MOST_GROUPING_SETS", 2)
+    monkeypatch.setattr("twoway.data.sql.grouping._MOST_QUERIES", 2)
     for database in (connect("duckdb://"), connect("sqlite://")):
         same(database.create_table("t", survey(50)), columns=["n", "c0", "select", "w"], weights="w")
 
@@ -449,7 +449,7 @@ def test_errors(file, tmp_path, capsys, arguments, code, told):
 
 
 def test_no_error_chain_shows_a_password():
-    from twoway.engines.connections import opened_table
+    from twoway.data.sql.connections import opened_table
 
     with (
         pytest.raises(DatabaseError) as raised,
@@ -462,7 +462,7 @@ def test_no_error_chain_shows_a_password():
 
 def test_large_whole_tables_come_in_batches(connect, monkeypatch):
     """Labels of later batches get codes of their own, and an identifier is refused before all of it was read."""
-    monkeypatch.setattr("twoway.engines.sql._BATCH_ROWS", 7)
+    monkeypatch.setattr("twoway.data.sql.records._BATCH_ROWS", 7)
     records = pa.table({"a": [f"label {n // 3}" for n in range(100)], "b": [None, 1, 2, None] * 25})
     table = connect("duckdb://").create_table("t", records)
     assert tw.count(table) == tw.count(records)
@@ -472,7 +472,7 @@ def test_large_whole_tables_come_in_batches(connect, monkeypatch):
 
 def test_without_the_extra(monkeypatch, file):
     monkeypatch.setitem(__import__("sys").modules, "ibis", None)
-    from twoway.engines.connections import opened_table
+    from twoway.data.sql.connections import opened_table
 
     missing = pytest.raises(DataError, match=re.escape('pip install "twoway[sql]"'))
     with missing, opened_table(f"sqlite://{file}", "survey"):

@@ -10,13 +10,13 @@ from typer.testing import CliRunner
 import twoway as tw
 from twoway.cli.app import app
 from twoway.datasets import uci
-from twoway.estimators.rating_table import read_ratings
-from twoway.experiments import choosing, classification, factorization, recommendation, run, show
-from twoway.experiments.classification import CLASSIFIERS, Classification
-from twoway.experiments.classifiers import pipeline_and_grid
-from twoway.experiments.recommendation import FILMS, Recommendation
-from twoway.experiments.summary import summarize
-from twoway.experiments.tables import EXPERIMENTS, find_experiments
+from twoway.estimators.ratings.table import read_ratings
+from twoway.paper import choosing, classification, factorization, recommendation, run, show
+from twoway.paper.classification import CLASSIFIERS, Classification
+from twoway.paper.classifiers import pipeline_and_grid
+from twoway.paper.recommendation import FILMS, Recommendation
+from twoway.paper.summary import summarize
+from twoway.paper.tables import EXPERIMENTS, find_experiments
 
 TABLES = ("car", "movielens-animation")
 

@@ -19,13 +19,13 @@ from twoway import __version__
 from twoway.cli import main
 from twoway.cli.app import app
 from twoway.datasets import nearly_separable
-from twoway.experiments import run, show
-from twoway.experiments.base import method_seed
-from twoway.experiments.scores import published_mse
-from twoway.experiments.summary import summarize
-from twoway.experiments.synthetic import SOLVERS, Synthetic
-from twoway.experiments.tables import EXPERIMENTS, METHODS, _published
-from twoway.measures import match_components
+from twoway.model.measures import match_components
+from twoway.paper import run, show
+from twoway.paper.base import method_seed
+from twoway.paper.scores import published_mse
+from twoway.paper.summary import summarize
+from twoway.paper.synthetic import SOLVERS, Synthetic
+from twoway.paper.tables import EXPERIMENTS, METHODS, _published
 
 TABLE = "synthetic-eps0.1"
 SYNTHETIC = [name for name, experiment in EXPERIMENTS.items() if experiment.varies != "data"]

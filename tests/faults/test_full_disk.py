@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from twoway.experiments import run
+from twoway.paper import run
 
 pytestmark = pytest.mark.slow  # starts a process for each
 

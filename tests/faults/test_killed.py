@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import twoway as tw
-from twoway.experiments import run
-from twoway.experiments.tables import EXPERIMENTS
+from twoway.paper import run
+from twoway.paper.tables import EXPERIMENTS
 
 KILL_POINTS = Path(__file__).with_name("kill_points.py")
 FIT = ["fit", "survey.csv", "-o", "x.twoway", "--rank", "2", "--solver", "em", "--force"]

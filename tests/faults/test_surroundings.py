@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import twoway as tw
-from twoway import container
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.errors import DataError, TwowayError
+from twoway.storage import container
 
 pytestmark = pytest.mark.slow  # starts a process for each
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from strategies import examples, frames, pmfs, schemas
 
 import twoway as tw
-from twoway.engines import files, writing
-from twoway.frames import make_labelled_frame
+from twoway.data.files import reading as files
+from twoway.data.files import writing
+from twoway.data.frames import make_labelled_frame
 from twoway.schema import Schema, Variable, label_key
 
 pytestmark = pytest.mark.slow

@@ -14,9 +14,9 @@ from reference import joint as brute
 from strategies import columns, events, examples, frames, pmfs, schemas, some_names
 
 import twoway as tw
-from twoway.distribution import Distribution
-from twoway.information import pairwise_information
-from twoway.pmf import JointPMF
+from twoway.data.distribution import Distribution
+from twoway.model.information import pairwise_information
+from twoway.model.pmf import JointPMF
 from twoway.report import Report, Start, StopReason, TableMisfit
 from twoway.schema import label_key
 

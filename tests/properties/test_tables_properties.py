@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from strategies import NUMBERS, TEXTS, examples, frames, schemas
 
 import twoway as tw
-from twoway.records import Records
-from twoway.tables import Tables
+from twoway.data.records import Records
+from twoway.tables.tables import Tables
 
 COUNTS = st.integers(0, 10**12).map(float)
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import twoway as tw
-from twoway.bin_labels import Interval, cuts_of, intervals_of, label_bins
+from twoway.data.bin_labels import Interval, cuts_of, intervals_of, label_bins
 from twoway.errors import QuestionError
 from twoway.questions import parse
 from twoway.schema import Schema, Variable

@@ -12,9 +12,9 @@ from strategies import examples
 
 import twoway as tw
 from twoway.datasets import dirichlet_rows, draw_records
-from twoway.diagnosis.bootstrap import Bootstrap
-from twoway.diagnosis.intervals import Interval, interval_ends
-from twoway.diagnosis.resampling import FromRecords, FromTables
+from twoway.model.intervals import Interval, interval_ends
+from twoway.solvers.resampling import FromRecords, FromTables
+from twoway.uncertainty.bootstrap import Bootstrap
 
 TRUTH = dirichlet_rows(6, 3, 2, seed=4)
 RECORDS = draw_records(TRUTH, 1500, observed=0.7, seed=1)

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from strategies import examples
 
 import twoway as tw
-from twoway.bounds import (
+from twoway.datasets import dirichlet_rows, draw_records, nearly_separable, uniform_entries
+from twoway.diagnosis.bounds import (
     SplitConstants,
     em_error,
     largest_epsilon,
@@ -21,7 +22,6 @@ from twoway.bounds import (
     sufficient_rank,
     table_error,
 )
-from twoway.datasets import dirichlet_rows, draw_records, nearly_separable, uniform_entries
 from twoway.schema import Schema, Variable
 
 

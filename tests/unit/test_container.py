@@ -12,11 +12,11 @@ from hypothesis import given
 from reference.joint import write_out
 from strategies import examples, pmfs
 
-from twoway import container
 from twoway.errors import DataError, FileFormatError, MissingFileError, TwowayError
-from twoway.pmf import JointPMF
+from twoway.model.pmf import JointPMF
 from twoway.report import Report, Start, StopReason, TableMisfit
 from twoway.schema import Schema, Variable
+from twoway.storage import container
 
 SCHEMA = Schema((Variable("age", ("young", "old")), Variable("size", (1, 2.5), (0, 1)), Variable("ok", (True, False))))
 REPORT = Report(

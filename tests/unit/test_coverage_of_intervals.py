@@ -8,10 +8,10 @@ import pytest
 import twoway as tw
 from twoway.cli import run
 from twoway.datasets import dirichlet_rows, draw_records
-from twoway.diagnosis.beliefs import drawn_shares, likely_smoothings
 from twoway.solvers.base import Smoothing, Watch
 from twoway.solvers.cells import CellSets
 from twoway.solvers.latent import fit_cells
+from twoway.uncertainty.beliefs import drawn_shares, likely_smoothings
 
 RECORDS = draw_records(dirichlet_rows(4, 3, 2, seed=4), 300, observed=0.8, seed=1)
 

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import examples
 
-from twoway.crosstabs.cells import margin_role, parse_cell
 from twoway.errors import DataError, TwowayError, UnknownNameError
 from twoway.schema import Schema, Variable
-from twoway.tables import Tables
+from twoway.tables.crosstabs.cells import margin_role, parse_cell
+from twoway.tables.tables import Tables
 
 AGE, VOTE, REGION = ("young", "middle", "old"), ("no", "yes"), ("north", "south", "east")
 COUNTS = pd.DataFrame([[10, 20], [30, 5], [7, 28]], index=AGE, columns=VOTE)

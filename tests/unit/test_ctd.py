@@ -13,11 +13,11 @@ from twoway.errors import DataError
 from twoway.kernels import triples
 from twoway.kernels.expectation import pack
 from twoway.kernels.lanes import layout
-from twoway.measures import factor_mse
-from twoway.pmf import JointPMF
+from twoway.model.measures import factor_mse
+from twoway.model.pmf import JointPMF
 from twoway.schema import Schema, Variable
 from twoway.solvers import CTD, Evidence, Problem
-from twoway.tables import Tables
+from twoway.tables.tables import Tables
 
 SIZES = (3, 2, 5, 4, 1)
 ALL = tuple(combinations(range(len(SIZES)), 3))

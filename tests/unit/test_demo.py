@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import twoway
 from twoway.cli.app import app
 from twoway.cli.demo_picture import draw_digits
-from twoway.pmf import JointPMF
+from twoway.model.pmf import JointPMF
 
 
 def test_demo(tmp_path, monkeypatch):

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 import twoway as tw
-from twoway.bounds import separability
 from twoway.datasets import dirichlet_rows, draw_records, uniform_entries
 from twoway.diagnosis import cases
 from twoway.diagnosis.alternatives import JointDistance, same_tables, unseen_changes
+from twoway.diagnosis.bounds import separability
 from twoway.diagnosis.conditions import check_stacks, condition_number
-from twoway.diagnosis.pair_graph import PairGraph
 from twoway.diagnosis.scattered import sufficiently_scattered
 from twoway.schema import Schema, Variable
 from twoway.solvers import Evidence
+from twoway.tables.pair_graph import PairGraph
 
 
 def model(weights, *factors):

@@ -5,9 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import examples, schemas
 
-from twoway.distribution import Distribution, printable
+from twoway.data.distribution import Distribution
 from twoway.errors import DataError, UnknownNameError
 from twoway.schema import Variable, label_key
+from twoway.text import printable
 
 AGE = Variable("age", ("young", "old"))
 VOTE = Variable("vote", ("no", "yes", "?"))

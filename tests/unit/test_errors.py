@@ -3,7 +3,8 @@
 import pytest
 
 from twoway import errors
-from twoway.errors import describe, near_miss, shortlist, unknown
+from twoway.errors import unknown
+from twoway.text import describe, near_miss, shortlist
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,12 @@ from typer.testing import CliRunner
 import twoway as tw
 from twoway.cli.app import app
 from twoway.datasets import dirichlet_rows
-from twoway.diagnosis.bootstrap import Bootstrap
 from twoway.errors import DataError
 from twoway.explorer.page import describe, label_texts, render, strongest_links
 from twoway.explorer.replicates import pack, unpack
-from twoway.pmf import JointPMF
+from twoway.model.pmf import JointPMF
 from twoway.schema import Schema, Variable
+from twoway.uncertainty.bootstrap import Bootstrap
 
 PMF = dirichlet_rows(4, 3, 2)
 

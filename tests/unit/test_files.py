@@ -10,7 +10,8 @@ import pyarrow.feather as feather
 import pytest
 
 import twoway as tw
-from twoway.engines import files, writing
+from twoway.data.files import reading as files
+from twoway.data.files import writing
 from twoway.errors import DataError, FileFormatError, MissingFileError, UnknownNameError
 from twoway.schema import Schema, Variable
 

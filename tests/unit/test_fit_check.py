@@ -9,14 +9,14 @@ import pytest
 from scipy.stats import chi2
 
 import twoway as tw
+from twoway.checks.disagreement import disagreements
+from twoway.checks.fit_quality import fit_quality
 from twoway.cli import run
 from twoway.datasets import dirichlet_rows, draw_records
-from twoway.diagnosis.fit_quality import fit_quality
-from twoway.disagreements import disagreements
 from twoway.errors import DataError
-from twoway.fitting import evidence_of
+from twoway.fitting.fit import evidence_of
 from twoway.report import FitCheck, Report
-from twoway.tables import Tables
+from twoway.tables.tables import Tables
 
 RECORDS = draw_records(dirichlet_rows(5, 3, 3, seed=3), 4000, observed=0.8, seed=4)
 FRAME = pd.DataFrame(RECORDS.codes(), columns=RECORDS.schema.names).astype("Int64")

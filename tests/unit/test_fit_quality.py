@@ -8,8 +8,8 @@ import pytest
 from scipy.stats import kstest
 
 import twoway as tw
+from twoway.checks.fit_quality import fit_quality
 from twoway.datasets import dirichlet_rows, draw_records
-from twoway.diagnosis.fit_quality import fit_quality
 
 
 def test_p_values_of_the_true_model_are_uniform():

@@ -9,14 +9,14 @@ import pytest
 from reference import em as twin
 
 import twoway as tw
+from twoway.data.records import Records
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.errors import DataError, FileFormatError, MissingFileError, UnknownNameError
-from twoway.pmf import JointPMF
-from twoway.records import Records
+from twoway.model.pmf import JointPMF
 from twoway.report import Progress, StopReason
 from twoway.schema import Schema, Variable
 from twoway.solvers import EM, SPA, Auto, Chain, CoupledNMF, MultiStart, find_solver
-from twoway.tables import Tables
+from twoway.tables.tables import Tables
 
 COLUMNS = {"age": ["young", "old", None, "old"] * 5, "vote": ["no", "yes", "yes", None] * 5}
 

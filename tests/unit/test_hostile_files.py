@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twoway import container
-from twoway.diagnosis.bootstrap import Bootstrap
 from twoway.errors import FileFormatError
-from twoway.pmf import JointPMF
+from twoway.model.pmf import JointPMF
 from twoway.report import Report, Start, StopReason, TableMisfit
 from twoway.schema import Schema, Variable
-from twoway.tables import Tables
+from twoway.storage import container
+from twoway.tables.tables import Tables
+from twoway.uncertainty.bootstrap import Bootstrap
 
 SCHEMA = Schema((Variable("a", ("x", "y")), Variable("b", (1, 2, 3)), Variable("c", (True, False))))
 REPORT = Report(

@@ -9,12 +9,13 @@ import pytest
 from hostile import ASKED, HOSTILE, hostile_frame, is_safe
 
 import twoway as tw
-from twoway.engines import writing
-from twoway.errors import TwowayError, escaped
+from twoway.data.files import writing
+from twoway.errors import TwowayError
 from twoway.explorer.page import describe, render
 from twoway.questions import parse
 from twoway.questions.language import Question, Term
 from twoway.schema import Schema, Variable
+from twoway.text import escaped
 
 # "" and " " are text that means "not observed" unless other text does.
 READ = {"missing": ("\0",)}

@@ -10,11 +10,11 @@ from reference.joint import marginal, write_out
 from strategies import examples, pmfs, schemas
 
 import twoway as tw
+from twoway.data.records import Records
 from twoway.datasets import dirichlet_rows, draw_records, uniform_entries
 from twoway.errors import DataError, UnknownNameError
-from twoway.measures import factor_mse, kl_divergence, match_components, mean_relative_error, total_variation
-from twoway.pmf import JointPMF
-from twoway.records import Records
+from twoway.model.measures import factor_mse, kl_divergence, match_components, mean_relative_error, total_variation
+from twoway.model.pmf import JointPMF
 from twoway.schema import Schema, Variable
 
 quick = examples(40)

@@ -28,7 +28,7 @@ def source(request, tmp_path):
     """Return the rows, numbers as numbers where the format has types, as each reader takes them."""
     import pyarrow as pa
 
-    from twoway.engines import writing
+    from twoway.data.files import writing
 
     if request.param == "csv":
         path = tmp_path / "x.csv"

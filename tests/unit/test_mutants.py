@@ -6,17 +6,16 @@ import re
 import numpy as np
 import pytest
 
-from twoway.container import write
+from twoway.data.records import Records
 from twoway.datasets import dirichlet_rows
 from twoway.errors import DataError, FileFormatError, QuestionError, UnknownNameError
-from twoway.fitting import fit
-from twoway.pmf import JointPMF
+from twoway.fitting.fit import fit
+from twoway.model.pmf import JointPMF
 from twoway.questions import ask, parse
 from twoway.questions.answer import suppose
 from twoway.questions.complete import complete
 from twoway.questions.language import KINDS, quote
 from twoway.questions.parse import EXAMPLES, parse_terms
-from twoway.records import Records
 from twoway.report import Progress
 from twoway.schema import Schema, Variable
 from twoway.solvers import base, find_solver
@@ -25,7 +24,8 @@ from twoway.solvers.base import Smoothing, Watch
 from twoway.solvers.coupled_nmf import CoupledNMF
 from twoway.solvers.pairs import PairMatrix
 from twoway.solvers.spa import SPA
-from twoway.tables import Tables
+from twoway.storage.container import write
+from twoway.tables.tables import Tables
 
 SCHEMA = Schema((Variable("vote", ("no", "yes")), Variable("XXage", ("Xa", "b")), Variable("stars", (1, 2, 3))))
 

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 import twoway as tw
-from twoway.engines import writing
-from twoway.engines.headers import read_header
+from twoway.data.files import writing
+from twoway.data.files.headers import read_header
 
 ENDINGS = ["csv", "tsv", "jsonl", "parquet", "arrow"]
 

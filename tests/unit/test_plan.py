@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import twoway as tw
-from twoway.bounds import table_error
 from twoway.datasets import dirichlet_rows
+from twoway.diagnosis.bounds import table_error
 from twoway.diagnosis.plan import Trial, _needed
 from twoway.schema import Schema, Variable
 

@@ -10,9 +10,9 @@ import pytest
 
 import twoway as tw
 from twoway.errors import DataError, UnknownNameError
+from twoway.model.pmf import JointPMF
 from twoway.plots.fit import table_residuals
 from twoway.plots.model import neighbours_together
-from twoway.pmf import JointPMF
 from twoway.schema import Schema, Variable
 
 mpl = pytest.importorskip("matplotlib", reason="plots need the extra 'plot'")

@@ -5,8 +5,8 @@ import pytest
 
 import twoway as tw
 from twoway.datasets import dirichlet_rows, draw_records
-from twoway.ranks import RankChoice
 from twoway.schema import Schema, Variable
+from twoway.solvers.rank import RankChoice
 
 mpl = pytest.importorskip("matplotlib", reason="plots need the extra 'plot'")
 

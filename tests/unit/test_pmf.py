@@ -15,10 +15,11 @@ from reference import joint as brute
 from strategies import events, examples, frames, pmfs, schemas, some_names
 
 import twoway as tw
-from twoway import information, mixture, mode_search
+from twoway.data.records import Records
 from twoway.errors import DataError, ImpossibleEvidenceError, UnknownNameError
-from twoway.pmf import Estimate, JointPMF, Mode
-from twoway.records import Records
+from twoway.model import information, mixture
+from twoway.model import mode as mode_search
+from twoway.model.pmf import Estimate, JointPMF, Mode
 from twoway.schema import Schema, Variable, label_key
 
 quick = examples(40)

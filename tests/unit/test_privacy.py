@@ -14,16 +14,17 @@ from scipy.stats import norm
 from strategies import examples
 
 import twoway as tw
-from twoway import container, privacy
 from twoway.cli import run
+from twoway.data.records import Records
+from twoway.data.sql.records import DatabaseTable
 from twoway.datasets import dirichlet_rows, draw_records
-from twoway.diagnosis.resampling import FromTables
-from twoway.engines.sql import DatabaseTable
 from twoway.errors import DataError, FileFormatError, UnknownNameError
-from twoway.privacy import effective_records, noise_scale, nonnegative
-from twoway.records import Records
 from twoway.schema import Schema, Variable
-from twoway.tables import Tables
+from twoway.solvers.resampling import FromTables
+from twoway.storage import container
+from twoway.tables import privacy
+from twoway.tables.privacy import effective_records, noise_scale, nonnegative
+from twoway.tables.tables import Tables
 
 TRUTH = dirichlet_rows(4, 3, 2, seed=2)
 TABLES = tw.count(draw_records(TRUTH, 4000, observed=1.0, seed=1))
@@ -179,7 +180,8 @@ def released(columns, tmp_path, **options):
     tables = Tables.count(Records(columns, schema=SCHEMA, **options))
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(
-            "twoway.releasing.add_noise", lambda *arguments: seen.append(privacy.add_noise(*arguments)) or seen[-1]
+            "twoway.tables.releasing.add_noise",
+            lambda *arguments: seen.append(privacy.add_noise(*arguments)) or seen[-1],
         )
         noisy = tables.with_noise(1.0, 1e-6, seed=7)
     noisy.save(tmp_path / "released.tables")

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import twoway as tw
+from twoway.checks.table_program import Margins, TableProgram, choose_axes
 from twoway.datasets import dirichlet_rows, draw_records
-from twoway.diagnosis.table_program import Margins, TableProgram, choose_axes
 from twoway.schema import Schema, Variable
-from twoway.tables import Tables
+from twoway.tables.tables import Tables
 
 
 def schema_of(sizes):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import twoway as tw
-from twoway.crosstabs.published import read_published
 from twoway.errors import DataError, FileFormatError, MissingFileError
+from twoway.tables.crosstabs.published import read_published
 
 BANNER = """AMONG ADULTS,,Everybody,Age,,Region,,
 ,,,18-39,40+,north,south,west

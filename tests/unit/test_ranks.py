@@ -6,7 +6,7 @@ import pytest
 
 import twoway as tw
 from twoway.datasets import dirichlet_rows, draw_records
-from twoway.ranks import RankChoice
+from twoway.solvers.rank import RankChoice
 
 
 @pytest.mark.parametrize("rank", [1, 2, 4])

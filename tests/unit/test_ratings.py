@@ -13,8 +13,8 @@ from sklearn.model_selection import cross_val_score
 
 import twoway as tw
 from twoway.datasets import dirichlet_rows, draw_records
-from twoway.estimators.rating_model import _step, average_fit, expectations
-from twoway.estimators.rating_table import read_ratings
+from twoway.estimators.ratings.model import _step, average_fit, expectations
+from twoway.estimators.ratings.table import read_ratings
 from twoway.solvers.cells import CellSets
 from twoway.solvers.starts import random_start
 
@@ -87,8 +87,8 @@ def test_new_users_need_no_new_fit(model, ratings):
 def test_chunks_change_nothing(model, ratings, monkeypatch):
     pairs = ratings[["user", "item"]].assign(item=103).iloc[::-1]
     before, completed = model.predict_proba(pairs), model.complete()
-    monkeypatch.setattr("twoway.estimators.rating_model._CHUNK", 60)
-    monkeypatch.setattr("twoway.estimators.ratings._CHUNK", 60)
+    monkeypatch.setattr("twoway.estimators.ratings.model._CHUNK", 60)
+    monkeypatch.setattr("twoway.estimators.ratings.predictor._CHUNK", 60)
     np.testing.assert_allclose(model.predict_proba(pairs), before)
     np.testing.assert_allclose(model.complete(), completed)
 

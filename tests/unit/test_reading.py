@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import examples, frames, schemas
 
-from twoway import reading
-from twoway.coding import dictionary_of
+from twoway.data import reading
+from twoway.data.coding import dictionary_of
+from twoway.data.missing import USUAL, MissingLabels
+from twoway.data.records import Records
 from twoway.errors import DataError, TwowayError, UnknownNameError
-from twoway.missing import USUAL, MissingLabels
-from twoway.records import Records
 from twoway.schema import Schema, Variable
 
 SCHEMA = Schema((Variable("age", ("young", "old")), Variable("vote", ("no", "yes"))))

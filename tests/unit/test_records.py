@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import examples, frames, schemas
 
-from twoway import records as module
+from twoway.data import records as module
+from twoway.data.records import Records, as_records
+from twoway.data.source import Block
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.errors import DataError, UnknownNameError
 from twoway.parallel import usable_cores
-from twoway.record_source import Block
-from twoway.records import Records, as_records
 from twoway.schema import Schema, Variable
 
 SCHEMA = Schema((Variable("age", ("young", "old")), Variable("vote", ("no", "yes"))))

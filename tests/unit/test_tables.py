@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from reference.counting import count_sets
 from strategies import examples
 
-from twoway import counting
-from twoway.container import read, write
+from twoway.data.records import Records
+from twoway.data.source import Block
+from twoway.data.weighing import WeightTotals
 from twoway.errors import DataError, FileFormatError, TwowayError, UnknownNameError
-from twoway.record_source import Block
-from twoway.records import Records
 from twoway.schema import Schema, Variable
-from twoway.tables import Tables
-from twoway.weighing import WeightTotals
+from twoway.storage.container import read, write
+from twoway.tables import counting
+from twoway.tables.tables import Tables
 
 SCHEMA = Schema(
     (

@@ -10,12 +10,12 @@ from strategies import examples, frames, schemas
 
 import twoway as tw
 from twoway.cli import run
-from twoway.container import read, write
+from twoway.data.records import Records
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.errors import DataError, FileFormatError, UnknownNameError
-from twoway.records import Records
 from twoway.report import StopReason
 from twoway.schema import Schema, Variable
+from twoway.storage.container import read, write
 
 TRUTH = dirichlet_rows(8, 3, 3, seed=1)
 DAYS = [draw_records(TRUTH, 600, observed=0.6, seed=day) for day in range(5)]

@@ -7,7 +7,7 @@ import pytest
 from verdict_cases import KNOWN, MORE_NOT_KNOWN, NOT_KNOWN, contradicting, sampled
 
 import twoway as tw
-from twoway.diagnosis.contradiction import find_contradiction
+from twoway.checks.contradiction import find_contradiction
 
 CASES = {**NOT_KNOWN, **MORE_NOT_KNOWN, **KNOWN}
 

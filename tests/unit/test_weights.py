@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 
 import twoway as tw
+from twoway.data.files import scratch
+from twoway.data.weighing import WeightTotals
 from twoway.datasets import dirichlet_rows, draw_records
-from twoway.diagnosis.resampling import FromRecords
-from twoway.engines import scratch
 from twoway.errors import DataError
-from twoway.weighing import WeightTotals
+from twoway.solvers.resampling import FromRecords
 
 CONSTANTS = (1.5, 100.0, 50.0, 1e-6, 1e6, 0.1)
 TRUTH = dirichlet_rows(5, 2, 2, seed=3)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from twoway.cli.terminal import json_line
-from twoway.container import whole_or_not_at_all
-from twoway.engines.writing import writable_format_of, write_table
+from twoway.data.files.writing import writable_format_of, write_table
 from twoway.errors import DataError
+from twoway.storage.container import whole_or_not_at_all
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from twoway.cli.terminal import is_terminal, note, say, say_json
-from twoway.pmf import JointPMF
+from twoway.model.pmf import JointPMF
 from twoway.questions import Question, parse
 from twoway.questions import ask as answer_question
 from twoway.questions.answer import allowed_codes, evidence
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     import os
     from pathlib import Path
 
-    from twoway.diagnosis.bootstrap import Bootstrap
     from twoway.questions import Answer
+    from twoway.uncertainty.bootstrap import Bootstrap
 
 
 _SHOWN_LABELS = 8
@@ -35,7 +35,7 @@ def answer_all(
     """Print the answers to questions or write them to a file; "-" for those on standard input; none open a prompt."""
     boot = None
     if interval:
-        from twoway.diagnosis.bootstrap import Bootstrap
+        from twoway.uncertainty.bootstrap import Bootstrap
 
         boot = Bootstrap.load(model)
     pmf = JointPMF.load(model) if boot is None else boot.pmf
@@ -104,8 +104,8 @@ def answer(pmf: JointPMF, text: str, base: float | None = None, boot: Bootstrap 
 
 
 def _content(question: Question, found: Answer, base: float | None) -> dict[str, Any]:
-    from twoway.distribution import Distribution
-    from twoway.mode_search import Mode
+    from twoway.data.distribution import Distribution
+    from twoway.model.mode import Mode
 
     if isinstance(found, Distribution):
         axes = [{"variable": variable.name, "categories": list(variable.categories)} for variable in found.variables]
@@ -133,9 +133,9 @@ def _interval(boot: Bootstrap, question: Question, found: Answer, text: str, bas
     """Return the ends of an answer's interval, and the answer with them as text."""
     import numpy as np
 
-    from twoway.diagnosis.intervals import IntervalTable, Scale
-    from twoway.distribution import Distribution
-    from twoway.mode_search import Mode
+    from twoway.data.distribution import Distribution
+    from twoway.model.intervals import IntervalTable, Scale
+    from twoway.model.mode import Mode
     from twoway.questions.answer import suppose
 
     if isinstance(found, Mode):
@@ -167,7 +167,7 @@ def _interval(boot: Bootstrap, question: Question, found: Answer, text: str, bas
 
 def _cells(pmf: JointPMF, question: Question, found: Answer) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """Return the event and what is known, for each probability in an answer."""
-    from twoway.distribution import Distribution
+    from twoway.data.distribution import Distribution
 
     event, known = evidence(pmf.schema, question.targets), evidence(pmf.schema, question.given)
     if not isinstance(found, Distribution):

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.bin_labels import cuts_of, label_bins
-from twoway.errors import DataError, shortlist, unknown
-from twoway.frames import Fill
-from twoway.missing import MissingLabels
+from twoway.data.bin_labels import cuts_of, label_bins
+from twoway.data.frames import Fill
+from twoway.data.missing import MissingLabels
+from twoway.errors import DataError, unknown
 from twoway.schema import Label, Schema, label_key
+from twoway.text import shortlist
 
 _DEFAULT_BINS = 5
 

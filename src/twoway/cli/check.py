@@ -59,13 +59,13 @@ def check(
 
     twoway check survey.tables --range "P(vote = yes | age = old, region = north)"
     """
-    from twoway.container import kind_of
+    from twoway.checks.fit_quality import FitQuality, fit_quality
     from twoway.diagnosis.diagnose import diagnose
-    from twoway.diagnosis.fit_quality import FitQuality, fit_quality
     from twoway.errors import DataError
-    from twoway.pmf import JointPMF
+    from twoway.model.pmf import JointPMF
     from twoway.questions.answer import asked_event
-    from twoway.tables import Tables
+    from twoway.storage.container import kind_of
+    from twoway.tables.tables import Tables
 
     given: Any
     match kind_of(source):

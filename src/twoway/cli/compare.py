@@ -12,7 +12,7 @@ from twoway.cli.options import Json, Model
 from twoway.cli.terminal import note, say, say_json
 
 if TYPE_CHECKING:
-    from twoway.pmf import JointPMF
+    from twoway.model.pmf import JointPMF
 
 _SHOWN = 5
 
@@ -32,7 +32,7 @@ def compare(
 
     twoway compare rank4.twoway rank8.twoway --json
     """
-    from twoway.pmf import JointPMF
+    from twoway.model.pmf import JointPMF
 
     content = _content(JointPMF.load(model), JointPMF.load(other))
     if json:
@@ -43,7 +43,7 @@ def compare(
 
 def _content(one: JointPMF, two: JointPMF) -> dict[str, Any]:
     from twoway.errors import DataError
-    from twoway.measures import total_variation
+    from twoway.model.measures import total_variation
 
     notes = []
     shared = []
@@ -88,7 +88,7 @@ def _fit(pmf: JointPMF) -> dict[str, Any]:
 
 
 def _print(content: dict[str, Any], names: tuple[str, str]) -> None:
-    from twoway.distribution import aligned, printable
+    from twoway.text import aligned, printable
 
     rows = [["", *map(printable, names)]]
     for key in ("variables", "rank", "records", "log_likelihood", "bic"):

@@ -30,14 +30,14 @@ from twoway.cli.options import (
 )
 from twoway.cli.schema_file import read_schema
 from twoway.cli.terminal import check_output, say, say_json
-from twoway.container import alone_in_folder
-from twoway.engines.connections import is_address, opened_table
+from twoway.data.sql.connections import is_address, opened_table
 from twoway.errors import DataError
+from twoway.storage.container import alone_in_folder
 
 if TYPE_CHECKING:
-    from twoway.missing import MissingLabels
+    from twoway.data.missing import MissingLabels
     from twoway.schema import Schema
-    from twoway.tables import Tables
+    from twoway.tables.tables import Tables
 
 
 def count(
@@ -115,7 +115,7 @@ def count(
 
     twoway count monday.csv -o public.tables --schema categories.json --epsilon 1 --delta 1e-6
     """
-    from twoway.tables import Tables
+    from twoway.tables.tables import Tables
 
     if out is None and add is None:
         raise typer.BadParameter("name the file to write with -o, or one to add to with --add")
@@ -227,8 +227,9 @@ def _count_table(
     inside: bool,
 ) -> tuple[Tables, int]:
     """Return the tables of a database's table, and the number of its records."""
-    from twoway.engines.sql import DatabaseTable, count_inside, read_rows
-    from twoway.tables import Tables
+    from twoway.data.sql.records import DatabaseTable, read_rows
+    from twoway.tables.counting_inside import count_inside
+    from twoway.tables.tables import Tables
 
     with opened_table(address, name) as table:
         known = list(table.columns)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.container import whole_or_not_at_all
+from twoway.storage.container import whole_or_not_at_all
 
 if TYPE_CHECKING:
     from PIL.Image import Image

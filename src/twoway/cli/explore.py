@@ -31,8 +31,8 @@ def explore(
 
     twoway explore survey.twoway --title "Our survey, spring" --force
     """
-    from twoway.diagnosis.bootstrap import Bootstrap, load_model
     from twoway.explorer import explore as write_page
+    from twoway.uncertainty.bootstrap import Bootstrap, load_model
 
     page = model.with_suffix(".html") if out is None else out
     check_output(page, force, model)

@@ -9,7 +9,8 @@ import typer
 
 from twoway.cli.options import Force, Missing, MissingOnly, Model, missing_labels
 from twoway.cli.terminal import check_output, say
-from twoway.errors import DataError, shortlist
+from twoway.errors import DataError
+from twoway.text import shortlist
 
 
 def export(
@@ -46,9 +47,9 @@ def export(
     twoway export survey.twoway --sql --table survey --what impute --dialect duckdb
     """
     from twoway.cli.binning import Binning
-    from twoway.container import whole_or_not_at_all
-    from twoway.pmf import JointPMF
-    from twoway.sql_export import sql_view
+    from twoway.model.pmf import JointPMF
+    from twoway.model.sql_view import sql_view
+    from twoway.storage.container import whole_or_not_at_all
 
     if not sql or not table:
         raise typer.BadParameter("name the form with --sql, and the table that the view reads with --table")

@@ -31,12 +31,12 @@ from twoway.cli.options import (
 from twoway.cli.terminal import check_output, in_options, say, say_json, shows_progress
 
 if TYPE_CHECKING:
-    from twoway.engines.file_records import FileRecords
-    from twoway.pmf import JointPMF
-    from twoway.record_source import RecordSource
-    from twoway.records import Records
-    from twoway.sources import United
-    from twoway.tables import Tables
+    from twoway.data.files.records import FileRecords
+    from twoway.data.records import Records
+    from twoway.data.source import RecordSource
+    from twoway.fitting.unite import United
+    from twoway.model.pmf import JointPMF
+    from twoway.tables.tables import Tables
 
 _LONGEST_NAME = 255  # bytes, in every file system in use
 _MOST_PAIRS = 5
@@ -107,13 +107,13 @@ def fit(
 
     twoway fit survey.csv north.tables south.tables -o all.twoway
     """
-    from twoway.checkpoint import Checkpoint
     from twoway.cli.answers import print_answers
+    from twoway.data.records import Records
     from twoway.errors import DataError
-    from twoway.fitting import fit as fit_source
+    from twoway.fitting.fit import fit as fit_source
     from twoway.questions import parse
-    from twoway.records import Records
-    from twoway.tables import Tables
+    from twoway.storage.checkpoint import Checkpoint
+    from twoway.tables.tables import Tables
 
     if bool(data) == (tables is not None):
         raise typer.BadParameter("give either files of records or counts, DATA, or --tables")
@@ -149,7 +149,7 @@ def fit(
         checkpoint=checkpoint,
     )
     if intervals:
-        from twoway.diagnosis.replication import bootstrap
+        from twoway.uncertainty.replication import bootstrap
 
         bootstrap(pmf, source, seed=seed, threads=threads, monitor=shows_progress() or None).save(out)
     else:
@@ -178,7 +178,7 @@ def _checkpoint_beside(out: Path) -> Path | None:
 def _is_half_done(out: Path) -> bool:
     """Return whether a file is the best that an interrupted fit had found, which the same command goes on from."""
     from twoway.errors import TwowayError
-    from twoway.pmf import JointPMF
+    from twoway.model.pmf import JointPMF
 
     try:
         report = JointPMF.load(out).report
@@ -191,10 +191,10 @@ def _read_all(data: list[Path], reading: Reading) -> United:
     """Return the records or tables of one file, or of several as one."""
     from dataclasses import replace
 
-    from twoway.container import kind_of
-    from twoway.engines import files
+    from twoway.data.files import reading as files
     from twoway.errors import DataError
-    from twoway.sources import unite
+    from twoway.fitting.unite import unite
+    from twoway.storage.container import kind_of
 
     if len(data) > 1 and reading.bins:
         raise DataError(
@@ -212,9 +212,9 @@ def _read_all(data: list[Path], reading: Reading) -> United:
 
 
 def _read_data(data: Path, reading: Reading) -> Records | FileRecords | Tables:
-    from twoway.container import kind_of
     from twoway.errors import DataError
-    from twoway.tables import Tables
+    from twoway.storage.container import kind_of
+    from twoway.tables.tables import Tables
 
     match kind_of(data):
         case "tables":
@@ -227,8 +227,8 @@ def _read_data(data: Path, reading: Reading) -> Records | FileRecords | Tables:
 def _read_tables(path: Path, kind: str, total: float | None) -> Tables:
     from dataclasses import replace
 
-    from twoway.crosstabs.published import read_published
-    from twoway.tables import Tables
+    from twoway.tables.crosstabs.published import read_published
+    from twoway.tables.tables import Tables
 
     published = read_published(path)
     tables = Tables.from_crosstabs(published.tables, kind=kind, totals=total)  # type: ignore[arg-type]  # checked there
@@ -240,8 +240,8 @@ def _learned(pmf: JointPMF, source: RecordSource | Tables, out: Path) -> dict[st
     import numpy as np
 
     from twoway.cli.binning import odd_labels
-    from twoway.information import pairwise_information
-    from twoway.tables import Tables
+    from twoway.model.information import pairwise_information
+    from twoway.tables.tables import Tables
 
     report = pmf.report
     assert report is not None
@@ -292,8 +292,8 @@ def _learned(pmf: JointPMF, source: RecordSource | Tables, out: Path) -> dict[st
 
 
 def _print(learned: dict[str, Any]) -> None:
-    from twoway.distribution import aligned, printable
     from twoway.report import FitCheck
+    from twoway.text import aligned, printable
 
     def pair(one: dict[str, Any]) -> str:
         return " × ".join(printable(name, 40) for name in one["variables"])
@@ -337,7 +337,7 @@ def _print(learned: dict[str, Any]) -> None:
 
 def _hints(learned: dict[str, Any]) -> Iterator[str]:
     """Yield what a newcomer might do better next time."""
-    from twoway.distribution import printable
+    from twoway.text import printable
 
     odd = learned["odd_labels"]
     marks = list(dict.fromkeys(printable(label, 40) for labels in odd.values() for label in labels))[:3]
@@ -355,7 +355,7 @@ def _hints(learned: dict[str, Any]) -> Iterator[str]:
 
 
 def _names(names: Iterable[str]) -> str:
-    from twoway.distribution import printable
+    from twoway.text import printable
 
     shown = [printable(name, 40) for name in names]
     return ", ".join(shown[:_MOST_PAIRS]) + (", …" if len(shown) > _MOST_PAIRS else "")

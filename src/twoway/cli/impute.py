@@ -24,10 +24,10 @@ from twoway.cli.terminal import check_output, say, say_json, write_result
 from twoway.errors import DataError
 
 if TYPE_CHECKING:
-    from twoway.diagnosis.bootstrap import Bootstrap
-    from twoway.frames import Fill
-    from twoway.pmf import JointPMF
-    from twoway.records import Records
+    from twoway.data.frames import Fill
+    from twoway.data.records import Records
+    from twoway.model.pmf import JointPMF
+    from twoway.uncertainty.bootstrap import Bootstrap
 
 
 def impute(
@@ -72,10 +72,10 @@ def impute(
 
     twoway impute survey.twoway survey.csv --proba -o probabilities.csv
     """
-    from twoway.engines.file_set import format_of
-    from twoway.engines.files import read_as_written
-    from twoway.imputation import fills
-    from twoway.pmf import JointPMF
+    from twoway.data.files.file_set import format_of
+    from twoway.data.files.reading import read_as_written
+    from twoway.model.imputation import fills
+    from twoway.model.pmf import JointPMF
 
     check_output(out, force, model, data, is_records=True)
     if draws is not None and (proba or how not in (None, "sample")):
@@ -112,8 +112,8 @@ def impute(
 
 def _with_replicates(model: Path, draws: int) -> Bootstrap:
     """Return a model with at least as many replicates as copies are to be drawn."""
-    from twoway.diagnosis.bootstrap import load_model
-    from twoway.pmf import JointPMF
+    from twoway.model.pmf import JointPMF
+    from twoway.uncertainty.bootstrap import load_model
 
     found = load_model(model)
     if isinstance(found, JointPMF):
@@ -144,7 +144,7 @@ def _filled(pmf: JointPMF, read: ReadFile, found: dict[str, Fill], written: Any)
     """Return the table with its holes filled; where it is text from beginning to end, all other cells as written."""
     import numpy as np
 
-    from twoway.frames import fill
+    from twoway.data.frames import fill
 
     found = read.binning.to_numbers(found, pmf.schema, read.table)
     if written is None:
@@ -161,7 +161,7 @@ def _shares(pmf: JointPMF, records: Records, present: list[int]) -> Any:
     import numpy as np
     import pyarrow as pa
 
-    from twoway.imputation import hole_shares
+    from twoway.model.imputation import hole_shares
 
     parts = []
     for index, rows, shares in hole_shares(records, pmf.weights, pmf.stacked, present):

@@ -36,8 +36,8 @@ def info(
 
     twoway info 'trips/*.parquet'
     """
-    from twoway.container import kind_of
-    from twoway.engines.file_set import is_data
+    from twoway.data.files.file_set import is_data
+    from twoway.storage.container import kind_of
 
     kind = kind_of(path)
     if kind is None and (path.is_dir() or is_data(path)):
@@ -51,7 +51,7 @@ def info(
 
 
 def _model(path: Path) -> tuple[dict[str, Any], str]:
-    from twoway.pmf import JointPMF
+    from twoway.model.pmf import JointPMF
 
     pmf = JointPMF.load(path)
     content = {
@@ -68,8 +68,8 @@ def _model(path: Path) -> tuple[dict[str, Any], str]:
 
 
 def _tables(path: Path) -> tuple[dict[str, Any], str]:
-    from twoway.distribution import aligned, printable
-    from twoway.tables import Tables
+    from twoway.tables.tables import Tables
+    from twoway.text import aligned, printable
 
     tables = Tables.load(path)
     content = {
@@ -97,7 +97,7 @@ def _tables(path: Path) -> tuple[dict[str, Any], str]:
 
 
 def _records(path: Path) -> tuple[dict[str, Any], str]:
-    from twoway.engines.file_records import FileRecords
+    from twoway.data.files.records import FileRecords
 
     records = FileRecords(path)
     content = {"kind": "records", "records": records.n_records, "variables": records.schema.to_dict()}
@@ -107,8 +107,8 @@ def _records(path: Path) -> tuple[dict[str, Any], str]:
 
 def _variables(schema: Any) -> str:
     """Return each variable: its name, the number of its categories, and the first of them."""
-    from twoway.distribution import aligned, printable
     from twoway.questions.language import quote
+    from twoway.text import aligned, printable
 
     rows = [["variable", "categories", ""]]
     for variable in schema:

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from twoway.cli.binning import Binning
-    from twoway.engines.file_records import FileRecords
-    from twoway.missing import MissingLabels
-    from twoway.records import Records
+    from twoway.data.files.records import FileRecords
+    from twoway.data.missing import MissingLabels
+    from twoway.data.records import Records
     from twoway.schema import Schema
 
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one line of JSON, for machines.")]
@@ -98,7 +98,7 @@ def missing_labels(given: Sequence[str] | None, only: Sequence[str] | None = Non
     >>> missing_labels(["-9", "income=98,refused"])
     MissingLabels(labels=('-9', -9), columns={'income': ('98', 98, 'refused')}, only=False)
     """
-    from twoway.missing import MissingLabels
+    from twoway.data.missing import MissingLabels
 
     labels: list[object] = [""] if only else []
     columns: dict[str, list[object]] = {}
@@ -166,8 +166,8 @@ class Reading:
 
     def columns(self, path: Path) -> list[str]:
         """Return the columns of a file to use, without those of counts and weights."""
-        from twoway.engines import files
-        from twoway.reading import check_columns_of
+        from twoway.data.files import reading as files
+        from twoway.data.reading import check_columns_of
 
         names = files.column_names(path)
         check_columns_of(names, self.counts, self.weights)
@@ -185,7 +185,7 @@ class Reading:
     def records_of_any_size(self, path: Path) -> Records | FileRecords:
         """Return the records of a file; files too large for memory are streamed."""
         from twoway.cli.binning import Binning, asked_for
-        from twoway.engines.file_records import FileRecords, is_large
+        from twoway.data.files.records import FileRecords, is_large
 
         kept, found = self.columns(path), self._labels
         if not is_large(path, kept):
@@ -209,8 +209,8 @@ class Reading:
 
     def _read(self, path: Path, kept: list[str]) -> Records:
         from twoway.cli.binning import Binning
-        from twoway.reading import with_columns_of
-        from twoway.records import Records
+        from twoway.data.reading import with_columns_of
+        from twoway.data.records import Records
 
         found = self._labels
         table = self._table(path, with_columns_of(kept, self.counts, self.weights) or [])
@@ -221,7 +221,7 @@ class Reading:
         return read.with_cells(binning.with_values(read.schema), read.pointers, read.cells)
 
     def _table(self, path: Path, columns: Sequence[str]) -> Any:
-        from twoway.engines import files
+        from twoway.data.files import reading as files
 
         table = files.read_table(path, columns, missing=self._labels, where=self.where)
         if table.num_rows == 0:
@@ -255,9 +255,9 @@ def read_by(
     ``extend`` is None for commands that do not offer it.
     """
     from twoway.cli.binning import Binning
-    from twoway.engines import files
-    from twoway.engines.text_types import NO_TEXT
-    from twoway.records import Records
+    from twoway.data.files import reading as files
+    from twoway.data.files.text_types import NO_TEXT
+    from twoway.data.records import Records
 
     if unseen not in ("error", "missing"):
         raise DataError(f"--unseen must be error or missing, not {unseen!r}")
@@ -299,7 +299,7 @@ def open_by(
 ) -> Records | FileRecords:
     """Return the records of a file whose columns are a model's variables; files too large for memory are streamed."""
     from twoway.cli.binning import Binning
-    from twoway.engines.file_records import FileRecords, is_large
+    from twoway.data.files.records import FileRecords, is_large
 
     # A text file's numbers are text until they are in bins, which only whole columns can be.
     if extend or Binning.of(schema).edges or not is_large(path, schema.names):

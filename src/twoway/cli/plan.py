@@ -38,7 +38,7 @@ def plan(
     """
     from twoway.diagnosis.plan import plan as make_plan
     from twoway.errors import DataError
-    from twoway.pmf import JointPMF
+    from twoway.model.pmf import JointPMF
     from twoway.schema import Schema, Variable
 
     if (model is None) == (variables is None):

@@ -13,7 +13,7 @@ from twoway.errors import TwowayError
 from twoway.questions.complete import DELIMITERS, complete
 
 if TYPE_CHECKING:
-    from twoway.pmf import JointPMF
+    from twoway.model.pmf import JointPMF
 
 _HISTORY_LINES = 1000
 

@@ -14,8 +14,8 @@ from twoway.cli.options import Json
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from twoway.experiments.run import Plan
-    from twoway.experiments.tables import Experiment
+    from twoway.paper.run import Plan
+    from twoway.paper.tables import Experiment
 
 
 def reproduce(
@@ -56,10 +56,10 @@ def reproduce(
 
     from twoway.cli.terminal import say_json
     from twoway.errors import unknown
-    from twoway.experiments.run import plan
-    from twoway.experiments.show import renderables, write_files, write_page
-    from twoway.experiments.summary import summarize
-    from twoway.experiments.tables import SIZES, find_experiments, find_methods
+    from twoway.paper.run import plan
+    from twoway.paper.show import renderables, write_files, write_page
+    from twoway.paper.summary import summarize
+    from twoway.paper.tables import SIZES, find_experiments, find_methods
 
     console = Console(highlight=False, quiet=json)
     if not console.is_terminal:
@@ -95,7 +95,7 @@ def reproduce(
 
 def _listed() -> dict[str, list[dict[str, str]]]:
     """Return the tables and the methods, for machines."""
-    from twoway.experiments.tables import EXPERIMENTS, METHODS
+    from twoway.paper.tables import EXPERIMENTS, METHODS
 
     return {
         "tables": [{"table": one.name, "label": one.label, "title": one.title} for one in EXPERIMENTS.values()],
@@ -108,7 +108,7 @@ def _print_list(console: Console) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from twoway.experiments.tables import EXPERIMENTS, METHODS
+    from twoway.paper.tables import EXPERIMENTS, METHODS
 
     table = Table("table", "the paper's", "what", box=None, pad_edge=False, header_style="bold")
     for experiment in EXPERIMENTS.values():

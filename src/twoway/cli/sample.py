@@ -11,7 +11,7 @@ from twoway.cli.options import Force, Model, Seed
 from twoway.cli.terminal import check_output, write_result
 
 if TYPE_CHECKING:
-    from twoway.pmf import JointPMF
+    from twoway.model.pmf import JointPMF
 
 
 def sample(
@@ -36,7 +36,7 @@ def sample(
 
     twoway sample survey.twoway -n 5 --given "region = north"
     """
-    from twoway.pmf import JointPMF
+    from twoway.model.pmf import JointPMF
     from twoway.questions.answer import suppose
 
     check_output(out, force, model, is_records=True)

@@ -8,10 +8,11 @@ import math
 from pathlib import Path
 from typing import Any
 
-from twoway import container
-from twoway.bin_labels import label_bins
-from twoway.errors import DataError, FileFormatError, TwowayError, brief
+from twoway.data.bin_labels import label_bins
+from twoway.errors import DataError, FileFormatError, TwowayError
 from twoway.schema import Schema, Variable
+from twoway.storage import container
+from twoway.text import brief
 
 _SHAPE = '{"vote": ["no", "yes"], "income": {"cuts": [10000, 20000]}}'
 

@@ -11,8 +11,8 @@ from twoway.cli.options import DataFile, Force, Json, Missing, MissingOnly, Mode
 from twoway.cli.terminal import check_output, say, say_json, write_result
 
 if TYPE_CHECKING:
-    from twoway.pmf import JointPMF
-    from twoway.records import Records
+    from twoway.data.records import Records
+    from twoway.model.pmf import JointPMF
 
 _CELLS_SHOWN = 3
 
@@ -47,7 +47,7 @@ def score(
     import numpy as np
     import pyarrow as pa
 
-    from twoway.pmf import JointPMF
+    from twoway.model.pmf import JointPMF
 
     check_output(out, force, model, data, is_records=True)
     pmf = JointPMF.load(model)

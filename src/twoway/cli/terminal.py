@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from twoway.errors import ADDRESS, DataError, MissingFileError, TwowayError, escaped, without_password
+from twoway.errors import DataError, MissingFileError, TwowayError
+from twoway.text import ADDRESS, escaped, without_password
 
 
 class OutputExistsError(TwowayError, FileExistsError):
@@ -112,7 +113,7 @@ def check_output(path: Path | None, force: bool, *inputs: Path | str | None, is_
     if path.is_file() and any(os.path.samefile(file, path) for source in inputs for file in _files_of(source)):
         raise OutputExistsError(f"cannot write {str(path)!r}: it is read from, and would be lost; name another file")
     if is_records:
-        from twoway.engines.writing import writable_format_of
+        from twoway.data.files.writing import writable_format_of
 
         writable_format_of(path)
     if path.exists() and not path.is_file():
@@ -125,7 +126,7 @@ def check_output(path: Path | None, force: bool, *inputs: Path | str | None, is_
 
 def _files_of(source: Path | str | None) -> Iterator[str]:
     """Yield the files that an input stands for, those that are there."""
-    from twoway.engines.connections import database_file, is_address
+    from twoway.data.sql.connections import database_file, is_address
 
     if source is None:
         return
@@ -151,7 +152,7 @@ def shows_progress() -> bool:
 
 def write_result(table: Any, out: Path | None, *, as_json: bool = False) -> None:
     """Write an Arrow table to a file, or as CSV or JSON lines to standard output, escaped where a person looks."""
-    from twoway.engines import writing
+    from twoway.data.files import writing
 
     if out is not None:
         writing.write_table(table, out)

@@ -55,8 +55,8 @@ def update(
 
     twoway update survey.twoway tuesday.csv -o survey-2.twoway --extend
     """
-    from twoway.pmf import JointPMF
-    from twoway.updating import update as update_model
+    from twoway.fitting.update import update as update_model
+    from twoway.model.pmf import JointPMF
 
     check_output(out, force, data)
     pmf = JointPMF.load(model)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from twoway.data.records import Records
 from twoway.errors import DataError
-from twoway.pmf import JointPMF
-from twoway.records import Records
+from twoway.model.pmf import JointPMF
 from twoway.schema import Schema, Variable
 
 if TYPE_CHECKING:

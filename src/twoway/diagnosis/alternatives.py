@@ -13,12 +13,12 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway import mixture
-from twoway.diagnosis.pair_graph import PairGraph
-from twoway.diagnosis.table_program import Axis, Margins, TableProgram
-from twoway.pmf import JointPMF
+from twoway.checks.table_program import Axis, Margins, TableProgram
+from twoway.model import mixture
+from twoway.model.pmf import JointPMF
 from twoway.solvers.starts import normalized
-from twoway.tables import Tables
+from twoway.tables.pair_graph import PairGraph
+from twoway.tables.tables import Tables
 
 Floats = NDArray[np.float64]
 

@@ -10,23 +10,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from twoway.checks.contradiction import Contradiction, find_contradiction
+from twoway.checks.fit_quality import FitQuality, fit_quality
+from twoway.data.records import Records
+from twoway.data.source import RecordSource
 from twoway.diagnosis.alternatives import exact_tables, far_joints
 from twoway.diagnosis.conditions import Check
-from twoway.diagnosis.contradiction import Contradiction, find_contradiction
-from twoway.diagnosis.fit_quality import FitQuality, fit_quality
-from twoway.diagnosis.pair_graph import PairGraph
 from twoway.diagnosis.verdict import Diagnosis, Kind, MissingTable
-from twoway.errors import DataError, shortlist
-from twoway.fitting import evidence_of
-from twoway.pmf import JointPMF
-from twoway.ranks import choose_rank_from, n_parameters
-from twoway.record_source import RecordSource
-from twoway.records import Records
+from twoway.errors import DataError
+from twoway.fitting.fit import evidence_of
+from twoway.model.pmf import JointPMF
 from twoway.report import Progress, StopReason
 from twoway.schema import Schema
 from twoway.solvers import EM, CoupledNMF, Evidence, Problem, Smoothing, Watch
+from twoway.solvers.rank import choose_rank_from, n_parameters
 from twoway.solvers.starts import random_start, softened
-from twoway.tables import Tables
+from twoway.tables.pair_graph import PairGraph
+from twoway.tables.tables import Tables
+from twoway.text import shortlist
 
 # Restarts together may take so many passes times table cells times components.
 _WORK = 1e9

@@ -11,11 +11,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.bounds import separability
-from twoway.diagnosis.pair_graph import Mask, PairGraph, Split
+from twoway.diagnosis.bounds import separability
 from twoway.diagnosis.scattered import Scattered, sufficiently_scattered
-from twoway.errors import shortlist
-from twoway.pmf import JointPMF
+from twoway.model.pmf import JointPMF
+from twoway.tables.pair_graph import Mask, PairGraph, Split
+from twoway.text import shortlist
 
 Floats = NDArray[np.float64]
 Status = Literal["holds", "fails", "unknown"]

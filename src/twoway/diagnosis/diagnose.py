@@ -8,22 +8,23 @@ from typing import Any
 
 import numpy as np
 
+from twoway.checks.fit_quality import FitQuality, PairFit
 from twoway.diagnosis.alternatives import JointDistance, same_tables, unseen_changes
 from twoway.diagnosis.cases import Case, case_of_data, case_of_model
 from twoway.diagnosis.conditions import Check, SplitFindings, check_stacks, study_split, three_groups
-from twoway.diagnosis.fit_quality import FitQuality, PairFit
 from twoway.diagnosis.judgement import SMALL, judge
-from twoway.diagnosis.pair_graph import PairGraph
 from twoway.diagnosis.scattered import sufficiently_scattered
-from twoway.diagnosis.spectrum import spectrum
 from twoway.diagnosis.verdict import ComponentNote, Diagnosis, MissingTable
-from twoway.errors import DataError, shortlist, whole_number
-from twoway.fitting import watching
-from twoway.measures import match_components
-from twoway.pmf import JointPMF
+from twoway.errors import DataError, whole_number
+from twoway.fitting.fit import watching
+from twoway.model.measures import match_components
+from twoway.model.pmf import JointPMF
 from twoway.report import Monitor, Progress
 from twoway.schema import Schema
 from twoway.solvers import Watch
+from twoway.solvers.spectrum import spectrum
+from twoway.tables.pair_graph import PairGraph
+from twoway.text import shortlist
 
 _MOST_MISSING = 10
 

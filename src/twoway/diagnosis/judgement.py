@@ -12,9 +12,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from twoway.diagnosis.cases import Case
-from twoway.diagnosis.spectrum import CLEAR as VISIBLE
 from twoway.diagnosis.verdict import Diagnosis, Kind, describe_misfit
-from twoway.errors import shortlist
+from twoway.solvers.spectrum import CLEAR as VISIBLE
+from twoway.text import shortlist
 
 Verdict = tuple[Kind, str, tuple[str, ...]]
 """The kind, the reason, and what to do."""

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from twoway.bounds import largest_epsilon, records_for_spa, records_for_table_error, split_constants
 from twoway.datasets.synthetic import draw_records
 from twoway.diagnosis.alternatives import JointDistance
+from twoway.diagnosis.bounds import largest_epsilon, records_for_spa, records_for_table_error, split_constants
 from twoway.errors import DataError, whole_number
-from twoway.fitting import count, fit, watching
-from twoway.measures import total_variation
-from twoway.pmf import JointPMF
+from twoway.fitting.fit import count, fit, watching
+from twoway.model.measures import total_variation
+from twoway.model.pmf import JointPMF
 from twoway.report import Monitor, Progress
 from twoway.schema import Schema
 

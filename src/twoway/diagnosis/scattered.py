@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.bounds import separability
+from twoway.diagnosis.bounds import separability
 
 Floats = NDArray[np.float64]
 

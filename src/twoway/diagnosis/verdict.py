@@ -7,19 +7,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
+from twoway.checks.contradiction import Contradiction
+from twoway.checks.fit_quality import PairFit
+from twoway.checks.probability_range import MAX_CELLS, ProbabilityRange, answers_of_models, probability_range
 from twoway.diagnosis.conditions import Check
-from twoway.diagnosis.contradiction import Contradiction
-from twoway.diagnosis.fit_quality import PairFit
-from twoway.diagnosis.probability_range import (
-    MAX_CELLS,
-    ProbabilityRange,
-    answers_of_models,
-    probability_range,
-)
-from twoway.distribution import printable
 from twoway.errors import DataError
-from twoway.pmf import JointPMF
-from twoway.tables import Tables
+from twoway.model.pmf import JointPMF
+from twoway.tables.tables import Tables
+from twoway.text import printable
 
 _SHOWN = 4
 

@@ -4,6 +4,6 @@ from twoway.estimators.classifier import JointPMFClassifier
 from twoway.estimators.density import JointPMFDensity
 from twoway.estimators.discretizer import Discretizer
 from twoway.estimators.imputer import JointPMFImputer
-from twoway.estimators.ratings import RatingPredictor
+from twoway.estimators.ratings.predictor import RatingPredictor
 
 __all__ = ["Discretizer", "JointPMFClassifier", "JointPMFDensity", "JointPMFImputer", "RatingPredictor"]

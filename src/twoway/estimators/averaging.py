@@ -17,10 +17,10 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from twoway.data.records import Records
 from twoway.errors import DataError, whole_number
+from twoway.model.pmf import JointPMF
 from twoway.parallel import usable_cores
-from twoway.pmf import JointPMF
-from twoway.records import Records
 from twoway.solvers.base import Smoothing, Watch
 from twoway.solvers.cells import CellSets
 from twoway.solvers.latent import fit_cells

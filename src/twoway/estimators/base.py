@@ -12,19 +12,20 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from twoway.coding import Unseen
-from twoway.errors import DataError, UnknownNameError, shortlist, warn_caller, whole_number
+from twoway.data.coding import Unseen
+from twoway.data.frames import in_memory
+from twoway.data.missing import MissingLabels
+from twoway.data.reading import Columns, as_numbers, check_options, observed_labels, open_columns
+from twoway.data.records import Records
+from twoway.data.source import Block
+from twoway.data.weighing import check_weights, of_rows
+from twoway.errors import DataError, UnknownNameError, warn_caller, whole_number
 from twoway.estimators.averaging import Loss, fit_average
 from twoway.estimators.bins import MANY_WHOLE_NUMBERS, Bins, binned, find_continuous, make_bins
-from twoway.frames import in_memory
-from twoway.missing import MissingLabels
-from twoway.observed import posterior_of
-from twoway.pmf import JointPMF
-from twoway.reading import Columns, as_numbers, check_options, observed_labels, open_columns
-from twoway.record_source import Block
-from twoway.records import Records
+from twoway.model.pmf import JointPMF
+from twoway.model.posterior import posterior_of
 from twoway.schema import Label, Schema, Variable, sort_labels
-from twoway.weighing import check_weights, of_rows
+from twoway.text import shortlist
 
 _MOST_SHOWN = 5
 _PARAMETERS = """rank

@@ -10,10 +10,10 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.coding import dictionary_of
+from twoway.data.coding import dictionary_of
+from twoway.data.missing import USUAL
+from twoway.data.reading import Columns
 from twoway.errors import DataError, unknown, whole_number
-from twoway.missing import USUAL
-from twoway.reading import Columns
 from twoway.schema import Variable, looks_continuous
 
 Strategy: TypeAlias = Literal["quantile", "uniform"]

@@ -10,12 +10,12 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
+from twoway.data.records import Records
 from twoway.errors import DataError
 from twoway.estimators.averaging import Losses
 from twoway.estimators.base import JointPMFEstimator, documented, probabilities
-from twoway.imputation import warn_of_impossible
-from twoway.pmf import JointPMF
-from twoway.records import Records
+from twoway.model.imputation import warn_of_impossible
+from twoway.model.pmf import JointPMF
 from twoway.schema import Schema, Variable
 
 

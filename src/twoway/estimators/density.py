@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from sklearn.base import DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
-from twoway import frames
+from twoway.data import frames
+from twoway.data.records import Records
 from twoway.estimators.averaging import Losses
 from twoway.estimators.base import JointPMFEstimator, documented, is_frame, seed_of
-from twoway.pmf import JointPMF
-from twoway.records import Records
+from twoway.model.pmf import JointPMF
 
 
 @documented

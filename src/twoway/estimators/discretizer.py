@@ -11,12 +11,12 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from twoway import frames
+from twoway.data import frames
+from twoway.data.reading import Columns
+from twoway.data.records import Records
 from twoway.errors import unknown
 from twoway.estimators.base import open_table, read_training, read_weights
 from twoway.estimators.bins import Strategy, find_continuous, make_bins, read_numbers
-from twoway.reading import Columns
-from twoway.records import Records
 
 
 class Discretizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]

@@ -8,14 +8,14 @@ import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
 
-from twoway import frames
-from twoway.coding import Unseen
+from twoway.data import frames
+from twoway.data.coding import Unseen
+from twoway.data.records import Records
 from twoway.estimators.averaging import Losses
 from twoway.estimators.base import JointPMFEstimator, documented, probabilities, seed_of
-from twoway.imputation import How, fills, warn_of_impossible
-from twoway.observed import posterior_of
-from twoway.pmf import JointPMF
-from twoway.records import Records
+from twoway.model.imputation import How, fills, warn_of_impossible
+from twoway.model.pmf import JointPMF
+from twoway.model.posterior import posterior_of
 
 if TYPE_CHECKING:
     import pandas as pd

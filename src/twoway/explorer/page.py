@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway import __version__
-from twoway.container import check_path, whole_or_not_at_all
-from twoway.diagnosis.bootstrap import Bootstrap
 from twoway.explorer.replicates import pack
-from twoway.information import pairwise_information
-from twoway.pmf import JointPMF, check_model
+from twoway.model.information import pairwise_information
+from twoway.model.pmf import JointPMF, check_model
 from twoway.schema import Variable
+from twoway.storage.container import check_path, whole_or_not_at_all
+from twoway.uncertainty.bootstrap import Bootstrap
 
 LINKS = 20
 """The page knows the links of each variable to this many others, its strongest."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.diagnosis.bootstrap import LEAST_REPLICATES, Bootstrap
-from twoway.diagnosis.intervals import angle_of, share_of
-from twoway.mixture import Floats
-from twoway.pmf import JointPMF
+from twoway.model.intervals import angle_of, share_of
+from twoway.model.mixture import Floats
+from twoway.model.pmf import JointPMF
+from twoway.uncertainty.bootstrap import LEAST_REPLICATES, Bootstrap
 
 BUDGET = 320_000
 """Replicates take about this many bytes: as many bits a number, and then as many replicates, as that allows."""

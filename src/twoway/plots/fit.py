@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from twoway.data.records import as_records
 from twoway.errors import DataError
-from twoway.measures import standardized_residuals
+from twoway.model.measures import standardized_residuals
+from twoway.model.pmf import JointPMF, check_model
 from twoway.plots.heatmap import axes_or_new, draw_heatmap, plain
-from twoway.pmf import JointPMF, check_model
-from twoway.records import as_records
 from twoway.report import Report
-from twoway.tables import Tables
+from twoway.tables.tables import Tables
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.distribution import MAX_WIDTH, printable
 from twoway.errors import DataError
+from twoway.text import MAX_WIDTH, printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.information import pairwise_information
-from twoway.mixture import entropy
+from twoway.model.information import pairwise_information
+from twoway.model.mixture import entropy
+from twoway.model.pmf import JointPMF, check_model
 from twoway.plots.heatmap import axes_or_new, draw_heatmap, plain
-from twoway.pmf import JointPMF, check_model
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

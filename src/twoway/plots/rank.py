@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from twoway.errors import DataError
 from twoway.plots.heatmap import axes_or_new
-from twoway.ranks import RankChoice
+from twoway.solvers.rank import RankChoice
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from twoway.errors import DataError
+from twoway.model.pmf import JointPMF, check_model
 from twoway.plots.heatmap import axes_or_new
-from twoway.pmf import JointPMF, check_model
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

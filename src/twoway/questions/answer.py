@@ -9,12 +9,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from twoway.bin_labels import Interval, intervals_of, show_ends
-from twoway.distribution import Distribution
+from twoway.data.bin_labels import Interval, intervals_of, show_ends
+from twoway.data.distribution import Distribution
 from twoway.errors import DataError, ImpossibleEvidenceError, QuestionError
-from twoway.information import Estimate
-from twoway.mode_search import Mode
-from twoway.pmf import JointPMF, check_model
+from twoway.model.information import Estimate
+from twoway.model.mode import Mode
+from twoway.model.pmf import JointPMF, check_model
 from twoway.questions.language import Question, Term, quote
 from twoway.questions.parse import parse, parse_terms
 from twoway.schema import Label, Schema, Variable

@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from twoway.bin_labels import intervals_of
-from twoway.errors import QuestionError, brief, escaped, unknown
+from twoway.data.bin_labels import intervals_of
+from twoway.errors import QuestionError, unknown
 from twoway.questions.language import KINDS, NUMBER, STOPS, TRUTHS, Kind, Question, Term
 from twoway.schema import Label, Schema, Variable, plain_label
+from twoway.text import brief, escaped
 
 EXAMPLES = (
     "P(vote | age = 30-39, region in {north, east})",

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+from twoway.data.records import Records
+from twoway.data.source import RecordSource
 from twoway.errors import DataError
-from twoway.pmf import JointPMF
-from twoway.record_source import RecordSource
-from twoway.records import Records
+from twoway.model.pmf import JointPMF
 from twoway.solvers.base import NO_SMOOTHING, Evidence, Problem, Smoothing, Solution
 from twoway.solvers.combine import race
 from twoway.solvers.coupled_nmf import CoupledNMF

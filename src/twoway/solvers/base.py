@@ -17,18 +17,18 @@ from typing import Any, NamedTuple, Protocol, SupportsFloat
 
 import numpy as np
 
-from twoway.checkpoint import Checkpoint, LoopState
-from twoway.counting import n_set_cells
-from twoway.diagnosis.pair_graph import PairGraph
+from twoway.data.records import Records
+from twoway.data.source import RecordSource
 from twoway.errors import DataError, whole_number
-from twoway.pmf import JointPMF
-from twoway.record_source import RecordSource
-from twoway.records import Records
+from twoway.model.pmf import JointPMF
 from twoway.report import Monitor, Progress, Start, StopReason
 from twoway.schema import Schema
 from twoway.solvers.cells import CellSets, Theta
 from twoway.solvers.pairs import PairMatrix, PairWeights
-from twoway.tables import Tables
+from twoway.storage.checkpoint import Checkpoint, LoopState
+from twoway.tables.counting import n_set_cells
+from twoway.tables.pair_graph import PairGraph
+from twoway.tables.tables import Tables
 
 _MANY_CATEGORIES = 100
 # Observed cells of records that a model of very many tables is compared with.

@@ -13,11 +13,11 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.record_source import Block, RecordSource
-from twoway.records import Records
+from twoway.data.records import Records
+from twoway.data.source import Block, RecordSource
 from twoway.schema import Schema
 from twoway.solvers.pairs import PairWeights
-from twoway.tables import Tables
+from twoway.tables.tables import Tables
 
 Theta = NDArray[np.float64]
 """Parameters as the kernels take them, (1 + n_cells, width): the weights above the stacked factors."""

@@ -9,14 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
-from twoway.errors import DataError, shortlist
+from twoway.errors import DataError
 from twoway.solvers.base import Problem, Solution
 from twoway.solvers.latent import anneal, fit_cells
 from twoway.solvers.mirror import Loss, fit_by_mirror_descent
 from twoway.solvers.pairs import PairWeights
 from twoway.solvers.spa import MOST_CELLS, SPA
 from twoway.solvers.starts import random_start, softened
-from twoway.tables import Tables
+from twoway.tables.tables import Tables
+from twoway.text import shortlist
 
 
 @dataclass(frozen=True)

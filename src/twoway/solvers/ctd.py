@@ -14,12 +14,12 @@ from typing import ClassVar
 import numpy as np
 
 from twoway.errors import DataError, whole_number
-from twoway.pmf import JointPMF
+from twoway.model.pmf import JointPMF
 from twoway.solvers.base import Path, Problem, Solution, Watch, descend
 from twoway.solvers.cells import Theta
 from twoway.solvers.starts import random_start
 from twoway.solvers.triples import three_way_tables
-from twoway.tables import Tables
+from twoway.tables.tables import Tables
 
 
 @dataclass(frozen=True)

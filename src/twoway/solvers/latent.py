@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.pmf import JointPMF
+from twoway.model.pmf import JointPMF
 from twoway.solvers.base import Path, Smoothing, Watch, descend
 from twoway.solvers.cells import CellSets, Theta, expected_counts
 from twoway.solvers.starts import is_one_component

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.pmf import JointPMF
+from twoway.model.pmf import JointPMF
 from twoway.solvers.base import Path, Watch, descend
 from twoway.solvers.cells import Theta
 from twoway.solvers.pairs import PairMatrix, PairWeights

@@ -9,9 +9,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.pmf import JointPMF
+from twoway.model.pmf import JointPMF
 from twoway.schema import Schema
-from twoway.tables import Tables
+from twoway.tables.tables import Tables
 
 PairWeights = Literal["counts", "equal"]
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.errors import DataError, whole_number
-from twoway.pmf import JointPMF
+from twoway.model.pmf import JointPMF
 from twoway.report import StopReason
 from twoway.solvers.base import Problem, Solution
 from twoway.solvers.pairs import PairMatrix

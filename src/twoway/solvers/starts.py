@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.pmf import JointPMF
+from twoway.model.pmf import JointPMF
 from twoway.schema import Schema, stable_hash
 
 # Below this difference of probabilities components have become one.

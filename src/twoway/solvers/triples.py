@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from twoway.errors import DataError, shortlist
+from twoway.errors import DataError
 from twoway.solvers.base import Evidence
 from twoway.solvers.coupled_nmf import check_connected
-from twoway.tables import Tables
+from twoway.tables.tables import Tables
+from twoway.text import shortlist
 
 
 def three_way_tables(evidence: Evidence, solver: str) -> Tables:

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.pmf import JointPMF
-from twoway.records import Records
+from twoway.data.records import Records
+from twoway.model.pmf import JointPMF
 from twoway.report import Progress
 from twoway.solvers.base import Smoothing, Watch
 from twoway.solvers.starts import is_one_component

@@ -1,0 +1,264 @@
+"""Where a model is wrong: every pair of variables, as observed and as the model has it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.data.records import Records
+from twoway.errors import DataError
+from twoway.model.measures import standardized_residuals
+from twoway.model.pmf import JointPMF, check_model
+from twoway.model.posterior import records_for
+from twoway.report import FitCheck
+from twoway.schema import Label
+from twoway.tables.chance import LEAST_EXPECTED, holm
+from twoway.tables.tables import Tables
+from twoway.text import printable
+
+_SHOWN = 10
+_SIGNIFICANT = 0.05
+# Products of a model's shares that are in memory at a time.
+_MOST_NUMBERS = 2**21
+
+
+@dataclass(frozen=True)
+class PairFit:
+    """How well the model fits one table."""
+
+    variables: tuple[str, ...]
+    total: float
+    """Effective records behind the table."""
+    chi_square: float
+    degrees: int
+    """Cells less one: the test is on the safe side, since the model was fitted to these very counts."""
+    standardized: float
+    """The distance as a standard normal deviate: above 3 is a lot for one table."""
+    p_value: float
+    corrected_p: float
+    """For all tables together (Holm): below 0.05, not even the many tables explain it by chance."""
+    total_variation: float
+    """Half the sum of absolute differences, from 0 to 1: how large the misfit is, however sure."""
+    worst_cell: tuple[Label, ...]
+    observed: float
+    """The share of the worst cell in the table."""
+    modelled: float
+    """The share of the worst cell in the model."""
+    residual: float
+    """(observed − modelled) of the worst cell, in standard errors."""
+
+    @property
+    def is_off(self) -> bool:
+        """Whether the misfit is more than chance, all tables considered."""
+        return self.corrected_p < _SIGNIFICANT
+
+
+@dataclass(frozen=True)
+class FitQuality:
+    """How well a model fits the tables of all pairs, worst first."""
+
+    pairs: tuple[PairFit, ...]
+    note: str = ""
+
+    @property
+    def misfits(self) -> tuple[PairFit, ...]:
+        """The pairs whose misfit is more than chance."""
+        return tuple(pair for pair in self.pairs if pair.is_off)
+
+    def __getitem__(self, names: Sequence[str]) -> PairFit:
+        """Return the fit of one pair, named in any order."""
+        for pair in self.pairs:
+            if set(pair.variables) == set(names):
+                return pair
+        raise DataError(f"no table of {' × '.join(map(repr, names))} was compared")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain lists and dictionaries; what is infinite is None."""
+        pairs = [{**asdict(pair), "is_off": pair.is_off} for pair in self.pairs]
+        for pair in pairs:
+            pair |= {key: None for key, value in pair.items() if isinstance(value, float) and math.isinf(value)}
+        return {"pairs": pairs, "n_off": len(self.misfits), "note": self.note}
+
+    def __str__(self) -> str:
+        return self.to_text(whole=False)
+
+    def to_text(self, *, whole: bool = True) -> str:
+        """Return a line for each table, worst first: for all of them, or for as many as are printed by default."""
+        if not self.pairs:
+            return "no two variables were observed together: nothing to compare"
+        off = len(self.misfits)
+        head = (
+            f"{off} of {len(self.pairs)} tables are off by more than chance"
+            if off
+            else f"all {len(self.pairs)} tables are fitted as well as chance allows"
+        )
+        lines = [head]
+        n_shown = len(self.pairs) if whole else _SHOWN
+        for pair in self.pairs[:n_shown]:
+            names = " × ".join(printable(name) for name in pair.variables)
+            cell = ", ".join(printable(label) for label in pair.worst_cell)
+            mark = "off" if pair.is_off else "ok"
+            lines.append(
+                f"{mark:>4}  {names}: z {pair.standardized:.1f}, total variation {pair.total_variation:.3g}; most at "
+                f"({cell}), observed {pair.observed:.4f}, modelled {pair.modelled:.4f}"
+            )
+        if len(self.pairs) > n_shown:
+            lines.append(f"      … {len(self.pairs) - n_shown} more tables, all fitted better")
+        return "\n".join([*lines, self.note] if self.note else lines)
+
+
+def fit_quality(pmf: JointPMF, source: Any) -> FitQuality:
+    """Return how well a model fits every pair of variables, worst first, with a test that allows for the many pairs.
+
+    Parameters
+    ----------
+    pmf
+        The model.
+    source
+        The records or `Tables` to compare it with: those it was fitted to, or others.
+
+    Notes
+    -----
+    The statistic is Pearson's, on the records that show both variables; cells with fewer than five expected records
+    are taken together. Where records have weights, a table counts as its effective number of records.
+
+    Examples
+    --------
+    >>> from twoway.datasets import dirichlet_rows, draw_records
+    >>> from twoway.fitting.fit import fit
+    >>> records = draw_records(dirichlet_rows(6, 3, 2), 5000)
+    >>> len(fit_quality(fit(records, rank=1), records).misfits) > 5, fit_quality(fit(records, rank=2), records).misfits
+    (True, ())
+    """
+    check_model(pmf)
+    tables, note = _tables(pmf, source)
+    found = _compare(pmf, tables)
+    pairs = [
+        PairFit(
+            variables=names,
+            **{name: column[index].item() for name, column in found.columns.items()},
+            worst_cell=_labels(tables, found.worst[index]),
+        )
+        for index, names in enumerate(tables.names)
+    ]
+    return FitQuality(tuple(pairs[index] for index in found.worst_first), note)
+
+
+def fit_check(pmf: JointPMF, tables: Tables, n_tables: int) -> FitCheck | None:
+    """Return in how many of some tables, of ``n_tables`` in all, a model is off by more than chance; None of none."""
+    if not len(tables):
+        return None
+    found = _compare(pmf, tables)
+    worst = found.worst_first[0]
+    return FitCheck(
+        n_tables=n_tables,
+        n_compared=len(tables),
+        n_off=int((found.columns["corrected_p"] < _SIGNIFICANT).sum()),
+        variables=tables.names[worst],
+        cell=_labels(tables, found.worst[worst]),
+        observed=float(found.columns["observed"][worst]),
+        modelled=float(found.columns["modelled"][worst]),
+    )
+
+
+def modelled_shares(pmf: JointPMF, tables: Tables) -> NDArray[np.float64]:
+    """Return what a model has where tables have counts, ``flat``; each table's adds up to one."""
+    n_entries = len(tables.flat)
+    shares = np.empty(n_entries)
+    step = max(1, _MOST_NUMBERS // pmf.rank)
+    for begin in range(0, n_entries, step):
+        entries = np.arange(begin, min(begin + step, n_entries))
+        products = pmf.weights
+        for cells in tables.cells(entries).T:
+            products = products * pmf.stacked[cells]
+        shares[entries] = products.sum(axis=1)
+    return shares
+
+
+def _tables(pmf: JointPMF, source: Any) -> tuple[Tables, str]:
+    """Return the tables of a source, and what to know of them."""
+    if isinstance(source, Tables):
+        if source.schema != pmf.schema:
+            raise DataError(f"the tables are not about the model's variables: {pmf.schema.difference(source.schema)}")
+        return source, ""
+    records: Records = records_for(pmf.schema, source)
+    totals = records.weight_totals
+    note = "" if totals.is_constant else f"weighted records count as {totals.effective:.0f} effective ones"
+    return Tables.count(records), note
+
+
+class _Comparison(NamedTuple):
+    """All tables beside the model."""
+
+    columns: dict[str, NDArray[np.float64]]
+    """Fields of `PairFit`, each of shape (n_tables,)."""
+    worst: NDArray[np.int64]
+    """The position in ``flat`` of each table's worst cell, (n_tables,)."""
+    worst_first: NDArray[np.int64]
+    """The order of the tables, (n_tables,)."""
+
+
+def _compare(pmf: JointPMF, tables: Tables) -> _Comparison:
+    """Return how well a model fits tables."""
+    from scipy.special import chdtrc
+
+    n_tables, totals = len(tables), tables.weights
+    table = np.repeat(np.arange(n_tables), np.diff(tables.starts))
+
+    def sums(values: NDArray[Any]) -> NDArray[np.float64]:
+        return np.bincount(table, values, n_tables).astype(np.float64)
+
+    shares, modelled = tables.flat / tables.totals[table], modelled_shares(pmf, tables)
+    is_few = totals[table] * modelled < LEAST_EXPECTED
+    few, modelled_few = sums(shares * is_few), sums(modelled * is_few)
+    has_few = modelled_few > 0
+    terms = np.zeros_like(shares)
+    np.divide(np.square(shares - modelled), modelled, out=terms, where=~is_few)
+    rest = np.where(few > 0, math.inf, 0.0)
+    with np.errstate(over="ignore"):  # what is all but impossible
+        np.divide(np.square(few - modelled_few), modelled_few, out=rest, where=has_few)
+        chi_square = totals * (sums(terms) + rest)
+    degrees = np.maximum(sums(~is_few).astype(np.int64) + has_few - 1, 1)
+    p_values = chdtrc(degrees, chi_square)
+    residuals = standardized_residuals(shares, modelled, totals[table])
+    distances = np.abs(residuals)
+    highest = np.maximum.reduceat(distances, tables.starts[:-1]) if n_tables else np.zeros(0)
+    at_highest = np.flatnonzero(distances == highest[table])
+    worst = at_highest[np.unique(table[at_highest], return_index=True)[1]]
+    columns = {
+        "total": totals,
+        "chi_square": chi_square,
+        "degrees": degrees,
+        "standardized": _deviates(chi_square, degrees),
+        "p_value": p_values,
+        "corrected_p": holm(p_values.tolist()),
+        "total_variation": 0.5 * sums(np.abs(shares - modelled)),
+        "observed": shares[worst],
+        "modelled": modelled[worst],
+        "residual": residuals[worst],
+    }
+    order = np.lexsort((-columns["total_variation"], -columns["standardized"]))
+    return _Comparison(columns, worst, order)
+
+
+def _labels(tables: Tables, entry: int) -> tuple[Label, ...]:
+    """Return the categories that an entry of ``flat`` counts."""
+    schema = tables.schema
+    (cells,) = tables.cells(np.array([entry]))
+    variables = np.searchsorted(schema.offsets, cells, side="right") - 1
+    return tuple(
+        schema.variables[variable].categories[cell - schema.offsets[variable]]
+        for variable, cell in zip(variables.tolist(), cells.tolist(), strict=True)
+    )
+
+
+def _deviates(chi_square: NDArray[np.float64], degrees: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return χ² as standard normal deviates, by Wilson and Hilferty's cube root."""
+    spread = 2.0 / (9.0 * degrees)
+    deviates: NDArray[np.float64] = (np.cbrt(chi_square / degrees) - (1.0 - spread)) / np.sqrt(spread)
+    return deviates

@@ -1,0 +1,1 @@
+"""Records: how raw data are read, coded and kept, wherever they are."""

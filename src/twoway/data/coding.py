@@ -1,0 +1,191 @@
+"""From labels to codes, a slice of columns at a time: what is missing, what the categories are, which cell is which."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.data.missing import Markers, is_null, marker
+from twoway.errors import DataError, unknown
+from twoway.schema import Label, Schema, Variable, label_key, plain_label, sort_labels
+
+Unseen: TypeAlias = Literal["error", "missing", "extend"]
+"""What a label gets that a schema does not have; only records in memory can extend theirs."""
+Found: TypeAlias = dict[tuple[str, object], Label]
+"""Categories by what makes them one and the same."""
+
+# So few labels are looked up all, whether they occur or not, which is quicker than to find out.
+_FEW_LABELS = 256
+
+
+NO_MARKERS: Markers = frozenset()
+_DIGITS = 40
+"""Decimal numbers of more digits are read as floats, which they may be too large for."""
+
+
+def clean(label: object, markers: Markers, name: str) -> Label | None:
+    """Return a raw label as a category, or None where it means "missing"."""
+    if is_null(label):
+        return None
+    if isinstance(label, Decimal):
+        is_whole = abs(label.adjusted()) < _DIGITS and label == label.to_integral_value()
+        label = int(label) if is_whole else float(label)
+    try:
+        return None if marker(label) in markers else plain_label(label)
+    except DataError as error:
+        raise DataError(f"column {name!r}: {error}") from None
+
+
+def dictionary_of(column: Any) -> tuple[list[Any], NDArray[Any]]:
+    """Return the labels of a slice of a column, and for each row the position of its label, -1 for null."""
+    if isinstance(column, list):
+        positions: dict[Any, int] = {}
+        codes = np.empty(len(column), dtype=np.int64)
+        labels: list[Any] = []
+        for row, label in enumerate(column):
+            if is_null(label):
+                codes[row] = -1
+                continue
+            try:
+                codes[row] = positions.setdefault((type(label), label), len(labels))
+            except TypeError:  # a list or the like is no label, which is found out later
+                codes[row] = len(labels)
+            if codes[row] == len(labels):
+                labels.append(label)
+        return labels, codes
+    import pyarrow as pa
+
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+        if isinstance(column, pa.ChunkedArray):  # more than one chunk can remain, or none
+            column = pa.concat_arrays(column.unify_dictionaries().chunks) if column.num_chunks else pa.array([])
+    if pa.types.is_null(column.type):
+        return [], np.full(len(column), -1, dtype=np.int64)
+    if pa.types.is_nested(column.type):  # no labels, which is found out later
+        return dictionary_of(column.to_pylist())
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    indices = column.indices
+    if not pa.types.is_signed_integer(indices.type):  # polars counts unsigned
+        indices = indices.cast(pa.int64())
+    if indices.null_count:
+        indices = indices.fill_null(-1)
+    try:
+        return column.dictionary.to_pylist(), indices.to_numpy(zero_copy_only=False)
+    except OverflowError:
+        raise DataError("a column has dates beyond the years 1 to 9999, which cannot be read") from None
+
+
+def numbers_in(column: Any, what: str) -> NDArray[np.float64]:
+    """Return the numbers of a slice of a column of counts or weights, NaN for null."""
+    labels, codes = dictionary_of(column)
+    try:
+        numbers: NDArray[np.float64] = np.array([*labels, None], dtype=np.float64)[codes]
+        return numbers
+    except (TypeError, ValueError, OverflowError):
+        raise DataError(f"record {what} must be numbers, none beyond what a float can hold") from None
+
+
+def collect_labels(
+    found: Found, column: Any, name: str, markers: Markers, rows: NDArray[np.bool_] | None = None
+) -> None:
+    """Add the categories that a slice of a column shows in some rows, or in all, to those found before."""
+    labels, codes = dictionary_of(column)
+    if len(labels) <= _FEW_LABELS and all(_is_known(label, found, markers) for label in labels):
+        return  # whichever of them occur here
+    for code in _used(codes if rows is None else codes[rows], len(labels)):
+        label = clean(labels[code], markers, name)
+        if label is not None:
+            found.setdefault(label_key(label), label)
+
+
+def _is_known(raw: object, found: Found, markers: Markers) -> bool:
+    """Return whether a raw label is a category found before, or one that means "not observed"."""
+    try:
+        return raw is None or marker(raw) in markers or label_key(raw) in found
+    except DataError:  # it is no label, which is wrong only if it occurs
+        return False
+
+
+def categories_of(found: Found, name: str, n_records: int) -> tuple[Label, ...]:
+    """Return the categories found in a column in their order; none at all is an error."""
+    if not found:
+        raise DataError(
+            f"column {name!r} has no observed cell in {n_records} records; "
+            "drop it, or give a schema with its categories"
+        )
+    return tuple(sort_labels(found.values()))
+
+
+def _used(codes: NDArray[Any], n_labels: int) -> NDArray[np.int64]:
+    """Return the codes from 0 on that occur, in order."""
+    return np.flatnonzero(np.bincount(codes.astype(np.int64) + 1, minlength=n_labels + 1)[1:])
+
+
+def encode_slice(
+    columns: Sequence[Any],
+    schema: Schema,
+    present: Sequence[str],
+    markers: Mapping[str, Markers],
+    unseen: Unseen,
+    start: int,
+    rows: NDArray[np.bool_] | None = None,
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Return pointers and cells of a slice of the columns of some variables; ``start`` is its first record's number."""
+    from twoway.kernels.compression import compress
+
+    # Column by column, in the smallest type that holds all codes: memory is what this takes.
+    code_type = np.min_scalar_type(-1 - max(schema.sizes))
+    codes = np.empty((len(columns[0]), len(present)), dtype=code_type, order="F")
+    for place, (column, name) in enumerate(zip(columns, present, strict=True)):
+        labels, positions = dictionary_of(column)
+        if rows is not None:  # what is not read cannot be wrong
+            positions = np.where(rows, positions, -1)
+        lookup = np.full(len(labels) + 1, -1, dtype=code_type)  # the last entry is for null, position -1
+        few = rows is None and len(labels) <= _FEW_LABELS
+        known = [schema[name].find(label) if _is_label(label) else None for label in labels] if few else [None]
+        if few and None not in known:
+            lookup[:-1] = known
+        else:
+            for position in _used(positions, len(labels)):
+                lookup[position] = _code(
+                    schema[name], labels[position], markers[name], unseen, positions, position, start
+                )
+        np.take(lookup, positions, out=codes[:, place], mode="wrap")
+    if rows is not None:
+        codes = codes[rows]
+    offsets = schema.offsets[[schema.index(name) for name in present]]
+    pointers = np.zeros(len(codes) + 1, dtype=np.int64)
+    cells = np.empty(int(np.count_nonzero(codes >= 0)), dtype=np.min_scalar_type(schema.n_cells - 1))
+    compress(codes, offsets, pointers, cells)
+    return pointers, cells
+
+
+def _is_label(raw: object) -> bool:
+    return isinstance(raw, str | bool | int)
+
+
+def _code(
+    variable: Variable,
+    raw: object,
+    markers: Markers,
+    unseen: Unseen,
+    positions: NDArray[Any],
+    position: int,
+    start: int,
+) -> int:
+    label = clean(raw, NO_MARKERS, variable.name)
+    code = None if label is None else variable.find(label)
+    if code is not None:  # a category of the schema, even where it reads "NA"
+        return code
+    if label is None or marker(label) in markers:
+        return -1
+    at = np.flatnonzero(positions == position)
+    if unseen == "missing" or len(at) == 0:
+        return -1
+    error = unknown("category", label, variable.categories, where=f" of {variable.name!r} (record {start + at[0]})")
+    raise type(error)(f"{error}; unseen='missing' reads such labels as missing")

@@ -1,0 +1,1 @@
+"""Records in the partitions of a Dask frame."""

@@ -1,0 +1,193 @@
+"""Distribution: probabilities with the user's own names and labels on every axis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from twoway.data.frames import make_labelled_frame
+from twoway.errors import DataError, unknown
+from twoway.schema import Label, Variable
+from twoway.text import MAX_WIDTH, aligned, printable
+
+MAX_ROWS = 20
+"""Lines of a printed table before it is cut."""
+MAX_COLUMNS = 8
+"""Columns of a printed cross-tabulation before it is cut."""
+
+
+class Distribution:
+    """A labelled array of probabilities, with one axis for each variable.
+
+    Parameters
+    ----------
+    variables
+        The variable of each axis, in order.
+    array
+        The probabilities, shape (n_categories of each variable, …). It is copied unless it is
+        already a read-only array of float64.
+    total
+        The count that the probabilities rest on, None for those of a model.
+    quantity
+        What the numbers are: "probability", or "expectation" for the expected values that `ask` gives for each group.
+
+    Examples
+    --------
+    >>> age, vote = Variable("age", ("young", "old")), Variable("vote", ("no", "yes"))
+    >>> table = Distribution((age, vote), [[0.1, 0.2], [0.3, 0.4]])
+    >>> table["old", "yes"]
+    0.4
+    >>> table[{"vote": "yes"}]
+    age    probability
+    young  0.2000
+    old    0.4000
+    >>> table
+    age \\ vote  no      yes
+    young       0.1000  0.2000
+    old         0.3000  0.4000
+    """
+
+    __slots__ = ("array", "quantity", "total", "variables")
+
+    variables: tuple[Variable, ...]
+    """The variable of each axis."""
+    array: NDArray[np.float64]
+    """The probabilities; read-only."""
+    total: float | None
+    """The count that the probabilities rest on, None for those of a model."""
+    quantity: Literal["probability", "expectation"]
+    """What the numbers are, as it stands above them: "probability" or "expectation"."""
+
+    # Indexing is by label, so the fallback of Python that iterates by position would mislead.
+    __iter__ = None
+
+    def __init__(
+        self,
+        variables: Sequence[Variable],
+        array: ArrayLike,
+        total: float | None = None,
+        *,
+        quantity: Literal["probability", "expectation"] = "probability",
+    ) -> None:
+        self.variables = tuple(variables)
+        values = np.asarray(array, dtype=np.float64)
+        sizes = tuple(len(variable) for variable in self.variables)
+        if values.shape != sizes:
+            raise DataError(
+                f"a distribution of {', '.join(self.names)} has the shape {sizes}; got an array of {values.shape}"
+            )
+        if values.flags.writeable:
+            values = values.copy()
+            values.flags.writeable = False
+        self.array = values
+        self.total, self.quantity = total, quantity
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The name of each axis."""
+        return tuple(variable.name for variable in self.variables)
+
+    def events(self) -> list[dict[str, Label]]:
+        """Return what each cell stands for, in the order of the array: a label by the name of each axis."""
+        labels = product(*(variable.categories for variable in self.variables))
+        return [dict(zip(self.names, cell, strict=True)) for cell in labels]
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        if dtype is not None and np.dtype(dtype) != self.array.dtype:
+            if copy is False:
+                raise ValueError(f"a distribution is an array of float64; one of {np.dtype(dtype)} is always a copy")
+            return self.array.astype(dtype)
+        return self.array.copy() if copy else self.array
+
+    def __getitem__(self, labels: Label | tuple[Label, ...] | Mapping[str, Label]) -> float | Distribution:
+        """Return the probability at a label for each axis, or the distribution over the axes not named.
+
+        Labels go with the axes in their order; a mapping names them instead. What is left is not
+        rescaled: its entries are still probabilities of the whole.
+        """
+        chosen = self._chosen(labels)
+        picked = self.array[tuple(chosen.get(axis, slice(None)) for axis in range(len(self.variables)))]
+        if len(chosen) == len(self.variables):
+            return float(picked)
+        rest = [variable for axis, variable in enumerate(self.variables) if axis not in chosen]
+        return Distribution(rest, picked, self.total, quantity=self.quantity)
+
+    def _chosen(self, labels: object) -> dict[int, int]:
+        """Return the axis and the category code of each label."""
+        if isinstance(labels, Mapping):
+            chosen = {}
+            for name, label in labels.items():
+                if name not in self.names:
+                    raise unknown("variable", name, self.names)
+                axis = self.names.index(name)
+                chosen[axis] = self.variables[axis].code(label)
+            return chosen
+        given = labels if isinstance(labels, tuple) else (labels,)
+        if len(given) > len(self.variables):
+            raise DataError(
+                f"{len(given)} labels {given!r} for a distribution of {len(self.variables)} variables: "
+                f"{', '.join(self.names)}"
+            )
+        return {axis: self.variables[axis].code(label) for axis, label in enumerate(given)}
+
+    def to_frame(self, library: str = "pandas") -> Any:
+        """Return a frame of one row for each cell: a column for each variable, and ``probability``, or ``expectation``.
+
+        Parameters
+        ----------
+        library
+            "pandas", "polars" or "pyarrow".
+
+        Examples
+        --------
+        >>> Distribution([Variable("vote", ("no", "yes"))], [0.25, 0.75]).to_frame()
+          vote  probability
+        0   no         0.25
+        1  yes         0.75
+        """
+        if self.quantity in self.names:
+            raise DataError(f"a variable is called {self.quantity!r}, as the frame's column of numbers is")
+        codes = np.indices(self.array.shape).reshape(len(self.variables), -1)
+        return make_labelled_frame(self.variables, list(codes), library, {self.quantity: self.array.ravel()})
+
+    def __repr__(self) -> str:
+        return self.to_text(whole=False)
+
+    def to_text(self, *, whole: bool = True) -> str:
+        """Return the table as lines of text: all of it, or as much as is printed by default."""
+        make = _cross_tab if len(self.variables) == 2 else _long_table
+        return make(self, *((None, None, None) if whole else (MAX_ROWS, MAX_COLUMNS, MAX_WIDTH)))
+
+
+def _number(probability: float) -> str:
+    """Return a probability with four decimals, or in powers of ten where those would show nothing."""
+    return f"{probability:.1e}" if 0 < abs(probability) < 0.00005 else f"{probability:.4f}"
+
+
+def _cross_tab(table: Distribution, n_rows: int | None, n_columns: int | None, width: int | None) -> str:
+    rows, columns = table.variables
+    shown = columns.categories[:n_columns]
+    labels = rows.categories[:n_rows]
+    hidden_columns, hidden_rows = len(columns) - len(shown), len(rows) - len(labels)
+    mark = ["…"] if hidden_columns else []
+    head = f"{printable(rows.name, width)} \\ {printable(columns.name, width)}"
+    printed = [[head, *(printable(label, width) for label in shown), *mark]]
+    for label, line in zip(labels, table.array[:n_rows, : len(shown)], strict=True):
+        printed.append([printable(label, width), *map(_number, line), *mark])
+    hidden = [f"{hidden_rows} more rows"] * bool(hidden_rows) + [f"{hidden_columns} more columns"] * bool(
+        hidden_columns
+    )
+    return aligned(printed, f"… {' and '.join(hidden)}" if hidden else "")
+
+
+def _long_table(table: Distribution, n_rows: int | None, _: int | None, width: int | None) -> str:
+    printed = [[*(printable(name, width) for name in table.names), table.quantity]]
+    cells = product(*(variable.categories for variable in table.variables))
+    for labels, probability in zip(cells, table.array.ravel()[:n_rows], strict=False):
+        printed.append([*(printable(label, width) for label in labels), _number(probability)])
+    hidden = table.array.size - len(printed) + 1
+    return aligned(printed, f"… {hidden} more rows" if hidden > 0 else "")

@@ -1,0 +1,94 @@
+"""Conditions in SQL that records meet, as DuckDB understands them."""
+
+from __future__ import annotations
+
+import re
+import string
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.data.files.duck import connect, first_lines, is_of_duckdb
+from twoway.errors import DataError
+from twoway.text import shortlist
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_LOWER = {ord(letter): letter.lower() for letter in string.ascii_uppercase}
+# Text, comments and the fields of a struct are passed over; names stand in double quotes or are words.
+_PARTS_OF_SQL = re.compile(
+    r"""'(?:[^']|'')*' | --[^\n]* | /\*.*?\*/ | \.\s*(?:"(?:[^"]|"")*"|\w+) | "(?:[^"]|"")*" | [^\W\d][\w$]*""",
+    re.DOTALL | re.VERBOSE,
+)
+
+
+def condition_columns(where: str | None, names: Sequence[str]) -> list[str]:
+    """Return the columns that a condition may speak of: those whose names it contains."""
+    if where is None:
+        return []
+    text = where.replace('""', '"').casefold()
+    return [name for name in names if name.casefold() in text]
+
+
+def filter_table(table: pa.Table, where: str, known: Sequence[str], connection: Any = None) -> pa.Table:
+    """Return the rows that meet a condition in SQL, in their order; types and dictionaries stay as they are.
+
+    ``known`` are the columns of the files, for the error.
+    """
+    rows = rows_that_meet(table, where, known, connection)
+    return table if len(rows) == table.num_rows else table.take(rows)
+
+
+def rows_that_meet(table: pa.Table, where: str, known: Sequence[str], connection: Any = None) -> NDArray[np.int64]:
+    """Return the positions of the rows that meet a condition in SQL, ascending; ``known`` is for the error."""
+    import pyarrow as pa
+
+    names, condition = _tell_apart(table.column_names, where)
+    number = _unlike("row number", names)
+    numbered = table.rename_columns(names).append_column(number, pa.array(np.arange(table.num_rows)))
+    try:
+        with connect() if connection is None else connection.cursor() as cursor:
+            met = cursor.from_arrow(numbered).filter(condition).project(f'"{number}"').to_arrow_table().column(0)
+    except Exception as error:
+        if not is_of_duckdb(error):
+            raise
+        told = f"the condition where={where!r} cannot be used: {first_lines(error)}"
+        raise DataError(f"{told} The columns are {shortlist(known)}") from error
+    rows: NDArray[np.int64] = np.sort(met.to_numpy())
+    return rows
+
+
+def _tell_apart(names: Sequence[str], where: str) -> tuple[list[str], str]:
+    """Return names that DuckDB can tell apart, and the condition in their terms.
+
+    DuckDB takes names that differ in case alone for one. These are replaced, here as there: a condition means them
+    exactly as they are written.
+    """
+    times = Counter(map(fold_case, names))
+    new = dict(zip(names, names, strict=True))
+    for name in names:
+        if times[fold_case(name)] > 1:
+            new[name] = _unlike(f"column {len(new)}", new.values())
+
+    def replaced(part: re.Match[str]) -> str:
+        name = part[0][1:-1].replace('""', '"') if part[0].startswith('"') else part[0]
+        return part[0] if new.get(name, name) == name else f'"{new[name]}"'
+
+    return list(new.values()), _PARTS_OF_SQL.sub(replaced, where)
+
+
+def _unlike(name: str, names: Iterable[str]) -> str:
+    """Return a name that DuckDB takes for none of those given."""
+    taken = set(map(fold_case, names))
+    while fold_case(name) in taken:
+        name += "_"
+    return name
+
+
+def fold_case(name: str) -> str:
+    """Return a name as DuckDB compares names: the letters of ASCII in lower case."""
+    return name.translate(_LOWER)

@@ -1,0 +1,87 @@
+"""The first line of a text file: the names of its columns, and what parts them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from typing import NamedTuple
+
+from twoway.data.files.file_set import DELIMITERS
+from twoway.errors import DataError, FileFormatError
+from twoway.schema import first_duplicate
+from twoway.text import shortlist
+
+_MOST_BYTES = 2**24
+_BLANK = ' \t\r\n"' + DELIMITERS
+"""A line of nothing else, as spreadsheets write it for an empty row, names no column."""
+
+
+class Header(NamedTuple):
+    """What a text file says before its first record."""
+
+    names: list[str]
+    delimiter: str
+    n_before: int
+    """How many lines stand before the names: blank ones."""
+
+
+def read_header(path: str, kind: str) -> Header:
+    """Return the names in the first line of a text file that is not blank; anything but such a file is an error."""
+    import pyarrow as pa
+
+    with pa.input_stream(path, compression="detect") as stream:
+        head = stream.read(2**16)
+        while _first_line(head) is None and len(head) < _MOST_BYTES and (more := stream.read(2**20)):
+            head += more
+    if head[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in head:
+        raise FileFormatError(f"{path!r} is not a text file in UTF-8; if a program exported it, save it as CSV (UTF-8)")
+    if head[:4] in (b"PAR1", b"PK\x03\x04", b"ARRO"):
+        raise FileFormatError(f"{path!r} is not a text file, whatever its name says: it begins with {head[:4]!r}")
+    line = _first_line(head + b"\n")
+    if line is None:
+        raise DataError(f"{path!r} is empty; its first line must name the columns")
+    # A character that the end of the sample cuts in two is no error.
+    text, first = (part.decode("utf-8-sig", errors="surrogateescape") for part in (head, line))
+    if any("\udc80" <= char <= "\udcff" for char in first):
+        raise FileFormatError(f"{path!r} is not in UTF-8; if a program exported it, save it as CSV (UTF-8)")
+    bare = re.sub(r'"[^"]*"', "", first)
+    delimiter = "\t" if kind == "tsv" else max(DELIMITERS, key=bare.count)
+    names, n_before = _names(path, text, delimiter)
+    if len({ending.endswith("\r") for ending in [*text.split("\n", n_before)[:n_before], first]}) > 1:
+        # DuckDB would skip other lines than meant.
+        raise FileFormatError(f"{path!r} has blank lines before its column names that end otherwise; remove them")
+    if any("\r" in name for name in names):
+        # DuckDB would take it for the end of the line, and find no record.
+        raise FileFormatError(f"{path!r} has a carriage return within the column names {shortlist(names)}")
+    # An unnamed column is most often the row numbers that some program wrote.
+    names = [name.strip() or f"column {place}" for place, name in enumerate(names, 1)]
+    if (name := first_duplicate(names)) is not None:
+        raise DataError(f"{path!r} has a duplicate column name, {name!r}; its first line must name each column once")
+    return Header(names, delimiter, n_before)
+
+
+def _first_line(head: bytes) -> bytes | None:
+    """Return the first line that is not blank, line ends within quotes included; None where it does not end."""
+    line = b""
+    for part in head.removeprefix(b"\xef\xbb\xbf").split(b"\n")[:-1]:
+        line += part
+        if line.count(b'"') % 2 == 0:
+            if line.strip(_BLANK.encode()):
+                return line
+            line = b""
+    return None
+
+
+def _names(path: str, text: str, delimiter: str) -> tuple[list[str], int]:
+    """Return the cells of the first row that has any, and the number of lines before it."""
+    rows = csv.reader(io.StringIO(text), delimiter=delimiter)
+    n_before = 0
+    try:
+        for row in rows:
+            if any(name.strip() for name in row):
+                return row, n_before
+            n_before = rows.line_num
+    except csv.Error as error:
+        raise FileFormatError(f"{path!r} has a first line that cannot be read: {error}") from None
+    raise DataError(f"{path!r} is empty; its first line must name the columns")

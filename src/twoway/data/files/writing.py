@@ -1,0 +1,83 @@
+"""Records to files: CSV, TSV, JSON lines, Parquet and Arrow, whole or not at all."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, BinaryIO
+
+from twoway.data.files.file_set import COMPRESSED, DELIMITERS, FORMATS, FilePath, format_of, is_data
+from twoway.errors import FileFormatError
+from twoway.storage.container import whole_or_not_at_all
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def writable_format_of(path: FilePath) -> str:
+    """Return what `format_of` returns; a file that is not written is an error."""
+    name = os.fspath(path)
+    if Path(path).suffix.lower() in COMPRESSED:
+        raise FileFormatError(f"{name!r}: compressed files are read, not written")
+    if not is_data(path):
+        raise FileFormatError(
+            f"cannot write {name!r}: no way to write a file whose name ends in {Path(path).suffix!r}; records are "
+            f"written to {', '.join(FORMATS)}"
+        )
+    return format_of(path)
+
+
+def write_table(table: pa.Table, path: FilePath) -> None:
+    """Write an Arrow table to a file of the kind that its name says, whole or not at all."""
+    kind = writable_format_of(path)
+    with whole_or_not_at_all(path) as stream:
+        write_stream(table, stream, kind)
+
+
+def _without_null_labels(table: pa.Table) -> pa.Table:
+    """Return a table without dictionaries that have a null among their labels, which Parquet does not take."""
+    import pyarrow as pa
+
+    for place, column in enumerate(table.columns):
+        if pa.types.is_dictionary(column.type) and any(chunk.dictionary.null_count for chunk in column.chunks):
+            table = table.set_column(place, table.column_names[place], column.cast(column.type.value_type))
+    return table
+
+
+def write_stream(table: pa.Table, stream: BinaryIO, kind: str = "csv") -> None:
+    """Write an Arrow table to a stream; ``kind`` is what `format_of` returns."""
+    if kind == "parquet":
+        import pyarrow.parquet as pq
+
+        pq.write_table(_without_null_labels(table), stream)
+    elif kind == "arrow":
+        import pyarrow.feather as feather
+
+        feather.write_feather(table, stream)
+    elif kind == "json":
+        for batch in table.to_batches(2**14):
+            lines = (json.dumps(row, ensure_ascii=False, default=str) for row in batch.to_pylist())
+            stream.write("".join(line + "\n" for line in lines).encode())
+    else:
+        # Arrow's own writer puts every text into quotes.
+        text = io.TextIOWrapper(stream, encoding="utf-8", newline="", write_through=True)
+        _write_rows(table, text, "\t" if kind == "tsv" else ",")
+        text.flush()
+        text.detach()  # closing it is the business of whoever opened it
+
+
+def _write_rows(table: pa.Table, text: io.TextIOWrapper, delimiter: str) -> None:
+    # csv gives quotes to the characters of a line's end alone, and readers take each of the two for one: lines end in
+    # both for it, and in a line feed in the file.
+    lines = SimpleNamespace(write=lambda line: text.write(line[:-2] + "\n"))
+    # Whoever reads the file has to guess the delimiter from its first line.
+    misleads = any(char in name for name in table.column_names for char in DELIMITERS)
+    header = csv.writer(lines, delimiter=delimiter, quoting=csv.QUOTE_ALL if misleads else csv.QUOTE_MINIMAL)
+    header.writerow(table.column_names)
+    writer = csv.writer(lines, delimiter=delimiter)
+    for batch in table.to_batches(2**14):
+        writer.writerows(zip(*(column.to_pylist() for column in batch.columns), strict=True))

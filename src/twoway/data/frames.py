@@ -1,0 +1,357 @@
+"""The user's frames on their way out: made from labels, or filled where cells are missing.
+
+A filled column keeps its dtype as long as that can hold the labels that fill it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection, Mapping, Sequence
+from datetime import date, datetime, time
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.errors import DataError, unknown
+from twoway.schema import Label, Variable, has_own_order, label_key
+from twoway.text import shortlist
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+LIBRARIES = ("pandas", "polars", "pyarrow")
+Fill: TypeAlias = tuple[NDArray[np.int64], NDArray[Any]]
+"""The rows of a column to be filled, and what goes there; both of shape (n_holes,)."""
+
+
+def label_array(labels: Sequence[Label]) -> NDArray[Any]:
+    """Return labels as an array of the plainest dtype that keeps each of them as it is.
+
+    Examples
+    --------
+    >>> label_array((1, 2)).dtype, label_array((1, 2.5)).dtype, label_array((1, "a")).dtype
+    (dtype('int64'), dtype('float64'), dtype('O'))
+    """
+    kinds = {label_key(label)[0] for label in labels}
+    if kinds == {"truth"}:
+        return np.array(labels, dtype=np.bool_)
+    if kinds == {"number"}:
+        if all(isinstance(label, int) and -(2**63) <= label < 2**63 for label in labels):
+            return np.array(labels, dtype=np.int64)
+        if all(isinstance(label, float) or abs(int(label)) <= 2**53 for label in labels):
+            return np.array(labels, dtype=np.float64)
+    array = np.empty(len(labels), dtype=object)
+    array[:] = labels
+    return array
+
+
+def make_frame(columns: Mapping[str, NDArray[Any]], library: str = "pandas", mixed: Collection[str] = ()) -> Any:
+    """Return a frame of the library asked for, from columns without holes.
+
+    Parameters
+    ----------
+    columns
+        Arrays of truth values, integers, floats or, as objects, labels.
+    library
+        "pandas", "polars" or "pyarrow".
+    mixed
+        Columns whose labels are of several types, even where these rows happen to show one type only.
+    """
+    if library not in LIBRARIES:
+        raise unknown("frame library", library, LIBRARIES)
+    import narwhals as nw
+    from narwhals.dtypes import DType
+
+    plain: dict[str, DType] = {"b": nw.Boolean(), "i": nw.Int64(), "f": nw.Float64()}
+    dtypes: dict[str, DType] = {}
+    for name, column in columns.items():
+        if column.dtype.kind in plain:
+            dtypes[name] = plain[column.dtype.kind]
+        elif name not in mixed and all(isinstance(label, str) for label in column):
+            dtypes[name] = nw.String()
+        elif library == "pandas":
+            dtypes[name] = nw.Object()
+        else:
+            raise DataError(
+                f"the categories of {name!r} are of several types, which a column of {library} cannot hold; "
+                'library="pandas" can'
+            )
+    return nw.from_dict(dict(columns), dtypes, backend=library).to_native()  # type: ignore[arg-type]
+
+
+def make_labelled_frame(
+    variables: Sequence[Variable],
+    codes: Sequence[NDArray[Any]],
+    library: str = "pandas",
+    numbers: Mapping[str, NDArray[np.float64]] | None = None,
+) -> Any:
+    """Return a frame of the library asked for: a column of labels for each variable, then the numbers.
+
+    Parameters
+    ----------
+    variables
+        Whose labels stand in the columns.
+    codes
+        The category codes of each variable, none missing; each of shape (n_rows,).
+    library
+        "pandas", "polars" or "pyarrow".
+    numbers
+        Further columns by name.
+    """
+    labels = {variable.name: label_array(variable.categories) for variable in variables}
+    columns = {name: array[code] for (name, array), code in zip(labels.items(), codes, strict=True)}
+    mixed = [
+        variable.name
+        for variable in variables
+        if labels[variable.name].dtype.kind == "O" and not all(isinstance(label, str) for label in variable.categories)
+    ]
+    return make_frame({**columns, **(numbers or {})}, library, mixed)
+
+
+def in_memory(frame: Any) -> Any:
+    """Return a frame whose cells are there: a LazyFrame of polars is collected, anything else is as it was."""
+    is_lazy = type(frame).__module__.partition(".")[0] == "polars" and hasattr(frame, "collect")
+    return frame.collect() if is_lazy else frame
+
+
+def column_names(frame: Any, names: Sequence[str]) -> list[str]:
+    """Return the names of the columns of a frame that can be filled; those of an array are ``names``."""
+    if isinstance(frame, np.ndarray):
+        if frame.ndim != 2 or frame.shape[1] != len(names):
+            raise DataError(
+                f"the columns of an array are the {len(names)} variables in order; got the shape {frame.shape}"
+            )
+        return list(names)
+    library_of(frame)
+    columns = frame.column_names if hasattr(frame, "column_names") else frame.columns
+    return [str(name) for name in columns]
+
+
+def library_of(frame: Any) -> str:
+    """Return the library of a frame: "pandas", "polars" or "pyarrow"; anything else is an error."""
+    import narwhals as nw
+
+    native = nw.from_native(frame, eager_only=True, pass_through=True)
+    library = native.implementation.value if isinstance(native, nw.DataFrame) else None
+    if library not in LIBRARIES:
+        raise DataError(
+            f"holes can be filled in pandas, polars and pyarrow frames and 2-D numpy arrays; got {type(frame).__name__}"
+        )
+    return str(library)
+
+
+def library_of_source(source: Any) -> str:
+    """Return the library of what records were read from; pandas where that was no frame.
+
+    Examples
+    --------
+    >>> import polars
+    >>> library_of_source(polars.DataFrame({"a": [1]})), library_of_source("survey.csv")
+    ('polars', 'pandas')
+    """
+    known = getattr(source, "library", type(source).__module__.partition(".")[0])
+    return known if known in LIBRARIES else "pandas"
+
+
+def fill(frame: Any, fills: Mapping[str, Fill], columns: Sequence[str]) -> Any:
+    """Return a frame like the one given, of the same library, with some cells replaced.
+
+    Parameters
+    ----------
+    frame
+        A pandas or polars DataFrame, a pyarrow Table or a 2-D numpy array.
+    fills
+        For each column to be filled, the rows and the values.
+    columns
+        What `column_names` gave.
+    """
+    by_position = {columns.index(name): one for name, one in fills.items()}
+    if isinstance(frame, np.ndarray):
+        return _fill_numpy(frame, by_position)
+    match library_of(frame):
+        case "pandas":
+            filled = frame.copy()
+            for position, (rows, values) in by_position.items():
+                filled[frame.columns[position]] = _fill_pandas(frame.iloc[:, position], rows, values)
+            return filled
+        case "polars":
+            return frame.with_columns(
+                [_fill_polars(frame[name], rows, values) for name, (rows, values) in fills.items()]
+            )
+        case _:
+            for position, (rows, values) in by_position.items():
+                column = _fill_pyarrow(frame.column(position), columns[position], rows, values)
+                frame = frame.set_column(position, frame.field(position).with_type(column.type), column)
+            return frame
+
+
+def with_categories(frame: Any, columns: Mapping[int, tuple[NDArray[np.int64], Sequence[str]]]) -> Any:
+    """Return a frame of the same library in which some columns, by position, are ordered categories.
+
+    Parameters
+    ----------
+    frame
+        A pandas or polars DataFrame or a pyarrow Table.
+    columns
+        The position of a category in each row, -1 where missing, and the labels of the categories.
+    """
+    match library_of(frame):
+        case "pandas":
+            import pandas as pd
+
+            frame = frame.copy()
+            for position, (codes, labels) in columns.items():
+                values = pd.Categorical.from_codes(codes, pd.Index(list(labels)), ordered=True)
+                frame.isetitem(position, pd.Series(values, index=frame.index))
+            return frame
+        case "polars":
+            import polars as pl
+
+            return frame.with_columns(
+                pl.Series(frame.columns[position], [None if c < 0 else labels[c] for c in codes], pl.Enum(labels))
+                for position, (codes, labels) in columns.items()
+            )
+        case _:
+            import pyarrow as pa
+
+            for position, (codes, labels) in columns.items():
+                indices = pa.array(codes, pa.int32(), mask=codes < 0)
+                values = pa.DictionaryArray.from_arrays(indices, pa.array(labels), ordered=True)
+                frame = frame.set_column(position, frame.column_names[position], values)
+            return frame
+
+
+def make_drawn_frame(variables: Sequence[Variable], codes: Sequence[NDArray[Any]], library: str) -> Any:
+    """Return a frame of labels as `make_labelled_frame` does; text with an order of its own is ordered categories."""
+    frame = make_labelled_frame(variables, codes, library)
+    ordered = {
+        place: (codes[place].astype(np.int64), [str(label) for label in variable.categories])
+        for place, variable in enumerate(variables)
+        if has_own_order(variable.categories)
+    }
+    return with_categories(frame, ordered) if ordered else frame
+
+
+def _cannot_hold(name: str, dtype: object, values: NDArray[Any]) -> DataError:
+    return DataError(
+        f"column {name!r} of type {dtype} cannot hold {shortlist(list(dict.fromkeys(values.tolist())), 3)}"
+    )
+
+
+def _as_dates(values: NDArray[Any], kind: Any) -> NDArray[Any]:
+    """Return labels as dates or times where that is what a column holds: as labels they are ISO 8601 text."""
+    if not hasattr(kind, "fromisoformat") or not all(isinstance(label, str) for label in values):
+        return values
+    dates = np.empty(len(values), dtype=object)
+    dates[:] = [kind.fromisoformat(label) for label in values]
+    return dates
+
+
+def _fill_numpy(array: NDArray[Any], fills: Mapping[int, Fill]) -> NDArray[Any]:
+    values = [label for _, column in fills.values() for label in column.tolist()]
+    dtype = array.dtype
+    if dtype.kind == "U" and all(isinstance(label, str) for label in values):
+        dtype = np.dtype(f"<U{max([dtype.itemsize // 4, *map(len, values)])}")
+    elif dtype.kind == "f" and not any(isinstance(label, str) for label in values):
+        if any(dtype.type(label) != label for label in values):
+            dtype = np.dtype(np.float64)
+    elif values and dtype.kind != "M":
+        dtype = np.dtype(object)
+    filled = array.astype(dtype)
+    for column, (rows, labels) in fills.items():
+        observed = np.delete(array[:, column], rows)
+        is_dated = dtype.kind == "O" and len(observed) > 0
+        filled[rows, column] = _as_dates(labels, type(observed[0])) if is_dated else labels
+    return filled
+
+
+def _fill_pandas(series: pd.Series[Any], rows: NDArray[np.int64], values: NDArray[Any]) -> pd.Series[Any]:
+    import pandas as pd
+
+    observed = np.delete(np.arange(len(series)), rows)
+    if len(observed):
+        values = _as_dates(values, type(series.iloc[observed[0]]))
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        categories = series.cat.categories
+        absent = [label for label in dict.fromkeys(values.tolist()) if label not in categories]
+        if values.dtype.kind != "f" or not absent:
+            series = series.cat.add_categories(absent)
+        else:
+            # Means are no categories: the column becomes one of numbers.
+            series = series.astype(np.float64 if pd.api.types.is_numeric_dtype(categories) else object)
+    filled = series.copy()
+    with warnings.catch_warnings():
+        # pandas 2 warns where a dtype cannot hold a value, later ones refuse.
+        warnings.simplefilter("error")
+        try:
+            filled.iloc[rows] = values.astype(object) if series.dtype == object else values
+            return filled
+        except (TypeError, ValueError, NotImplementedError, Warning):
+            pass
+    numeric = values.dtype.kind in "if" and pd.api.types.is_numeric_dtype(series)
+    filled = series.astype(np.float64 if numeric else object)
+    filled.iloc[rows] = values if numeric else values.astype(object)
+    return filled
+
+
+def _fill_polars(series: pl.Series, rows: NDArray[np.int64], values: NDArray[Any]) -> pl.Series:
+    import polars as pl
+
+    if series.dtype.is_temporal():
+        kind = date if series.dtype == pl.Date else time if series.dtype == pl.Time else datetime
+        return series.scatter(rows, pl.Series(_as_dates(values, kind).tolist(), dtype=series.dtype))
+    filler = pl.Series(series.name, values.tolist())
+    if series.dtype == pl.Null:
+        series = series.cast(filler.dtype)
+    dtypes: list[pl.DataType] = [series.dtype]
+    if series.dtype.is_numeric():
+        dtypes.append(pl.Float64())
+    elif isinstance(series.dtype, pl.Categorical | pl.Enum):
+        dtypes.append(pl.String())
+    for dtype in dtypes:
+        try:
+            fitting = filler.cast(dtype)
+            # A cast may cut a fraction off, or write a number as text: neither is the label any more.
+            if fitting.cast(filler.dtype).equals(filler) and filler.dtype.is_numeric() == dtype.is_numeric():
+                return series.cast(dtype).scatter(rows, fitting)
+        except pl.exceptions.PolarsError:
+            continue
+    raise _cannot_hold(series.name, series.dtype, values)
+
+
+def _fill_pyarrow(column: pa.ChunkedArray, name: str, rows: NDArray[np.int64], values: NDArray[Any]) -> pa.ChunkedArray:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    original = column.type
+    if pa.types.is_dictionary(original):
+        plain = _fill_pyarrow(column.cast(original.value_type), name, rows, values)
+        if plain.type != original.value_type:
+            return plain
+        return pc.dictionary_encode(plain).cast(original)
+    kind = datetime if pa.types.is_timestamp(original) else time if pa.types.is_time(original) else date
+    is_temporal = pa.types.is_temporal(original) and not pa.types.is_duration(original)
+    filler = pa.array((_as_dates(values, kind) if is_temporal else values).tolist())
+    if pa.types.is_null(original):
+        column = column.cast(filler.type)
+    mask = np.zeros(len(column), dtype=bool)
+    mask[rows] = True
+    order = np.argsort(rows, kind="stable")
+    whole = column.combine_chunks()
+    for dtype in (column.type, pa.float64()):
+        try:
+            fitting = filler.cast(dtype)
+            if fitting.cast(filler.type).equals(filler) and _is_number(filler.type) == _is_number(dtype):
+                return pa.chunked_array([pc.replace_with_mask(whole.cast(dtype), pa.array(mask), fitting.take(order))])
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            continue
+    raise _cannot_hold(name, original, values)
+
+
+def _is_number(dtype: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_integer(dtype) or pa.types.is_floating(dtype))

@@ -1,0 +1,433 @@
+"""Records: observed cells, compressed, with their counts and weights.
+
+Reading raw data into records is the business of `reading`, the one gate; everything behind it trusts it.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.data.distribution import Distribution
+from twoway.data.frames import library_of_source
+from twoway.data.missing import AnyMissing
+from twoway.data.source import NO_NUMBERS, Block
+from twoway.data.weighing import WeightTotals, deal, in_effective_records, is_one, merged
+from twoway.errors import DataError
+from twoway.parallel import reduce_in_order
+from twoway.schema import Schema
+
+if TYPE_CHECKING:
+    from twoway.data.coding import Unseen
+    from twoway.data.reading import Columns
+
+WORTH_MERGING = 0.9
+"""Records without weights are merged where fewer than this share of them differ."""
+
+T = TypeVar("T")
+
+# Blocks are large enough to hide the cost of handing them out, and few enough that their sums fit.
+_BLOCK_CELLS = 2**15
+_MOST_BLOCKS = 64
+_MOST_DEALT = 2.0**62
+
+
+class Records:
+    """Records with any share of missing cells, read from a frame or an array.
+
+    Parameters
+    ----------
+    source
+        A pandas, polars or pyarrow frame, a 2-D numpy array, a mapping of names to columns, the name of a file
+        (CSV, TSV, Parquet, Arrow, JSON lines), or records.
+        Text, numbers, truth values and categorical columns are categories; whole floats are integers.
+    schema
+        Variables and categories to read by. Found in the data if not given: numbers by size, text by
+        alphabet but "5-9" before "10-14", declared categories (pandas Categorical, polars Enum, an ordered pyarrow
+        dictionary) as declared.
+    columns
+        The columns to use, all by default; for an array, their names ("x0", "x1", … by default).
+    missing
+        Labels that mean "not observed", beside null, NaN and the usual text: the empty one, NA, N/A, n/a, NaN, nan,
+        null, NULL and ?. A mapping names those of single columns: ``{"income": [-9, 98]}``; `MissingLabels` says both,
+        and can replace the usual ones. Text is compared without surrounding space. The variables of the schema remember
+        them, so that a model reads later records alike.
+    counts
+        How many equal records each one stands for: whole numbers, or the name of a column that holds them.
+    weights
+        How much each record matters, such as the weights of a survey: numbers of 0 or more, or the name of a column
+        that holds them. Their scale does not matter. With ``counts`` too, each of so many records has the weight.
+    where
+        A truth value for each record: whether to read it. For files also a condition in SQL: "year >= 2020".
+    unseen
+        What a label that the schema does not have gets: "error"; "missing"; or "extend", a category of its own.
+
+    Notes
+    -----
+    With a schema, columns beyond it are passed over and variables that have no column count as missing
+    throughout, but not both at once: that is more likely a misspelt name, and an error.
+
+    Examples
+    --------
+    >>> records = Records({"age": ["young", "old", None], "vote": [1, None, 0]})
+    >>> records
+    Records(3 records, 2 variables, 4 of 6 cells observed)
+    >>> records.schema["age"].categories
+    ('old', 'young')
+    >>> Records({"age": ["young", "old"], "n": [10, 5]}, counts="n").total_weight
+    15.0
+    """
+
+    schema: Schema
+    pointers: NDArray[np.int64]
+    cells: NDArray[Any]
+    weights: NDArray[np.float64] | None
+    """What all people that a record stands for weigh together; None where every record weighs one."""
+    people: NDArray[Any] | None
+    """How many people a record stands for; None where each of them weighs one, so that weights are counts."""
+    notes: Sequence[str] = ()
+    library: str = "pandas"
+    """The library of the frame that they were read from."""
+
+    def __init__(
+        self,
+        source: Any,
+        *,
+        schema: Schema | None = None,
+        columns: Sequence[str] | None = None,
+        missing: AnyMissing = (),
+        counts: Any = None,
+        weights: Any = None,
+        where: Any = None,
+        unseen: Unseen = "error",
+    ) -> None:
+        from twoway.data.reading import read
+
+        before = source if isinstance(source, Records) else None
+        if before is not None and schema is None and columns is None and not missing:
+            schema = before.schema
+        parts = read(
+            source if before is None else before._columns(),
+            schema=schema,
+            columns=columns,
+            missing=missing,
+            counts=counts,
+            weights=weights,
+            where=where,
+            unseen=unseen,
+        )
+        if before is not None and counts is None and weights is None:
+            before = before if where is None else before.take(np.flatnonzero(where))
+            parts = parts._replace(weights=before.weights, people=before.people)
+        self._set(*parts)
+        self.library = library_of_source(source)
+
+    def _set(
+        self,
+        schema: Schema,
+        pointers: NDArray[np.int64],
+        cells: NDArray[Any],
+        weights: NDArray[np.float64] | None,
+        people: NDArray[Any] | None,
+    ) -> None:
+        self.schema, self.pointers, self.cells, self.weights, self.people = schema, pointers, cells, weights, people
+
+    def _columns(self) -> Columns:
+        """Return the records as columns of labels, to be read anew."""
+        from twoway.data.reading import Columns
+
+        codes = self.codes()
+
+        def read_slice(name: str, start: int, stop: int) -> list[Any]:
+            labels = (*self.schema[name].categories, None)
+            return [labels[code] for code in codes[start:stop, self.schema.index(name)]]
+
+        declared = {variable.name: variable.categories for variable in self.schema}
+        return Columns(self.schema.names, self.n_records, read_slice, declared)
+
+    @classmethod
+    def from_cells(
+        cls,
+        schema: Schema,
+        pointers: NDArray[np.int64],
+        cells: NDArray[Any],
+        weights: NDArray[np.float64] | None = None,
+        people: NDArray[Any] | None = None,
+    ) -> Records:
+        """Return records on arrays that are known to be right; nothing is copied or checked."""
+        made = cls.__new__(cls)
+        made._set(schema, pointers, cells, weights, people)
+        return made
+
+    def with_cells(self, schema: Schema, pointers: NDArray[np.int64], cells: NDArray[Any]) -> Records:
+        """Return records of the same people that show something else; nothing is copied or checked."""
+        return Records.from_cells(schema, pointers, cells, self.weights, self.people)
+
+    @classmethod
+    def from_block(cls, schema: Schema, block: Block) -> Records:
+        """Return the records of a block; nothing is copied."""
+        weights, people = (array if array.size else None for array in (block.weights, block.people))
+        return cls.from_cells(schema, block.pointers, block.cells, weights, people)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Records]) -> Records:
+        """Return the records of some parts of one schema, one part after the other, at least one; all are copied."""
+        lengths = np.concatenate([np.diff(part.pointers) for part in parts])
+        cells = np.concatenate([part.cells[part.pointers[0] : part.pointers[-1]] for part in parts])
+        weights = people = None
+        if any(part.weights is not None for part in parts):
+            weights = np.concatenate([part._weights for part in parts])
+        if any(part.people is not None for part in parts):
+            people = np.concatenate([part._weights if part.people is None else part.people for part in parts])
+        return cls.from_cells(parts[0].schema, np.concatenate([[0], np.cumsum(lengths)]), cells, weights, people)
+
+    def __len__(self) -> int:
+        return self.n_records
+
+    def __repr__(self) -> str:
+        possible = self.n_records * len(self.schema)
+        return (
+            f"Records({self.n_records} records, {len(self.schema)} variables, "
+            f"{self.n_observed} of {possible} cells observed)"
+        )
+
+    @property
+    def n_records(self) -> int:
+        """The number of records, those that stand for several counted once."""
+        return len(self.pointers) - 1
+
+    @property
+    def n_observed(self) -> int:
+        """The number of observed cells."""
+        return int(self.pointers[-1] - self.pointers[0])
+
+    @property
+    def n_silent(self) -> int:
+        """The number of records that show nothing or weigh nothing."""
+        return self.n_records - int(np.count_nonzero(self._has_say))
+
+    @property
+    def total_weight(self) -> float:
+        """The sum of the records' weights."""
+        return float(self.n_records) if self.weights is None else float(self.weights.sum())
+
+    @property
+    def weight_totals(self) -> WeightTotals:
+        """What the records' weights add up to."""
+        return WeightTotals.of(self.weights, self.people, self.n_records)
+
+    @property
+    def _weights(self) -> NDArray[np.float64]:
+        return np.ones(self.n_records) if self.weights is None else self.weights
+
+    def blocks(self) -> list[Block]:
+        """Return the records in blocks of about as many cells, whatever the number of threads."""
+        return self._blocks
+
+    @functools.cached_property
+    def _blocks(self) -> list[Block]:
+        n_blocks = min(_MOST_BLOCKS, self.n_records, 1 + self.n_observed // _BLOCK_CELLS) or 1
+        # A record costs as much as a few cells even where it is empty.
+        work = self.pointers[:-1] - self.pointers[0] + 4 * np.arange(self.n_records)
+        total = self.n_observed + 4 * self.n_records
+        edges = np.searchsorted(work, np.linspace(0, total, n_blocks + 1))
+        weights, people = (NO_NUMBERS if array is None else array for array in (self.weights, self.people))
+        return [
+            Block(self.pointers[a : b + 1], self.cells, weights[a:b], people[a:b]) for a, b in itertools.pairwise(edges)
+        ]
+
+    def map_reduce(
+        self, per_block: Callable[[Block], T], combine: Callable[[T, T], T], *, threads: int | None = None
+    ) -> T:
+        """Return the combination of what ``per_block`` gives for each block, always in the same order."""
+        blocks = self.blocks()
+        return reduce_in_order(blocks, per_block, combine, threads=threads, n_tasks=len(blocks))
+
+    def reweighted(self, weights: NDArray[np.float64] | None, people: NDArray[Any] | None = None) -> Records:
+        """Return the same records with other weights, for other people; cells are shared, not copied."""
+        return Records.from_cells(self.schema, self.pointers, self.cells, weights, people)
+
+    def sample(self, n_observed: int, seed: int) -> Records:
+        """Return a random part of the records with about so many observed cells; all if they are fewer."""
+        if self.n_observed <= n_observed:
+            return self
+        return self.thinned(n_observed / self.n_observed, np.random.default_rng(seed))
+
+    def thinned(self, share: float, random: np.random.Generator) -> Records:
+        """Return a random part of the records; of a record that stands for several people, a random part of them."""
+        if self.weights is None:
+            return self.take(np.flatnonzero(random.uniform(size=self.n_records) < share))
+        n_left = random.binomial(self._dealt, share)
+        rows = np.flatnonzero(n_left)
+        return self._part(n_left).take(rows)
+
+    @property
+    def _dealt(self) -> NDArray[np.int64]:
+        """The people of each record in whole numbers, so that they can be dealt out one by one."""
+        people = np.rint(self._weights if self.people is None else self.people)
+        return np.clip(people, self._weights > 0, _MOST_DEALT).astype(np.int64)
+
+    def _part(self, n_people: NDArray[np.int64]) -> Records:
+        """Return the records with so many of the people of each that are dealt out."""
+        dealt = self._dealt
+        share = np.zeros(self.n_records)
+        np.divide(n_people, dealt, out=share, where=dealt > 0)
+        # Counts stay whole numbers.
+        weights = np.where(self._weights == dealt, n_people.astype(np.float64), self._weights * share)
+        return self.reweighted(weights, None if self.people is None else self.people * share)
+
+    def _without(self, part: Records) -> Records:
+        """Return what is left of the records' people without a part of them."""
+        people = None if self.people is None or part.people is None else self.people - part.people
+        return self.reweighted(self._weights - part._weights, people)
+
+    def take(self, rows: NDArray[np.int64]) -> Records:
+        """Return some records, in the order given."""
+        from twoway.kernels.compression import gather
+
+        pointers = np.empty(len(rows) + 1, dtype=np.int64)
+        cells = gather(self.pointers, self.cells, rows, pointers)
+        weights, people = (None if array is None else array[rows] for array in (self.weights, self.people))
+        return Records.from_cells(self.schema, pointers, cells, weights, people)
+
+    def showing(self, variables: NDArray[np.bool_]) -> Records:
+        """Return the records with only some variables shown, those marked in (n_variables,); the schema stays."""
+        first, last = int(self.pointers[0]), int(self.pointers[-1])
+        kept = np.repeat(variables, self.schema.sizes)[self.cells[first:last]]
+        before = np.concatenate([[0], np.cumsum(kept)])
+        return self.with_cells(self.schema, before[self.pointers - first], self.cells[first:last][kept])
+
+    def narrowed(self, variables: Sequence[int]) -> Records:
+        """Return the records with some variables only, by their positions in ascending order."""
+        is_asked = np.zeros(len(self.schema), dtype=bool)
+        is_asked[list(variables)] = True
+        shown = self.showing(is_asked)
+        schema = self.schema.subset([self.schema.names[variable] for variable in variables])
+        is_cell_asked = np.repeat(is_asked, self.schema.sizes)
+        cells = (np.cumsum(is_cell_asked) - 1).astype(np.min_scalar_type(max(schema.n_cells - 1, 0)))[shown.cells]
+        return shown.with_cells(schema, shown.pointers, cells)
+
+    def folds(self, n_folds: int, seed: int) -> list[tuple[Records, Records]]:
+        """Return pairs of training and held-out records, each person held out once; none where there is too little.
+
+        A record that stands for several people is split among the folds.
+        """
+        random = np.random.default_rng(seed)
+        if self.weights is None:
+            fold_of_record = random.permutation(self.n_records) % n_folds
+            dealt = [(fold_of_record == fold).astype(np.int64) for fold in range(n_folds)]
+        else:
+            dealt = list(deal(self._dealt, n_folds, random))
+        folds = [(self._without(held), held) for held in map(self._part, dealt)]
+        return [(train, held) for train, held in folds if train._weights.any() and held._weights.any()]
+
+    def for_fit(self) -> Records:
+        """Return the records that show something and weigh something, in an order that does not depend on the rows'.
+
+        Their weights add up to the effective number of records.
+        """
+        records = self.with_say().canonical()
+        return records.effective(records.weight_totals.unit)
+
+    def apart_from_weight(self) -> tuple[Records, float]:
+        """Return records in canonical order and what each person weighs, where that is one number; otherwise 1.
+
+        Records without weights, so that all that is drawn from them is the same as if there were none.
+        """
+        totals = self.weight_totals
+        each = totals.unit if totals.is_constant else 1.0
+        return (self, 1.0) if is_one(each) else (self.effective(each), each)
+
+    def effective(self, unit: float = 1.0) -> Records:
+        """Return records in canonical order with weights in units of an effective record, which weighs ``unit``.
+
+        Where all people weigh the same, so that weights are counts, and so few are equal that they would not have been
+        merged, every record stands for one again.
+        """
+        weights, people = self.weights, self.people
+        if weights is not None and people is not None:
+            weights, people = in_effective_records(weights, people, unit)
+        records = self.reweighted(weights, people)
+        is_whole = weights is not None and people is None and np.array_equal(weights, np.rint(weights))
+        if weights is None or not is_whole or self.n_records < WORTH_MERGING * weights.sum():
+            return records
+        return records.take(np.repeat(np.arange(self.n_records), weights.astype(np.int64))).reweighted(None)
+
+    def with_say(self) -> Records:
+        """Return the records that show something and weigh something, in their order."""
+        has_say = self._has_say
+        return self if has_say.all() else self.take(np.flatnonzero(has_say))
+
+    def as_block(self) -> Block:
+        """Return all records as one block."""
+        weights, people = (NO_NUMBERS if array is None else array for array in (self.weights, self.people))
+        return Block(self.pointers, self.cells, weights, people)
+
+    @property
+    def _has_say(self) -> NDArray[np.bool_]:
+        shows: NDArray[np.bool_] = np.diff(self.pointers) > 0
+        return shows if self.weights is None else shows & (self.weights > 0)
+
+    def canonical(self) -> Records:
+        """Return the records in an order of their own, equal ones merged where that makes them fewer.
+
+        The order depends on names and labels alone, so that a fit depends on the order neither of rows nor of
+        columns. Records of one length stand together, which spares the processor a wrong guess at the end of each.
+        """
+        from twoway.kernels.compression import canonical_keys, same_as_previous
+
+        if self.n_records == 0:
+            return self
+        keys = canonical_keys(self.pointers, self.cells, self.schema.cell_hashes)
+        # Equal records by their weights, whose sum would depend on the order of rows.
+        order = np.argsort(keys, kind="stable") if self.people is None else np.lexsort((self._weights, keys))
+        del keys
+        first = ~same_as_previous(self.pointers, self.cells, order)
+        # Weights are merged always: of two equal records, the order would decide which comes first.
+        if self.weights is None and np.count_nonzero(first) >= WORTH_MERGING * self.n_records:
+            return self.take(order)
+        starts = np.flatnonzero(first)
+        people = None if self.people is None else self.people[order]
+        return self.take(order[starts]).reweighted(*merged(self._weights[order], people, starts))
+
+    def codes(self) -> NDArray[np.int32]:
+        """Return the records as a matrix of category positions, -1 where missing; (n_records, n_variables)."""
+        from twoway.kernels.compression import expand
+
+        codes = np.full((self.n_records, len(self.schema)), -1, dtype=np.int32)
+        variable_of_cell = np.repeat(np.arange(len(self.schema), dtype=np.int32), self.schema.sizes)
+        expand(self.pointers, self.cells, variable_of_cell, self.schema.offsets, codes)
+        return codes
+
+    def cell_totals(self) -> NDArray[np.float64]:
+        """Return how often each cell was observed; shape (n_cells,)."""
+        first, last = int(self.pointers[0]), int(self.pointers[-1])
+        weights = None if self.weights is None else np.repeat(self.weights, np.diff(self.pointers))
+        return np.bincount(self.cells[first:last], weights, minlength=self.schema.n_cells).astype(np.float64)
+
+    def marginal(self, names: str | Sequence[str]) -> Distribution:
+        """Return the shares of the categories of some variables among the records that show all of them."""
+        indices = self.schema.indices(names)
+        variables = tuple(self.schema.variables[index] for index in indices)
+        codes = self.codes()[:, indices]
+        complete = (codes >= 0).all(axis=1)
+        shape = tuple(len(variable) for variable in variables)
+        flat = np.ravel_multi_index(tuple(codes[complete].T), shape)
+        weights = None if self.weights is None else self.weights[complete]
+        counts = np.bincount(flat, weights, minlength=int(np.prod(shape))).reshape(shape)
+        total = float(counts.sum())
+        if total == 0:
+            raise DataError(f"no record shows {', '.join(v.name for v in variables)} together")
+        return Distribution(variables, counts / total, total=total)
+
+
+def as_records(source: Any, schema: Schema | None = None) -> Records:
+    """Return the source itself if it is records of that schema, otherwise the records read from it."""
+    if isinstance(source, Records) and (schema is None or source.schema == schema):
+        return source
+    return Records(source, schema=schema)

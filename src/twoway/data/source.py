@@ -1,0 +1,92 @@
+"""Blocks of records, as the kernels take them, and the protocol of every source of records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.data.weighing import WeightTotals, is_one
+from twoway.schema import Schema
+
+if TYPE_CHECKING:
+    from twoway.data.records import Records
+
+T = TypeVar("T")
+
+NO_NUMBERS = np.empty(0)
+"""What stands for weights and people where there are none."""
+
+
+class Block(NamedTuple):
+    """Some records, as the kernels take them."""
+
+    pointers: NDArray[np.int64]
+    """(n_records + 1,): record s owns ``cells[pointers[s]:pointers[s + 1]]``."""
+    cells: NDArray[Any]
+    """Observed cells in the schema's numbering, ascending within a record; the smallest unsigned type."""
+    weights: NDArray[np.float64] = NO_NUMBERS
+    """(n_records,): what all people that a record stands for weigh together; empty where every record weighs one."""
+    people: NDArray[Any] = NO_NUMBERS
+    """(n_records,): how many people a record stands for; empty where each of them weighs one."""
+
+
+def scaled_block(block: Block, factor: float) -> Block:
+    """Return a block with weights times a factor; where its people weighed one, they do so no longer."""
+    if is_one(factor):
+        return block
+    weights = block.weights if block.weights.size else np.ones(len(block.pointers) - 1)
+    people = block.people if block.people.size else weights
+    return block._replace(weights=weights * factor, people=people)
+
+
+class RecordSource(Protocol):
+    """What a solver knows of its records: sums over blocks."""
+
+    @property
+    def schema(self) -> Schema:
+        """The variables."""
+
+    @property
+    def n_records(self) -> int:
+        """The number of records, those that stand for several counted once."""
+
+    @property
+    def total_weight(self) -> float:
+        """The sum of the records' weights."""
+
+    @property
+    def weight_totals(self) -> WeightTotals:
+        """What the records' weights add up to."""
+
+    @property
+    def n_observed(self) -> int:
+        """The number of observed cells."""
+
+    @property
+    def n_silent(self) -> int:
+        """The number of records that show nothing or weigh nothing."""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What their owner should know of how they are read, for the report."""
+
+    def map_reduce(
+        self, per_block: Callable[[Block], T], combine: Callable[[T, T], T], *, threads: int | None = None
+    ) -> T:
+        """Return the combination of what ``per_block`` gives for each block, always in the same order.
+
+        Where blocks are somewhere else, ``per_block`` and its result travel there and back.
+        """
+
+    def for_fit(self) -> RecordSource:
+        """Return the records that have a say, those that show something and weigh something, in an order for fitting.
+
+        The order depends on the rows' as little as the source can help. Weights are scaled so that they add up to the
+        effective number of records: whatever is made of these records does not depend on the scale of weights.
+        """
+
+    def sample(self, n_observed: int, seed: int) -> Records:
+        """Return a random part of the records with about so many observed cells, in memory; all if they are fewer."""

@@ -1,0 +1,1 @@
+"""Records in the tables of a database."""

@@ -1,0 +1,135 @@
+"""Databases by their address, and what goes wrong with them in one line."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+from twoway.errors import DatabaseError, DataError, MissingFileError, TwowayError, unknown
+from twoway.text import without_password
+
+_NO_PERMISSION = "42501"  # SQLSTATE of the standard's databases
+_WRONG_PASSWORD = ("28P01", "28000")
+
+
+def is_address(source: str) -> bool:
+    """Return whether text is the address of a database rather than the name of a file.
+
+    Examples
+    --------
+    >>> is_address("postgres://ann@host/db"), is_address("duckdb:///survey.db"), is_address("survey.csv")
+    (True, True, False)
+    """
+    return re.match(r"[a-z][a-z0-9+]*://", source) is not None
+
+
+def database_file(address: str) -> str | None:
+    """Return the file of a database that is one, None for a server's.
+
+    Examples
+    --------
+    >>> database_file("duckdb:///data/survey.db"), database_file("sqlite://survey.db"), database_file("postgres://h/db")
+    ('/data/survey.db', 'survey.db', None)
+    """
+    scheme, _, path = address.partition("://")
+    return path.partition("?")[0] if scheme in ("duckdb", "sqlite") else None
+
+
+@contextmanager
+def opened_table(address: str, name: str) -> Iterator[Any]:
+    """Give the ibis table of a name, or of ``schema.name``, in the database at an address; it is closed at the end."""
+    ibis = _ibis()
+    shown = without_password(address)
+    path = database_file(address)
+    if path is not None and not os.path.exists(path):  # an empty one would be made
+        raise MissingFileError(f"there is no file {path!r}")
+    with clear_errors(shown):
+        try:
+            backend = ibis.connect(address, **({"read_only": True} if urlsplit(address).scheme == "duckdb" else {}))
+        except (ValueError, AttributeError):
+            raise DataError(
+                f"{shown!r} is no address of a database; it begins with postgres://, duckdb://, sqlite:// or another "
+                "one that ibis knows, and / ? # in a password are written as %2F %3F %23"
+            ) from None
+        except ImportError as error:
+            raise DataError(f"{shown!r} needs a package that is not installed: {error}") from None
+    try:
+        with clear_errors(shown):
+            table = _find(backend, name, shown)
+        yield table
+    finally:
+        backend.disconnect()
+
+
+def _find(backend: Any, name: str, shown: str) -> Any:
+    tables = _tables(backend)
+    if name in tables:
+        return backend.table(name)
+    place, _, rest = name.rpartition(".")
+    if place and rest in _tables(backend, place):
+        return backend.table(rest, database=place)
+    if backend.name == "postgres" and _is_hidden(backend, place, rest):
+        raise DatabaseError(f"{shown}: this account may not read the table {name!r}")
+    raise unknown("table", name, tables, where=f" in {shown}")
+
+
+def _is_hidden(backend: Any, place: str, name: str) -> bool:
+    """Return whether PostgreSQL has a table that it does not list, as it lists only those that an account may use."""
+    known = (
+        "SELECT 1 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
+        "WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND "
+        "((c.relname = %s AND n.nspname = ANY(current_schemas(false))) OR (c.relname = %s AND n.nspname = %s))"
+    )
+    whole = f"{place}.{name}" if place else name
+    with backend.con.cursor() as cursor:
+        return cursor.execute(known, [whole, name, place]).fetchone() is not None
+
+
+def _tables(backend: Any, place: str | None = None) -> list[str]:
+    try:
+        return list(backend.list_tables(database=place))
+    except AttributeError:  # ibis 12 asks DuckDB 2 for what it no longer has
+        known = "SELECT table_name FROM information_schema.tables WHERE table_schema = "
+        wanted = "current_schema()" if place is None else "?"
+        return [row[0] for row in backend.con.execute(known + wanted, [] if place is None else [place]).fetchall()]
+
+
+def _ibis() -> Any:
+    try:
+        import ibis
+    except ImportError:
+        raise DataError('databases need ibis: pip install "twoway[sql]"') from None
+    return ibis
+
+
+@contextmanager
+def clear_errors(database: Any) -> Iterator[None]:
+    """Turn what a database, its driver or ibis raises into an error of ours in one line."""
+    name = database if isinstance(database, str) else f"the {database.name} database"
+    try:
+        yield
+    except TwowayError:
+        raise
+    except Exception as error:
+        # A mistake of this package's own raises what Python has.
+        if type(error).__module__ == "builtins" and not isinstance(error, OSError):
+            raise
+        # Not from the error: what a driver says of an address may hold a password.
+        raise DatabaseError(f"{name}: {_explain(error)}") from None
+
+
+def _explain(error: Exception) -> str:
+    told = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    state = getattr(error, "sqlstate", None)
+    if state == _NO_PERMISSION or "permission denied" in told:
+        return f"this account may not read it: {told}"
+    if state in _WRONG_PASSWORD or "password authentication failed" in str(error):
+        return f"the user or the password is wrong: {told}"
+    kind = type(error).__name__
+    if kind in ("OperationalError", "InterfaceError", "AdminShutdown") and "no such" not in told:
+        return f"no connection, or it was lost: {told}"
+    return told

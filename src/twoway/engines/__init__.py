@@ -1,1 +1,0 @@
-"""Where records come from when they are not in memory yet."""

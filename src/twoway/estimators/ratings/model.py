@@ -1,0 +1,179 @@
+"""The mixture behind a rating predictor: EM with smoothing that learns what is alike in all items.
+
+A component is a kind of users. Much of what a kind has in common is how it uses the scale: generously, strictly, only
+its ends. So each factor is drawn toward the item's overall shares *tilted* by the component's own use of the scale,
+p(r) ∝ share_item(r) · tilt_component(r), where the tilt says how much more often the component gives the rating r than
+its items get it on the whole. That is learned from all items together, so few ratings tell much. The tilt is estimated
+along with all else, pass by pass (empirical Bayes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from twoway.estimators.ratings.table import Floats, Ints, RatingTable
+from twoway.model.pmf import JointPMF
+from twoway.model.posterior import memberships_of
+from twoway.solvers.cells import CellSets, expected_counts
+from twoway.solvers.starts import random_start
+
+_MAX_PASSES = 100
+# Passes end when the log-likelihood changes by less than this share: what comes later does not predict better.
+_TOLERANCE = 1e-4
+
+
+# Ranks are compared, from the smallest up, by ratings that are held out.
+_RANKS = (1, 2, 5, 10, 20, 40, 80)
+_PATIENCE = 2
+_FOLDS = 5
+_FITS_TO_CHOOSE = 3
+# On so many ratings one fold tells ranks apart; and no more than the second number are looked at.
+_MANY_RATINGS, _MOST_RATINGS = 50_000, 500_000
+# A component needs at least so many users to stand on.
+_USERS_A_COMPONENT = 5
+# Pairs of user and item are answered in chunks of about this many numbers.
+_CHUNK = 2**22
+
+
+def average_fit(
+    table: RatingTable, rank: int, *, smoothing: float, n_fits: int, seed: int, threads: int | None
+) -> JointPMF:
+    """Return the average of several fits, each from a random start of its own.
+
+    Parameters
+    ----------
+    smoothing
+        The pseudo-ratings that each factor and each weight gets.
+    """
+    rated_some = np.flatnonzero(np.diff(table.records.pointers))
+    sets = CellSets.of_records(table.records.take(rated_some).canonical(), threads)
+    return JointPMF.average([_fit(sets, rank, smoothing, (seed, number)) for number in range(n_fits)])
+
+
+def _fit(sets: CellSets, rank: int, smoothing: float, seeds: tuple[int, int]) -> JointPMF:
+    pmf = random_start(sets.schema, rank, sets.shares, seeds)
+    before = -np.inf
+    for _ in range(_MAX_PASSES):
+        pmf, log_likelihood = _step(sets, pmf, smoothing)
+        gain, before = log_likelihood - before, log_likelihood
+        if abs(gain) < _TOLERANCE * abs(log_likelihood):
+            break
+    return pmf
+
+
+def _step(sets: CellSets, pmf: JointPMF, smoothing: float) -> tuple[JointPMF, float]:
+    """Return the next PMF, and the log-likelihood of the one given."""
+    from twoway.kernels.expectation import pack
+
+    of_item = sets.shares.reshape(len(sets.schema), -1)
+    expected = expected_counts(sets.records, pack(pmf.weights, pmf.stacked), pmf.rank, sets.threads)
+    counts = expected.counts[:, : pmf.rank]
+    of_cell = counts[1:].reshape(*of_item.shape, pmf.rank)
+    factors = of_cell + smoothing * _tilted(of_item, of_cell)
+    factors /= factors.sum(axis=1, keepdims=True)
+    weights = counts[0] + smoothing
+    following = JointPMF.from_stacked(sets.schema, weights / weights.sum(), factors.reshape(-1, pmf.rank))
+    return following, expected.log_likelihood
+
+
+def _tilted(of_item: Floats, of_cell: Floats) -> Floats:
+    """Return each item's shares, tilted by each component's use of the scale.
+
+    Parameters
+    ----------
+    of_item
+        The items' overall shares, (n_items, n_points).
+    of_cell
+        The expected counts, (n_items, n_points, rank).
+    """
+    given = of_cell.sum(axis=0)
+    usual = of_item.T @ of_cell.sum(axis=1)
+    # One more rating, of the usual kind: a component with none has no tilt.
+    extra = usual.sum(axis=1, keepdims=True) / usual.sum()
+    tilted: Floats = of_item[:, :, np.newaxis] * ((given + extra) / (usual + extra))
+    tilted /= tilted.sum(axis=1, keepdims=True)
+    return tilted
+
+
+# What a model says
+
+
+def distributions(pmf: JointPMF, table: RatingTable, user_codes: Ints, item_codes: Ints) -> Floats:
+    """Return Pr(rating | the user's ratings in the table) for pairs of user (-1: unknown) and item, (n, n_points)."""
+    of_item = pmf.stacked.reshape(len(table.items), table.n_points, pmf.rank)
+    answers = _answers(pmf, table, user_codes, item_codes, of_item)
+    given = table.known(user_codes, item_codes)
+    answers[given >= 0] = np.eye(table.n_points)[given[given >= 0]]
+    return answers
+
+
+def expectations(pmf: JointPMF, table: RatingTable, user_codes: Ints, item_codes: Ints) -> Floats:
+    """Return E[rating | the user's ratings in the table] for pairs of user (-1: unknown) and item, (n,)."""
+    of_item = expected_in_components(pmf, table)[:, np.newaxis]
+    answers = _answers(pmf, table, user_codes, item_codes, of_item)[:, 0]
+    given = table.known(user_codes, item_codes)
+    answers[given >= 0] = table.points[given[given >= 0]]
+    return answers
+
+
+def expected_in_components(pmf: JointPMF, table: RatingTable) -> Floats:
+    """Return the expected rating of each item in each component, (n_items, rank)."""
+    expected: Floats = table.points @ pmf.stacked.reshape(len(table.items), table.n_points, pmf.rank)
+    return expected
+
+
+def _answers(pmf: JointPMF, table: RatingTable, user_codes: Ints, item_codes: Ints, of_item: Floats) -> Floats:
+    """Return the mean of what holds in each component, (n_items, n_numbers, rank), by each user's memberships."""
+    answers = np.empty((len(user_codes), of_item.shape[1]))
+    for pairs in _chunks(user_codes, max(1, _CHUNK // of_item[0].size)):
+        users, of_pair = np.unique(user_codes[pairs], return_inverse=True)
+        memberships = np.tile(pmf.weights, (len(users), 1))
+        there = users >= 0
+        if there.any():
+            memberships[there] = memberships_of(table.records.take(users[there]), pmf.weights, pmf.stacked)
+        answers[pairs] = np.einsum("pf,pnf->pn", memberships[of_pair], of_item[item_codes[pairs]])
+    return answers
+
+
+def _chunks(user_codes: Ints, size: int) -> Iterator[Ints]:
+    """Yield the positions of pairs, a chunk at a time, those of a user together."""
+    order = np.argsort(user_codes, kind="stable")
+    for first in range(0, len(order), size):
+        yield order[first : first + size]
+
+
+# How many components
+
+
+def choose_rank(
+    table: RatingTable, *, smoothing: float, seed: int, threads: int | None
+) -> tuple[int, list[dict[str, float]]]:
+    """Return the rank that predicts held-out ratings best, given the users' other ones, and the RMSE of each."""
+    random = np.random.default_rng(seed)
+    if len(table.keys) > _MOST_RATINGS:
+        some = random.uniform(size=len(table.users)) < _MOST_RATINGS / len(table.keys)
+        table = table.only(some[table.keys // len(table.items)])
+    n_users = int(np.count_nonzero(np.diff(table.records.pointers)))
+    ranks = [rank for rank in _RANKS if rank <= max(1, n_users // _USERS_A_COMPONENT)]
+    if len(table.keys) < _FOLDS:
+        return ranks[0], []
+    fold_of_rating = random.permutation(len(table.keys)) % _FOLDS
+    folds = [fold_of_rating == fold for fold in range(_FOLDS if len(table.keys) <= _MANY_RATINGS else 1)]
+    compared: list[dict[str, float]] = []
+    best = 0
+    for place, rank in enumerate(ranks):
+        errors = []
+        for held in folds:
+            train = table.only(~held)
+            pmf = average_fit(train, rank, smoothing=smoothing, n_fits=_FITS_TO_CHOOSE, seed=seed, threads=threads)
+            users, items = np.divmod(table.keys[held], len(table.items))
+            actual = table.points[table.records.cells[held] % table.n_points]
+            errors.append(expectations(pmf, train, users, items) - actual)
+        compared.append({"rank": rank, "rmse": float(np.sqrt(np.mean(np.concatenate(errors) ** 2)))})
+        if compared[place]["rmse"] < compared[best]["rmse"]:
+            best = place
+        if place - best >= _PATIENCE:
+            break
+    return ranks[best], compared

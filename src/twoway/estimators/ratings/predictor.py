@@ -1,0 +1,197 @@
+"""Predict the ratings that users have not given yet, with their whole distribution."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from twoway.errors import DataError, whole_number
+from twoway.estimators.ratings.model import (
+    average_fit,
+    choose_rank,
+    distributions,
+    expectations,
+    expected_in_components,
+)
+from twoway.estimators.ratings.table import Floats, Ints, RatingTable, find_items, read_pairs, read_ratings
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Users are completed so many numbers at a time.
+_CHUNK = 2**22
+
+
+class RatingPredictor(BaseEstimator):  # type: ignore[misc]
+    """Predicts E[item | the user's known ratings], and Pr(rating | known ratings).
+
+    The items' ratings are the variables of a joint PMF, and a user is a record of it, mostly holes. What is known of a
+    user is evidence, so that users who were not there in training are predicted without another fit.
+
+    Parameters
+    ----------
+    rank
+        The number of components, kinds of users. None chooses it by ratings that are held out.
+    scale
+        The points that a rating can be, such as ``range(1, 6)``. None takes those that occur in training.
+    columns
+        The columns of a long table: user, item, rating.
+    restarts
+        How many fits are averaged, each from a random start of its own: that predicts better than the best of them.
+    smoothing
+        How many pseudo-ratings each component gets for each item.
+    random_state
+        The source of every random choice; a number gives the same predictions each time.
+    threads
+        All cores by default.
+
+    Attributes
+    ----------
+    pmf_ : JointPMF
+        The average of the fits: every other question about the items can be asked of it.
+    rank_ : int
+        The rank of each fit.
+    items_, users_ : Index
+        The items, and the users of the training ratings.
+    scale_ : ndarray
+        The points of the scale, in the order of the columns of `predict_proba`.
+    validation_ : list of dict
+        The ranks compared, with the RMSE of held-out ratings; empty where the rank was given.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> ratings = pd.DataFrame({"Alien": [5, 4, 1, 2, 5], "Aliens": [5, 5, 1, 1, None], "Bambi": [1, 2, 5, 4, None]})
+    >>> model = RatingPredictor(rank=2, smoothing=0.5).fit(ratings)
+    >>> model.complete().loc[4].round().to_dict()
+    {'Alien': 5.0, 'Aliens': 4.0, 'Bambi': 2.0}
+    """
+
+    def __init__(
+        self,
+        *,
+        rank: int | None = None,
+        scale: Sequence[float] | None = None,
+        columns: Sequence[str] = ("user", "item", "rating"),
+        restarts: int = 10,
+        smoothing: float = 8.0,
+        random_state: Any = 0,
+        threads: int | None = None,
+    ) -> None:
+        self.rank = rank
+        self.scale = scale
+        self.columns = columns
+        self.restarts = restarts
+        self.smoothing = smoothing
+        self.random_state = random_state
+        self.threads = threads
+
+    def fit(self, X: Any, y: Any = None) -> RatingPredictor:
+        """Learn from ratings.
+
+        Parameters
+        ----------
+        X
+            A long table with the columns user, item and rating (see ``columns``), a row a rating; or a frame of users ×
+            items, its index the users, with missing cells where a user has not rated an item.
+        y
+            The ratings, where a long table has no column for them.
+        """
+        restarts = whole_number("restarts", self.restarts, 1)
+        if not 0 < self.smoothing < np.inf:
+            raise DataError(f"smoothing must be a number of pseudo-ratings above 0, not {self.smoothing!r}")
+        if len(self.columns) != 3:
+            raise DataError(f"columns must be three names, of user, item and rating; got {self.columns!r}")
+        rank = None if self.rank is None else whole_number("rank", self.rank, 1)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        self.known_ = read_ratings(X, self.columns, ratings=y, scale=self.scale)
+        self.users_, self.items_, self.scale_ = self.known_.users, self.known_.items, self.known_.points
+        options: dict[str, Any] = {"smoothing": float(self.smoothing), "seed": seed, "threads": self.threads}
+        self.rank_, self.validation_ = choose_rank(self.known_, **options) if rank is None else (rank, [])
+        self.pmf_ = average_fit(self.known_, self.rank_, n_fits=restarts, **options)
+        return self
+
+    def predict(self, X: Any, known: Any = None) -> Floats:
+        """Return the expected ratings of pairs of user and item, shape (n_pairs,).
+
+        A rating that is known is returned as it is; a user with no known rating gets what is expected of anybody.
+
+        Parameters
+        ----------
+        X
+            A long table with the columns user and item.
+        known
+            The ratings to go by, long or users × items, of any users; those of the training by default.
+        """
+        asked = self._pairs(X, known)
+        return expectations(self.pmf_, *asked)
+
+    def predict_proba(self, X: Any, known: Any = None) -> Floats:
+        """Return the probability of each point of the scale, shape (n_pairs, n_points); parameters as for `predict`."""
+        asked = self._pairs(X, known)
+        return distributions(self.pmf_, *asked)
+
+    def complete(self, known: Any = None) -> pd.DataFrame:
+        """Return all ratings of some users, users × items: those known as they are, the others as expected.
+
+        ``known`` is what `predict` takes.
+        """
+        import pandas as pd
+
+        table = self._known(known)
+        means = expected_in_components(self.pmf_, table).T
+        expected = np.empty((len(table.users), len(self.items_)))
+        step = max(1, _CHUNK // self.pmf_.rank)
+        for first in range(0, len(expected), step):
+            users = np.arange(first, min(len(expected), first + step))
+            expected[users] = self.pmf_.memberships(table.records.take(users)) @ means
+        expected.ravel()[table.keys] = table.points[table.records.cells % table.n_points]
+        return pd.DataFrame(expected, index=table.users, columns=self.items_)
+
+    def rmse(self, X: Any, y: Any = None, known: Any = None) -> float:
+        """Return the root mean squared error of the predictions for a table of ratings.
+
+        Parameters
+        ----------
+        X
+            A long table with the columns user, item and rating.
+        y
+            The ratings, where the table has no column for them.
+        known
+            As for `predict`.
+        """
+        return float(np.sqrt(np.mean(np.square(self._errors(X, y, known)))))
+
+    def mae(self, X: Any, y: Any = None, known: Any = None) -> float:
+        """Return the mean absolute error of the predictions; parameters as for `rmse`."""
+        return float(np.mean(np.abs(self._errors(X, y, known))))
+
+    def score(self, X: Any, y: Any = None, known: Any = None) -> float:
+        """Return the negative RMSE: higher is better, as scikit-learn's tools expect."""
+        return -self.rmse(X, y, known)
+
+    def _errors(self, X: Any, y: Any, known: Any) -> Floats:
+        actual = np.asarray(X[self.columns[2]] if y is None else y, dtype=np.float64)
+        if not len(actual):
+            raise DataError("there is no rating to compare the predictions with")
+        return self.predict(X, known) - actual
+
+    def _pairs(self, X: Any, known: Any) -> tuple[RatingTable, Ints, Ints]:
+        """Return the ratings to go by, and the positions of each pair's user and item."""
+        import pandas as pd
+
+        table = self._known(known)
+        users, items = read_pairs(X, self.columns)
+        user_codes: Ints = table.users.get_indexer(pd.Index(users)).astype(np.int64)
+        return table, user_codes, find_items(self.items_, items)
+
+    def _known(self, known: Any) -> RatingTable:
+        check_is_fitted(self)
+        if known is None:
+            return self.known_
+        return read_ratings(known, self.columns, items=self.items_, scale=self.scale_.tolist())

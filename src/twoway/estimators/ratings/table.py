@@ -1,0 +1,274 @@
+"""Ratings of items by users: read from a long table or a users × items frame, kept compressed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.data.records import Records
+from twoway.errors import DataError, unknown
+from twoway.schema import Schema, Variable, label_key, plain_label, sort_labels
+from twoway.text import shortlist
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+# Ratings that take more values than this are measurements, not points on a scale.
+_MOST_POINTS = 100
+
+
+@dataclass(frozen=True)
+class RatingTable:
+    """Who rated what, and how: a record a user, a variable an item."""
+
+    users: pd.Index
+    """User ``n`` has record ``n``."""
+    items: pd.Index
+    """In the order of the schema's variables."""
+    records: Records
+
+    @cached_property
+    def keys(self) -> Ints:
+        """A number for each rating, ascending: the user's position times the number of items, plus the item's."""
+        records = self.records
+        user_of_cell = np.repeat(np.arange(records.n_records), np.diff(records.pointers))
+        keys: Ints = user_of_cell * len(self.items) + records.cells // self.n_points
+        return keys
+
+    @property
+    def n_points(self) -> int:
+        """How many points the scale has."""
+        return self.records.schema.sizes[0]
+
+    @property
+    def points(self) -> Floats:
+        """The points of the scale, ascending."""
+        return np.array(self.records.schema.variables[0].values)
+
+    def only(self, kept: NDArray[np.bool_]) -> RatingTable:
+        """Return the table with some ratings, those marked in (n_ratings,); every user and item stays."""
+        before = np.concatenate([[0], np.cumsum(kept)])
+        records = self.records
+        shown = Records.from_cells(records.schema, before[records.pointers], records.cells[kept])
+        return replace(self, records=shown)
+
+    def known(self, user_codes: Ints, item_codes: Ints) -> Ints:
+        """Return the code of the rating that each user gave each item, -1 where there is none; (n_pairs,)."""
+        codes = np.full(len(user_codes), -1)
+        if len(self.keys):
+            asked = user_codes * len(self.items) + item_codes
+            places = np.minimum(np.searchsorted(self.keys, asked), len(self.keys) - 1)
+            found = (self.keys[places] == asked) & (user_codes >= 0)
+            codes[found] = self.records.cells[places[found]] % self.n_points
+        return codes
+
+
+class _Triplets(NamedTuple):
+    """Ratings as they stand in a source, in any order; labels once, and their positions."""
+
+    users: pd.Index
+    user_codes: Ints
+    items: pd.Index
+    item_codes: Ints
+    ratings: Floats
+
+
+def read_pairs(source: Any, columns: Sequence[str]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the users and the items of a long table."""
+    names = _column_names(source)
+    for name in columns[:2]:
+        if name not in names:
+            raise unknown("column", name, names, where=" in a long table of users and items")
+    return np.asarray(source[columns[0]]), np.asarray(source[columns[1]])
+
+
+def read_ratings(
+    source: Any,
+    columns: Sequence[str],
+    *,
+    ratings: Any = None,
+    items: pd.Index | None = None,
+    scale: Sequence[float] | None = None,
+) -> RatingTable:
+    """Return the ratings in a source.
+
+    Parameters
+    ----------
+    source
+        A long table with a row a rating, or a frame or array of users × items.
+    columns
+        The names of a long table's columns: user, item, rating.
+    ratings
+        The ratings of a long table whose own column of ratings, if any, is not meant.
+    items
+        The items that are known; found in the source by default.
+    scale
+        The points that ratings can take; those that occur by default.
+    """
+    found = _read_long(source, columns, ratings) if _is_long(source, columns) else _read_wide(source, ratings, items)
+    rated = ~np.isnan(found.ratings)
+    is_new = items is None
+    if items is None:
+        place = {label_key(label): position for position, label in enumerate(found.items)}
+        ordered = sort_labels(plain_label(label) for label in found.items)
+        items = found.items[[place[label_key(label)] for label in ordered]]
+    item_codes = find_items(items, found.items)[found.item_codes]
+    never = np.bincount(item_codes[rated], minlength=len(items)) == 0
+    points = _check_scale(scale, found.ratings[rated])
+    if is_new and never.any():
+        raise DataError(
+            f"no user rated {shortlist(items[never].tolist())}: nothing can be learned of such items, leave them out"
+        )
+    codes = np.minimum(np.searchsorted(points, found.ratings), len(points) - 1)
+    outside = np.flatnonzero(rated & (points[codes] != found.ratings))
+    if len(outside):
+        user, item = _repr(found.users, found.user_codes[outside[0]]), _repr(items, item_codes[outside[0]])
+        raise DataError(
+            f"the rating {found.ratings[outside[0]]:g} of item {item} by user {user} is outside the scale "
+            f"{', '.join(f'{point:g}' for point in points)}"
+        )
+    return _compress(found.users, items, points, found.user_codes[rated], item_codes[rated], codes[rated])
+
+
+def find_items(items: pd.Index, labels: Any) -> Ints:
+    """Return the position of each label among the items; one that is not there is an error."""
+    codes: Ints = items.get_indexer(labels).astype(np.int64)
+    if (codes < 0).any():
+        missing = plain_label(labels[int(np.argmin(codes))])
+        raise unknown("item", missing, items.tolist(), where=" among those that have ratings")
+    return codes
+
+
+def _repr(labels: pd.Index, position: int) -> str:
+    """Return a label as its owner would write it, not as numpy does."""
+    return repr(labels[[position]].tolist()[0])
+
+
+def _compress(
+    users: pd.Index, items: pd.Index, points: Floats, user_codes: Ints, item_codes: Ints, rating_codes: Ints
+) -> RatingTable:
+    """Return the table of ratings that stand in any order."""
+    schema = Schema(tuple(Variable(str(plain_label(item)), tuple(points.tolist()), is_found=True) for item in items))
+    keys = user_codes * len(items) + item_codes
+    if (np.diff(keys) <= 0).any():
+        order = np.argsort(keys, kind="stable")
+        keys, user_codes, item_codes, rating_codes = (
+            array[order] for array in (keys, user_codes, item_codes, rating_codes)
+        )
+        twice = np.flatnonzero(np.diff(keys) == 0)
+        if len(twice):
+            user, item = _repr(users, user_codes[twice[0]]), _repr(items, item_codes[twice[0]])
+            raise DataError(f"user {user} rated item {item} twice; keep one of the ratings, say the latest")
+    cells = (item_codes * len(points) + rating_codes).astype(np.min_scalar_type(schema.n_cells - 1))
+    pointers = np.concatenate([[0], np.cumsum(np.bincount(user_codes, minlength=len(users)))])
+    return RatingTable(users, items, Records.from_cells(schema, pointers, cells))
+
+
+def _is_long(source: Any, columns: Sequence[str]) -> bool:
+    """Return whether a source has a row a rating, by the names of its columns."""
+    if isinstance(source, np.ndarray):
+        return False
+    names = _column_names(source)
+    found = [name in names for name in columns[:2]]
+    if any(found) and not all(found):
+        raise unknown("column", columns[found.index(False)], names, where=" in a long table of ratings")
+    return all(found)
+
+
+def _read_long(source: Any, columns: Sequence[str], ratings: Any) -> _Triplets:
+    user_labels, item_labels = read_pairs(source, columns)
+    if ratings is None:
+        if columns[2] not in _column_names(source):
+            raise unknown("column", columns[2], _column_names(source), where=" with the ratings")
+        ratings = source[columns[2]]
+    numbers = _as_numbers(np.asarray(ratings))
+    if numbers.shape != user_labels.shape:
+        raise DataError(f"there are {len(user_labels)} pairs of user and item, and ratings of shape {numbers.shape}")
+    return _Triplets(*_factorize(user_labels, columns[0]), *_factorize(item_labels, columns[1]), numbers)
+
+
+def _read_wide(source: Any, ratings: Any, items: pd.Index | None) -> _Triplets:
+    import pandas as pd
+
+    if ratings is not None:
+        raise DataError("a frame of users × items holds the ratings itself; only a long table has them apart")
+    if isinstance(source, np.ndarray):
+        if source.ndim != 2:
+            raise DataError(f"an array of ratings has 2 dimensions, users by items; got {source.ndim}")
+        frame = pd.DataFrame(source, columns=items if items is not None and len(items) == source.shape[1] else None)
+    else:
+        # A frame of another library has users by their number.
+        frame = source.to_pandas() if hasattr(source, "to_pandas") else pd.DataFrame(source)
+    for what, index in (("user", frame.index), ("item", frame.columns)):
+        if not index.is_unique:
+            twice = _repr(index, int(np.argmax(index.duplicated())))
+            raise DataError(f"{what} {twice} stands in the frame of users × items twice; there may be one of each")
+    matrix = _as_numbers(frame.to_numpy())
+    rows, places = np.nonzero(~np.isnan(matrix))
+    return _Triplets(frame.index, rows, frame.columns, places, matrix[rows, places])
+
+
+def _column_names(source: Any) -> list[Any]:
+    names = getattr(source, "column_names", None)  # of pyarrow
+    if names is None:
+        names = list(source) if isinstance(source, Mapping) else getattr(source, "columns", None)
+    if names is None:
+        raise DataError(
+            "ratings come as a long table of user, item and rating, or as a frame or array of users × items; "
+            f"got {type(source).__name__}"
+        )
+    return list(names)
+
+
+def _factorize(labels: NDArray[Any], name: str) -> tuple[pd.Index, Ints]:
+    """Return the labels that occur, and the position of each."""
+    import pandas as pd
+
+    codes, uniques = pd.factorize(labels)
+    if (codes < 0).any():
+        raise DataError(
+            f"column {name!r} is missing in row {int(np.argmin(codes))}; each rating needs its user and item"
+        )
+    return pd.Index(uniques), codes.astype(np.int64)
+
+
+def _as_numbers(values: NDArray[Any]) -> Floats:
+    """Return ratings as numbers, NaN where there is none."""
+    import pandas as pd
+
+    try:
+        numbers: Floats = pd.to_numeric(pd.Series(values.ravel()), errors="raise").to_numpy(
+            dtype=np.float64, na_value=np.nan
+        )
+    except (TypeError, ValueError) as error:
+        raise DataError(f"a rating must be a number, or missing: {error}") from None
+    if values.dtype.kind not in "iufb" and any(isinstance(value, str) for value in values.ravel()):
+        raise DataError("a rating must be a number, or missing; got text")
+    if np.isinf(numbers).any():
+        raise DataError("a rating must be a finite number, or missing; got inf")
+    return numbers.reshape(values.shape)
+
+
+def _check_scale(scale: Sequence[float] | None, ratings: Floats) -> Floats:
+    """Return the points of the scale, ascending."""
+    if scale is None:
+        points = np.unique(ratings)
+        if not len(points):
+            raise DataError("there is not a single rating; there is nothing to learn from")
+        if len(points) > _MOST_POINTS:
+            raise DataError(
+                f"the ratings take {len(points)} different values; the points of a scale are few: round the ratings"
+            )
+        return points
+    points = np.unique(_as_numbers(np.asarray(list(scale))))
+    if not len(points) or np.isnan(points).any():
+        raise DataError(f"scale must be the numbers that a rating can be, at least one; got {scale!r}")
+    return points

@@ -1,0 +1,1 @@
+"""From records, tables or several sources to a model."""

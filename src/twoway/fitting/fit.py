@@ -1,0 +1,378 @@
+"""From records or tables to a joint PMF: choose, solve, and report."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any, Literal, Never, SupportsFloat
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway import __version__
+from twoway.checks.contradiction import find_contradiction
+from twoway.checks.disagreement import disagreements
+from twoway.checks.fit_quality import fit_check, modelled_shares
+from twoway.data.frames import library_of_source
+from twoway.data.source import Block, RecordSource
+from twoway.errors import DataError, unknown_option, warn_caller, whole_number
+from twoway.fitting.unite import United, is_several, unite
+from twoway.model.parameters import sufficient_rank
+from twoway.model.pmf import JointPMF
+from twoway.model.posterior import posterior_of
+from twoway.report import FitCheck, Monitor, ProgressBar, Report, StopReason, TableMisfit
+from twoway.schema import Variable, label_key, looks_continuous
+from twoway.solvers import Auto, Evidence, Problem, Smoothing, Solution, Solver, SolverChoice, Watch, find_solver
+from twoway.solvers.cells import ExpectedCounts, expected_counts
+from twoway.solvers.coupled_nmf import check_connected
+from twoway.solvers.rank import RankChoice, choose_rank_from, n_parameters
+from twoway.storage.checkpoint import Checkpoint
+from twoway.tables.opening import open_source
+from twoway.tables.tables import Tables
+from twoway.text import shortlist
+
+_MOST_SMOOTHING = 1e15
+# A model of more numbers would take 8 GB, and its fit a multiple of that.
+_MOST_NUMBERS = 2**30
+# A fit ends with a look at so many tables, with so many cells together; at a random part of them where there are more.
+_MOST_COMPARED = 20_000
+_MOST_COMPARED_CELLS = 2**22
+# Around the table that is fitted worst, so many groups of tables are looked at for contradictions.
+_MOST_TRIANGLES = 3
+
+
+def fit(
+    source: Any,
+    *,
+    rank: int | None = None,
+    solver: SolverChoice = "auto",
+    seed: int = 0,
+    starts: int | None = None,
+    smoothing: float | Literal["auto"] = "auto",
+    threads: int | None = None,
+    monitor: Monitor | bool | None = None,
+    checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
+    **others: Never,
+) -> JointPMF:
+    """Return the joint PMF of all variables in a source.
+
+    Parameters
+    ----------
+    source
+        Records (a pandas, polars or pyarrow frame, a numpy array, a mapping of columns, the name of a file such as
+        "survey.csv", `Records`, or `FileRecords`), or `Tables`; or several of these, in a list or a mapping that names
+        them, whose variables need not be the same. Files too large for memory are streamed.
+        `Records` says how to read them: survey weights, some columns only, what means "missing".
+    rank
+        The number of components. None chooses it; see `choose_rank`.
+    solver
+        A name ("auto", "em", "coupled-nmf", "spa", "ctd", "mle-ad"), a chain ("spa+em"), an instance, or a
+        sequence of these.
+    seed
+        The source of every random choice; the same seed gives the same model, whatever the number of threads.
+    starts
+        How many starts to take the best of; each solver has a sensible default.
+    smoothing
+        Pseudo-records a component. "auto" lets the solver "auto" choose it by held-out likelihood, and is 0 for others.
+    threads
+        All cores by default.
+    monitor
+        True shows a progress bar; a function gets each `Progress`. Ctrl-C ends the fit with the best so far.
+    checkpoint
+        A file in which a long fit takes note every half minute of how far it has got. The same call after an
+        interruption goes on from there, to the same result; a fit that ends removes the file.
+
+    Returns
+    -------
+    JointPMF
+        Components sorted by weight, largest first. ``pmf.report`` says how it came about.
+
+    Examples
+    --------
+    >>> from twoway.datasets import dirichlet_rows, draw_records
+    >>> truth = dirichlet_rows(4, 3, 2, seed=1)
+    >>> pmf = fit(draw_records(truth, 2000, observed=0.7), rank=2)
+    >>> pmf
+    JointPMF(rank 2, 4 variables: x1 (3), x2 (3), x3 (3), x4 (3))
+    >>> print(pmf.report.stop_reason)
+    converged
+    """
+    _refuse(fit, others)
+    began = time.perf_counter()
+    seed = whole_number("seed", seed, 0)
+    if rank is not None:
+        rank = whole_number("rank", rank, 1)
+    found = _with_smoothing(find_solver(solver, starts), smoothing)
+    given = Smoothing() if smoothing == "auto" else Smoothing(float(smoothing), float(smoothing))
+    evidence, warnings, n_observed = evidence_of(source, threads)
+    if rank is not None and rank * evidence.schema.n_cells > _MOST_NUMBERS:
+        raise DataError(
+            f"rank {rank} with {evidence.schema.n_cells} categories in all would be "
+            f"{rank * evidence.schema.n_cells:.2g} numbers, more than {_MOST_NUMBERS:.2g}; use a lower rank"
+        )
+    kept = checkpoint if isinstance(checkpoint, Checkpoint | None) else Checkpoint(checkpoint)
+    if kept is not None:
+        kept.open(_described(evidence, rank, found, seed, given))
+    with watching(monitor) as told:
+        watch = Watch(told, checkpoint=kept)
+        choice = choose_rank_from(evidence, None, seed=seed, watch=watch) if rank is None else None
+        chosen = rank if choice is None else choice.rank
+        problem = Problem(evidence, chosen or 1, seed, smoothing=given, watch=watch)
+        solution = found.solve(problem)
+    if kept is not None:
+        kept.close(is_interrupted=watch.interrupted)
+        if kept is not checkpoint:  # whose owner removes it when the model is saved
+            kept.remove()
+    pmf = solution.pmf.sorted_by_weight()
+    report = _report(pmf, found, problem, solution, choice, warnings)
+    report = replace(report, n_observed=n_observed or None, seconds=time.perf_counter() - began)
+    return pmf.with_report(report).with_library(library_of_source(source))
+
+
+def count(source: Any, order: int = 2, *, threads: int | None = None, **others: Never) -> Tables:
+    """Return the tables of all pairs (or triples, ``order=3``) of variables, counted from records.
+
+    Each table counts the records that show all its variables, and has its own total.
+
+    Examples
+    --------
+    >>> count({"age": ["young", "old", "old"], "vote": ["no", "yes", None]})
+    <Tables: 1 pair of 2 variables, total 2>
+    """
+    _refuse(count, others)
+    if isinstance(source, Tables):
+        raise DataError("these are tables already, counted from records; fit takes them as they are")
+    opened = open_source(source, order)
+    return opened if isinstance(opened, Tables) else Tables.count(opened, order, threads=threads)
+
+
+def choose_rank(
+    source: Any,
+    ranks: Iterable[int] | None = None,
+    *,
+    seed: int = 0,
+    threads: int | None = None,
+    monitor: Monitor | bool | None = None,
+) -> RankChoice:
+    """Return the rank to fit, and all that were compared.
+
+    From records, the smallest rank within one standard error of the one that predicts held-out records best. From
+    tables, the one beyond which their spectrum shows nothing above sampling error; where no two groups of variables
+    have all tables between them, the one of least AIC. Ranks are tried from the smallest up, until two in a row
+    do not pay; then those beside the best.
+
+    Examples
+    --------
+    >>> from twoway.datasets import dirichlet_rows, draw_records
+    >>> choose_rank(draw_records(dirichlet_rows(8, 4, 2), 2000), [1, 2, 3]).rank
+    2
+    """
+    seed = whole_number("seed", seed, 0)
+    evidence, _, _ = evidence_of(source, threads)
+    with watching(monitor) as told:
+        return choose_rank_from(evidence, ranks, seed=seed, watch=Watch(told))
+
+
+def load(path: Any) -> JointPMF:
+    """Return the model that ``JointPMF.save`` wrote."""
+    return JointPMF.load(path)
+
+
+def _described(evidence: Evidence, *options: object) -> str:
+    """Return in words what is fitted and how, the same for the same fit of the same data."""
+    sets = evidence.records or evidence.tables(evidence.given_order).as_records()
+    data = (sets.n_records, sets.n_observed, sets.total_weight, evidence.schema.to_dict())
+    return repr((__version__, data, options))
+
+
+def _refuse(function: Callable[..., Any], others: Mapping[str, object]) -> None:
+    """Raise where a function was given an option that it does not have, with the way to say it."""
+    for name in others:
+        *allowed, _ = inspect.signature(function).parameters
+        raise unknown_option(function.__name__, name, allowed)
+
+
+def _with_smoothing(solver: Solver, smoothing: float | Literal["auto"]) -> Solver:
+    if smoothing == "auto":
+        return solver
+    if not isinstance(smoothing, SupportsFloat) or not 0 <= float(smoothing) <= _MOST_SMOOTHING:
+        raise DataError(
+            f"smoothing must be 'auto' or a number of pseudo-records between 0 and {_MOST_SMOOTHING:g}, "
+            f"not {smoothing!r}"
+        )
+    if isinstance(solver, Auto):
+        return replace(solver, smoothing=Smoothing(float(smoothing), float(smoothing)))
+    return solver
+
+
+def watching(monitor: Monitor | bool | None) -> Any:
+    """Return a context that gives the function to call with each progress, or None."""
+    if not callable(monitor) and not isinstance(monitor, bool | None):
+        raise DataError(f"monitor must be True, False, None or a function of a Progress, not {monitor!r}")
+    if monitor is True:
+        return ProgressBar()
+    return nullcontext(monitor or None)
+
+
+def evidence_of(source: Any, threads: int | None) -> tuple[Evidence, list[str], int]:
+    """Return what a source says, ready for the solvers, what its owner should know, and its observed cells."""
+    if threads is not None:
+        threads = whole_number("threads", threads, 1)
+    from_sources: tuple[str, ...] = ()
+    if is_several(source):
+        source, from_sources = source if isinstance(source, United) else unite(source, threads)
+    opened = open_source(source)
+    if isinstance(opened, Tables):
+        check_connected(opened)
+        return Evidence(opened.schema, tables=opened, threads=threads), [*from_sources, *opened.notes], 0
+    records = opened
+    n_observed = records.n_observed
+    if n_observed == 0:
+        raise DataError(f"none of the {records.n_records} records shows a single cell; there is nothing to fit")
+    constant = [variable.name for variable in records.schema if len(variable) == 1]
+    warnings = [*from_sources]
+    if constant:
+        warnings.append(f"one category only, which says nothing about the others: {shortlist(constant)}")
+    continuous = [v.name for v in records.schema if _is_continuous(v)]
+    if continuous:
+        told = (
+            f"numbers that look continuous, each of which is a category now: {shortlist(continuous)}; "
+            "put them into bins: twoway.Discretizer"
+        )
+        warn_caller(told)
+        warnings.append(told)
+    many = [v.name for v in records.schema if len(v) > max(50, 0.2 * records.n_records) and v.name not in continuous]
+    if many:
+        warnings.append(
+            f"nearly as many categories as records: {shortlist(many)}; an identifier or a continuous column? "
+            "leave it out, or put it into bins: twoway.Discretizer"
+        )
+    if records.n_silent:
+        warnings.append(
+            f"{records.n_silent} of {records.n_records} records show nothing or weigh nothing, and have no effect"
+        )
+    fitted = records.for_fit()
+    warnings += fitted.notes
+    if records.n_silent == records.n_records:
+        raise DataError("every record that shows something has weight 0; there is nothing to fit")
+    return Evidence(fitted.schema, records=fitted, threads=threads), warnings, n_observed
+
+
+def _is_continuous(variable: Variable) -> bool:
+    """Return whether a variable's categories are numbers, some of them with fractions, and too many for categories."""
+    kinds = {label_key(label)[0] for label in variable.categories}
+    has_fractions = any(isinstance(label, float) for label in variable.categories)
+    return kinds == {"number"} and has_fractions and looks_continuous(np.array(variable.values))
+
+
+def _report(
+    pmf: JointPMF,
+    solver: Solver,
+    problem: Problem,
+    solution: Solution,
+    choice: RankChoice | None,
+    warnings: list[str],
+) -> Report:
+    evidence = problem.evidence
+    starts = (solution.as_start(), *solution.others)
+    told = [*warnings, *dict.fromkeys(solution.warnings)]
+    if choice is not None and choice.candidates[0].get("held_out", 0.0) is None:
+        told.append("there is too little to choose a rank by; give one")
+    if pmf.rank > (enough := sufficient_rank(pmf.schema)):
+        told.append(f"rank {pmf.rank} is more than any joint distribution of these variables needs, which is {enough}")
+    if solution.stop_reason is StopReason.MAX_ITER:
+        told.append(
+            "the passes allowed were used up before the fit converged: read it with care; a lower rank, or more "
+            "smoothing, needs fewer"
+        )
+    if solution.stop_reason is StopReason.INTERRUPTED or problem.watch.interrupted:
+        told.append("the fit was interrupted; this is the best found until then")
+    report = Report(
+        solver=solver.name,
+        rank=pmf.rank,
+        seed=problem.seed,
+        smoothing=solution.smoothing.factors,
+        weight_smoothing=solution.smoothing.weights,
+        objective_name=solution.objective_name,
+        starts=starts,
+        best=0,
+        n_parameters=n_parameters(pmf.schema, pmf.rank),
+        candidates=(*(choice.candidates if choice else ()), *solution.candidates),
+        warnings=tuple(told),
+    )
+    expected = _expected(pmf, evidence)
+    compared, n_tables = evidence.compared_tables(_MOST_COMPARED, _MOST_COMPARED_CELLS, problem.seed)
+    check = fit_check(pmf, compared, n_tables)
+    report = replace(report, support=evidence.sets.support(expected.counts, pmf.rank), check=check)
+    if evidence.records is None:
+        misfits = _misfits(pmf, evidence.tables(evidence.given_order))
+        return replace(report, misfits=misfits, warnings=(*report.warnings, *_contradictions(compared, check)))
+    return _with_likelihood(report, pmf, evidence.records, expected.log_likelihood, evidence.threads)
+
+
+def _expected(pmf: JointPMF, evidence: Evidence) -> ExpectedCounts:
+    from twoway.kernels.expectation import pack
+
+    return expected_counts(evidence.sets.records, pack(pmf.weights, pmf.stacked), pmf.rank, evidence.threads)
+
+
+def _with_likelihood(
+    report: Report, pmf: JointPMF, records: RecordSource, log_likelihood: float, threads: int | None
+) -> Report:
+    """Return a report with what the records say about the fit."""
+
+    def uncertainty(block: Block) -> float:
+        memberships, _ = posterior_of(block, pmf.weights, pmf.stacked)
+        entropies = _entropies(memberships)
+        return float(entropies.sum() if block.weights.size == 0 else (entropies * block.weights).sum())
+
+    if not np.isfinite(log_likelihood):
+        told = "some records are impossible under this model: it gives no probability to what they show"
+        return replace(report, n_records=records.total_weight, warnings=(*report.warnings, told))
+    n_free = report.n_parameters or 0
+    n_records = records.total_weight
+    relative_entropy = None
+    if pmf.rank > 1:
+        total = records.map_reduce(uncertainty, float.__add__, threads=threads)
+        relative_entropy = 1.0 - total / (n_records * float(np.log(pmf.rank)))
+    return replace(
+        report,
+        n_records=n_records,
+        log_likelihood=log_likelihood,
+        aic=2.0 * n_free - 2.0 * log_likelihood,
+        bic=float(np.log(n_records)) * n_free - 2.0 * log_likelihood,
+        relative_entropy=relative_entropy,
+    )
+
+
+def _entropies(shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    logs = np.zeros_like(shares)
+    np.log(shares, where=shares > 0, out=logs)
+    entropies: NDArray[np.float64] = -(shares * logs).sum(axis=1)
+    return entropies
+
+
+def _contradictions(tables: Tables, check: FitCheck | None) -> list[str]:
+    """Return what tables say that cannot all be true, more than rounding and chance explain."""
+    sentences = disagreements(tables)
+    if not sentences and check is not None and check.n_off and tables.order == 2:
+        contradiction = find_contradiction(tables, [check.variables], most_groups=_MOST_TRIANGLES)
+        sentences = [] if contradiction is None else [str(contradiction)]
+    return sentences
+
+
+def _misfits(pmf: JointPMF, tables: Tables) -> tuple[TableMisfit, ...]:
+    """Return how far the model is from each table, worst first."""
+    table = np.repeat(np.arange(len(tables)), np.diff(tables.starts))
+    shares, modelled = tables.flat / tables.totals[table], modelled_shares(pmf, tables)
+    logs = np.zeros_like(shares)
+    np.log(shares / np.maximum(modelled, 1e-300), where=shares > 0, out=logs)
+    kl = np.maximum(np.bincount(table, shares * logs), 0.0)
+    distances = 0.5 * np.bincount(table, np.abs(shares - modelled))
+    columns = zip(tables.names, tables.weights.tolist(), distances.tolist(), kl.tolist(), strict=True)
+    misfits = [TableMisfit(*row) for row in columns]
+    return tuple(sorted(misfits, key=lambda misfit: -misfit.total_variation))

@@ -1,0 +1,230 @@
+"""Several sources as one: records stay records, tables stay tables, and what contradicts itself is told."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.data.records import Records
+from twoway.data.source import RecordSource, scaled_block
+from twoway.errors import DataError, TwowayError
+from twoway.schema import Schema
+from twoway.tables.chance import holm, homogeneity
+from twoway.tables.opening import open_source
+from twoway.tables.tables import Tables
+from twoway.text import shortlist
+
+# Beyond so many categories, all pairs are too many to count only to see whether sources agree.
+_MOST_CELLS = 3000
+_SURE = 0.05
+_SHOWN = 4
+
+Key = tuple[str, ...]
+
+
+class United(NamedTuple):
+    """Several sources as one."""
+
+    source: RecordSource | Tables
+    warnings: tuple[str, ...]
+
+
+class _Source(NamedTuple):
+    name: str
+    given: Records | Tables
+    tables: Tables | None
+    """Its pairs, where they could be counted."""
+
+
+def is_several(source: object) -> bool:
+    """Return whether something is a list of sources, or a mapping that gives each a name.
+
+    Examples
+    --------
+    >>> is_several(["monday.csv", "tuesday.csv"]), is_several({"age": ["young", "old"], "vote": ["no", "yes"]})
+    (True, False)
+    """
+    if isinstance(source, Mapping):
+        return bool(source) and all(isinstance(name, str) and _is_source(one) for name, one in source.items())
+    return isinstance(source, list | tuple)
+
+
+def _is_source(given: object) -> bool:
+    """Return whether something in a mapping can only be a source, not a column."""
+    kinds = (Tables, Mapping, str, os.PathLike)
+    is_frame = hasattr(given, "columns") or getattr(given, "ndim", 1) == 2
+    return isinstance(given, kinds) or is_frame or hasattr(type(given), "map_reduce")
+
+
+def unite(sources: Sequence[Any] | Mapping[str, Any], threads: int | None = None) -> United:
+    """Return several sources as one: tables where all are tables, otherwise records.
+
+    Records with weights weigh as many as they are effective, whatever the scale of their weights.
+    The variables are those of all, and so are the categories of each. Where only some sources are tables, their cells
+    become records that show two variables, weighted so that a person's answer counts once, however many
+    tables it stands in.
+    """
+    named = sources if isinstance(sources, Mapping) else {f"sources[{place}]": one for place, one in enumerate(sources)}
+    if not named:
+        raise DataError("there is no source in the list; give at least one")
+    found = {name: _open(name, one) for name, one in named.items()}
+    if len(found) == 1:
+        return United(next(iter(found.values())), ())
+    warnings: list[str] = []
+    opened = [_counted(name, one, threads, warnings) for name, one in found.items()]
+    schema = opened[0].given.schema
+    for one in opened[1:]:
+        try:
+            schema = schema.united(one.given.schema)
+        except DataError as error:
+            raise DataError(f"{one.name} does not go with what stands before it: {error}") from error
+    _check_connected(opened)
+    warnings += _contradictions(opened, schema)
+    given = [one.given for one in opened]
+    tables = [one for one in given if isinstance(one, Tables)]
+    if len(tables) == len(given) and len({one.order for one in tables}) == 1:
+        return United(reduce(Tables.__add__, tables), tuple(warnings))
+    if tables:
+        warnings += [note for one in tables for note in one.notes]
+        warnings.append(
+            "tables were fitted as records of the variables of each table, each answer counted once; "
+            "log-likelihood, AIC and BIC are those of such records"
+        )
+    parts = [_cells_of(one) if isinstance(one, Tables) else _in_effective_records(one) for one in given]
+    return United(Records.joined([_recoded(one, schema) for one in parts]), tuple(warnings))
+
+
+def _open(name: str, given: Any) -> RecordSource | Tables:
+    try:
+        return open_source(given)
+    except TwowayError as error:
+        raise type(error)(f"{name}: {error}") from error
+
+
+def _counted(name: str, source: RecordSource | Tables, threads: int | None, warnings: list[str]) -> _Source:
+    """Return a source with its pairs; of records that are not in memory, these are all that is taken."""
+    if isinstance(source, Tables):
+        return _Source(name, source, source)
+    if not isinstance(source, Records):
+        warnings.append(f"{name} is not in memory, so its pairs were counted and its records left where they are")
+        counted = Tables.count(source, threads=threads)
+        return _Source(name, counted, counted)
+    small = len(source.schema) > 1 and source.schema.n_cells <= _MOST_CELLS
+    return _Source(name, source, Tables.count(source, threads=threads) if small else None)
+
+
+def _cells_of(tables: Tables) -> Records:
+    """Return the cells of tables as records, weighted so that a person's answer counts once."""
+    cells = tables.as_records()
+    in_tables = len(np.unique(tables.sets))
+    assert cells.weights is not None
+    scaled = np.cumsum(cells.weights * (in_tables / max(tables.sets.size, 1)))
+    # Whole numbers, off by less than one: cross-validation deals those out one by one, and leaves others whole.
+    whole = np.diff(np.rint(scaled), prepend=0.0)
+    kept = np.flatnonzero(whole)
+    return cells.take(kept).reweighted(whole[kept])
+
+
+def _in_effective_records(records: Records) -> Records:
+    """Return records with weights that add up to the effective number of them: sources may have scales of their own."""
+    return Records.from_block(records.schema, scaled_block(records.as_block(), 1.0 / records.weight_totals.unit))
+
+
+def _recoded(records: Records, schema: Schema) -> Records:
+    """Return records in the numbering of a schema that has all their variables and categories."""
+    if records.schema == schema:
+        return records
+    cell_of = np.array(
+        [
+            schema.offsets[schema.index(variable.name)] + schema[variable.name].code(label)
+            for variable in records.schema
+            for label in variable.categories
+        ]
+    )
+    first, last = int(records.pointers[0]), int(records.pointers[-1])
+    pointers, cells = records.pointers - first, cell_of[records.cells[first:last]]
+    if (np.diff(cell_of) < 0).any():
+        record = np.repeat(np.arange(records.n_records), np.diff(pointers))
+        cells = cells[np.lexsort((cells, record))]
+    return records.with_cells(schema, pointers, cells.astype(np.min_scalar_type(schema.n_cells - 1)))
+
+
+def _check_connected(sources: Sequence[_Source]) -> None:
+    """Raise where no chain of shared variables leads from some sources, or variables, to the others."""
+    groups: list[set[str]] = []
+    for one in sources:
+        for linked in [one.given.schema.names] if one.tables is None else one.tables.components():
+            touching = [group for group in groups if not group.isdisjoint(linked)]
+            groups = [group for group in groups if group not in touching] + [set(linked).union(*touching)]
+    if len(groups) > 1:
+        told = []
+        for group in groups[:3]:
+            there = ", ".join(one.name for one in sources if not group.isdisjoint(one.given.schema.names))
+            told.append(f"{shortlist(sorted(group), 4)} (in {there})")
+        raise DataError(
+            f"nothing says how these go together: {'; '.join(told)}; add a source that shows variables of both, "
+            "or fit them apart"
+        )
+
+
+def _contradictions(sources: Sequence[_Source], schema: Schema) -> list[str]:
+    """Return a warning where what several sources show differs by more than chance, all comparisons considered."""
+    samples: dict[Key, list[tuple[str, NDArray[np.float64]]]] = {}
+    for one in sources:
+        for key, counts in _counts(one, schema):
+            samples.setdefault(key, []).append((one.name, counts))
+    shared = {key: found for key, found in samples.items() if len(found) > 1}
+    if not shared:
+        return []
+    corrected = holm([homogeneity(np.array([counts for _, counts in found])) for found in shared.values()])
+    off = {key: p for key, p in zip(shared, corrected, strict=True) if p < _SURE}
+    if not off:
+        return []
+    distances = {key: _furthest(shared[key]) for key in off}
+    ranked = sorted(off, key=lambda key: (off[key], -distances[key][2]))
+    left, right, distance = distances[ranked[0]]
+    others = shortlist((" × ".join(key) for key in ranked[1:]), _SHOWN)
+    return [
+        f"sources contradict each other by more than chance in {len(off)} of the {len(shared)} variables and tables "
+        f"they share, most in {' × '.join(map(repr, ranked[0]))}, where {left} and {right} differ by {distance:.3g} in "
+        f"total variation (p = {off[ranked[0]]:.2g}, corrected for the number)"
+        + (f"; also in {others}" if others else "")
+    ]
+
+
+def _counts(source: _Source, schema: Schema) -> Iterable[tuple[Key, NDArray[np.float64]]]:
+    """Yield the effective counts of each variable, and of each table, with the names of the schema's variables."""
+    given, tables = source.given, source.tables
+    recoded = None if tables is None else tables.recoded(schema)
+    if isinstance(given, Records):
+        totals = _recoded(given, schema).cell_totals() / given.weight_totals.unit
+        margins = {name: totals[schema.cells(index)] for index, name in enumerate(schema.names)}
+    else:
+        assert recoded is not None
+        margins = {}
+        for index in np.argsort(recoded.weights, kind="stable").tolist():  # the largest table comes last
+            for axis, name in enumerate(recoded.names[index]):
+                others = tuple(other for other in range(recoded.order) if other != axis)
+                scale = recoded.weights[index] / recoded.totals[index]
+                margins[name] = recoded.array(index).sum(axis=others) * scale
+    yield from (((name,), counts) for name, counts in margins.items() if counts.any())
+    if recoded is not None:
+        scales = recoded.weights / recoded.totals
+        yield from ((names, recoded.array(i).ravel() * scales[i]) for i, names in enumerate(recoded.names))
+
+
+def _furthest(samples: Sequence[tuple[str, NDArray[np.float64]]]) -> tuple[str, str, float]:
+    """Return the sample that differs most surely from the rest, another from which it does, and their distance."""
+    counts = np.array([one for _, one in samples])
+    rest = counts.sum(axis=0) - counts
+    odd = min(range(len(samples)), key=lambda place: homogeneity(np.array([counts[place], rest[place]])))
+    apart = [place for place in range(len(samples)) if place != odd]
+    other = min(apart, key=lambda place: homogeneity(counts[[odd, place]]))
+    shares = counts[[odd, other]] / counts[[odd, other]].sum(axis=1, keepdims=True)
+    first, second = sorted((odd, other))
+    return samples[first][0], samples[second][0], 0.5 * float(np.abs(shares[0] - shares[1]).sum())

@@ -1,0 +1,194 @@
+"""New records into a model that is there: their cost, not that of the records before them.
+
+What a fit expects of its records is remembered as so many records of each component for each variable. These stay as
+they are, and EM goes on over the new ones alone: incremental EM (Neal and Hinton, A view of the EM algorithm that
+justifies incremental, sparse, and other variants, 1998), which is the posterior mode with the old records as prior.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.data.coding import Unseen
+from twoway.data.records import Records
+from twoway.data.source import RecordSource
+from twoway.errors import DataError, UnknownNameError
+from twoway.fitting.fit import watching
+from twoway.model.pmf import JointPMF, check_model
+from twoway.model.posterior import records_for
+from twoway.report import Monitor, Report, Start
+from twoway.schema import Schema
+from twoway.solvers.base import Watch, descend
+from twoway.solvers.cells import CellSets, Theta, expected_counts, sums_of_variables
+from twoway.solvers.rank import n_parameters
+from twoway.solvers.starts import normalized, softened
+
+# What a start gives to a category that is impossible in a component, of the variable's overall shares.
+_SOFTENING = 1e-3
+_UPDATED = "records were added since the fit: what they say about likelihood, AIC and BIC of all is not known"
+
+
+def update(
+    pmf: JointPMF,
+    source: Any,
+    *,
+    extend: bool = False,
+    max_iter: int = 30,
+    tol: float = 1e-7,
+    threads: int | None = None,
+    monitor: Monitor | bool | None = None,
+) -> JointPMF:
+    """Return a model that also knows new records, at the cost of these alone.
+
+    It comes close to a fit of all records, old and new, as long as the new ones are like the old ones, or fewer.
+    Components keep their places, so that one can be followed from day to day.
+
+    Parameters
+    ----------
+    pmf
+        A model that `fit` or `update` made, from memory or from a file.
+    source
+        The new records: whatever `fit` takes as records. Columns that the model does not know are passed over.
+    extend
+        Whether a label that the model does not know becomes a category; it is an error otherwise.
+    max_iter
+        Passes over the new records.
+    tol
+        Stop when three cycles of up to three passes each lower the objective by less than this share.
+    threads
+        All cores by default.
+    monitor
+        True shows a progress bar; a function gets each `Progress`.
+
+    Examples
+    --------
+    >>> from twoway.datasets import dirichlet_rows, draw_records
+    >>> from twoway.fitting.fit import fit
+    >>> truth = dirichlet_rows(4, 3, 2, seed=1)
+    >>> monday = fit(draw_records(truth, 2000, observed=1.0, seed=1), rank=2)
+    >>> tuesday = update(monday, draw_records(truth, 500, observed=1.0, seed=2))
+    >>> tuesday.report.n_records
+    2500.0
+    """
+    began = time.perf_counter()
+    check_model(pmf)
+    report = pmf.report
+    if report is None or report.support is None:
+        raise DataError(
+            "this model does not remember how many records it rests on, so that new ones could be added; "
+            "models that `fit` makes do, but not averages, conditional ones or files of older versions"
+        )
+    records = _read(pmf.schema, source, extend)
+    heard = records.for_fit()
+    if heard.n_observed == 0:
+        return pmf
+    pmf = _extended(pmf, heard.schema)
+    sets = CellSets.of_records(heard, threads)
+    with watching(monitor) as told:
+        watch = Watch(told)
+        found, start, support = _absorb(pmf, report, sets, max_iter, tol, watch)
+    n_records = None if report.n_records is None else report.n_records + heard.total_weight
+    told_before = [one for one in report.warnings if one != _UPDATED]
+    return found.with_report(
+        replace(
+            report,
+            solver=f"{report.solver.removesuffix('+update')}+update",
+            objective_name="negative log-posterior a new record, old records as prior",
+            starts=(start,),
+            best=0,
+            n_records=n_records,
+            n_observed=None if report.n_observed is None else report.n_observed + records.n_observed,
+            log_likelihood=None,
+            n_parameters=n_parameters(found.schema, found.rank),
+            aic=None,
+            bic=None,
+            relative_entropy=None,
+            misfits=(),
+            check=None,
+            candidates=(),
+            warnings=(*told_before, _UPDATED),
+            support=support,
+            seconds=time.perf_counter() - began,
+        )
+    )
+
+
+def _read(schema: Schema, source: Any, extend: bool) -> RecordSource:
+    """Return new records by a model's schema, with new categories where these are welcome."""
+    unseen: Unseen = "extend" if extend else "error"
+    if hasattr(type(source), "map_reduce"):  # a source of records of some kind
+        found: RecordSource = source
+        if found.schema == schema:
+            return found
+        if not isinstance(source, Records):
+            difference = schema.difference(source.schema)
+            raise DataError(f"these records must be read by the schema of the model, which is another: {difference}")
+    try:
+        if isinstance(source, Records):
+            return Records(source, schema=schema, unseen=unseen)
+        return records_for(schema, source, unseen)
+    except UnknownNameError as error:
+        way = "extend=True makes such labels categories"
+        raise UnknownNameError(str(error).replace("unseen='missing' reads such labels as missing", way)) from error
+
+
+def _extended(pmf: JointPMF, schema: Schema) -> JointPMF:
+    """Return a PMF by a schema with more categories, which it holds to be impossible."""
+    if pmf.schema == schema:
+        return pmf
+    stacked = np.zeros((schema.n_cells, pmf.rank))
+    for index, (old, new) in enumerate(zip(pmf.schema, schema, strict=True)):
+        stacked[schema.offsets[index] + np.array([new.code(label) for label in old.categories])] = pmf.factors[index]
+    return JointPMF.from_stacked(schema, pmf.weights, stacked, pmf.report)
+
+
+def _absorb(
+    pmf: JointPMF, report: Report, sets: CellSets, max_iter: int, tol: float, watch: Watch
+) -> tuple[JointPMF, Start, NDArray[np.float64]]:
+    """Return the model with the new records in it, how it got there, and what it rests on then."""
+    from twoway.kernels.expectation import pack
+
+    assert report.support is not None
+    schema, rank = pmf.schema, pmf.rank
+    # Parameters are (old counts + smoothing) over their sum. Smoothing draws toward overall shares, which move.
+    of_weights = (report.support[0].sum() + rank * report.weight_smoothing) * pmf.weights - report.weight_smoothing
+    of_cells = np.repeat(report.support[1:] + report.smoothing, schema.sizes, axis=0) * pmf.stacked
+    of_cells = of_cells - report.smoothing * normalized(schema, of_cells.sum(axis=1)[:, None])
+    old = np.maximum(pack(of_weights, of_cells), 0.0)  # less than nothing only by rounding, or far from an optimum
+    shares = normalized(schema, (old[1:].sum(axis=1) + sets.totals)[:, None])[:, 0]
+    remembered = old.copy()
+    remembered[0, :rank] += report.weight_smoothing
+    remembered[1:, :rank] += report.smoothing * shares[:, None]
+    at_rest = _maximized(remembered, shares, schema, rank)
+    is_there = remembered > 0
+    has_zeros = not (pmf.stacked.all() and pmf.weights.all())
+    start = softened(pmf, shares, _SOFTENING) if has_zeros else pmf
+    total_weight = sets.records.total_weight
+
+    def step(theta: Theta) -> tuple[Theta, float]:
+        expected = expected_counts(sets.records, theta, rank, sets.threads)
+        # Zero at rest and negative elsewhere: what the old records say against the new parameters.
+        against = float(remembered[is_there] @ np.log(theta[is_there] / at_rest[is_there]))
+        following = _maximized(remembered + expected.counts, shares, schema, rank)
+        return following, -(expected.log_likelihood + against) / total_weight
+
+    path = descend(
+        step, pack(start.weights, start.stacked), schema, rank, max_iter=max_iter, tol=tol, task="update", watch=watch
+    )
+    new = expected_counts(sets.records, path.theta, rank, sets.threads).counts
+    theta = _maximized(remembered + new, shares, schema, rank)
+    found = JointPMF.from_stacked(schema, theta[0, :rank].copy(), theta[1:, :rank].copy())
+    return found, Start("update", path.objectives, path.stop_reason), sums_of_variables(old + new, schema, rank)
+
+
+def _maximized(counts: Theta, shares: NDArray[np.float64], schema: Schema, rank: int) -> Theta:
+    from twoway.kernels.maximization import maximize
+
+    theta = np.zeros(counts.shape)
+    maximize(counts, np.zeros(len(counts)), shares, schema.offsets, rank, theta)
+    return theta

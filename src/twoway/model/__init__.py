@@ -1,0 +1,1 @@
+"""The joint distribution and every question it answers."""

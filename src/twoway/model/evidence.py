@@ -1,0 +1,51 @@
+"""Events and evidence: what a question says about some variables."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.errors import DataError
+from twoway.schema import Schema
+from twoway.text import shortlist
+
+
+def parse_event(schema: Schema, event: object) -> dict[int, NDArray[np.int64]]:
+    """Return the category codes that an event allows, for the position of each variable it names.
+
+    Parameters
+    ----------
+    schema
+        The variables.
+    event
+        A mapping from a variable's name to a label, or to a collection of labels any of which may hold. None and NaN
+        say that the variable is not known, as in a record with holes.
+    """
+    if not isinstance(event, Mapping):
+        raise DataError(f"an event is a mapping from a variable's name to a label or several; got {event!r}")
+    allowed = {}
+    for name, wanted in event.items():
+        index = schema.index(name)
+        variable = schema.variables[index]
+        if wanted is None or (isinstance(wanted, float) and wanted != wanted):
+            continue
+        labels = list(wanted) if _is_several(wanted) else [wanted]
+        if not labels:
+            raise DataError(f"the collection of categories for {name!r} is empty; name at least one")
+        allowed[index] = np.unique([variable.code(label) for label in labels]).astype(np.int64)
+    return allowed
+
+
+def describe_event(evidence: Mapping[str, Any]) -> str:
+    """Return evidence as text: "age = 'old', vote in ['no', 'yes']"."""
+    parts = []
+    for name, wanted in evidence.items():
+        parts.append(f"{name} in [{shortlist(wanted)}]" if _is_several(wanted) else f"{name} = {wanted!r}")
+    return ", ".join(parts[:12]) + (f", … ({len(parts) - 12} more)" if len(parts) > 12 else "")
+
+
+def _is_several(wanted: object) -> bool:
+    return isinstance(wanted, Collection) and not isinstance(wanted, str | bytes | Mapping)

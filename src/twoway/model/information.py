@@ -1,0 +1,108 @@
+"""Entropy and mutual information of variables under a mixture, exact or sampled."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from twoway.errors import DataError, whole_number
+from twoway.model.mixture import Floats, draw_codes, draw_components, is_small, log_joint
+from twoway.model.mixture import entropy as exact_entropy
+
+N_SAMPLES = 2**16
+"""Records drawn where a sub-joint is too large to go through."""
+
+
+class Estimate(float):
+    """A number that knows how sure it is.
+
+    Examples
+    --------
+    >>> Estimate(1.5), Estimate(1.5, 0.01)
+    (1.5, Estimate(1.5, standard_error=0.01))
+    >>> Estimate(1.5, 0.01) + 1
+    2.5
+    """
+
+    standard_error: float
+    """The standard error where the number was sampled, 0 where it is exact."""
+
+    def __new__(cls, value: float, standard_error: float = 0.0) -> Estimate:
+        """Return the number with its standard error."""
+        made = super().__new__(cls, value)
+        made.standard_error = standard_error
+        return made
+
+    def __repr__(self) -> str:
+        number = float.__repr__(self)
+        return f"Estimate({number}, standard_error={self.standard_error!r})" if self.standard_error else number
+
+
+def signed_entropies(
+    weights: Floats,
+    factors: Sequence[Floats],
+    terms: Sequence[tuple[int, Sequence[int]]],
+    base: float | None,
+    seed: int,
+) -> Estimate:
+    """Return a sum of entropies with signs, not below 0: an entropy, or a mutual information.
+
+    All terms are estimated on the same draws, where they are not exact, so that their errors cancel as
+    far as they can.
+
+    Parameters
+    ----------
+    weights, factors
+        The mixture, with a factor for each variable asked about.
+    terms
+        The sign of each entropy and the positions in ``factors`` of its variables.
+    base
+        The base of the logarithm; None for nats.
+    seed
+        Where the draws start from.
+    """
+    unit, seed = _unit(base), whole_number("seed", seed, 0)
+    if all(is_small([factors[n] for n in subset]) for _, subset in terms):
+        exact = math.fsum(sign * exact_entropy(weights, [factors[n] for n in subset]) for sign, subset in terms)
+        return Estimate(max(0.0, exact / unit))
+    rng = np.random.default_rng(seed)
+    components = draw_components(weights, N_SAMPLES, rng)
+    codes = [draw_codes(factor, components, rng) for factor in factors]
+    surprisals = np.zeros(N_SAMPLES)
+    for sign, subset in terms:
+        if subset:
+            surprisals -= sign * log_joint(weights, [factors[n] for n in subset], [codes[n] for n in subset])
+    spread = float(surprisals.std(ddof=1)) / math.sqrt(N_SAMPLES)
+    return Estimate(max(0.0, float(surprisals.mean()) / unit), spread / unit)
+
+
+def pairwise_information(weights: Floats, factors: Sequence[Floats]) -> Floats:
+    """Return the mutual information of every pair of variables in nats; on the diagonal, their entropies.
+
+    Shape (n_variables, n_variables).
+    """
+    stacked = np.vstack(factors)
+    starts = np.cumsum([0, *map(len, factors)])[:-1]
+    shares = stacked @ weights
+    table = np.empty((len(factors), len(factors)))
+    for index, factor in enumerate(factors):
+        # All tables that hold this variable, side by side.
+        joint = (factor * weights) @ stacked.T
+        own = shares[starts[index] : starts[index] + len(factor)]
+        # One after the other: the product of two small shares may be nothing.
+        ratio = np.divide(joint, own[:, None], out=np.ones_like(joint), where=joint > 0)
+        np.divide(ratio, shares, out=ratio, where=joint > 0)
+        table[index] = np.add.reduceat((joint * np.log(ratio)).sum(axis=0), starts)
+        table[index, index] = -float(own[own > 0] @ np.log(own[own > 0]))
+    result: Floats = np.maximum((table + table.T) / 2, 0.0)
+    return result
+
+
+def _unit(base: float | None) -> float:
+    if base is None:
+        return 1.0
+    if not (isinstance(base, int | float) and math.isfinite(base) and base > 1):
+        raise DataError(f"the base of a logarithm is a number above 1, or None for nats; got {base!r}")
+    return math.log(base)

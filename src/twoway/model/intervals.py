@@ -1,0 +1,206 @@
+"""Numbers and tables that know how sure they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.data.distribution import MAX_ROWS, Distribution
+from twoway.data.frames import make_labelled_frame
+from twoway.errors import DataError
+from twoway.schema import Label
+from twoway.text import MAX_WIDTH, aligned, printable
+
+Floats = NDArray[np.float64]
+Scale = Literal["real", "nonnegative", "probability"]
+
+
+class Interval(float):
+    """A number with the interval that holds the true one at some level of confidence.
+
+    Examples
+    --------
+    >>> answer = Interval(0.25, 0.2, 0.31, 0.9)
+    >>> answer
+    0.25 (90 %: 0.2 to 0.31)
+    >>> answer + 1, answer.low, answer.high
+    (1.25, 0.2, 0.31)
+    """
+
+    low: float
+    high: float
+    level: float
+    note: str
+    """Why the interval is wider than chance makes it, "" where it is not."""
+
+    def __new__(cls, value: float, low: float, high: float, level: float, note: str = "") -> Interval:
+        """Return the number with its interval."""
+        made = super().__new__(cls, value)
+        made.low, made.high, made.level, made.note = float(low), float(high), float(level), note
+        return made
+
+    def __reduce__(self) -> tuple[type[Interval], tuple[float, float, float, float, str]]:
+        return Interval, (float(self), self.low, self.high, self.level, self.note)
+
+    def __repr__(self) -> str:
+        more = f"; {self.note}" if self.note else ""
+        return f"{float(self):.4g} ({100 * self.level:g} %: {self.low:.4g} to {self.high:.4g}{more})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as a plain dictionary."""
+        numbers = {"value": float(self), "low": self.low, "high": self.high, "level": self.level}
+        return {**numbers, "note": self.note} if self.note else numbers
+
+
+class Intervals(NamedTuple):
+    """Arrays of one shape: numbers, and the ends of their intervals."""
+
+    estimate: Floats
+    low: Floats
+    high: Floats
+
+    def widened(self, low: Floats, high: Floats) -> Intervals:
+        """Return intervals that hold others as well; an end that is not known, NaN, says nothing."""
+        return Intervals(self.estimate, np.fmin(self.low, low), np.fmax(self.high, high))
+
+    def stretched(self, times: float, scale: Scale) -> Intervals:
+        """Return intervals so many times as wide, on the scale on which they were found."""
+        to, back = _SCALES[scale]
+        here = to(self.estimate)
+        low, high = (back(here + times * (to(end) - here)) for end in (self.low, self.high))
+        return Intervals(self.estimate, np.minimum(low, self.low), np.maximum(high, self.high))
+
+
+class IntervalTable:
+    """A distribution whose every cell has an interval.
+
+    Examples
+    --------
+    >>> from twoway.schema import Variable
+    >>> vote = (Variable("vote", ("no", "yes")),)
+    >>> ends = [Distribution(vote, ends) for ends in ([0.4, 0.6], [0.35, 0.55], [0.45, 0.65])]
+    >>> table = IntervalTable(*ends, level=0.9)
+    >>> table
+    vote  probability  low     high
+    no    0.4000       0.3500  0.4500
+    yes   0.6000       0.5500  0.6500
+    >>> table["yes"]
+    0.6 (90 %: 0.55 to 0.65)
+    """
+
+    # Indexing is by label, so the fallback of Python that iterates by position would mislead.
+    __iter__ = None
+
+    def __init__(
+        self, estimate: Distribution, low: Distribution, high: Distribution, *, level: float, note: str = ""
+    ) -> None:
+        self.estimate, self.low, self.high, self.level, self.note = estimate, low, high, level, note
+
+    @property
+    def variables(self) -> tuple[Any, ...]:
+        """The variable of each axis."""
+        return self.estimate.variables
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return self.estimate.__array__(dtype, copy)
+
+    def __getitem__(self, labels: Label | tuple[Label, ...] | Mapping[str, Label]) -> Interval | IntervalTable:
+        """Return one cell with its interval, or the table over the axes not named."""
+        value, low, high = self.estimate[labels], self.low[labels], self.high[labels]
+        if isinstance(value, Distribution):
+            assert isinstance(low, Distribution)
+            assert isinstance(high, Distribution)
+            return IntervalTable(value, low, high, level=self.level, note=self.note)
+        assert isinstance(low, float)
+        assert isinstance(high, float)
+        return Interval(value, low, high, self.level, self.note)
+
+    def to_frame(self, library: str = "pandas") -> Any:
+        """Return a frame of one row for each cell: the variables, probability, low and high."""
+        columns = {self.estimate.quantity: self.estimate.array, "low": self.low.array, "high": self.high.array}
+        for name in columns:
+            if name in self.estimate.names:
+                raise DataError(f"a variable is called {name!r}, as a column of the frame is")
+        codes = np.indices(self.estimate.array.shape).reshape(len(self.variables), -1)
+        return make_labelled_frame(
+            self.variables, list(codes), library, {name: array.ravel() for name, array in columns.items()}
+        )
+
+    def __repr__(self) -> str:
+        return self.to_text(whole=False)
+
+    def to_text(self, *, whole: bool = True) -> str:
+        """Return the table as lines of text: all of it, or as much as is printed by default."""
+        n_rows, width = (None, None) if whole else (MAX_ROWS, MAX_WIDTH)
+        rows = [[*(printable(name, width) for name in self.estimate.names), self.estimate.quantity, "low", "high"]]
+        codes = np.indices(self.estimate.array.shape).reshape(len(self.variables), -1).T
+        arrays = [part.array.ravel() for part in (self.estimate, self.low, self.high)]
+        for place, cell in enumerate(codes[:n_rows]):
+            labels = [printable(v.categories[code], width) for v, code in zip(self.variables, cell, strict=True)]
+            rows.append([*labels, *(f"{array[place]:.4f}" for array in arrays)])
+        hidden = len(codes) - len(rows) + 1
+        return aligned(rows, f"… {hidden} more rows" if hidden else "")
+
+
+def interval_ends(
+    estimate: Floats, center: Floats, replicates: Floats, level: float, scale: Scale, *, reflected: bool
+) -> tuple[Floats, Floats]:
+    """Return the ends of intervals of estimates, from replicates (n, …) around a center.
+
+    Replicates of a smoothed model are what the truth may be, given the data: the truth differs from the estimate as
+    they differ from the center. Those of a model without smoothing are what another sample would have given: they
+    differ from the center as the estimate differs from the truth, and are reflected (the basic interval, which takes
+    out such bias as fitting chance makes). Either is found on a scale on which the spread does not depend on the
+    value, so that probabilities stay between 0 and 1. The estimate itself is always inside.
+    """
+    to, back = _SCALES[scale]
+    here, middle, spread = to(estimate), to(center), to(replicates)
+    tail = 0.5 * (1.0 - level)
+    # Weibull's quantiles do not pretend that the most extreme of few replicates is the end of what is possible.
+    with np.errstate(invalid="ignore"):
+        below, above = np.quantile(spread, [tail, 1.0 - tail], axis=0, method="weibull")
+        if reflected:
+            below, above = 2.0 * middle - above, 2.0 * middle - below
+        low, high = back(here + (below - middle)), back(here + (above - middle))
+    known = np.isfinite(spread).all(axis=0) & np.isfinite(here) & np.isfinite(middle)
+    low, high = np.where(known, low, -np.inf), np.where(known, high, np.inf)
+    return np.minimum(low, estimate), np.maximum(high, estimate)
+
+
+def checked_level(level: float) -> float:
+    """Return how often intervals should hold the truth, or raise where that is no share."""
+    if not (isinstance(level, int | float) and 0 < level < 1):
+        raise DataError(f"a level is a number between 0 and 1, such as 0.9; got {level!r}")
+    return float(level)
+
+
+def angle_of(share: Floats) -> Floats:
+    """Return shares on a scale on which chance moves each about as far."""
+    angles: Floats = np.arcsin(np.sqrt(np.clip(share, 0.0, 1.0)))
+    return angles
+
+
+def share_of(angle: Floats) -> Floats:
+    """Return what `angle_of` was given; angles beyond the scale are put to its ends."""
+    shares: Floats = np.sin(np.clip(angle, 0.0, 0.5 * np.pi)) ** 2
+    return shares
+
+
+def _root(value: Floats) -> Floats:
+    roots: Floats = np.sqrt(np.maximum(value, 0.0))
+    return roots
+
+
+def _square(root: Floats) -> Floats:
+    squares: Floats = np.maximum(root, 0.0) ** 2
+    return squares
+
+
+def _same(value: Floats) -> Floats:
+    return value
+
+
+_SCALES = {"probability": (angle_of, share_of), "nonnegative": (_root, _square), "real": (_same, _same)}

@@ -1,0 +1,140 @@
+"""Weights and factors on their way in: they are numbers, they fit the schema, they are PMFs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from twoway.errors import DataError, whole_number
+from twoway.model.mixture import MAX_CELLS, Floats
+from twoway.schema import Schema
+from twoway.text import brief
+
+# How far sums may be off one before they count as a mistake.
+_TOLERANCE = 1e-6
+
+
+def as_numbers(given: ArrayLike, what: str) -> Floats:
+    """Return a new array of floats; ``what`` names it in the error."""
+    try:
+        return np.array(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError(f"{what} must be an array of numbers; got a {type(given).__name__}: {brief(given)}") from None
+
+
+def stack_parameters(schema: Schema, weights: ArrayLike, factors: Sequence[ArrayLike]) -> tuple[Floats, Floats]:
+    """Return weights (rank,) and stacked factors (n_cells, rank), checked and rescaled to sum to one."""
+    if not isinstance(schema, Schema):
+        raise DataError(
+            f"the schema must be a Schema, not a {type(schema).__name__}: JointPMF(weights, factors, schema)"
+        )
+    checked = as_numbers(weights, "the weights")
+    if checked.ndim != 1 or len(checked) == 0:
+        raise DataError(f"the weights must be one number for each component; got the shape {checked.shape}")
+    if not isinstance(factors, Sequence | np.ndarray):
+        raise DataError(f"the factors must be a list of arrays, one for each variable, not a {type(factors).__name__}")
+    if len(factors) != len(schema):
+        raise DataError(f"the schema has {len(schema)} variables and there are {len(factors)} factors")
+    arrays = []
+    for variable, factor in zip(schema, factors, strict=True):
+        array = as_numbers(factor, f"the factor of {variable.name!r}")
+        if array.shape != (len(variable), len(checked)):
+            raise DataError(
+                f"the factor of {variable.name!r} must have the shape {(len(variable), len(checked))}, "
+                f"categories by components; got {array.shape}"
+            )
+        arrays.append(array)
+    stacked = np.vstack(arrays)
+    check_parameters(schema, checked, stacked, _TOLERANCE)
+    for index in range(len(schema)):
+        stacked[schema.cells(index)] /= stacked[schema.cells(index)].sum(axis=0)
+    return checked / checked.sum(), stacked
+
+
+def exact_parameters(schema: Schema, joint: ArrayLike) -> tuple[Floats, Floats]:
+    """Return weights (rank,) and stacked factors (n_cells, rank) whose mixture is a joint, to the last digit or so.
+
+    Given all variables but one, that one has a PMF of its own and the others are certain: a component for each cell
+    of the others. Leaving out the largest variable makes them fewest (the paper's Theorem 1).
+    """
+    probabilities = as_numbers(joint, "the joint")
+    if probabilities.shape != schema.sizes:
+        raise DataError(f"the joint must have the shape {schema.sizes}, an axis a variable; got {probabilities.shape}")
+    places = np.argwhere(~(np.isfinite(probabilities) & (probabilities >= 0)))
+    if len(places):
+        cell = ", ".join(f"{v.name!r} = {v.categories[code]!r}" for v, code in zip(schema, places[0], strict=True))
+        raise DataError(f"probabilities must be finite and not negative; at {cell} it is {probabilities[*places[0]]!r}")
+    total = float(probabilities.sum())
+    if abs(total - 1) > _TOLERANCE:
+        raise DataError(f"the probabilities of a joint must sum to one; they sum to {total!r}")
+    largest = int(np.argmax(schema.sizes))
+    columns = np.moveaxis(probabilities / total, largest, 0).reshape(schema.sizes[largest], -1)
+    weights = columns.sum(axis=0)
+    kept = np.flatnonzero(weights)
+    if kept.size * schema.n_cells > MAX_CELLS:
+        raise DataError(
+            f"this joint needs {kept.size:,} components of {schema.n_cells} categories each; "
+            f"at most {MAX_CELLS:,} numbers are written out: fit it instead, with a lower rank"
+        )
+    others = [index for index in range(len(schema)) if index != largest]
+    codes = np.unravel_index(kept, [schema.sizes[index] for index in others]) if others else ()
+    stacked = np.zeros((schema.n_cells, kept.size))
+    for index, code in zip(others, codes, strict=True):
+        stacked[schema.offsets[index] + code, np.arange(kept.size)] = 1.0
+    stacked[schema.cells(largest)] = columns[:, kept] / weights[kept]
+    return weights[kept], stacked
+
+
+def check_parameters(schema: Schema, weights: Floats, stacked: Floats, tolerance: float) -> None:
+    """Raise where weights or a column of a factor is no PMF, naming the place."""
+    wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    if len(wrong):
+        raise DataError(
+            f"weights must be finite and not negative; component {wrong[0]} has {float(weights[wrong[0]])!r}"
+        )
+    if abs(weights.sum() - 1) > tolerance:
+        raise DataError(f"weights must sum to one; they sum to {float(weights.sum())!r}")
+    for index, variable in enumerate(schema):
+        factor = stacked[schema.cells(index)]
+        places = np.argwhere(~(np.isfinite(factor) & (factor >= 0)))
+        if len(places):
+            code, component = places[0]
+            raise DataError(
+                f"factors must be finite and not negative; that of {variable.name!r} has "
+                f"{float(factor[code, component])!r} for the category {variable.categories[code]!r} "
+                f"in component {component}"
+            )
+        sums = factor.sum(axis=0)
+        off = np.flatnonzero(abs(sums - 1) > tolerance)
+        if len(off):
+            raise DataError(
+                f"each column of a factor must sum to one; that of {variable.name!r} in component {off[0]} "
+                f"sums to {float(sums[off[0]])!r}"
+            )
+
+
+def read_only(array: Floats) -> Floats:
+    """Return the array, C-contiguous, for reading only; a copy only where it has to be one."""
+    view = np.ascontiguousarray(array, dtype=np.float64).view()
+    view.flags.writeable = False
+    return view
+
+
+def sufficient_rank(sizes: Schema | Sequence[int]) -> int:
+    """Return the rank by which every joint distribution can be written (Theorem 1).
+
+    It is the number of cells of all variables but the largest: min over k of Π_{n≠k} I_n.
+    `JointPMF.from_joint` writes any small joint that way.
+
+    Examples
+    --------
+    >>> sufficient_rank([2, 3, 4])
+    6
+    """
+    counts = list(sizes.sizes) if isinstance(sizes, Schema) else [whole_number("a size", size, 1) for size in sizes]
+    if not counts:
+        raise DataError("there must be at least one variable; got none")
+    return math.prod(counts) // max(counts)

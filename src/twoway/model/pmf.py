@@ -1,0 +1,442 @@
+"""JointPMF: the joint probability of discrete variables, and every question about it.
+
+Pr(i1, …, iN) = Σ_f weights_f · Π_n factor_n(i_n, f). Variables that a question does not name are summed out by
+leaving their factors away, so no answer needs the joint itself.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Never
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from twoway.data import frames
+from twoway.data.distribution import Distribution
+from twoway.errors import DataError, ImpossibleEvidenceError, whole_number
+from twoway.model import mixture
+from twoway.model.evidence import describe_event, parse_event
+from twoway.model.information import Estimate, signed_entropies
+from twoway.model.mixture import MAX_CELLS, Floats
+from twoway.model.mode import Mode, find_mode
+from twoway.model.model_file import read_model, write_model
+from twoway.model.parameters import as_numbers, exact_parameters, read_only, stack_parameters
+from twoway.report import Report
+from twoway.schema import Schema
+from twoway.text import printable, shortlist
+
+if TYPE_CHECKING:
+    from twoway.data.source import Block
+    from twoway.model.imputation import How
+
+
+class JointPMF:
+    """The joint probability mass function of discrete variables, as a mixture of independent ones.
+
+    Parameters
+    ----------
+    weights
+        The probability of each component, shape (rank,).
+    factors
+        For each variable an array (n_categories, rank): column f holds the probabilities of its categories
+        in component f. Columns and weights may be off one by 1e-6; they are rescaled to sum to one.
+    schema
+        The variables.
+    report
+        How the model came about, where it was fitted.
+
+    Examples
+    --------
+    >>> from twoway.schema import Variable
+    >>> schema = Schema((Variable("age", ("young", "old")), Variable("vote", ("no", "yes"))))
+    >>> pmf = JointPMF([0.5, 0.5], [[[1, 0.2], [0, 0.8]], [[0.9, 0.4], [0.1, 0.6]]], schema)
+    >>> pmf
+    JointPMF(rank 2, 2 variables: age (2), vote (2))
+    >>> round(pmf.prob({"age": "old", "vote": "yes"}), 6)
+    0.24
+    >>> pmf.given({"age": "old"}).marginal("vote")
+    vote  probability
+    no    0.4000
+    yes   0.6000
+    """
+
+    __slots__ = ("factors", "library", "report", "schema", "stacked", "weights")
+
+    schema: Schema
+    """The variables."""
+    weights: Floats
+    """The probability of each component, shape (rank,); read-only."""
+    stacked: Floats
+    """The factors of all variables below one another, shape (n_cells, rank); read-only."""
+    factors: tuple[Floats, ...]
+    """One array (n_categories, rank) for each variable: views of ``stacked``."""
+    report: Report | None
+    """How the model came about, None where it was not fitted."""
+    library: str
+    """The library of the frame that was fitted, in which `sample` returns records; files do not keep it."""
+
+    def __init__(
+        self, weights: ArrayLike, factors: Sequence[ArrayLike], schema: Schema, *, report: Report | None = None
+    ) -> None:
+        self._set(schema, *stack_parameters(schema, weights, factors), report)
+
+    def _set(
+        self, schema: Schema, weights: Floats, stacked: Floats, report: Report | None, library: str = "pandas"
+    ) -> None:
+        weights, stacked = read_only(weights), read_only(stacked)
+        factors = tuple(stacked[schema.cells(index)] for index in range(len(schema)))
+        for name, value in zip(self.__slots__, (factors, library, report, schema, stacked, weights), strict=True):
+            object.__setattr__(self, name, value)
+
+    def __setattr__(self, name: str, value: object) -> Never:
+        raise AttributeError(
+            f"a JointPMF does not change, and {name!r} cannot be assigned; JointPMF(weights, factors, schema) makes a "
+            "new one, with_report this one with another report"
+        )
+
+    def __delattr__(self, name: str) -> Never:
+        self.__setattr__(name, None)
+
+    @classmethod
+    def from_stacked(
+        cls, schema: Schema, weights: Floats, stacked: Floats, report: Report | None = None, library: str = "pandas"
+    ) -> JointPMF:
+        """Return the PMF of arrays known to be right: nothing is checked, rescaled or, where it fits, copied.
+
+        Parameters
+        ----------
+        schema
+            The variables.
+        weights
+            Shape (rank,).
+        stacked
+            The factors below one another, shape (n_cells, rank).
+        report
+            How the model came about.
+        library
+            In which `sample` returns records.
+        """
+        made = cls.__new__(cls)
+        made._set(schema, weights, stacked, report, library)
+        return made
+
+    @classmethod
+    def from_joint(cls, joint: ArrayLike, schema: Schema) -> JointPMF:
+        """Return a small joint written exactly in this form, within the rank that always suffices.
+
+        ``joint`` has an axis for each variable. Each cell of all variables but the largest is a component; cells of
+        probability 0 need none.
+        """
+        return cls.from_stacked(schema, *exact_parameters(schema, joint)).sorted_by_weight()
+
+    @classmethod
+    def average(cls, pmfs: Sequence[JointPMF], shares: ArrayLike | None = None) -> JointPMF:
+        """Return the mixture of several PMFs of one schema; its rank is the sum of theirs.
+
+        Parameters
+        ----------
+        pmfs
+            At least one.
+        shares
+            How much each counts; equal shares if not given. They need not sum to one.
+        """
+        pmfs = list(pmfs) if isinstance(pmfs, Iterable) else [pmfs]
+        if not pmfs:
+            raise DataError("there is nothing to average; give at least one PMF")
+        for number, pmf in enumerate(pmfs):
+            check_model(pmf, f"number {number} of what is averaged")
+        for number, pmf in enumerate(pmfs):
+            if pmf.schema != pmfs[0].schema:
+                difference = pmfs[0].schema.difference(pmf.schema)
+                raise DataError(f"only PMFs of one schema can be averaged; number {number} differs: {difference}")
+        parts = np.ones(len(pmfs)) if shares is None else as_numbers(shares, "the shares")
+        if parts.shape != (len(pmfs),) or not (np.isfinite(parts).all() and (parts >= 0).all() and parts.any()):
+            raise DataError(f"shares must be {len(pmfs)} numbers, not negative and not all 0; got {shares!r}")
+        parts = parts / parts.sum()
+        weights = np.concatenate([part * pmf.weights for part, pmf in zip(parts, pmfs, strict=True)])
+        return cls.from_stacked(pmfs[0].schema, weights / weights.sum(), np.hstack([pmf.stacked for pmf in pmfs]))
+
+    @property
+    def rank(self) -> int:
+        """The number of components."""
+        return len(self.weights)
+
+    def __repr__(self) -> str:
+        listed = ", ".join(f"{printable(v.name)} ({len(v)})" for v in self.schema.variables[:6])
+        more = f", … ({len(self.schema) - 6} more)" if len(self.schema) > 6 else ""
+        noun = "variable" if len(self.schema) == 1 else "variables"
+        return f"JointPMF(rank {self.rank}, {len(self.schema)} {noun}: {listed}{more})"
+
+    def __reduce__(self) -> tuple[Callable[..., JointPMF], tuple[Any, ...]]:
+        # Pickle would copy each factor once more, and make all arrays writeable.
+        return type(self).from_stacked, (self.schema, self.weights, self.stacked, self.report, self.library)
+
+    def with_report(self, report: Report | None) -> JointPMF:
+        """Return the same PMF with another report."""
+        return self.from_stacked(self.schema, self.weights, self.stacked, report, self.library)
+
+    def with_library(self, library: str) -> JointPMF:
+        """Return the same PMF, of which `sample` returns frames of another library."""
+        return self.from_stacked(self.schema, self.weights, self.stacked, self.report, library)
+
+    def sorted_by_weight(self) -> JointPMF:
+        """Return the same PMF with its components in the order of their weights, largest first."""
+        order = np.argsort(-self.weights, kind="stable")
+        return self.from_stacked(self.schema, self.weights[order], self.stacked[:, order], self.report, self.library)
+
+    # Probabilities
+
+    def prob(self, event: Mapping[str, Any]) -> float:
+        """Return the probability of an event.
+
+        Parameters
+        ----------
+        event
+            A label for each variable named, or a collection of labels any of which may hold. Variables not
+            named are summed out; the empty event is certain.
+
+        Examples
+        --------
+        >>> from twoway.schema import Variable
+        >>> pmf = JointPMF([1], [[[0.2], [0.3], [0.5]]], Schema((Variable("age", ("18-39", "40-64", "65+")),)))
+        >>> pmf.prob({"age": {"18-39", "40-64"}})
+        0.5
+        """
+        allowed = parse_event(self.schema, event)
+        if not allowed:
+            return 1.0
+        masses, exponent = mixture.component_masses(self.weights, self._rows(allowed))
+        return min(1.0, math.ldexp(float(masses.sum()), exponent))
+
+    def _rows(self, allowed: Mapping[int, NDArray[np.int64]]) -> Iterable[Floats]:
+        """Yield the probability of what is allowed, in each component, for each variable named."""
+        return (self.factors[index][codes].sum(axis=0) for index, codes in allowed.items())
+
+    def marginal(self, names: str | Sequence[str]) -> Distribution:
+        """Return the joint distribution of one variable or several, with an axis for each.
+
+        Exact, and refused where it would have more than ten million cells.
+        """
+        indices = self._indices(names)
+        factors = [self.factors[index] for index in indices]
+        if mixture.n_cells(factors) > MAX_CELLS:
+            raise DataError(
+                f"the joint of {len(indices)} variables, {shortlist(self.schema.names[i] for i in indices)}, has "
+                f"{mixture.n_cells(factors):,} cells; at most {MAX_CELLS:,} are written out: name fewer variables"
+            )
+        return Distribution(
+            [self.schema.variables[i] for i in indices], read_only(mixture.joint(self.weights, factors))
+        )
+
+    def given(self, evidence: Mapping[str, Any]) -> JointPMF:
+        """Return the PMF of all variables given what is known of some.
+
+        It has the same schema and the same components in the same order; categories that the evidence
+        rules out have the probability 0. Evidence that cannot occur is an error.
+
+        Parameters
+        ----------
+        evidence
+            A label for each variable named, or a collection of labels any of which may hold. None and NaN say
+            nothing, so that a record with holes can be given as it is.
+        """
+        allowed = parse_event(self.schema, evidence)
+        masses, _ = mixture.component_masses(self.weights, self._rows(allowed))
+        total = masses.sum()
+        if not total > 0:
+            raise ImpossibleEvidenceError(f"the evidence {describe_event(evidence)} has probability 0 under the model")
+        stacked = self.stacked.copy()
+        for index, codes in allowed.items():
+            if len(codes) == len(self.factors[index]):
+                continue
+            kept = self.factors[index][codes]
+            mass = kept.sum(axis=0)
+            block = stacked[self.schema.cells(index)]
+            block[:] = 0.0
+            # A component that the evidence rules out has no weight left, but is a PMF still.
+            block[codes] = np.divide(kept, mass, out=np.full_like(kept, 1 / len(codes)), where=mass > 0)
+        return self.from_stacked(self.schema, masses / total, stacked, library=self.library)
+
+    def mode(self, names: str | Sequence[str] | None = None) -> Mode:
+        """Return the most probable values of some variables together, all of them by default.
+
+        Up to ten million cells are compared one by one. Beyond that a search by branch and bound looks for a
+        proof, and ``proven`` says whether it found one.
+        """
+        indices = self._indices(self.schema.names if names is None else names)
+        codes, probability, proven = find_mode(self.weights, [self.factors[index] for index in indices])
+        variables = [self.schema.variables[index] for index in indices]
+        values = {variable.name: variable.categories[code] for variable, code in zip(variables, codes, strict=True)}
+        return Mode(values, min(1.0, probability), proven)
+
+    def expect(self, name: str) -> float:
+        """Return the expected value of a variable whose categories have numeric values."""
+        variable = self.schema[name]
+        if variable.values is None:
+            raise DataError(
+                f"{name!r} has no expected value: its categories {shortlist(variable.categories)} have no numbers; "
+                "give them with Variable(name, categories, values)"
+            )
+        return float(np.array(variable.values) @ (self.factors[self.schema.index(name)] @ self.weights))
+
+    def entropy(self, names: str | Sequence[str], base: float | None = None, *, seed: int = 0) -> Estimate:
+        """Return the entropy of one variable or several together, in nats unless another base is given.
+
+        Exact up to ten million cells; beyond that an average over draws, with its standard error.
+
+        Parameters
+        ----------
+        names
+            The variables.
+        base
+            The base of the logarithm: 2 for bits.
+        seed
+            Where the draws start from, where there are any.
+        """
+        factors = [self.factors[index] for index in self._indices(names)]
+        return signed_entropies(self.weights, factors, [(1, range(len(factors)))], base, seed)
+
+    def mutual_information(
+        self,
+        a: str | Sequence[str],
+        b: str | Sequence[str],
+        given: str | Sequence[str] | None = None,
+        base: float | None = None,
+        *,
+        seed: int = 0,
+    ) -> Estimate:
+        """Return how much one variable tells about another, in nats unless another base is given.
+
+        Exact up to ten million cells; beyond that an average over draws, with its standard error.
+
+        Parameters
+        ----------
+        a, b
+            A variable, or several taken together.
+        given
+            Variables whose values are known beforehand: the conditional mutual information, averaged over them.
+        base
+            The base of the logarithm: 2 for bits.
+        seed
+            Where the draws start from, where there are any.
+        """
+        groups = [self._indices(a), self._indices(b), [] if given is None else self._indices(given)]
+        indices = [index for group in groups for index in group]
+        if len(set(indices)) < len(indices):
+            twice = next(index for index in indices if indices.count(index) > 1)
+            raise DataError(f"{self.schema.names[twice]!r} is named on more than one side; sides must not overlap")
+        ends = np.cumsum([0, *map(len, groups)])
+        first, second, known = (list(range(ends[side], ends[side + 1])) for side in range(3))
+        terms = [(1, first + known), (1, second + known), (-1, first + second + known), (-1, known)]
+        return signed_entropies(self.weights, [self.factors[index] for index in indices], terms, base, seed)
+
+    def _indices(self, names: str | Sequence[str]) -> list[int]:
+        indices = self.schema.indices(names)
+        if not indices:
+            raise DataError(f"no variable is named; name at least one of: {shortlist(self.schema.names)}")
+        return indices
+
+    # Records
+
+    def sample(self, n: int, seed: int = 0, library: str | None = None) -> Any:
+        """Return a frame of records drawn from the PMF; text with an order of its own comes as ordered categories.
+
+        Parameters
+        ----------
+        n
+            How many.
+        seed
+            The same seed gives the same records.
+        library
+            "pandas", "polars" or "pyarrow"; that of the frame which the model was fitted to if not given, and pandas
+            for a model from a file.
+        """
+        n = whole_number("the number of records to draw", n, 0, most=10**12)
+        rng = np.random.default_rng(whole_number("seed", seed, 0))
+        components = mixture.draw_components(self.weights, n, rng)
+        codes = [mixture.draw_codes(factor, components, rng) for factor in self.factors]
+        return frames.make_drawn_frame(self.schema.variables, codes, library or self.library)
+
+    def log_prob(self, source: Any) -> Floats:
+        """Return the logarithm of each record's probability, shape (n_records,); missing cells are summed out.
+
+        Parameters
+        ----------
+        source
+            A frame, a 2-D array whose columns are the variables in order, a list of mappings or `Records`.
+            Columns that are not in the schema are passed over; variables without a column count as missing.
+        """
+        return np.concatenate(self._posteriors(source, lambda memberships, log_prob: log_prob))
+
+    def memberships(self, source: Any) -> Floats:
+        """Return Pr(component | record), shape (n_records, rank).
+
+        A record with nothing observed has the weights. One that is impossible under the model has NaN, with a warning.
+        ``source`` is what `log_prob` takes.
+        """
+        from twoway.model.imputation import warn_of_impossible
+
+        def known(memberships: Floats, log_prob: Floats) -> Floats:
+            memberships[log_prob == -np.inf] = np.nan
+            return memberships
+
+        found = np.concatenate(self._posteriors(source, known))
+        warn_of_impossible(np.flatnonzero(np.isnan(found[:, 0])), "memberships are NaN")
+        return found
+
+    def _posteriors(self, source: Any, pick: Callable[[Floats, Floats], Floats]) -> list[Floats]:
+        from twoway.model.posterior import posterior_of, records_for
+
+        def per_block(block: Block) -> list[Floats]:
+            return [pick(*posterior_of(block, self.weights, self.stacked))]
+
+        return records_for(self.schema, source).map_reduce(per_block, operator.add)
+
+    def impute(self, frame: Any, how: How = "mode", seed: int = 0) -> Any:
+        """Return the frame with its missing cells filled; observed ones never change.
+
+        The missing cells of a record that is impossible under the model stay missing, with a warning. To calculate with
+        what was filled in, see `Bootstrap.impute`: one completed table looks surer than it is.
+
+        The frame keeps its library, its columns and their types, as long as these can hold what fills them.
+        Columns that are not in the schema pass through.
+
+        Parameters
+        ----------
+        frame
+            A pandas, polars (lazy ones are collected) or pyarrow frame, or a 2-D array of the variables in order.
+        how
+            "mode" puts the most probable category into each cell, given the record's observed ones; "mean" the
+            expected value where a variable has values, else the most probable category; "sample" draws all holes of a
+            record together.
+        seed
+            The same seed draws the same.
+        """
+        from twoway.model.imputation import fills
+        from twoway.model.posterior import records_for
+
+        columns = frames.column_names(frame := frames.in_memory(frame), self.schema.names)
+        records = records_for(self.schema, frame)
+        indices = [index for index, name in enumerate(self.schema.names) if name in columns]
+        return frames.fill(frame, fills(records, self.weights, self.stacked, indices, how, seed), columns)
+
+    # Files
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file, whole or not at all; the same model gives the same bytes."""
+        write_model(path, self.schema, self.weights, self.stacked, self.report)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> JointPMF:
+        """Return the model that a file holds; anything but a sound model file raises `FileFormatError`."""
+        return cls.from_stacked(*read_model(path))
+
+
+def check_model(given: object, what: str = "the model") -> None:
+    """Raise where something is no model."""
+    if not isinstance(given, JointPMF):
+        raise DataError(f"{what} must be a JointPMF, such as fit returns, not {type(given).__name__}")

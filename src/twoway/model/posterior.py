@@ -1,0 +1,53 @@
+"""What was observed, as a model sees it: records read by its schema, and the components they point to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from twoway.data.coding import Unseen
+from twoway.data.records import Records
+from twoway.data.source import Block
+from twoway.errors import DataError
+from twoway.model.mixture import Floats
+from twoway.schema import Schema
+
+
+def records_for(schema: Schema, source: Any, unseen: Unseen = "error") -> Records:
+    """Return a source of any kind as records read by a model's schema.
+
+    The columns of an array are the variables in order, where there are as many.
+    """
+    if isinstance(source, Records) and source.schema != schema:
+        difference = schema.difference(source.schema)
+        raise DataError(f"the records were read by another schema than the model's: {difference}")
+    if isinstance(source, np.ndarray) and source.ndim == 2 and source.shape[1] == len(schema):
+        return Records(source, schema=schema, columns=schema.names, unseen=unseen)
+    if isinstance(source, list | tuple):
+        if not all(isinstance(record, Mapping) for record in source):
+            raise DataError("a list of records holds a mapping from name to label for each; or give a frame")
+        names = dict.fromkeys([name for record in source for name in record] or schema.names)
+        source = {name: np.array([*(r.get(name) for r in source), None], dtype=object)[:-1] for name in names}
+    return source if isinstance(source, Records) else Records(source, schema=schema, unseen=unseen)
+
+
+def memberships_of(records: Records, weights: Floats, stacked: Floats) -> Floats:
+    """Return Pr(component | record), shape (n_records, rank); the weights where a record is impossible.
+
+    A prediction has to say something of such a record too: what it says of one that shows nothing.
+    """
+    memberships, log_prob = posterior_of(records.as_block(), weights, stacked)
+    memberships[log_prob == -np.inf] = weights
+    return memberships
+
+
+def posterior_of(block: Block, weights: Floats, stacked: Floats) -> tuple[Floats, Floats]:
+    """Return Pr(component | record), shape (n, rank), and log Pr(record), shape (n,), of a block."""
+    from twoway.kernels.expectation import posterior
+
+    n = len(block.pointers) - 1
+    memberships, log_prob = np.empty((n, len(weights))), np.empty(n)
+    posterior(block.pointers, block.cells, weights, stacked, memberships, log_prob)
+    return memberships, log_prob

@@ -1,0 +1,176 @@
+"""Columns of real records with a class: which share of the classes in the test part is predicted right."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway import datasets
+from twoway.data.records import Records
+from twoway.model.pmf import JointPMF
+from twoway.model.posterior import memberships_of
+from twoway.paper.base import FOR_RECORDS, PROCESS_BYTES, Details, Scores, Setting, method_seed, seed_of
+from twoway.paper.choosing import CHAINS, fit_chosen
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Rows = NDArray[np.int64]
+
+_CLASS = "class"
+_TRAIN, _VALIDATION = 0.5, 0.2
+_FEW_RECORDS = 100
+
+# The ranks that the paper tried.
+_RANKS = {"votes": (2, 3, 4, 5, 6), "car": (2, 3, 4, 5), "nursery": (2, 3, 4, 5), "mushroom": (5, 10, 15)}
+
+CLASSIFIERS = ("SVM", "Logistic Regression", "SVM-RBF", "Naive Bayes")
+
+
+@dataclass(frozen=True)
+class Split:
+    """A data set, and which of its rows are for what."""
+
+    frame: pd.DataFrame
+    records: Records
+    """All rows with all columns, read by the categories of the whole data set."""
+    train: Rows
+    validation: Rows
+    test: Rows
+
+    @property
+    def train_and_validation(self) -> Rows:
+        """The rows that are not for testing."""
+        return np.concatenate([self.train, self.validation])
+
+
+@dataclass(frozen=True)
+class Classification(Setting):
+    """A trial splits a data set at random: 50 % to train, 20 % to validate, 30 % to test."""
+
+    name: str
+    n_records: int
+    """How many rows are used; where these are not all, to see that everything runs, one rank is enough."""
+
+    @property
+    def drawn(self) -> str:
+        """How many records."""
+        return f"{self.n_records} records split 50:20:30"
+
+    @property
+    def work(self) -> float:
+        """About how much there is to compute."""
+        return float(self.n_records)
+
+    @property
+    def n_bytes(self) -> int:
+        """About how much memory a trial takes: next to nothing beside the libraries."""
+        return PROCESS_BYTES
+
+    def check(self) -> None:
+        """Raise where the data is missing."""
+        _prepared(self.name)
+
+    def smaller(self) -> Classification:
+        """Return the same with few rows."""
+        return replace(self, n_records=min(self.n_records, _FEW_RECORDS))
+
+    def data(self, trial: int) -> Split:
+        """Return the split of a trial."""
+        frame = _prepared(self.name)
+        random = np.random.default_rng(seed_of(FOR_RECORDS, trial))
+        rows = random.permutation(len(frame))[: self.n_records]
+        ends = np.rint(np.array([_TRAIN, _TRAIN + _VALIDATION]) * len(rows)).astype(int)
+        return Split(frame, Records(frame), *np.split(rows, ends))
+
+    def run(self, method: str, data: Split, trial: int, threads: int | None) -> tuple[Scores, Details]:
+        """Return the accuracy of a method on the test part."""
+        seed = method_seed(trial)
+        if method in CHAINS:
+            ranks = _RANKS[self.name] if self.n_records == len(data.frame) else _RANKS[self.name][:1]
+            predicted, seconds, details = _run_chain(method, self._filled(data), ranks, seed, threads)
+        elif method in CLASSIFIERS:
+            predicted, seconds, details = _run_classifier(method, data, seed)
+        else:
+            predicted, seconds, details = _run_auto(data, seed, threads)
+        actual = data.frame[_CLASS].to_numpy()[data.test]
+        accuracy = 100.0 * float(np.mean(predicted == actual))
+        return {"accuracy": accuracy, "seconds": seconds[0], "seconds_all": seconds[1]}, details
+
+    def _filled(self, data: Split) -> Split:
+        """Return what the paper's methods saw: of the votes, the missing ones filled by the most common."""
+        if self.name != "votes":
+            return data
+        common = data.frame.iloc[data.train].mode().iloc[0]
+        frame = data.frame.fillna(common)
+        return replace(data, frame=frame, records=Records(frame))
+
+
+@cache
+def _prepared(name: str) -> pd.DataFrame:
+    """Return a data set as the paper used it."""
+    frame: pd.DataFrame = getattr(datasets, name)()
+    if name == "nursery":
+        frame = frame.drop(columns="finance").replace({_CLASS: {"spec_prior": "priority"}})
+    return frame
+
+
+Result = tuple[NDArray[Any], tuple[float, float], Details]
+"""The classes predicted for the test part, seconds of the fit and with all that was compared, and what was chosen."""
+
+
+def _run_chain(method: str, data: Split, ranks: tuple[int, ...], seed: int, threads: int | None) -> Result:
+    schema = data.records.schema
+    label = schema.index(_CLASS)
+    hidden = data.records.showing(np.arange(len(schema)) != label)
+    codes = data.records.codes()[:, label]
+
+    def predict(pmf: JointPMF, rows: Rows) -> NDArray[np.int64]:
+        memberships = memberships_of(hidden.take(rows), pmf.weights, pmf.stacked)
+        chosen: NDArray[np.int64] = (memberships @ pmf.factors[label].T).argmax(axis=1)
+        return chosen
+
+    def loss(pmf: JointPMF) -> float:
+        return float(np.mean(predict(pmf, data.validation) != codes[data.validation]))
+
+    parts = data.records.take(data.train), data.records.take(data.train_and_validation)
+    found = fit_chosen(method, *parts, ranks, loss, seed=seed, threads=threads)
+    labels = np.array(schema[_CLASS].categories, dtype=object)[predict(found.pmf, data.test)]
+    return labels, (found.seconds, found.seconds_all), {"rank": found.rank, "rounds": found.rounds}
+
+
+def _run_classifier(method: str, data: Split, seed: int) -> Result:
+    """Return what a classifier of scikit-learn predicts, tuned on the validation part, then fitted to both parts."""
+    import warnings
+
+    from sklearn.model_selection import GridSearchCV, PredefinedSplit
+
+    from twoway.paper.classifiers import pipeline_and_grid
+
+    rows = data.train_and_validation
+    fold = np.where(np.arange(len(rows)) < len(data.train), -1, 0)
+    search = GridSearchCV(*pipeline_and_grid(method, seed), cv=PredefinedSplit(fold))
+    features = data.frame.drop(columns=_CLASS)
+    began = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of candidates that do not converge: the validation part judges them
+        search.fit(features.iloc[rows], data.frame[_CLASS].iloc[rows])
+    seconds_all = time.perf_counter() - began
+    return search.predict(features.iloc[data.test]), (search.refit_time_, seconds_all), search.best_params_
+
+
+def _run_auto(data: Split, seed: int, threads: int | None) -> Result:
+    """Return what the library's own classifier predicts with its defaults; it makes its own validation part."""
+    from twoway.estimators import JointPMFClassifier
+
+    model = JointPMFClassifier(random_state=seed, threads=threads, unseen="missing")
+    rows, features = data.train_and_validation, data.frame.drop(columns=_CLASS)
+    began = time.perf_counter()
+    model.fit(features.iloc[rows], data.frame[_CLASS].iloc[rows])
+    seconds = time.perf_counter() - began
+    return model.predict(features.iloc[data.test]), (seconds, seconds), {}

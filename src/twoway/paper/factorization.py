@@ -1,0 +1,73 @@
+"""Biased matrix factorisation, the baseline of the rating tables: alternating ridge regressions.
+
+A rating is μ + b_user + c_item + p_user · q_item (Koren, Bell and Volinsky, Matrix factorization techniques for
+recommender systems, 2009). Users and items take turns: with the one side fixed, the other is a ridge regression each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from twoway.estimators.ratings.table import Floats, Ints, RatingTable
+
+_PENALTY = 10.0
+# Normal equations are solved for so many users at a time.
+_CHUNK = 2**13
+
+
+@dataclass(frozen=True)
+class Factorization:
+    """A prediction for each user and item; μ, and for each side vectors whose last number is the bias."""
+
+    mean: float
+    lowest: float
+    highest: float
+    users: Floats
+    """(n_users, rank + 1)."""
+    items: Floats
+    """(n_items, rank + 1)."""
+
+    def predict(self, user_codes: Ints, item_codes: Ints) -> Floats:
+        """Return the predicted ratings of pairs, clipped to the scale; (n_pairs,)."""
+        users, items = self.users[user_codes], self.items[item_codes]
+        product = np.einsum("pk,pk->p", users[:, :-1], items[:, :-1])
+        clipped: Floats = np.clip(self.mean + users[:, -1] + items[:, -1] + product, self.lowest, self.highest)
+        return clipped
+
+
+def sweeps(table: RatingTable, rank: int, seed: int) -> Iterator[Factorization]:
+    """Yield the factorisation after each sweep over users and items, without end."""
+    records, points = table.records, table.points
+    shown = np.zeros((records.n_records, len(table.items)))
+    rating = np.zeros_like(shown)
+    shown.ravel()[table.keys] = 1.0
+    rating.ravel()[table.keys] = points[records.cells % table.n_points]
+    mean = float(rating.sum() / shown.sum())
+    random = np.random.default_rng(seed)
+    users = np.zeros((len(shown), rank + 1))
+    items = np.zeros((shown.shape[1], rank + 1))
+    items[:, :-1] = random.normal(scale=0.1, size=(len(items), rank))
+    while True:
+        users = _ridge(shown, rating - mean, items)
+        items = _ridge(shown.T, rating.T - mean, users)
+        yield Factorization(mean, points[0], points[-1], users, items)
+
+
+def _ridge(shown: NDArray[np.float64], rating: Floats, others: Floats) -> Floats:
+    """Return the vectors of one side, (n, rank + 1), given those of the other side, (m, rank + 1)."""
+    factors = np.hstack([others[:, :-1], np.ones((len(others), 1))])
+    products = (factors[:, :, np.newaxis] * factors[:, np.newaxis, :]).reshape(len(factors), -1)
+    penalty = _PENALTY * np.eye(factors.shape[1])
+    solved = np.empty((len(shown), factors.shape[1]))
+    for first in range(0, len(shown), _CHUNK):
+        part = slice(first, first + _CHUNK)
+        gram = (shown[part] @ products).reshape(-1, *penalty.shape) + penalty
+        right = (shown[part] * (rating[part] - others[:, -1])) @ factors
+        solved[part] = np.linalg.solve(gram, right[:, :, np.newaxis])[:, :, 0]
+    return solved

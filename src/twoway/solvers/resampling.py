@@ -1,0 +1,138 @@
+"""What might have been observed instead: records drawn anew, or tables counted anew."""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.data.records import Records
+from twoway.datasets.synthetic import draw_records
+from twoway.model.mixture import joint
+from twoway.model.pmf import JointPMF
+from twoway.solvers.cells import CellSets
+from twoway.tables.privacy import nonnegative
+from twoway.tables.tables import Tables
+
+# More simulated people than this say the same; what chance does to fewer is scaled to the number there are.
+_MOST_SIMULATED = 100_000
+_MOST_COUNTED = 5e7  # people times tables
+
+
+class Resampling(Protocol):
+    """A source, and what might have been observed in its place."""
+
+    def original(self) -> CellSets:
+        """Return what others differ from by chance."""
+
+    def draw(self, seed: int, number: int) -> CellSets:
+        """Return what might have been."""
+
+
+class FromRecords:
+    """People drawn with replacement from the records, each with their weight: records get counts, none is copied."""
+
+    def __init__(self, records: Records) -> None:
+        self._records = records = records.for_fit()
+        weights = np.ones(records.n_records) if records.weights is None else records.weights
+        self._people = weights if records.people is None else records.people
+        self._each = weights / self._people
+
+    def original(self) -> CellSets:
+        """Return the records themselves."""
+        return CellSets.of_records(self._records, 1)
+
+    def draw(self, seed: int, number: int) -> CellSets:
+        """Return as many people, drawn with replacement."""
+        random = np.random.default_rng([seed, number])
+        n_people = self._people.sum()
+        drawn = random.multinomial(max(1, round(n_people)), self._people / n_people)
+        return CellSets.of_records(self._records.reweighted(drawn.astype(np.float64) * self._each), 1)
+
+
+class FromTables:
+    """Tables counted anew on people drawn from the model, each with its own total.
+
+    Tables that the same people stand in err together. How many people there were in all, ``n_records``, says how
+    much: as few as the largest total means that every table rests on the same people, infinitely many that
+    no two tables share one. In between, each variable is missing at random as often as the totals suggest.
+    Tables with noise are counted anew and get new noise.
+    """
+
+    def __init__(self, tables: Tables, pmf: JointPMF, n_records: float | None) -> None:
+        self._tables, self._pmf = tables, pmf
+        # The weights of noisy tables are smaller than their numbers of records, and noise is not chance.
+        self._n_records = np.where(tables.noise > 0, tables.totals / (tables.heaviest or 1.0), tables.weights)
+        largest = float(self._n_records.max())
+        self._n_people = max(largest, largest if n_records is None else n_records)
+        is_finite = math.isfinite(self._n_people)
+        self._observed = _observed_shares(tables, self._n_records, self._n_people) if is_finite else None
+        # What the model expects of each table, before it is rounded by chance.
+        self._model = [joint(pmf.weights, [pmf.factors[index] for index in row]) for row in tables.sets.tolist()]
+
+    def original(self) -> CellSets:
+        """Return the tables as the model has them."""
+        return CellSets.of_tables(self._of_shares(self._model), "counts", 1)
+
+    def draw(self, seed: int, number: int) -> CellSets:
+        """Return what another sample of people would have made."""
+        return CellSets.of_tables(self.tables(seed, number), "counts", 1)
+
+    def tables(self, seed: int, number: int) -> Tables:
+        """Return the tables as another sample of people would have made them."""
+        random = np.random.default_rng([seed, number])
+        shares = self._apart(random) if self._observed is None else self._together(random, self._observed)
+        shares = self._with_noise(random, shares) if self._tables.noise.any() else shares
+        return self._of_shares(shares)
+
+    def _of_shares(self, shares: list[NDArray[np.float64]]) -> Tables:
+        flat = np.concatenate([share.ravel() for share in shares]) * np.repeat(
+            self._tables.weights, np.diff(self._tables.starts)
+        )
+        return Tables(self._tables.schema, self._tables.sets, flat, self._tables.weights)
+
+    def _apart(self, random: np.random.Generator) -> list[NDArray[np.float64]]:
+        """Return each table's shares, drawn on its own."""
+        return [
+            random.multinomial(max(1, round(total)), model.ravel() / model.sum()) / max(1, round(total))
+            for total, model in zip(self._n_records, self._model, strict=True)
+        ]
+
+    def _with_noise(self, random: np.random.Generator, shares: list[NDArray[np.float64]]) -> list[NDArray[np.float64]]:
+        """Return shares as a release would have made them, without a negative one."""
+        noisy = []
+        for share, variance, total in zip(shares, self._tables.noise, self._tables.totals, strict=True):
+            drawn = nonnegative(share.ravel() + random.normal(0.0, math.sqrt(variance) / total, share.size))
+            # Where noise left nothing of a table, a fit still needs shares.
+            noisy.append(drawn / drawn.sum() if drawn.any() else np.full(share.size, 1.0 / share.size))
+        return noisy
+
+    def _together(self, random: np.random.Generator, observed: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+        """Return each table's shares, counted on one set of people."""
+        n = round(min(self._n_people, _MOST_SIMULATED, 2000 + _MOST_COUNTED / len(self._tables)))
+        people = draw_records(self._pmf, n, observed=observed, seed=random)
+        counted = Tables.count(people, self._tables.order, threads=1)
+        drawn = []
+        places = {tuple(row): place for place, row in enumerate(counted.sets.tolist())}
+        for row, weight, model in zip(self._tables.sets.tolist(), self._n_records, self._model, strict=True):
+            place = places.get(tuple(row))
+            if place is None:  # nobody showed all of its variables
+                drawn.append(model)
+                continue
+            total = counted.totals[place]
+            # What chance does to so many people, it does to others by the root of their number.
+            scale = math.sqrt(float(total) / float(weight))
+            share = np.maximum(model + scale * (counted.array(place) / total - model), 0.0)
+            drawn.append(share / share.sum())
+        return drawn
+
+
+def _observed_shares(tables: Tables, n_records: NDArray[np.float64], n_people: float) -> NDArray[np.float64]:
+    """Return how often each variable was observed, (n_variables,), if tables of so many people have these numbers."""
+    rows = np.zeros((len(tables), len(tables.schema)))
+    np.put_along_axis(rows, tables.sets.astype(np.int64), 1.0, axis=1)
+    logs = np.log(n_records / n_people)
+    found = np.linalg.lstsq(rows.T @ rows, rows.T @ logs, rcond=None)[0]
+    return np.asarray(np.exp(np.minimum(found, 0.0)), dtype=np.float64)

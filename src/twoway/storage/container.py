@@ -1,0 +1,294 @@
+"""One file of a header and arrays: versioned, written atomically, without pickle.
+
+The file is an ordinary zip archive, stored uncompressed: ``header.json`` and one ``.npy`` for each
+array, so that any language opens it and zip's checksums find a damaged one. Nothing in it depends on
+the time or the place of writing: the same content gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import math
+import os
+import re
+import stat
+import struct
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway import __version__
+from twoway.errors import DataError, FileFormatError, MissingFileError, OutputError, TwowayError
+from twoway.text import ADDRESS, brief, without_password
+
+FORMAT_VERSION = 1
+MAX_BYTES = 2**32
+"""No member of a file may be larger: 4 GiB is far above any model and far below a hostile claim."""
+
+MAX_HEADER = 2**25
+"""No header may be longer, in bytes: 32 MiB name a million categories, and parsed they take a multiple of that."""
+
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+_MOST_MEMBERS = 100
+_MOST_DIRECTORY = 2**16
+# The records that end a zip archive; of what they tell, the signature, and the members and bytes of the directory.
+_END = struct.Struct("<4s6xHI6x")
+_LOCATOR = struct.Struct("<4s4xQ4x")
+_LARGE_END = struct.Struct("<4s28xQQ8x")
+# Plain numbers in C order: the type, and up to four sizes.
+_ARRAY = re.compile(
+    rb"\x93NUMPY\x01\x00..\{'descr': '([<|](?:b1|[iu][1248]|f[248]))', 'fortran_order': False, "
+    rb"'shape': \(((?:\d{1,15},? ?){0,4})\), \} *\n",
+    re.DOTALL,
+)
+# What zip, JSON and numpy raise about bytes that are none of theirs.
+_FOREIGN = (zipfile.BadZipFile, LookupError, ValueError, EOFError, RuntimeError, OSError)
+
+
+def write(
+    path: str | os.PathLike[str], kind: str, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+) -> None:
+    """Write a file whole or not at all.
+
+    Parameters
+    ----------
+    path
+        Where to write; an existing file is replaced only once the new one is complete.
+    kind
+        What the file holds, "model" or "tables"; ``read`` checks it.
+    header
+        Anything JSON can hold; keys are written sorted.
+    arrays
+        Named arrays of numbers.
+    """
+    text = json.dumps(
+        {"format": "twoway", "version": FORMAT_VERSION, "kind": kind, "written_by": f"twoway {__version__}", **header},
+        sort_keys=True,
+        allow_nan=False,
+    ).encode()
+    if len(text) > MAX_HEADER:
+        raise DataError(
+            f"cannot write {str(path)!r}: names, categories and notes take {len(text):,} bytes, at most "
+            f"{MAX_HEADER:,} are written; leave variables out or merge categories"
+        )
+    with whole_or_not_at_all(path) as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr(zipfile.ZipInfo("header.json", _EPOCH), text)
+        for name in sorted(arrays):
+            buffer = io.BytesIO()
+            array = np.ascontiguousarray(arrays[name])
+            little = array.astype(array.dtype.newbyteorder("<"), copy=False)
+            np.lib.format.write_array(buffer, little, version=(1, 0), allow_pickle=False)
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy", _EPOCH), buffer.getvalue())
+
+
+def check_path(path: object) -> str | os.PathLike[str]:
+    """Return the name of a file, or raise where something else was given."""
+    if not isinstance(path, str | os.PathLike):
+        raise DataError(f"a file is named by text or a path, not {brief(path)}")
+    return path
+
+
+def missing_file(path: str | os.PathLike[str]) -> MissingFileError:
+    """Return the error for a file that is not there, which says so of an address."""
+    name = os.fspath(path)
+    if ADDRESS.match(name):
+        return MissingFileError(f"{without_password(name)!r} is an address, and files are read from this machine only")
+    return MissingFileError(f"there is no file {name!r}")
+
+
+@contextmanager
+def whole_or_not_at_all(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Give a stream whose content becomes a file once all of it was written; before that, nothing changes.
+
+    What is replaced keeps its permissions, and a link to a file stays a link. A device or a pipe is written to as it
+    is. An error of the operating system names the file meant.
+    """
+    meant = Path(check_path(path))
+    if meant.is_dir():
+        raise OutputError(f"cannot write {str(meant)!r}: it is a folder; name a file")
+    if not meant.parent.is_dir():
+        raise OutputError(f"cannot write {str(meant)!r}: there is no folder {str(meant.parent)!r}")
+    try:
+        if meant.exists() and not meant.is_file():
+            whole = io.BytesIO()  # not every device tells where in it one is
+            yield whole
+            meant.write_bytes(whole.getvalue())
+            return
+        target = Path(os.path.realpath(meant))
+        mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
+        # A name of its own: whoever else writes the same file now does not get in the way.
+        scratch = target.with_name(f".twoway-{os.urandom(8).hex()}.part")
+        try:
+            descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if mode is None else 0o600)
+            with os.fdopen(descriptor, "wb") as stream:
+                yield stream
+                stream.flush()
+                os.fsync(stream.fileno())
+            if mode is not None:
+                os.chmod(scratch, mode)
+            os.replace(scratch, target)
+        except BaseException:
+            with contextlib.suppress(OSError):  # such as that the folder is gone: what went wrong first is told
+                scratch.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        if error.errno is None or isinstance(error, TwowayError):
+            raise
+        raise OSError(error.errno, os.strerror(error.errno), str(meant)) from error
+
+
+@contextmanager
+def alone_in_folder(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Wait until no other process that asks so works on a file of this folder; for what reads, changes and writes one.
+
+    Where the system or the file system knows no locks, there is no waiting.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    folder = os.open(Path(os.path.realpath(path)).parent, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
+
+
+def kind_of(path: str | os.PathLike[str]) -> str | None:
+    """Return what a twoway file holds, "model" or "tables"; None for any other file."""
+    try:
+        with _opened(path) as archive:
+            return str(_read_header(archive)["kind"])
+    except _FOREIGN:
+        return None
+
+
+def read(path: str | os.PathLike[str], kind: str | None = None) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Return the header and the arrays of a file; nothing in it is executed.
+
+    A file that is not there, truncated, foreign, of another kind or of a newer version raises
+    `FileFormatError` (`MissingFileError` for the first).
+    """
+    source = Path(check_path(path))
+    shown = repr(str(source))
+    if source.is_dir():
+        raise FileFormatError(f"{shown} is a folder, not a twoway file")
+    try:
+        with _opened(source) as archive:
+            header = _read_header(archive)
+            version = header.get("version")
+            if not isinstance(version, int) or version > FORMAT_VERSION:
+                raise FileFormatError(
+                    f"{shown} has format version {version!r}; this twoway reads versions up to {FORMAT_VERSION}: "
+                    "install a newer one"
+                )
+            if kind is not None and header.get("kind") != kind:
+                raise FileFormatError(f"{shown} holds {header.get('kind')!r}, not {kind!r}")
+            arrays = {
+                name.removesuffix(".npy"): _read_array(archive.read(name))
+                for name in archive.namelist()
+                if name.endswith(".npy")
+            }
+    except FileFormatError:
+        raise
+    except FileNotFoundError:
+        raise missing_file(source) from None
+    except PermissionError:
+        raise
+    except _FOREIGN as error:
+        raise FileFormatError(f"{shown} is not a twoway file, or is damaged: {error}") from error
+    return header, arrays
+
+
+@contextmanager
+def _opened(path: str | os.PathLike[str]) -> Iterator[zipfile.ZipFile]:
+    """Give the archive in a file whose end announces no more than `write` makes: zipfile reads all that is there."""
+    with open(path, "rb") as stream:
+        _check_end(stream)
+        with zipfile.ZipFile(stream) as archive:
+            yield archive
+
+
+def _check_end(stream: BinaryIO) -> None:
+    """Raise where a file does not end as a small archive does: without a comment, with a directory of few members."""
+    size = stream.seek(0, os.SEEK_END)
+    ends = _LARGE_END.size + _LOCATOR.size + _END.size
+    stream.seek(max(0, size - ends))
+    tail = stream.read(ends).rjust(ends, b"\0")
+    signature, members, length = _END.unpack_from(tail, ends - _END.size)
+    if signature != b"PK\5\6" or tail[-2:] != b"\0\0":
+        raise ValueError("it does not end as a twoway file does")
+    locator, place = _LOCATOR.unpack_from(tail, _LARGE_END.size)
+    if locator == b"PK\6\7":  # of an archive beyond 4 GiB; what stands before it is then read instead
+        large, members, length = _LARGE_END.unpack_from(tail, 0)
+        if large != b"PK\6\6" or place != size - ends:
+            raise ValueError("it does not end as a twoway file does")
+    if members > _MOST_MEMBERS or length > _MOST_DIRECTORY:
+        raise ValueError(
+            f"its directory has {members:,} members in {length:,} bytes, and that of a twoway file at most "
+            f"{_MOST_MEMBERS} in {_MOST_DIRECTORY:,}"
+        )
+
+
+def _read_header(archive: zipfile.ZipFile) -> dict[str, Any]:
+    """Return the header of an archive that is what `write` makes; nothing larger than the file is read into memory."""
+    members = archive.infolist()
+    if len(members) > _MOST_MEMBERS:
+        raise ValueError(f"it holds {len(members):,} members, and a twoway file at most {_MOST_MEMBERS}")
+    names = [one.filename for one in members]
+    for one in members:
+        # Of a size that is claimed for the compressed bytes, zipfile would ask for as much memory.
+        is_plain = one.compress_type == zipfile.ZIP_STORED and one.compress_size == one.file_size <= MAX_BYTES
+        if not is_plain or names.count(one.filename) > 1:
+            raise ValueError(f"it holds a member {one.filename[:100]!r} that no twoway file has")
+    if archive.fp is None or sum(one.file_size for one in members) > os.fstat(archive.fp.fileno()).st_size:
+        raise ValueError("its members claim more bytes than the file has")
+    length = archive.getinfo("header.json").file_size
+    if length > MAX_HEADER:
+        raise ValueError(f"its header has {length:,} bytes, and that of a twoway file at most {MAX_HEADER:,}")
+    text = archive.read("header.json").decode()
+    header = json.loads(text, parse_int=_whole, parse_float=_finite, parse_constant=_finite)
+    if not isinstance(header, dict) or header.get("format") != "twoway":
+        raise ValueError("its header is another's")
+    if "\\ud" in text.lower():
+        json.dumps(header, ensure_ascii=False).encode()  # half of a surrogate pair raises: no text could be printed
+    return header
+
+
+def _finite(text: str) -> float:
+    """Return a number of the header; NaN and infinity, which could not be written again, are refused."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"its header holds {text[:20]}, which no twoway file does")
+    return number
+
+
+def _whole(text: str) -> int:
+    """Return a whole number of the header, if a float could hold it too."""
+    _finite(text)
+    return int(text)
+
+
+def _read_array(content: bytes) -> NDArray[Any]:
+    """Return the array in the bytes of an ``.npy`` file as `write` makes it, for reading only.
+
+    numpy's own reader evaluates the header as Python, with more types, warnings and recursion than is good for a
+    file from elsewhere.
+    """
+    found = _ARRAY.match(content)
+    if found is None:
+        raise ValueError("an array that no twoway file holds")
+    dtype, shape = np.dtype(found[1].decode()), tuple(int(size) for size in found[2].split(b",") if size.strip())
+    if math.prod(shape) * dtype.itemsize != len(content) - found.end():
+        raise ValueError("an array that is not of the size it claims")
+    return np.frombuffer(content, dtype, offset=found.end()).reshape(shape)

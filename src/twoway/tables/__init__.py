@@ -1,0 +1,1 @@
+"""Tables of counts: counted from records, published by others, or with noise for privacy."""

@@ -1,0 +1,224 @@
+"""Tables of pairs or triples that a database counts itself, where its rows may not leave it.
+
+A statement groups rows by the labels as they are. What labels mean, which of them mean "missing" and which are the same
+category, is decided here, by the gate that reads frames; so no label is ever part of a statement, and the names of
+columns are quoted by ibis.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.data.missing import MissingLabels
+from twoway.data.records import Records
+from twoway.data.sql.connections import clear_errors
+from twoway.data.sql.grouping import grouped, grouped_sets
+from twoway.data.sql.records import DatabaseTable, check_number_of_labels
+from twoway.data.weighing import LEAST_WEIGHT, MOST_COUNT, MOST_WEIGHT, WeightTotals
+from twoway.errors import DataError, UnknownNameError
+from twoway.schema import Schema
+from twoway.tables.counting import all_sets, weight_step
+from twoway.tables.layout import ranks_of, starts_of
+from twoway.tables.tables import Tables
+
+_MOST_WHOLE = 2.0**60
+
+
+def count_inside(table: DatabaseTable, order: int = 2) -> tuple[Tables, int]:
+    """Return the tables of all pairs (or triples) of a database table's columns, and the number of its records.
+
+    The same, to the last digit, as counting the same rows in memory.
+    """
+    backend = table.table.get_backend()
+    names = table.names
+    with clear_errors(backend):
+        rows = table.rows()
+        schema, n_records, totals = table.schema, 0, WeightTotals()
+        if schema is None or table.number_columns:
+            schema, n_records, totals = _survey(table, backend, rows)
+        sets = all_sets(schema, order)
+        step, square_step = weight_step(totals.total), weight_step(totals.squares)
+        if table.number_columns:
+            weights = {"w": _steps(_row_weights(rows), 1.0 / step)}
+            if totals.is_weighted:
+                weights["s"] = _steps(_row_squares(rows), 1.0 / square_step)
+            rows = rows.mutate(**weights).drop(*table.number_columns)
+        counts = _Accumulator(schema, sets)
+        sizes = {f"c{place}": len(schema[name]) for place, name in enumerate(names)}
+        sums = _add_up if table.number_columns else _count_rows
+        for wide in grouped_sets(backend, rows, sizes, order, sums, _add_up):
+            squares = wide.column("s").to_numpy() if totals.is_weighted else None
+            counts.add(_codes(table, schema, wide), wide.column("w").to_numpy(), squares)
+            if not table.number_columns:
+                n_records = max(n_records, *wide.column("w").to_pylist())
+    flat = counts.flat.astype(np.float64) * (step if table.number_columns else 1.0)
+    squares = counts.squares.astype(np.float64) * square_step if totals.is_weighted else None
+    return Tables.of_counted(schema, sets, flat, squares, totals.largest if totals.is_weighted else 1.0), n_records
+
+
+def _row_weights(rows: Any) -> Any:
+    """Return what the people that a row stands for weigh together; weights that are refused weigh nothing."""
+    import ibis
+
+    if "weights" not in rows.columns:
+        return rows.counts
+    # PostgreSQL stops at a square that no float can hold.
+    weights = ibis.ifelse((rows.weights >= LEAST_WEIGHT) & (rows.weights <= MOST_WEIGHT), rows.weights, 0.0)
+    return rows.counts * weights if "counts" in rows.columns else weights
+
+
+def _row_squares(rows: Any) -> Any:
+    """Return the sum of the squared weights of the people that a row stands for, as `squares_of` computes it."""
+    import ibis
+
+    weights = _row_weights(rows)
+    if "counts" not in rows.columns:
+        return weights * weights
+    return ibis.ifelse(rows.counts > 0, weights * (weights / rows.counts.nullif(0.0)), 0.0)
+
+
+def _count_rows(rows: Any) -> Mapping[str, Any]:
+    return {"w": rows.count()}
+
+
+def _add_up(rows: Any) -> Mapping[str, Any]:
+    return {name: rows[name].sum().cast("int64") for name in ("w", "s") if name in rows.columns}
+
+
+def _survey(table: DatabaseTable, backend: Any, rows: Any) -> tuple[Schema, int, WeightTotals]:
+    """Return categories, the number of records and what their weights add up to, from one query."""
+    import ibis
+
+    def sums(rows: Any) -> Mapping[str, Any]:
+        found = {"w": rows.count()}
+        for what in table.number_columns:
+            numbers = rows[what]
+            smallest = numbers.nullif(0.0).min()
+            # Beyond, all floats are whole numbers, and no database has integers for them.
+            small = ibis.ifelse((numbers > -_MOST_WHOLE) & (numbers < _MOST_WHOLE), numbers, 0.0)
+            found |= {f"{what}_known": numbers.count(), f"{what}_least": numbers.min(), f"{what}_most": numbers.max()}
+            found |= {f"{what}_smallest": smallest, f"{what}_broken": (small != small.floor()).sum()}
+        if table.number_columns:
+            found |= {"total": _row_weights(rows).sum(), "squares": _row_squares(rows).sum()}
+        return found
+
+    columns = [f"c{place}" for place in range(len(table.names))] if table.schema is None else []
+    # Each column has one row more, for NULL. Beyond the limit, one of them has too many.
+    most = len(columns) * (table.max_categories + 1) + 1
+    wide = grouped(backend, rows, [(), *((name,) for name in columns)], sums, most + 1)
+    for name, column in zip(table.names, columns, strict=False):
+        check_number_of_labels(table, name, len(wide) - wide.column(column).null_count)
+    n_records = max(wide.column("w").to_pylist())
+    totals = _check_weights(table, wide, n_records) if n_records and table.number_columns else WeightTotals()
+    schema = table.schema if table.schema is not None else _found(table, wide, n_records)
+    return schema, n_records, totals
+
+
+def _found(table: DatabaseTable, wide: Any, n_records: int) -> Schema:
+    try:
+        named = _named(table, wide)
+        return Records(named, missing=MissingLabels.of(table.missing).among(named.column_names)).schema
+    except DataError as error:
+        # What is read here are labels.
+        raise DataError(re.sub(r"in \d+ records", f"in {n_records} records", str(error))) from None
+
+
+def _check_weights(table: DatabaseTable, wide: Any, n_records: int) -> WeightTotals:
+    """Return what weights add up to, or raise where they cannot be counts or weights."""
+
+    def numbers(column: str) -> list[Any]:
+        return [number for number in wide.column(column).to_pylist() if number is not None]
+
+    largest = smallest = 1.0
+    is_whole = True
+    for what, column in table.number_columns.items():
+        n_null = n_records - max(numbers(f"{what}_known"))
+        allowed = "finite and not negative" if what == "weights" else "whole numbers from 0 to 2**53"
+        if n_null:
+            raise DataError(f"record {what} must be {allowed}; column {column!r} has {n_null} of NULL")
+        least, most = min(numbers(f"{what}_least")), max(numbers(f"{what}_most"))
+        is_broken = bool(max(numbers(f"{what}_broken")))
+        if not (least >= 0 and math.isfinite(most)) or (what == "counts" and (most > MOST_COUNT or is_broken)):
+            raise DataError(f"record {what} must be {allowed}; column {column!r} has {least!r} to {most!r}")
+        if what == "weights":
+            smallest, largest = min(numbers(f"{what}_smallest"), default=math.inf), most
+            is_whole = not is_broken
+            if largest > MOST_WEIGHT or smallest < LEAST_WEIGHT:
+                raise DataError(
+                    f"record weights must be 0 or between {LEAST_WEIGHT:g} and {MOST_WEIGHT:g}; column {column!r} has "
+                    f"{smallest!r} to {largest!r}"
+                )
+    totals = WeightTotals(
+        max(numbers("total")), max(numbers("squares")), largest, smallest, table.weights is not None, is_whole
+    )
+    totals.check()
+    return totals
+
+
+def _steps(weight: Any, per_step: float) -> Any:
+    """Return a weight in whole steps, halves to the even number, as numpy rounds."""
+    import ibis
+
+    exact = weight * ibis.literal(per_step, "float64")
+    below = exact.floor().cast("int64")
+    rest = exact - below.cast("float64")
+    up = (rest > 0.5) | ((rest == 0.5) & (below % 2 == 1))
+    return below + ibis.ifelse(up, 1, 0)
+
+
+def _named(table: DatabaseTable, wide: Any) -> Any:
+    """Return the labels of wide rows under their columns' own names."""
+    import pyarrow as pa
+
+    columns = {name: f"c{place}" for place, name in enumerate(table.names) if f"c{place}" in wide.column_names}
+    return pa.table({name: wide.column(column) for name, column in columns.items()})
+
+
+def _codes(table: DatabaseTable, schema: Schema, wide: Any) -> NDArray[np.int32]:
+    """Return the positions of wide rows' categories, -1 where there is none; (n_rows, n_variables)."""
+    named = _named(table, wide)
+    if not named.num_columns:
+        return np.full((len(wide), len(schema)), -1, dtype=np.int32)
+    try:
+        return Records(named, schema=schema, missing=MissingLabels.of(table.missing), unseen=table.unseen).codes()
+    except UnknownNameError as error:
+        if table.schema is None:
+            raise DataError(f"the table was changed while it was counted; count it again ({error})") from None
+        raise UnknownNameError(re.sub(r" \(record \d+\)", "", str(error))) from None
+
+
+class _Accumulator:
+    """Counts of all sets of variables, in whole numbers."""
+
+    def __init__(self, schema: Schema, sets: NDArray[np.int32]) -> None:
+        self._sizes = np.array(schema.sizes, dtype=np.int64)
+        self._schema, self._order = schema, sets.shape[1]
+        self._ranks = ranks_of(schema, sets)
+        self._starts = starts_of(schema, sets)
+        self.flat = np.zeros(int(self._starts[-1]), dtype=np.int64)
+        self.squares = np.zeros(len(sets), dtype=np.int64)
+
+    def add(
+        self, codes: NDArray[np.int32], counts: NDArray[np.int64], squares: NDArray[np.int64] | None = None
+    ) -> None:
+        """Add the counts, and sums of squared weights, of wide rows that fill all variables of a set.
+
+        A row that fills fewer belongs to a grouping in which a cell is missing; which one does not matter.
+        """
+        order = self._order
+        full = np.flatnonzero((codes >= 0).sum(axis=1) == order)
+        variables = np.nonzero(codes[full] >= 0)[1].reshape(-1, order)
+        shown = codes[full[:, np.newaxis], variables].astype(np.int64)
+        cells = np.zeros(len(full), dtype=np.int64)
+        for place in range(order):
+            cells = cells * self._sizes[variables[:, place]] + shown[:, place]
+        table = np.searchsorted(self._ranks, ranks_of(self._schema, variables))
+        np.add.at(self.flat, self._starts[table] + cells, counts[full])
+        if squares is not None:
+            np.add.at(self.squares, table, squares[full])

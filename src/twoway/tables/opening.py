@@ -1,0 +1,42 @@
+"""Where data come from: memory, or an engine that keeps them elsewhere and gives sums over blocks, or counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twoway.data.files.file_set import is_path
+from twoway.data.records import as_records
+from twoway.data.source import RecordSource
+from twoway.tables.tables import Tables
+
+
+def open_source(source: Any, order: int = 2) -> RecordSource | Tables:
+    """Return a source as the solvers take it.
+
+    Records may stay where they are: large files, partitions. A table of a database whose rows may not leave it is
+    counted there, in tables of ``order`` variables.
+    """
+    if isinstance(source, Tables):
+        return source
+    if hasattr(type(source), "map_reduce"):
+        found: RecordSource = source
+        return found
+    if is_path(source):
+        from twoway.data.files.records import FileRecords, is_large
+
+        if is_large(source):
+            return FileRecords(source)
+    if type(source).__module__.partition(".")[0] == "dask":
+        from twoway.data.dask.records import DaskRecords
+
+        return DaskRecords(source)
+    from twoway.data.sql.records import DatabaseTable, is_database_table, read_rows
+
+    if not is_database_table(source):
+        return as_records(source)
+    table = source if isinstance(source, DatabaseTable) else DatabaseTable(source)
+    if not table.is_counted_inside:
+        return read_rows(table)
+    from twoway.tables.counting_inside import count_inside
+
+    return count_inside(table, order)[0]

@@ -1,0 +1,169 @@
+"""The graph of available tables: what hangs together, and how variables can be split into two groups."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from twoway.tables.tables import Tables
+
+Mask = NDArray[np.bool_]
+
+# Up to so many variables every group is gone through; beyond that, groups are grown from each variable.
+_MOST_ENUMERATED = 14
+_MOST_SPLITS = 24
+
+
+@dataclass(frozen=True)
+class Split:
+    """Two groups of variables with every table between them."""
+
+    first: Mask
+    second: Mask
+
+    def carried(self, sizes: Sequence[int]) -> int:
+        """Return the highest rank that both groups can have: each variable's shares add up to one."""
+        free = np.asarray(sizes) - 1
+        return 1 + int(min(free[self.first].sum(), free[self.second].sum()))
+
+
+class PairGraph:
+    """Which tables there are, among variables of some numbers of categories."""
+
+    def __init__(self, available: Mask, sizes: Sequence[int]) -> None:
+        self.available = available & ~np.eye(len(sizes), dtype=bool)
+        self.sizes = np.asarray(sizes, dtype=np.int64)
+
+    @classmethod
+    def of(cls, tables: Tables) -> Self:
+        """Return the graph of two-way tables."""
+        available = np.zeros((len(tables.schema), len(tables.schema)), dtype=bool)
+        available[tables.sets[:, 0], tables.sets[:, 1]] = True
+        return cls(available | available.T, tables.schema.sizes)
+
+    @property
+    def n_variables(self) -> int:
+        """The number of variables."""
+        return len(self.sizes)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether there is a table of every pair."""
+        return bool((self.available | np.eye(self.n_variables, dtype=bool)).all())
+
+    def groups(self) -> list[NDArray[np.int64]]:
+        """Return the variables that tables connect, group by group."""
+        from scipy.sparse.csgraph import connected_components
+
+        n_groups, label = connected_components(self.available, directed=False)
+        return [np.flatnonzero(label == group) for group in range(n_groups)]
+
+    def sides(self) -> Mask | None:
+        """Return one side of the variables where every table has one on each side, None where some has not."""
+        side = np.full(self.n_variables, -1)
+        for first in range(self.n_variables):
+            if side[first] >= 0:
+                continue
+            side[first], waiting = 0, [first]
+            while waiting:
+                here = waiting.pop()
+                for other in np.flatnonzero(self.available[here]):
+                    if side[other] < 0:
+                        side[other] = 1 - side[here]
+                        waiting.append(int(other))
+                    elif side[other] == side[here]:
+                        return None
+        return np.asarray(side == 0)
+
+    @property
+    def goes_through_all(self) -> bool:
+        """Whether all splits are gone through, so that none found means that there is none."""
+        return self.n_variables <= _MOST_ENUMERATED or self.is_complete
+
+    @cached_property
+    def _most_carried(self) -> int:
+        splits = self._candidates(np.random.default_rng(0))
+        if self.n_variables <= _MOST_ENUMERATED:
+            splits = itertools.islice(splits, 1)  # the best one comes first
+        return max((split.carried(self.sizes.tolist()) for split in splits), default=0)
+
+    def why_no_split(self, rank: int) -> str | None:
+        """Return in words that no split can carry a rank; None where one can, or where not all were gone through."""
+        if rank <= self._most_carried or not self.goes_through_all:
+            return None
+        return f"no two groups of variables with all tables between them have {rank} independent rows each"
+
+    def splits(self, rank: int, random: np.random.Generator) -> list[Split]:
+        """Return splits that can carry a rank, those with the most categories on the smaller side first."""
+        found: dict[bytes, Split] = {}
+        for split in self._candidates(random):
+            if split.carried(self.sizes.tolist()) >= rank:
+                key = split.first.tobytes() + split.second.tobytes()
+                mirrored = split.second.tobytes() + split.first.tobytes()
+                if mirrored not in found:
+                    found[key] = split
+            if len(found) >= 20 * _MOST_SPLITS:
+                break
+        ranked = sorted(found.values(), key=lambda split: (-split.carried(self.sizes.tolist()), -split.first.sum()))
+        return ranked[:_MOST_SPLITS]
+
+    def _candidates(self, random: np.random.Generator) -> Iterator[Split]:
+        if self.n_variables <= _MOST_ENUMERATED:
+            yield from self._all()
+        elif self.is_complete:
+            yield from self._halves(random)
+        else:
+            for start in range(self.n_variables):
+                yield from self._grown(start)
+
+    def _all(self) -> Iterator[Split]:
+        """Yield every group with all that has tables with each of it, largest smaller side first."""
+        n = self.n_variables
+        beside = [sum(1 << int(k) for k in np.flatnonzero(row)) for row in self.available]
+        masks = np.arange(1, 1 << n, dtype=np.int64)
+        common = np.full(1 << n, (1 << n) - 1, dtype=np.int64)
+        weight = np.zeros(1 << n, dtype=np.int64)
+        for bit in range(n):
+            with_bit = (np.arange(1 << n) >> bit) & 1 == 1
+            common[with_bit] &= beside[bit]
+            weight[with_bit] += self.sizes[bit] - 1
+        smaller = np.minimum(weight[masks], weight[common[masks]])
+        order = np.argsort(-smaller, kind="stable")
+        for mask in masks[order][(common[masks] > 0)[order]][: 40 * _MOST_SPLITS].tolist():
+            yield Split(_bits(mask, n), _bits(int(common[mask]), n))
+
+    def _halves(self, random: np.random.Generator) -> Iterator[Split]:
+        """Yield even splits: by size first, then by chance."""
+        for trial in range(_MOST_SPLITS):
+            order = np.argsort(-self.sizes, kind="stable") if trial == 0 else random.permutation(self.n_variables)
+            first, totals = np.zeros(self.n_variables, dtype=bool), [0, 0]
+            for variable in order:
+                side = int(totals[1] < totals[0])
+                first[variable] = side == 0
+                totals[side] += int(self.sizes[variable])
+            yield Split(first, ~first)
+
+    def _grown(self, start: int) -> Iterator[Split]:
+        """Yield groups grown from one variable, each time by the one that leaves the other side largest."""
+        first = np.zeros(self.n_variables, dtype=bool)
+        first[start] = True
+        common = self.available[start].copy()
+        while common.any():
+            yield Split(first.copy(), common.copy())
+            addable = np.flatnonzero(~first)
+            left = (self.available[addable] & common) @ self.sizes
+            best = int(addable[np.argmax(left)])
+            first[best] = True
+            common &= self.available[best]
+            common[best] = False
+
+
+def _bits(mask: int, n: int) -> Mask:
+    return np.array([(mask >> bit) & 1 == 1 for bit in range(n)])

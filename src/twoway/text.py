@@ -1,0 +1,103 @@
+"""Text for people: names and labels that are safe to print, lists that end, columns that line up."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+
+_LONGEST_NAME = 100
+
+MAX_WIDTH = 24
+"""Characters of a printed label before it is cut."""
+ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/{1,2}(?=[^/]|/[^/])")
+"""How an address begins, such as postgres:// or s3://; a path has lost one of the slashes."""
+
+
+def brief(value: object) -> str:
+    """Return the ``repr`` of a value, its middle left out where it is long.
+
+    Examples
+    --------
+    >>> brief("age"), len(brief("a" * 1_000_000))
+    ("'age'", 101)
+    """
+    shown = repr(value)
+    half = _LONGEST_NAME // 2
+    return shown if len(shown) <= _LONGEST_NAME else f"{shown[:half]}…{shown[-half:]}"
+
+
+def escaped(text: str, keep: str = "") -> str:
+    """Return text with everything escaped that a terminal could take for a command, but for the characters to keep.
+
+    Examples
+    --------
+    >>> print(escaped("\x1b[31mred"))
+    \\x1b[31mred
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() or char in keep else char.encode("unicode_escape").decode("ascii") for char in text
+    )
+
+
+def without_password(text: str) -> str:
+    """Return the address of a database or of a file elsewhere as it may be shown; other text as it is.
+
+    Examples
+    --------
+    >>> without_password("postgres://ann:p@ss/word@host/db?password=secret")
+    'postgres://ann:***@host/db?password=***'
+    """
+    if ADDRESS.match(text) is None:
+        return text
+    # A password may hold anything, an @ too: it ends at the last one.
+    hidden = re.sub(r"(:/+[^:]*):.*@", r"\1:***@", text)
+    return re.sub(r"((?:password|passwd|pwd|secret|token|key)=)[^&;]*", r"\1***", hidden, flags=re.IGNORECASE)
+
+
+def near_miss(got: object, names: list[object]) -> str:
+    """Return "; did you mean 'vote'?" where a name is near enough, otherwise ";"."""
+    text = str(got).strip()
+    if len(text) > 10 * _LONGEST_NAME:
+        return ";"  # no misspelt name, and the search would take its time
+    same_text = [name for name in names if str(name).strip().casefold() == text.casefold()]
+    if same_text:
+        return f"; did you mean {describe(same_text[0], beside=got)}?"
+    by_text = {str(name): name for name in names}
+    close = difflib.get_close_matches(str(got), by_text, n=1)
+    return f"; did you mean {brief(by_text[close[0]])}?" if close else ";"
+
+
+def describe(name: object, *, beside: object) -> str:
+    """Return ``repr(name)``, with its type where that is all that differs from ``beside``."""
+    if type(name) is not type(beside) and str(name) == str(beside):
+        return f"the {'text' if isinstance(name, str) else type(name).__name__} {name!r}"
+    return repr(name)
+
+
+def shortlist(names: Iterable[object], limit: int = 12) -> str:
+    """Return the names, comma-separated, cut after ``limit`` with a count of the rest."""
+    listed = list(names)
+    shown = ", ".join(brief(name) for name in listed[:limit])
+    return shown + (f", … ({len(listed) - limit} more)" if len(listed) > limit else "")
+
+
+def printable(text: object, width: int | None = MAX_WIDTH) -> str:
+    """Return a label's text fit for a terminal: control characters escaped, cut at ``width`` if there is one.
+
+    Examples
+    --------
+    >>> printable("two\\nlines"), printable("a" * 30, width=5)
+    ('two\\\\nlines', 'aaaa…')
+    """
+    clean = escaped(str(text))
+    return clean if width is None or len(clean) <= width else clean[: width - 1] + "…"
+
+
+def aligned(rows: Sequence[Sequence[str]], more: str = "") -> str:
+    """Return rows as lines with their columns aligned, and what was left out below."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return "\n".join([*lines, more] if more else lines)

@@ -1,0 +1,1 @@
+"""How sure an answer is: replicates, intervals, pooled imputations."""

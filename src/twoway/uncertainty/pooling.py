@@ -1,0 +1,176 @@
+"""Estimates from several completed tables, pooled by Rubin's rules."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.errors import DataError
+from twoway.model.intervals import Interval, checked_level
+from twoway.text import brief
+
+Pairs: TypeAlias = dict[Hashable, tuple[float, float]]
+
+_WANTED = (
+    "it must return (estimate, variance), the variance being the squared standard error, or a mapping of such pairs"
+)
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """An estimate from several completed tables.
+
+    Its standard error holds both what sampling does and what the missing cells do.
+    """
+
+    estimate: float
+    """The mean of the tables' estimates."""
+    standard_error: float
+    """The root of the total variance: within tables, plus (1 + 1/m) times that between them."""
+    degrees: float
+    """Degrees of freedom of Student's t (Barnard and Rubin, 1999)."""
+    low: float
+    high: float
+    level: float
+    """How often the interval from low to high should hold the truth."""
+    missing_information: float
+    """The share of information that the missing cells have taken, from 0 to 1."""
+    n_tables: int
+
+    @property
+    def interval(self) -> Interval:
+        """The estimate as a number that carries its interval."""
+        return Interval(self.estimate, self.low, self.high, self.level)
+
+    def __repr__(self) -> str:
+        return (
+            f"{self.interval!r}, standard error {self.standard_error:.4g}, {self.degrees:.4g} degrees of freedom, "
+            f"{100 * self.missing_information:.2g} % of information missing"
+        )
+
+
+def pool(
+    function: Callable[[Any], Any], tables: Iterable[Any], *, level: float = 0.9, degrees: float | None = None
+) -> Any:
+    """Return what a function estimates from completed tables, pooled by Rubin's rules.
+
+    Parameters
+    ----------
+    function
+        From a completed table to (estimate, variance), where the variance is the squared standard error; or to a
+        mapping from names to such pairs, a pair of pandas Series (``fit.params, fit.bse**2`` of statsmodels), or a
+        pair of arrays.
+    tables
+        The tables, such as `Bootstrap.impute` returns; at least 2.
+    level
+        How often intervals should hold the truth.
+    degrees
+        The degrees of freedom that the estimate would have if nothing were missing: by default the number of rows of a
+        table less the number of estimates.
+
+    Returns
+    -------
+    Pooled, or a dictionary of them
+        `Pooled` for one pair, a dictionary by name for a mapping or Series, a list for arrays.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> tables = [np.array([1.0, 2.0, 3.0, 6.0]), np.array([1.0, 2.0, 3.0, 4.0])]
+    >>> pooled = pool(lambda table: (table.mean(), table.var(ddof=1) / len(table)), tables)
+    >>> round(pooled.estimate, 2), round(pooled.standard_error, 2), round(pooled.degrees, 1)
+    (2.75, 0.99, 1.5)
+    """
+    if not callable(function):
+        raise DataError(
+            f"pool takes the function first, then the tables; got {type(function).__name__} as the function"
+        )
+    level = checked_level(level)
+    listed = list(tables)
+    if len(listed) < 2:
+        raise DataError(f"pooling needs at least 2 completed tables, got {len(listed)}; see Bootstrap.impute")
+    parts = [_pairs(function(table), number) for number, table in enumerate(listed, 1)]
+    names = list(parts[0])
+    for number, part in enumerate(parts, 1):
+        if list(part) != names:
+            raise DataError(
+                f"the function gave other estimates for table {number}, {list(part)}, than for table 1, {names}"
+            )
+    if degrees is None:
+        degrees = _rows(listed[0]) - len(names)
+    if not degrees > 0:
+        raise DataError(f"degrees must be a number above 0, not {degrees!r}")
+    found = {name: _pooled(np.array([part[name] for part in parts]), level, degrees, name) for name in names}
+    if names == [None]:
+        return found[None]
+    return list(found.values()) if names == list(range(len(names))) else found
+
+
+def _pooled(pairs: NDArray[np.float64], level: float, degrees: float, name: Hashable) -> Pooled:
+    """Return the pooled estimate of pairs (m, 2)."""
+    from scipy.stats import t
+
+    m = len(pairs)
+    within = float(pairs[:, 1].mean())
+    between = float(pairs[:, 0].var(ddof=1)) if np.ptp(pairs[:, 0]) > 0.0 else 0.0  # and no rounding
+    if within == 0.0 and between > 0.0:
+        of = "" if name is None else f" of {name!r}"
+        raise DataError(f"the variance{of} is 0 in every table, but the estimates differ: {_WANTED}")
+    total = within + (1.0 + 1.0 / m) * between
+    share = (1.0 + 1.0 / m) * between / total if total > 0.0 else 0.0
+    # What the between-variance is known by, and what would be left of complete data, each alone too many.
+    known = (m - 1.0) / share**2 if share > 0.0 else math.inf
+    left = (degrees + 1.0) / (degrees + 3.0) * degrees * (1.0 - share) if math.isfinite(degrees) else math.inf
+    df = 1.0 / (1.0 / known + 1.0 / left) if share > 0.0 or math.isfinite(left) else math.inf
+    ratio = share / (1.0 - share)
+    missing = (ratio + 2.0 / (df + 3.0)) / (ratio + 1.0) if share > 0.0 else 0.0
+    estimate, error = float(pairs[:, 0].mean()), math.sqrt(total)
+    half = float(t.ppf(0.5 + 0.5 * level, df)) * error
+    return Pooled(estimate, error, df, estimate - half, estimate + half, level, min(missing, 1.0), m)
+
+
+def _pairs(result: Any, number: int) -> Pairs:
+    """Return what a function gave as pairs by name: None for a single one, positions for arrays."""
+    if isinstance(result, Mapping):
+        if not result:
+            raise DataError(f"the function gave nothing for table {number}: {_WANTED}")
+        return {name: _pair(value, number, name) for name, value in result.items()}
+    if isinstance(result, tuple | list) and len(result) == 2 and all(hasattr(part, "reindex") for part in result):
+        estimates, variances = result  # Series of pandas
+        values = zip(estimates.index, estimates, variances.reindex(estimates.index), strict=True)
+        return {name: _pair((estimate, variance), number, name) for name, estimate, variance in values}
+    try:
+        array = np.asarray(result, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError(f"the function gave {brief(result)} for table {number}: {_WANTED}") from None
+    if array.shape == (2,):
+        return {None: _pair(result, number, None)}
+    pairs = array.T if isinstance(result, tuple) else array
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or len(pairs) == 0:
+        raise DataError(f"the function gave {brief(result)} for table {number}, without a variance: {_WANTED}")
+    return {place: _pair(pair, number, place) for place, pair in enumerate(pairs)}
+
+
+def _pair(pair: Any, number: int, name: Hashable) -> tuple[float, float]:
+    of = "" if name is None else f" for {name!r}"
+    try:
+        estimate, variance = (float(value) for value in pair)
+    except (TypeError, ValueError):
+        raise DataError(
+            f"the function gave {brief(pair)}{of} in table {number}, without a variance: {_WANTED}"
+        ) from None
+    if not math.isfinite(estimate):
+        raise DataError(f"the estimate{of} in table {number} is {estimate}: are there still missing cells?")
+    if not (math.isfinite(variance) and variance >= 0.0):
+        raise DataError(f"the variance{of} in table {number} must be a number of at least 0, not {variance}")
+    return estimate, variance
+
+
+def _rows(table: Any) -> float:
+    """Return how many rows a table has; infinitely many where it does not say."""
+    return float(len(table)) if hasattr(table, "__len__") else math.inf
