@@ -86,18 +86,18 @@ OTHER = $(BIN)/uv pip install --quiet --python .venv-$(1)/bin/python
 test-oldest: .venv/.developers
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-oldest
 	$(call OTHER,oldest) --resolution lowest-direct ".[test]"
-	.venv-oldest/bin/python -m pytest -W default tests/unit tests/cli tests/contracts
+	.venv-oldest/bin/python -m pytest -W default tests/unit tests/contracts
 
 test-bare: .venv/.developers
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-bare
 	$(call OTHER,bare) . pytest hypothesis polars
-	.venv-bare/bin/python -m pytest tests/unit tests/cli tests/contracts
+	.venv-bare/bin/python -m pytest tests/unit tests/contracts
 
 # No tracer sees compiled code, so the kernels' own tests run a second time uncompiled. An empty cache makes the compiler
 # itself run in sight of the tracer.
-UNCOMPILED = tests/unit/test_kernels.py tests/unit/test_counting.py tests/unit/test_records.py \
-  tests/unit/test_ctd.py::test_contractions_equal_their_twin tests/unit/test_ctd.py::test_a_sweep_improves_and_knows_where_it_ends \
-  tests/unit/test_ctd.py::test_a_block_falls_until_it_is_solved_and_stays_on_its_simplex
+UNCOMPILED = tests/unit/kernels/test_kernels.py tests/unit/kernels/test_counting.py tests/unit/data/test_records.py \
+  tests/unit/solvers/test_ctd.py::test_contractions_equal_their_twin tests/unit/solvers/test_ctd.py::test_a_sweep_improves_and_knows_where_it_ends \
+  tests/unit/solvers/test_ctd.py::test_a_block_falls_until_it_is_solved_and_stays_on_its_simplex
 coverage: .venv/.developers system
 	rm -rf .kernels
 	NUMBA_CACHE_DIR=$(CURDIR)/.kernels $(BIN)/pytest -n auto --dist loadfile --cov --cov-report=

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-FUZZ = Path(__file__).resolve().parents[2] / "fuzz"
+FUZZ = Path(__file__).resolve().parents[1] / "fuzz"
 SEEDS = sorted(FUZZ.glob("corpus/*/*"))
 
 

@@ -14,7 +14,7 @@ from twoway.cli import EXIT_CODES, run
 from twoway.cli.app import app
 from twoway.datasets import hide, titanic
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 DOCS = ROOT / "docs"
 TEXT = (DOCS / "cli.md").read_text(encoding="utf-8")
 COMMANDS = typer.main.get_command(app).commands
