@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .PHONY: help install demo docs test lint unit system test-fresh test-all test-data test-oldest test-bare coverage mutate fuzz \
-        lock audit bench clean
+        lock audit bench release clean
 
 help:
 	@echo "make install    set up .venv/: the command .venv/bin/twoway, and all that a developer needs"
@@ -14,10 +14,11 @@ help:
 	@echo "make coverage   what share of lines and branches the tests run"
 	@echo "make mutate     what share of small changes to the code the tests find (hours)"
 	@echo "make lock       pin the newest versions for development; make audit looks for known vulnerabilities"
-	@echo "make test-data  the slow tests on real data (TWOWAY_DATA, else ../shared/data)"
+	@echo "make test-data  the slow tests on real data in the folder that TWOWAY_DATA names"
 	@echo "make fuzz       fuzzers of files and questions, FUZZ_SECONDS each (60)"
 	@echo "make bench      the benchmarks; rewrites docs/benchmarks.md"
 	@echo "make docs       the documentation as a site; open site/index.html"
+	@echo "make release    build the source distribution and the wheel into dist/, and test them in an empty environment"
 
 # Stamps: set-up runs again only when what it depends on has changed.
 .venv/.users: pyproject.toml
@@ -128,6 +129,12 @@ bench: .venv/.developers
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[bench]"
 	$(BIN)/python benchmarks/core.py
 
+# What to upload, built and tried: twine upload dist/*
+release: .venv/.developers
+	$(BIN)/pytest -m "" tests/supply
+	rm -rf dist
+	$(BIN)/uv build --quiet --out-dir dist
+
 clean:
-	rm -rf .venv .venv-* .kernels mutants .fuzz .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-output site
+	rm -rf .venv .venv-* .kernels mutants .fuzz .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-output site dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -4,8 +4,8 @@
     python benchmarks/core.py em auto-n5   some sections
 
 Times are the best of several runs, one thread unless threads are the point; comparisons are made in one run, as
-ratios. Sections that need data look in TWOWAY_DATA and TWOWAY_REFERENCE, else in ../shared/data and
-../shared/reference, and say so where there is none.
+ratios. Sections that need data look in the folders that TWOWAY_DATA and TWOWAY_REFERENCE
+name, and say so where there is none.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ Row = tuple[str, str, str, bool]
 """What was measured, what is to be reached, what it was, whether it is reached."""
 
 
-def folder(variable: str, name: str) -> Path | None:
-    path = Path(os.environ.get(variable, ROOT.parent / "shared" / name))
-    return path if path.is_dir() else None
+def folder(variable: str) -> Path | None:
+    path = os.environ.get(variable)
+    return Path(path) if path and Path(path).is_dir() else None
 
 
 def best_of(function: Callable[[], Any], times: int) -> float:
@@ -56,7 +56,7 @@ def best_of(function: Callable[[], Any], times: int) -> float:
 
 def reference() -> list[Row]:
     """Coupled-nmf against the authors' CNMF-OPT."""
-    path = folder("TWOWAY_REFERENCE", "reference")
+    path = folder("TWOWAY_REFERENCE")
     if path is None:
         return [("coupled-nmf against the authors' runs", "", "no reference folder here", False)]
     runs = json.loads((path / "reference.json").read_text())
@@ -225,7 +225,7 @@ def auto_time() -> list[Row]:
 
 def real_data() -> list[Row]:
     """Tables alone on bfi, and poLCA's maxima."""
-    path = folder("TWOWAY_DATA", "data")
+    path = folder("TWOWAY_DATA")
     if path is None:
         return [("real data", "", "no data folder here", False)]
     rows = []

@@ -3,7 +3,7 @@
     python benchmarks/diagnose.py                    everything, about half an hour
     python benchmarks/diagnose.py cost ranks         some sections
 
-Sections that need data look in TWOWAY_DATA, else in ../shared/data, and say so where there is none.
+Sections that need data look in the folder that TWOWAY_DATA names, and say so where there is none.
 """
 
 from __future__ import annotations
@@ -194,8 +194,8 @@ SECTIONS: dict[str, Callable[[], list[Row]]] = {
 
 
 def folder() -> Path | None:
-    path = Path(os.environ.get("TWOWAY_DATA", ROOT.parent / "shared" / "data"))
-    return path if path.is_dir() else None
+    path = os.environ.get("TWOWAY_DATA")
+    return Path(path) if path and Path(path).is_dir() else None
 
 
 def main() -> None:

@@ -5,7 +5,7 @@
     python benchmarks/estimators.py --splits 5       fewer random splits of the classifiers' data than 20
 
 Prints the rows of the tables in docs/estimators.md, and puts them there. Every estimator has its defaults. Data are
-looked for in TWOWAY_DATA, else in ../shared/data.
+looked for in the folder that TWOWAY_DATA names.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ACCURACY = {"votes": 0.953, "car": 0.945, "nursery": 0.988, "mushroom": 0.9995}
 
 
 def data() -> Path:
-    path = folder("TWOWAY_DATA", "data")
+    path = folder("TWOWAY_DATA")
     if path is None:
         sys.exit("there is no data folder: set TWOWAY_DATA")
     return path

@@ -3,7 +3,7 @@
     python docs/make_images.py
 
 Needs Chromium and playwright (make install browser) and, for the explorer, the survey of US voters in 2000 that the R
-package poLCA ships, as lca/poLCA__election.csv in the folder that TWOWAY_DATA names, else in ../shared/data.
+package poLCA ships, as lca/poLCA__election.csv in the folder that TWOWAY_DATA names.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from twoway.cli.demo import demo
 
 HERE = Path(__file__).resolve().parent
 IMAGES = HERE / "img"
-DATA = Path(os.environ.get("TWOWAY_DATA") or HERE.parents[1] / "shared" / "data")
+DATA = Path(os.environ.get("TWOWAY_DATA", "data"))
 sys.path.insert(0, str(HERE.parent / "tests"))
 
 TRAITS = {

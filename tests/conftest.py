@@ -31,27 +31,28 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).resolve().parents[1]
-SHARED = ROOT.parent / "shared"
 
 
-def folder_or_skip(variable, default):
-    """Return the folder that a variable names, else the default; skip where it is not there."""
-    folder = Path(os.environ.get(variable) or default)
-    if not folder.is_dir():
-        pytest.skip(f"there is no folder {folder}; set {variable} to where the data is")
-    return folder
+def folder_or_skip(variable):
+    """Return the folder that an environment variable names; skip where it names none."""
+    folder = os.environ.get(variable)
+    if not folder:
+        pytest.skip(f"needs real data: set {variable} to their folder (CONTRIBUTING.md)")
+    if not Path(folder).is_dir():
+        pytest.skip(f"there is no folder {folder}, which {variable} names")
+    return Path(folder)
 
 
 @pytest.fixture(scope="session")
 def data_folder():
-    """Real data sets: TWOWAY_DATA, else ../shared/data."""
-    return folder_or_skip("TWOWAY_DATA", SHARED / "data")
+    """Real data sets."""
+    return folder_or_skip("TWOWAY_DATA")
 
 
 @pytest.fixture(scope="session")
 def reference_folder():
-    """Runs of the paper's own programs: TWOWAY_REFERENCE, else ../shared/reference."""
-    return folder_or_skip("TWOWAY_REFERENCE", SHARED / "reference")
+    """Runs of the paper's own programs."""
+    return folder_or_skip("TWOWAY_REFERENCE")
 
 
 @pytest.fixture(scope="session")

@@ -1,13 +1,16 @@
-"""A wheel has what it should and nothing else, and works in an environment with nothing but it and what it needs."""
+"""The distributions contain what they should, and the wheel works in an environment with nothing else installed."""
 
 import os
 import subprocess
 import sys
+import tarfile
 import zipfile
 from email.parser import Parser
 from pathlib import Path
 
 import pytest
+
+import twoway as tw
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "twoway"
@@ -22,15 +25,34 @@ assert "twoway" in pathlib.Path("page.html").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("wheel")
-    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(ROOT)]
+def built(tmp_path_factory):
+    """The source distribution, and the wheel that is built from it."""
+    folder = tmp_path_factory.mktemp("dist")
+    build = [sys.executable, "-m", "uv", "build", "--quiet", "--out-dir", str(folder), str(ROOT)]
     done = subprocess.run(build, capture_output=True, text=True, check=False)
     if done.returncode and "hatchling" in done.stderr:
-        pytest.skip("the wheel's builder cannot be fetched here")
+        pytest.skip("hatchling, which builds the wheel, cannot be fetched here")
     assert done.returncode == 0, done.stderr
-    (built,) = folder.glob("*.whl")
-    return built
+    (sdist,), (wheel,) = folder.glob("*.tar.gz"), folder.glob("*.whl")
+    return sdist, wheel
+
+
+@pytest.fixture(scope="module")
+def wheel(built):
+    return built[1]
+
+
+@pytest.mark.slow
+def test_the_source_distribution_has_what_a_developer_needs(built):
+    with tarfile.open(built[0]) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {"pyproject.toml", "README.md", "CHANGELOG.md", "CITATION.cff", "LICENSE", "Makefile"} <= names
+    assert {"src/twoway/py.typed", "tests/test_layers.py"} <= names
+    assert not [name for name in names if name.startswith((".venv", "site", "demo-output")) or "__pycache__" in name]
+
+
+def test_the_citation_names_this_version():
+    assert f"version: {tw.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
