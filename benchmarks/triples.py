@@ -146,7 +146,7 @@ def mle_ad() -> list[Row]:
     problem = Problem(Evidence(tables.schema, tables=tables, threads=1), 5)
     sets = problem.evidence.table_sets("counts", 3)
     start = random_start(tables.schema, 5, sets.shares, problem.seeds)
-    theta, nothing = pack(start.weights, start.stacked), np.zeros(1 + tables.schema.n_cells)
+    theta, nothing = pack(start.weights, start.stacked), np.zeros(1 + tables.schema.n_categories)
     plain, n_rounds, began = [np.inf], 0, time.perf_counter()
     while True:
         expected = expected_counts(sets.records, theta, 5, 1)

@@ -14,6 +14,7 @@ PACKAGE = Path(twoway.__file__).parent
 # The one order of packages, lowest first: each imports only those before it.
 LAYERS = [
     "text",
+    "arrays",
     "errors",
     "schema",
     "report",

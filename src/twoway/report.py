@@ -13,10 +13,9 @@ from twoway.errors import DataError
 from twoway.text import escaped
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
     from rich.progress import Progress as RichProgress
 
+    from twoway.arrays import Floats
     from twoway.schema import Label
 
 
@@ -158,7 +157,7 @@ class Report:
     """What was compared to choose rank and smoothing, where they were chosen."""
     warnings: tuple[str, ...] = ()
     seconds: float | None = field(default=None, compare=False)
-    support: NDArray[np.float64] | None = field(default=None, compare=False, repr=False)
+    support: Floats | None = field(default=None, compare=False, repr=False)
     """On how many records each component rests (first row), and its factor of each variable (a row each); shape
     (1 + n_variables, rank). `update` adds to it. None where it is not known."""
 

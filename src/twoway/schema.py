@@ -371,13 +371,13 @@ class Schema:
         return np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.int64)
 
     @property
-    def n_cells(self) -> int:
+    def n_categories(self) -> int:
         """The number of categories of all variables together."""
         return int(self.offsets[-1])
 
     @cached_property
     def cell_hashes(self) -> NDArray[np.uint64]:
-        """A number for each cell that depends on the variable's name and the label alone; shape (n_cells,)."""
+        """A number for each cell that depends on the variable's name and the label alone; shape (n_categories,)."""
         return np.array(
             [stable_hash(v.name, *map(str, label_key(label))) for v in self.variables for label in v.categories],
             dtype=np.uint64,

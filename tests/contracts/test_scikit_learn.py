@@ -6,9 +6,9 @@ import twoway as tw
 
 # Rank and smoothing are given to save time; that they are chosen when they are not is tested elsewhere.
 ESTIMATORS = [
-    tw.JointPMFClassifier(rank=8, smoothing=0.5, restarts=1),
-    tw.JointPMFImputer(rank=2, smoothing=0.5, restarts=1),
-    tw.JointPMFDensity(rank=2, smoothing=0.5, restarts=1),
+    tw.JointPMFClassifier(rank=8, smoothing=0.5, n_starts=1),
+    tw.JointPMFImputer(rank=2, smoothing=0.5, n_starts=1),
+    tw.JointPMFDensity(rank=2, smoothing=0.5, n_starts=1),
     tw.Discretizer(),
 ]
 EXPECTED_FAILURES = {

@@ -362,7 +362,7 @@ def test_complete_data_is_ordinary_em():
     """EM as written for matrices without holes, from the same start."""
     complete = draw_records(dirichlet_rows(4, 3, 2, seed=3), 250, observed=1.0)
     start = dirichlet_rows(4, 3, 2, seed=9)
-    hot = np.zeros((250, complete.schema.n_cells))
+    hot = np.zeros((250, complete.schema.n_categories))
     hot[np.arange(250)[:, None], complete.codes() + complete.schema.offsets[:-1]] = 1.0
     weights, stacked = start.weights, start.stacked
     for _ in range(400):

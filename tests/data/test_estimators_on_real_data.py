@@ -29,7 +29,7 @@ def test_election_is_imputed_better_than_by_the_commonest(data_folder):
     frame = pd.read_csv(data_folder / "lca" / "poLCA__election.csv")
     hidden = (np.random.default_rng(0).random(frame.shape) < 0.2) & frame.notna().to_numpy()
     holes = frame.mask(hidden)
-    filled = tw.JointPMFImputer(restarts=4).fit_transform(holes)
+    filled = tw.JointPMFImputer(n_starts=4).fit_transform(holes)
     common = holes.fillna(holes.mode().iloc[0])
     right, right_by_mode = (
         (table.to_numpy(dtype=object)[hidden] == frame.to_numpy(dtype=object)[hidden]).mean()
@@ -43,7 +43,7 @@ def test_adult_is_cross_validated_as_it_is(data_folder):
     frame = pd.read_csv(data_folder / "uci" / "adult.data.gz", header=None, skipinitialspace=True).head(6000)
     frame.columns = [f"column {number}" for number in range(15)]
     label = frame.pop("column 14")
-    scores = cross_val_score(tw.JointPMFClassifier(restarts=4), frame, label, cv=3, error_score="raise")
+    scores = cross_val_score(tw.JointPMFClassifier(n_starts=4), frame, label, cv=3, error_score="raise")
     assert scores.mean() > 0.8  # 0.76 are of the more common class
 
 
@@ -52,7 +52,7 @@ def test_density_of_nltcs(data_folder):
         np.loadtxt(data_folder / "density" / "nltcs" / f"nltcs.{part}.data.gz", delimiter=",", dtype=np.int64)
         for part in ("train", "valid", "test")
     )
-    assert tw.JointPMFDensity(restarts=4).fit(np.vstack([train, valid])).score(test) >= -6.02
+    assert tw.JointPMFDensity(n_starts=4).fit(np.vstack([train, valid])).score(test) >= -6.02
 
 
 @pytest.mark.parametrize("name", ["bluebird", "rte"])

@@ -112,7 +112,7 @@ def test_cells_are_numbered_through():
     assert SCHEMA.names == ("age", "vote", "rating")
     assert SCHEMA.sizes == (2, 2, 3)
     assert SCHEMA.offsets.tolist() == [0, 2, 4, 7]
-    assert SCHEMA.n_cells == 7
+    assert SCHEMA.n_categories == 7
     assert SCHEMA.cells(2) == slice(4, 7)
     assert list(SCHEMA) == [AGE, VOTE, RATING]
     assert SCHEMA["vote"] is VOTE

@@ -34,8 +34,9 @@ def disagreements(tables: Tables) -> list[str]:
     if not len(cells):
         return []
     weights, roundings = tables.weights[table], _roundings(tables)[table]
-    n_cells = tables.schema.n_cells
-    pooled = np.bincount(cells, weights * shares, n_cells) / np.maximum(np.bincount(cells, weights, n_cells), 1e-300)
+    n_categories = tables.schema.n_categories
+    seen = np.bincount(cells, weights, n_categories)
+    pooled = np.bincount(cells, weights * shares, n_categories) / np.maximum(seen, 1e-300)
     spread = np.sqrt(np.maximum(pooled * (1.0 - pooled), 0.0))[cells]
     # In standard errors, from the share in all tables; rounding can do no more than move it by its own size.
     off = shares - pooled[cells]
@@ -46,7 +47,7 @@ def disagreements(tables: Tables) -> list[str]:
     low, high = order[first], order[last]
     gaps = shares[high] - shares[low] - roundings[high] - roundings[low]
     errors = spread[low] * np.sqrt(1.0 / weights[low] + 1.0 / weights[high])
-    n_compared = float((np.bincount(cells, minlength=n_cells) ** 2).sum())
+    n_compared = float((np.bincount(cells, minlength=n_categories) ** 2).sum())
     suspected = np.flatnonzero(gaps > -ndtri(_SIGNIFICANT / n_compared) * errors + 1e-9)
     deviates = gaps[suspected] / np.maximum(errors[suspected], 1e-300)
     variables = np.searchsorted(tables.schema.offsets, cells[low[suspected]], side="right") - 1
@@ -67,17 +68,17 @@ def disagreements(tables: Tables) -> list[str]:
 
 def _margins(tables: Tables) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
     """Return cells, tables that count them, and their shares in these; each of shape (n_margins,)."""
-    n_tables, n_cells = len(tables), tables.schema.n_cells
+    n_tables, n_categories = len(tables), tables.schema.n_categories
     table = np.repeat(np.arange(n_tables), np.diff(tables.starts))
     of_cells = tables.cells(np.arange(len(tables.flat)))
     keys, counts = [], []
     for axis in range(tables.order):
-        key, place = np.unique(table * n_cells + of_cells[:, axis], return_inverse=True)
+        key, place = np.unique(table * n_categories + of_cells[:, axis], return_inverse=True)
         keys.append(key)
         counts.append(np.bincount(place, tables.flat))
     key = np.concatenate([np.zeros(0, dtype=np.int64), *keys])
-    table = key // n_cells if n_cells else key
-    return key - table * n_cells, table, np.concatenate([np.zeros(0), *counts]) / tables.totals[table]
+    table = key // n_categories if n_categories else key
+    return key - table * n_categories, table, np.concatenate([np.zeros(0), *counts]) / tables.totals[table]
 
 
 def _roundings(tables: Tables) -> NDArray[np.float64]:

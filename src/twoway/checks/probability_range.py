@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from twoway.checks.table_program import Codes, Margins, TableProgram, choose_axes
+from twoway.arrays import Ints
+from twoway.checks.table_program import Margins, TableProgram, choose_axes
 from twoway.errors import DataError, ImpossibleEvidenceError, whole_number
 from twoway.model.evidence import describe_event, parse_event
 from twoway.model.intervals import checked_level
@@ -186,7 +187,7 @@ def answers_of_models(
     return answers
 
 
-def _asked_classes(schema: Schema, event: Mapping[int, Codes], given: Mapping[int, Codes]) -> dict[int, Codes]:
+def _asked_classes(schema: Schema, event: Mapping[int, Ints], given: Mapping[int, Ints]) -> dict[int, Ints]:
     """Return the classes of the categories of variables asked about: those that the question does not tell apart."""
     asked = {}
     for index in sorted({*event, *given}):

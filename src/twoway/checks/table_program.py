@@ -16,10 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from twoway.arrays import Floats, Ints
 from twoway.tables.tables import Tables
-
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int64]
 
 # What floating point makes of shares that should be equal.
 _ROUNDING = 1e-9
@@ -38,7 +36,7 @@ class Axis:
 
     variable: int
     """Its position in the schema."""
-    classes: Codes
+    classes: Ints
     """The class of each category, from 0 on."""
 
     @property
@@ -131,7 +129,7 @@ class Margins:
 # Which variables, how fine
 
 
-def choose_axes(margins: Margins, asked: Mapping[int, Codes], max_cells: int) -> tuple[list[Axis], bool]:
+def choose_axes(margins: Margins, asked: Mapping[int, Ints], max_cells: int) -> tuple[list[Axis], bool]:
     """Return the variables of the joint in schema order, and whether nothing that could tighten a range is left out.
 
     ``asked`` has the class of each category of the variables asked about. Where all variables that matter do not fit,
@@ -228,7 +226,7 @@ class TableProgram:
         """`least_change`, once it was found that no joint has the tables."""
         self.low, self.high = _boxes(np.concatenate([*shares, []]), np.concatenate([*n_records, []]), level)
 
-    def cells(self, allowed: Mapping[int, Codes]) -> Floats:
+    def cells(self, allowed: Mapping[int, Ints]) -> Floats:
         """Return 1 for the cells in which each variable has one of some categories, by its position, and else 0."""
         chosen = np.ones(self.n_cells)
         for place, axis in enumerate(self.axes):

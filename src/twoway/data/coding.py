@@ -160,7 +160,7 @@ def encode_slice(
         codes = codes[rows]
     offsets = schema.offsets[[schema.index(name) for name in present]]
     pointers = np.zeros(len(codes) + 1, dtype=np.int64)
-    cells = np.empty(int(np.count_nonzero(codes >= 0)), dtype=np.min_scalar_type(schema.n_cells - 1))
+    cells = np.empty(int(np.count_nonzero(codes >= 0)), dtype=np.min_scalar_type(schema.n_categories - 1))
     compress(codes, offsets, pointers, cells)
     return pointers, cells
 

@@ -368,7 +368,7 @@ def _encode(
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Return pointers and cells of the rows wanted."""
     pointers: list[NDArray[np.int64]] = [np.zeros(1, dtype=np.int64)]
-    cells: list[NDArray[Any]] = [np.empty(0, dtype=np.min_scalar_type(schema.n_cells - 1))]
+    cells: list[NDArray[Any]] = [np.empty(0, dtype=np.min_scalar_type(schema.n_categories - 1))]
     done = 0
     for start, stop in _slices(columns.n_rows):
         read = [columns.read_slice(name, start, stop) for name in present]

@@ -309,7 +309,7 @@ class Records:
         shown = self.showing(is_asked)
         schema = self.schema.subset([self.schema.names[variable] for variable in variables])
         is_cell_asked = np.repeat(is_asked, self.schema.sizes)
-        cells = (np.cumsum(is_cell_asked) - 1).astype(np.min_scalar_type(max(schema.n_cells - 1, 0)))[shown.cells]
+        cells = (np.cumsum(is_cell_asked) - 1).astype(np.min_scalar_type(max(schema.n_categories - 1, 0)))[shown.cells]
         return shown.with_cells(schema, shown.pointers, cells)
 
     def folds(self, n_folds: int, seed: int) -> list[tuple[Records, Records]]:
@@ -405,10 +405,10 @@ class Records:
         return codes
 
     def cell_totals(self) -> NDArray[np.float64]:
-        """Return how often each cell was observed; shape (n_cells,)."""
+        """Return how often each cell was observed; shape (n_categories,)."""
         first, last = int(self.pointers[0]), int(self.pointers[-1])
         weights = None if self.weights is None else np.repeat(self.weights, np.diff(self.pointers))
-        return np.bincount(self.cells[first:last], weights, minlength=self.schema.n_cells).astype(np.float64)
+        return np.bincount(self.cells[first:last], weights, minlength=self.schema.n_categories).astype(np.float64)
 
     def marginal(self, names: str | Sequence[str]) -> Distribution:
         """Return the shares of the categories of some variables among the records that show all of them."""

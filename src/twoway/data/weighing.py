@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from twoway.arrays import Floats
 from twoway.errors import DataError, warn_caller
-
-Floats = NDArray[np.float64]
 
 LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100
 """Weights outside, but for 0, are refused: their squares could not be added."""

@@ -100,7 +100,7 @@ def draw_records(
         codes[:, index] = (random.uniform(size=n_records) >= below[:, components]).sum(axis=0)
         codes[random.uniform(size=n_records) >= shares[index], index] = -1
     pointers = np.zeros(n_records + 1, dtype=np.int64)
-    cells = np.empty(int(np.count_nonzero(codes >= 0)), dtype=np.min_scalar_type(schema.n_cells - 1))
+    cells = np.empty(int(np.count_nonzero(codes >= 0)), dtype=np.min_scalar_type(schema.n_categories - 1))
     compress(codes, schema.offsets, pointers, cells)
     return Records.from_cells(schema, pointers, cells)
 

@@ -13,14 +13,13 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from twoway.arrays import Floats
 from twoway.checks.table_program import Axis, Margins, TableProgram
 from twoway.model import mixture
 from twoway.model.pmf import JointPMF
 from twoway.solvers.starts import normalized
 from twoway.tables.pair_graph import PairGraph
 from twoway.tables.tables import Tables
-
-Floats = NDArray[np.float64]
 
 _STEPS_A_PLANE = 12
 _MOST_STEPS = 1500

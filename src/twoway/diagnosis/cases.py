@@ -298,7 +298,7 @@ def _as_records(schema: Schema, joint: NDArray[np.float64]) -> Records:
     codes = np.indices(joint.shape).reshape(joint.ndim, -1).T + schema.offsets[:-1]
     some = joint.ravel() > 0
     pointers = np.arange(0, int(some.sum()) * joint.ndim + 1, joint.ndim, dtype=np.int64)
-    cells = codes[some].astype(np.min_scalar_type(schema.n_cells - 1)).ravel()
+    cells = codes[some].astype(np.min_scalar_type(schema.n_categories - 1)).ravel()
     return Records.from_cells(schema, pointers, cells, joint.ravel()[some] * _WEIGHT)
 
 

@@ -9,15 +9,14 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from twoway.arrays import Floats
 from twoway.diagnosis.bounds import separability
 from twoway.diagnosis.scattered import Scattered, sufficiently_scattered
 from twoway.model.pmf import JointPMF
 from twoway.tables.pair_graph import Mask, PairGraph, Split
 from twoway.text import shortlist
 
-Floats = NDArray[np.float64]
 Status = Literal["holds", "fails", "unknown"]
 
 _MOST_STACKS = 200

@@ -13,11 +13,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from twoway.arrays import Floats
 from twoway.diagnosis.bounds import separability
-
-Floats = NDArray[np.float64]
 
 # Qhull lists the vertices of n halfspaces in d dimensions at a cost of about n^(d/2).
 _MOST_VERTICES = 40_000

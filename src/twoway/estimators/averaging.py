@@ -12,21 +12,22 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from twoway.arrays import Floats
 from twoway.data.records import Records
 from twoway.errors import DataError, whole_number
 from twoway.model.pmf import JointPMF
 from twoway.parallel import usable_cores
-from twoway.solvers.base import Smoothing, Watch
+from twoway.report import Start, StopReason
+from twoway.solvers.base import Path, Smoothing, Watch
 from twoway.solvers.cells import CellSets
 from twoway.solvers.latent import fit_cells
 from twoway.solvers.starts import random_start
 
-Losses: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float64]]
+Losses: TypeAlias = tuple[Floats, Floats]
 """The loss of each prediction, and how much each counts; both (n_predictions,)."""
 Loss: TypeAlias = Callable[[JointPMF, Records], Losses]
 """From a model and held-out records to the losses of what it predicts of them."""
@@ -49,7 +50,7 @@ _N_FOLDS = 5
 # Folds are looked at until so many predictions have been scored, on records of so many cells.
 _ENOUGH_PREDICTIONS, _ENOUGH_CELLS = 1000, 100_000
 # Fits that are averaged in a trial.
-_TRIAL_RESTARTS = 2
+_TRIAL_STARTS = 2
 # The choice is made on so many observed cells at most: more would say the same.
 _SAMPLE_CELLS = 500_000
 
@@ -71,6 +72,19 @@ class AveragedFit:
     recipe: Recipe
     candidates: tuple[Mapping[str, Any], ...]
     """A dictionary for each recipe that was compared: its parts and its "loss"; empty where nothing was chosen."""
+    starts: tuple[Start, ...]
+    """How each of the fits went."""
+
+    @property
+    def n_iter(self) -> int:
+        """The number of passes of the longest fit."""
+        return max(start.n_iter for start in self.starts)
+
+    @property
+    def stop_reason(self) -> StopReason:
+        """Why the fits ended: ``CONVERGED`` only where all of them converged."""
+        reasons = [start.stop_reason for start in self.starts]
+        return next((reason for reason in reasons if reason is not StopReason.CONVERGED), StopReason.CONVERGED)
 
 
 def fit_average(
@@ -78,8 +92,8 @@ def fit_average(
     loss: Loss,
     *,
     rank: int | None,
-    smoothing: float | Literal["auto"],
-    restarts: int,
+    smoothing: float | None,
+    n_starts: int,
     tol: float,
     seed: int,
     threads: int | None,
@@ -90,16 +104,17 @@ def fit_average(
     """
     if rank is not None:
         rank = whole_number("rank", rank, 1)
-    if smoothing != "auto" and not (isinstance(smoothing, int | float) and 0 <= smoothing < math.inf):
-        raise DataError(f"smoothing must be 'auto' or a number of pseudo-records of at least 0, not {smoothing!r}")
-    restarts = whole_number("restarts", restarts, 1)
+    if smoothing is not None and not (isinstance(smoothing, int | float) and 0 <= smoothing < math.inf):
+        raise DataError(f"smoothing must be None or a number of pseudo-records of at least 0, not {smoothing!r}")
+    n_starts = whole_number("n_starts", n_starts, 1)
     if records.n_silent == records.n_records:
         raise DataError(f"none of the {records.n_records} records shows a single cell; there is nothing to fit")
     records = records.for_fit()
     fitter = _Fitter(tol, seed, usable_cores() if threads is None else whole_number("threads", threads, 1))
     recipe, candidates = _Choice(fitter, records.sample(_SAMPLE_CELLS, seed), loss).make(rank, smoothing)
-    fits = fitter.fit_all([_Task(records, recipe, number) for number in range(restarts)])
-    return AveragedFit(JointPMF.average(fits).sorted_by_weight(), recipe, candidates)
+    fits = fitter.fit_all([_Task(records, recipe, number) for number in range(n_starts)])
+    starts = tuple(Start("em", path.objectives, path.stop_reason) for _, path in fits)
+    return AveragedFit(JointPMF.average([pmf for pmf, _ in fits]).sorted_by_weight(), recipe, candidates, starts)
 
 
 @dataclass(frozen=True)
@@ -116,13 +131,13 @@ class _Fitter:
     seed: int
     threads: int
 
-    def fit_all(self, tasks: Iterable[_Task]) -> list[JointPMF]:
-        """Return the fits of some tasks, several at a time, in their order."""
+    def fit_all(self, tasks: Iterable[_Task]) -> list[tuple[JointPMF, Path]]:
+        """Return the fits of some tasks and how they went, several at a time, in their order."""
         watch = Watch()
 
-        def fit(task: _Task) -> JointPMF:
+        def fit(task: _Task) -> tuple[JointPMF, Path]:
             sets, recipe = CellSets.of_records(task.records, 1), task.recipe
-            pmf, _ = fit_cells(
+            return fit_cells(
                 sets,
                 random_start(sets.schema, recipe.rank, sets.shares, (self.seed, task.number)),
                 smoothing=Smoothing(recipe.smoothing, recipe.smoothing),
@@ -131,7 +146,6 @@ class _Fitter:
                 task="averaging",
                 watch=watch,
             )
-            return pmf
 
         with ThreadPoolExecutor(self.threads) as pool:
             try:
@@ -150,17 +164,15 @@ class _Choice:
     loss: Loss
     losses: dict[Recipe, Losses] = field(default_factory=dict)
 
-    def make(
-        self, rank: int | None, smoothing: float | Literal["auto"]
-    ) -> tuple[Recipe, tuple[Mapping[str, Any], ...]]:
+    def make(self, rank: int | None, smoothing: float | None) -> tuple[Recipe, tuple[Mapping[str, Any], ...]]:
         """Return the recipe, with what is given kept, and all that were compared."""
-        first = _SMOOTHING if smoothing == "auto" else float(smoothing)
+        first = _SMOOTHING if smoothing is None else float(smoothing)
         if not self.folds:
             return Recipe(rank or 1, first), ()
         best = Recipe(rank or 1, first)
         if rank is None:
             best = self._higher(best)
-        if smoothing == "auto":
+        if smoothing is None:
             for factor in (_MORE_SMOOTHING, 1.0 / _MORE_SMOOTHING):
                 best = self._climb(best, partial(self._smoother, factor=factor))
         order = sorted(self.losses)
@@ -216,11 +228,9 @@ class _Choice:
     def _losses_of(self, recipe: Recipe) -> Losses:
         """Return the losses under a recipe."""
         if recipe not in self.losses:
-            tasks = [_Task(train, recipe, number) for train, _ in self.folds for number in range(_TRIAL_RESTARTS)]
-            fits = self.fitter.fit_all(tasks)
-            averages = [
-                JointPMF.average(fits[at : at + _TRIAL_RESTARTS]) for at in range(0, len(fits), _TRIAL_RESTARTS)
-            ]
+            tasks = [_Task(train, recipe, number) for train, _ in self.folds for number in range(_TRIAL_STARTS)]
+            fits = [pmf for pmf, _ in self.fitter.fit_all(tasks)]
+            averages = [JointPMF.average(fits[at : at + _TRIAL_STARTS]) for at in range(0, len(fits), _TRIAL_STARTS)]
             scored = [self.loss(pmf, held) for pmf, (_, held) in zip(averages, self.folds, strict=True)]
             losses, weights = map(np.concatenate, zip(*scored, strict=True))
             self.losses[recipe] = losses, weights

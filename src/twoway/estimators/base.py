@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +31,8 @@ _MOST_SHOWN = 5
 _PARAMETERS = """rank
         The number of components of each fit. None chooses it by held-out records.
     smoothing
-        Pseudo-records a component. "auto" chooses it, too.
-    restarts
+        Pseudo-records per component. None chooses it, too.
+    n_starts
         How many fits are averaged, each from a random start of its own: that predicts better than the best of them.
     n_bins
         How many intervals the numbers of a column that looks continuous are put into (see `Discretizer`); where those
@@ -46,7 +46,7 @@ _PARAMETERS = """rank
     random_state
         The source of every random choice."""
 _ATTRIBUTES = """pmf_ : JointPMF
-        The average of the fits, for every other question; its rank is ``rank_`` times ``restarts``.
+        The average of the fits, for every other question; its rank is ``rank_`` times ``n_starts``.
     rank_, smoothing_ : int, float
         What was given or chosen.
     candidates_ : tuple of dict
@@ -173,8 +173,8 @@ class JointPMFEstimator(BaseEstimator):  # type: ignore[misc]
         self,
         *,
         rank: int | None = None,
-        smoothing: float | Literal["auto"] = "auto",
-        restarts: int = 8,
+        smoothing: float | None = None,
+        n_starts: int = 8,
         n_bins: int | None = 8,
         unseen: Unseen = "missing",
         threads: int | None = None,
@@ -182,7 +182,7 @@ class JointPMFEstimator(BaseEstimator):  # type: ignore[misc]
     ) -> None:
         self.rank = rank
         self.smoothing = smoothing
-        self.restarts = restarts
+        self.n_starts = n_starts
         self.n_bins = n_bins
         self.unseen = unseen
         self.threads = threads
@@ -240,7 +240,7 @@ class JointPMFEstimator(BaseEstimator):  # type: ignore[misc]
             loss,
             rank=self.rank,
             smoothing=self.smoothing,
-            restarts=self.restarts,
+            n_starts=self.n_starts,
             tol=tol,
             seed=seed_of(self.random_state),
             threads=self.threads,

@@ -141,8 +141,8 @@ def _append(features: Records, schema: Schema, codes: NDArray[np.int64]) -> Reco
     """Return records with one more variable, the last one, whose codes (n_records,) are -1 where it is missing."""
     there = codes >= 0
     pointers = features.pointers + np.concatenate([[0], np.cumsum(there)])
-    cells = features.cells.astype(np.min_scalar_type(schema.n_cells - 1))
-    cells = np.insert(cells, features.pointers[1:][there], features.schema.n_cells + codes[there])
+    cells = features.cells.astype(np.min_scalar_type(schema.n_categories - 1))
+    cells = np.insert(cells, features.pointers[1:][there], features.schema.n_categories + codes[there])
     return features.with_cells(schema, pointers, cells)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
@@ -71,8 +71,8 @@ class JointPMFImputer(OneToOneFeatureMixin, TransformerMixin, JointPMFEstimator)
         *,
         how: How = "mode",
         rank: int | None = None,
-        smoothing: float | Literal["auto"] = "auto",
-        restarts: int = 8,
+        smoothing: float | None = None,
+        n_starts: int = 8,
         n_bins: int | None = 8,
         unseen: Unseen = "missing",
         threads: int | None = None,
@@ -81,7 +81,7 @@ class JointPMFImputer(OneToOneFeatureMixin, TransformerMixin, JointPMFEstimator)
         super().__init__(
             rank=rank,
             smoothing=smoothing,
-            restarts=restarts,
+            n_starts=n_starts,
             n_bins=n_bins,
             unseen=unseen,
             threads=threads,

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from twoway.arrays import Floats
 from twoway.model.intervals import angle_of, share_of
-from twoway.model.mixture import Floats
 from twoway.model.pmf import JointPMF
 from twoway.uncertainty.bootstrap import LEAST_REPLICATES, Bootstrap
 
@@ -75,12 +75,12 @@ def unpack(packed: Packed, boot: Bootstrap) -> Bootstrap:
 
 
 def _angles(pmf: JointPMF) -> Floats:
-    """Return weights and factors, (1 + n_cells, rank), as angles."""
+    """Return weights and factors, (1 + n_categories, rank), as angles."""
     return angle_of(np.vstack([pmf.weights, pmf.stacked]))
 
 
 def _by_row(pmf: JointPMF, steps: NDArray[np.float32]) -> Floats:
-    """Return the length of a step for each parameter, (1 + n_cells, rank)."""
+    """Return the length of a step for each parameter, (1 + n_categories, rank)."""
     return np.repeat(steps.astype(np.float64), [1, *pmf.schema.sizes], axis=0)
 
 

@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import Any, Literal, Never, SupportsFloat
 
 import numpy as np
-from numpy.typing import NDArray
 
 from twoway import __version__
+from twoway.arrays import Floats
 from twoway.checks.contradiction import find_contradiction
 from twoway.checks.disagreement import disagreements
 from twoway.checks.fit_quality import fit_check, modelled_shares
@@ -109,10 +109,10 @@ def fit(
     found = _with_smoothing(find_solver(solver, starts), smoothing)
     given = Smoothing() if smoothing == "auto" else Smoothing(float(smoothing), float(smoothing))
     evidence, warnings, n_observed = evidence_of(source, threads)
-    if rank is not None and rank * evidence.schema.n_cells > _MOST_NUMBERS:
+    if rank is not None and rank * evidence.schema.n_categories > _MOST_NUMBERS:
         raise DataError(
-            f"rank {rank} with {evidence.schema.n_cells} categories in all would be "
-            f"{rank * evidence.schema.n_cells:.2g} numbers, more than {_MOST_NUMBERS:.2g}; use a lower rank"
+            f"rank {rank} with {evidence.schema.n_categories} categories in all would be "
+            f"{rank * evidence.schema.n_categories:.2g} numbers, more than {_MOST_NUMBERS:.2g}; use a lower rank"
         )
     kept = checkpoint if isinstance(checkpoint, Checkpoint | None) else Checkpoint(checkpoint)
     if kept is not None:
@@ -349,10 +349,10 @@ def _with_likelihood(
     )
 
 
-def _entropies(shares: NDArray[np.float64]) -> NDArray[np.float64]:
+def _entropies(shares: Floats) -> Floats:
     logs = np.zeros_like(shares)
     np.log(shares, where=shares > 0, out=logs)
-    entropies: NDArray[np.float64] = -(shares * logs).sum(axis=1)
+    entropies: Floats = -(shares * logs).sum(axis=1)
     return entropies
 
 

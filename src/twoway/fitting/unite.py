@@ -8,8 +8,8 @@ from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from twoway.arrays import Floats
 from twoway.data.records import Records
 from twoway.data.source import RecordSource, scaled_block
 from twoway.errors import DataError, TwowayError
@@ -114,7 +114,7 @@ def _counted(name: str, source: RecordSource | Tables, threads: int | None, warn
         warnings.append(f"{name} is not in memory, so its pairs were counted and its records left where they are")
         counted = Tables.count(source, threads=threads)
         return _Source(name, counted, counted)
-    small = len(source.schema) > 1 and source.schema.n_cells <= _MOST_CELLS
+    small = len(source.schema) > 1 and source.schema.n_categories <= _MOST_CELLS
     return _Source(name, source, Tables.count(source, threads=threads) if small else None)
 
 
@@ -151,7 +151,7 @@ def _recoded(records: Records, schema: Schema) -> Records:
     if (np.diff(cell_of) < 0).any():
         record = np.repeat(np.arange(records.n_records), np.diff(pointers))
         cells = cells[np.lexsort((cells, record))]
-    return records.with_cells(schema, pointers, cells.astype(np.min_scalar_type(schema.n_cells - 1)))
+    return records.with_cells(schema, pointers, cells.astype(np.min_scalar_type(schema.n_categories - 1)))
 
 
 def _check_connected(sources: Sequence[_Source]) -> None:
@@ -174,7 +174,7 @@ def _check_connected(sources: Sequence[_Source]) -> None:
 
 def _contradictions(sources: Sequence[_Source], schema: Schema) -> list[str]:
     """Return a warning where what several sources show differs by more than chance, all comparisons considered."""
-    samples: dict[Key, list[tuple[str, NDArray[np.float64]]]] = {}
+    samples: dict[Key, list[tuple[str, Floats]]] = {}
     for one in sources:
         for key, counts in _counts(one, schema):
             samples.setdefault(key, []).append((one.name, counts))
@@ -197,7 +197,7 @@ def _contradictions(sources: Sequence[_Source], schema: Schema) -> list[str]:
     ]
 
 
-def _counts(source: _Source, schema: Schema) -> Iterable[tuple[Key, NDArray[np.float64]]]:
+def _counts(source: _Source, schema: Schema) -> Iterable[tuple[Key, Floats]]:
     """Yield the effective counts of each variable, and of each table, with the names of the schema's variables."""
     given, tables = source.given, source.tables
     recoded = None if tables is None else tables.recoded(schema)
@@ -218,7 +218,7 @@ def _counts(source: _Source, schema: Schema) -> Iterable[tuple[Key, NDArray[np.f
         yield from ((names, recoded.array(i).ravel() * scales[i]) for i, names in enumerate(recoded.names))
 
 
-def _furthest(samples: Sequence[tuple[str, NDArray[np.float64]]]) -> tuple[str, str, float]:
+def _furthest(samples: Sequence[tuple[str, Floats]]) -> tuple[str, str, float]:
     """Return the sample that differs most surely from the rest, another from which it does, and their distance."""
     counts = np.array([one for _, one in samples])
     rest = counts.sum(axis=0) - counts

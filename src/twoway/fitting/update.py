@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from twoway.arrays import Floats
 from twoway.data.coding import Unseen
 from twoway.data.records import Records
 from twoway.data.source import RecordSource
@@ -141,7 +141,7 @@ def _extended(pmf: JointPMF, schema: Schema) -> JointPMF:
     """Return a PMF by a schema with more categories, which it holds to be impossible."""
     if pmf.schema == schema:
         return pmf
-    stacked = np.zeros((schema.n_cells, pmf.rank))
+    stacked = np.zeros((schema.n_categories, pmf.rank))
     for index, (old, new) in enumerate(zip(pmf.schema, schema, strict=True)):
         stacked[schema.offsets[index] + np.array([new.code(label) for label in old.categories])] = pmf.factors[index]
     return JointPMF.from_stacked(schema, pmf.weights, stacked, pmf.report)
@@ -149,7 +149,7 @@ def _extended(pmf: JointPMF, schema: Schema) -> JointPMF:
 
 def _absorb(
     pmf: JointPMF, report: Report, sets: CellSets, max_iter: int, tol: float, watch: Watch
-) -> tuple[JointPMF, Start, NDArray[np.float64]]:
+) -> tuple[JointPMF, Start, Floats]:
     """Return the model with the new records in it, how it got there, and what it rests on then."""
     from twoway.kernels.expectation import pack
 
@@ -186,7 +186,7 @@ def _absorb(
     return found, Start("update", path.objectives, path.stop_reason), sums_of_variables(old + new, schema, rank)
 
 
-def _maximized(counts: Theta, shares: NDArray[np.float64], schema: Schema, rank: int) -> Theta:
+def _maximized(counts: Theta, shares: Floats, schema: Schema, rank: int) -> Theta:
     from twoway.kernels.maximization import maximize
 
     theta = np.zeros(counts.shape)

@@ -8,10 +8,11 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from twoway.arrays import Floats
 from twoway.data.frames import Fill, label_array
 from twoway.data.records import Records
 from twoway.errors import unknown, warn_caller, whole_number
-from twoway.model.mixture import Floats, draw_codes
+from twoway.model.mixture import draw_codes
 from twoway.model.posterior import posterior_of
 from twoway.schema import Variable
 from twoway.text import shortlist
@@ -41,7 +42,7 @@ def fills(
     records
         The records; a block of them is looked at at a time.
     weights, stacked
-        The mixture, shapes (rank,) and (n_cells, rank).
+        The mixture, shapes (rank,) and (schema.n_categories, rank).
     indices
         The positions of the variables to fill.
     how

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from twoway.arrays import Floats
 from twoway.errors import DataError, whole_number
-from twoway.model.mixture import Floats, draw_codes, draw_components, is_small, log_joint
+from twoway.model.mixture import draw_codes, draw_components, is_small, log_joint
 from twoway.model.mixture import entropy as exact_entropy
 
 N_SAMPLES = 2**16

@@ -8,13 +8,13 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from twoway.arrays import Floats
 from twoway.data.distribution import MAX_ROWS, Distribution
 from twoway.data.frames import make_labelled_frame
 from twoway.errors import DataError
 from twoway.schema import Label
 from twoway.text import MAX_WIDTH, aligned, printable
 
-Floats = NDArray[np.float64]
 Scale = Literal["real", "nonnegative", "probability"]
 
 

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from twoway.arrays import Floats
+
 Codes = NDArray[np.integer]
 
 MAX_CELLS = 10**7

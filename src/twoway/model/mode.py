@@ -18,7 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.model.mixture import Floats, is_small, most_probable
+from twoway.arrays import Floats
+from twoway.model.mixture import is_small, most_probable
 from twoway.schema import Label
 
 MAX_NODES = 20_000

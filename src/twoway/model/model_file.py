@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from twoway.arrays import Floats
 from twoway.errors import DataError, FileFormatError, TwowayError
-from twoway.model.mixture import Floats
 from twoway.model.parameters import check_parameters
 from twoway.report import Report
 from twoway.schema import Schema
@@ -47,7 +47,7 @@ def read_model(path: str | os.PathLike[str]) -> tuple[Schema, Floats, Floats, Re
         weights, stacked = arrays["weights"], arrays["stacked"]
         if weights.dtype != np.float64 or stacked.dtype != np.float64:
             raise DataError(f"its arrays are of {weights.dtype} and {stacked.dtype}, not float64")
-        if weights.ndim != 1 or len(weights) == 0 or stacked.shape != (schema.n_cells, len(weights)):
+        if weights.ndim != 1 or len(weights) == 0 or stacked.shape != (schema.n_categories, len(weights)):
             raise DataError(f"its arrays have the shapes {weights.shape} and {stacked.shape}")
         check_parameters(schema, weights, stacked, _TOLERANCE)
         if report is not None and "support" in arrays:

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from twoway.arrays import Floats
 from twoway.errors import DataError, whole_number
-from twoway.model.mixture import MAX_CELLS, Floats
+from twoway.model.mixture import MAX_CELLS
 from twoway.schema import Schema
 from twoway.text import brief
 
@@ -26,7 +27,7 @@ def as_numbers(given: ArrayLike, what: str) -> Floats:
 
 
 def stack_parameters(schema: Schema, weights: ArrayLike, factors: Sequence[ArrayLike]) -> tuple[Floats, Floats]:
-    """Return weights (rank,) and stacked factors (n_cells, rank), checked and rescaled to sum to one."""
+    """Return weights (rank,) and stacked factors (schema.n_categories, rank), checked and rescaled to sum to one."""
     if not isinstance(schema, Schema):
         raise DataError(
             f"the schema must be a Schema, not a {type(schema).__name__}: JointPMF(weights, factors, schema)"
@@ -55,7 +56,7 @@ def stack_parameters(schema: Schema, weights: ArrayLike, factors: Sequence[Array
 
 
 def exact_parameters(schema: Schema, joint: ArrayLike) -> tuple[Floats, Floats]:
-    """Return weights (rank,) and stacked factors (n_cells, rank) whose mixture is a joint, to the last digit or so.
+    """Return weights (rank,) and stacked factors (schema.n_categories, rank) whose mixture is a joint.
 
     Given all variables but one, that one has a PMF of its own and the others are certain: a component for each cell
     of the others. Leaving out the largest variable makes them fewest (the paper's Theorem 1).
@@ -74,14 +75,14 @@ def exact_parameters(schema: Schema, joint: ArrayLike) -> tuple[Floats, Floats]:
     columns = np.moveaxis(probabilities / total, largest, 0).reshape(schema.sizes[largest], -1)
     weights = columns.sum(axis=0)
     kept = np.flatnonzero(weights)
-    if kept.size * schema.n_cells > MAX_CELLS:
+    if kept.size * schema.n_categories > MAX_CELLS:
         raise DataError(
-            f"this joint needs {kept.size:,} components of {schema.n_cells} categories each; "
+            f"this joint needs {kept.size:,} components of {schema.n_categories} categories each; "
             f"at most {MAX_CELLS:,} numbers are written out: fit it instead, with a lower rank"
         )
     others = [index for index in range(len(schema)) if index != largest]
     codes = np.unravel_index(kept, [schema.sizes[index] for index in others]) if others else ()
-    stacked = np.zeros((schema.n_cells, kept.size))
+    stacked = np.zeros((schema.n_categories, kept.size))
     for index, code in zip(others, codes, strict=True):
         stacked[schema.offsets[index] + code, np.arange(kept.size)] = 1.0
     stacked[schema.cells(largest)] = columns[:, kept] / weights[kept]

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any, Never
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from twoway.arrays import Floats
 from twoway.data import frames
 from twoway.data.distribution import Distribution
 from twoway.errors import DataError, ImpossibleEvidenceError, whole_number
 from twoway.model import mixture
 from twoway.model.evidence import describe_event, parse_event
 from twoway.model.information import Estimate, signed_entropies
-from twoway.model.mixture import MAX_CELLS, Floats
+from twoway.model.mixture import MAX_CELLS
 from twoway.model.mode import Mode, find_mode
 from twoway.model.model_file import read_model, write_model
 from twoway.model.parameters import as_numbers, exact_parameters, read_only, stack_parameters
@@ -71,7 +72,7 @@ class JointPMF:
     weights: Floats
     """The probability of each component, shape (rank,); read-only."""
     stacked: Floats
-    """The factors of all variables below one another, shape (n_cells, rank); read-only."""
+    """The factors of all variables below one another, shape (schema.n_categories, rank); read-only."""
     factors: tuple[Floats, ...]
     """One array (n_categories, rank) for each variable: views of ``stacked``."""
     report: Report | None
@@ -114,7 +115,7 @@ class JointPMF:
         weights
             Shape (rank,).
         stacked
-            The factors below one another, shape (n_cells, rank).
+            The factors below one another, shape (schema.n_categories, rank).
         report
             How the model came about.
         library

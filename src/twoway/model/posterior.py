@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from twoway.arrays import Floats
 from twoway.data.coding import Unseen
 from twoway.data.records import Records
 from twoway.data.source import Block
 from twoway.errors import DataError
-from twoway.model.mixture import Floats
 from twoway.schema import Schema
 
 

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from twoway.estimators.ratings.table import Floats, Ints, RatingTable
+    from twoway.arrays import Floats, Ints
+    from twoway.estimators.ratings.table import RatingTable
 
 _PENALTY = 10.0
 # Normal equations are solved for so many users at a time.

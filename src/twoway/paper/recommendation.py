@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from twoway.arrays import Floats, Ints
 from twoway.datasets import movielens
 from twoway.errors import DataError
 from twoway.model.pmf import JointPMF
@@ -19,7 +20,7 @@ from twoway.paper.base import FOR_RECORDS, PROCESS_BYTES, Details, Scores, Setti
 from twoway.paper.choosing import CHAINS, fit_chosen
 
 if TYPE_CHECKING:  # scikit-learn takes seconds to import, and the synthetic tables do without
-    from twoway.estimators.ratings.table import Floats, Ints, RatingTable
+    from twoway.estimators.ratings.table import RatingTable
 
     Predict = Callable[[Ints, Ints], Floats]
     # Predictions for pairs, the seconds of the fit and with all that was compared, and what was chosen.

@@ -75,7 +75,7 @@ def plot_components(pmf: JointPMF, names: str | Sequence[str] | None = None, *, 
 
 def _most_telling(pmf: JointPMF) -> list[int]:
     """Return the variables that tell most about the component, as many as fit, in the order of the schema."""
-    if pmf.schema.n_cells <= _MOST_ROWS:
+    if pmf.schema.n_categories <= _MOST_ROWS:
         return list(range(len(pmf.schema)))
     told = [
         entropy(pmf.weights, [factor])

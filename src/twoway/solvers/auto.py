@@ -88,7 +88,7 @@ class Auto:
     def _chain_start(self, problem: Problem) -> Solution | None:
         """Return where the chain of table solvers ends, or None where there are no tables to speak of."""
         schema = problem.evidence.schema
-        if len(schema) < 2 or schema.n_cells > _MOST_CELLS:
+        if len(schema) < 2 or schema.n_categories > _MOST_CELLS:
             return None
         try:
             solution = CoupledNMF(tol=1e-5, max_iter=300).solve(problem)

@@ -11,16 +11,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
-from numpy.typing import NDArray
 
+from twoway.arrays import Floats
 from twoway.data.records import Records
 from twoway.data.source import Block, RecordSource
 from twoway.schema import Schema
 from twoway.solvers.pairs import PairWeights
 from twoway.tables.tables import Tables
 
-Theta = NDArray[np.float64]
-"""Parameters as the kernels take them, (1 + n_cells, width): the weights above the stacked factors."""
+Theta = Floats
+"""Parameters as the kernels take them, (1 + n_categories, width): the weights above the stacked factors."""
 
 # Records that each variable's overall shares get on top of the data.
 _EXTRA = 0.1
@@ -31,7 +31,7 @@ class ExpectedCounts:
     """How often each component, and each cell in each component, is expected; these add."""
 
     counts: Theta
-    """(1 + n_cells, width): the components' totals above those of the cells."""
+    """(1 + n_categories, width): the components' totals above those of the cells."""
     log_likelihood: float
 
     def __add__(self, other: ExpectedCounts) -> ExpectedCounts:
@@ -55,7 +55,7 @@ def _expect_block(block: Block, *, theta: Theta, rank: int) -> ExpectedCounts:
     return ExpectedCounts(counts, expect(block.pointers, block.cells, block.weights, theta, counts, prototype))
 
 
-def sums_of_variables(counts: Theta, schema: Schema, rank: int) -> NDArray[np.float64]:
+def sums_of_variables(counts: Theta, schema: Schema, rank: int) -> Floats:
     """Return the sum of expected counts over each variable's cells, below the components' totals.
 
     Shape (1 + n_variables, rank).
@@ -68,7 +68,7 @@ class CellSets:
     """Records, or table cells in the shape of records, with what the fit must know about them."""
 
     records: RecordSource
-    copies: NDArray[np.float64]
+    copies: Floats
     """(n_variables,): how often a person's answer to each variable is counted among the sets. Once in records; in
     tables, once in each table that holds the variable."""
     total_copies: float
@@ -96,31 +96,29 @@ class CellSets:
         return self.records.schema
 
     @cached_property
-    def totals(self) -> NDArray[np.float64]:
-        """How often each cell was observed, shape (n_cells,)."""
-        theta = np.zeros((1 + self.schema.n_cells, 4))
+    def totals(self) -> Floats:
+        """How often each cell was observed, shape (n_categories,)."""
+        theta = np.zeros((1 + self.schema.n_categories, 4))
         theta[:, 0] = 1.0
         # The expected counts of a single component are plain counts.
         return expected_counts(self.records, theta, 1, self.threads).counts[1:, 0]
 
     @cached_property
-    def shares(self) -> NDArray[np.float64]:
-        """Each variable's overall shares (n_cells,), with a tenth of a record spread evenly on top.
+    def shares(self) -> Floats:
+        """Each variable's overall shares (n_categories,), with a tenth of a record spread evenly on top.
 
         The extra keeps a category that was declared but never seen possible.
         """
         totals = self.totals
         sizes = np.array(self.schema.sizes)
         of_variable = np.add.reduceat(totals, self.schema.offsets[:-1])
-        shares: NDArray[np.float64] = (totals + np.repeat(_EXTRA / sizes, sizes)) / np.repeat(
-            of_variable + _EXTRA, sizes
-        )
+        shares: Floats = (totals + np.repeat(_EXTRA / sizes, sizes)) / np.repeat(of_variable + _EXTRA, sizes)
         return shares
 
-    def support(self, counts: Theta, rank: int) -> NDArray[np.float64]:
+    def support(self, counts: Theta, rank: int) -> Floats:
         """Return on how many people each component rests, and each of its factors; shape (1 + n_variables, rank)."""
         copies = np.concatenate([[self.total_copies], self.copies])
-        support: NDArray[np.float64] = sums_of_variables(counts, self.schema, rank) / np.maximum(copies, 1.0)[:, None]
+        support: Floats = sums_of_variables(counts, self.schema, rank) / np.maximum(copies, 1.0)[:, None]
         return support
 
     def with_records(self, records: Records) -> CellSets:

@@ -55,7 +55,7 @@ class CoupledNMF:
         evidence = problem.evidence
         check_connected(evidence.tables(2))
         sets = evidence.table_sets(self.pair_weights)
-        is_small = sets.schema.n_cells <= MOST_CELLS
+        is_small = sets.schema.n_categories <= MOST_CELLS
         can_carry = is_small and evidence.pairs.can_carry(problem.rank)
         if problem.start is None and problem.number == 0 and can_carry:
             found = SPA().solve(problem)

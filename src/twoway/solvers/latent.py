@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from twoway.arrays import Floats
 from twoway.model.pmf import JointPMF
 from twoway.solvers.base import Path, Smoothing, Watch, descend
 from twoway.solvers.cells import CellSets, Theta, expected_counts
@@ -27,13 +27,13 @@ def fit_cells(
     tol: float,
     task: str,
     watch: Watch,
-    pseudo_shares: NDArray[np.float64] | None = None,
+    pseudo_shares: Floats | None = None,
 ) -> tuple[JointPMF, Path]:
     """Return the PMF that best explains sets of cells, and how the loop got there.
 
     The objective is the negative log-likelihood for each unit of weight, with the penalty that smoothing stands for.
     Smoothing draws every component to equal weights and to the variables' overall shares; or each component to shares
-    of its own, ``pseudo_shares`` (1 + n_cells, rank): those of the components, which average 1, above those of the
+    of its own, ``pseudo_shares`` (1 + n_categories, rank): those of the components, which average 1, above those of the
     cells.
     """
     from scipy.special import xlogy
@@ -42,13 +42,13 @@ def fit_cells(
     from twoway.kernels.maximization import log_prior, maximize
 
     schema, rank, shares = sets.schema, start.rank, sets.shares
-    pseudo_counts = np.empty(1 + schema.n_cells)
+    pseudo_counts = np.empty(1 + schema.n_categories)
     pseudo_counts[0] = smoothing.weights * sets.total_copies
     pseudo_counts[1:] = smoothing.factors * np.repeat(sets.copies, schema.sizes) * shares
     own_counts = None
     if pseudo_shares is not None:
         amounts = np.concatenate([pseudo_counts[:1], smoothing.factors * np.repeat(sets.copies, schema.sizes)])
-        own_counts, pseudo_counts = amounts[:, None] * pseudo_shares, np.zeros(1 + schema.n_cells)
+        own_counts, pseudo_counts = amounts[:, None] * pseudo_shares, np.zeros(1 + schema.n_categories)
     penalised = bool(pseudo_counts.any())
     # The penalty is counted from its least value, so that objectives stay near the log-likelihood.
     plainest = pack(np.full(rank, 1.0 / rank), np.repeat(shares[:, None], rank, axis=1))

@@ -10,15 +10,14 @@ from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from twoway.arrays import Floats
 from twoway.model.pmf import JointPMF
 from twoway.solvers.base import Path, Watch, descend
 from twoway.solvers.cells import Theta
 from twoway.solvers.pairs import PairMatrix, PairWeights
 
 Loss = Literal["kl", "euclidean"]
-Matrix = NDArray[np.float64]
 
 _SEARCHES = 30  # halvings of a step before a block is left as it is
 
@@ -42,7 +41,7 @@ def fit_by_mirror_descent(
     weights = np.repeat(np.repeat(of_pair, schema.sizes, axis=0), schema.sizes, axis=1)
     steps = np.ones(len(schema) + 1)
 
-    def value_and_slope(shares: Matrix, weight: Matrix, model: Matrix) -> tuple[float, Matrix]:
+    def value_and_slope(shares: Floats, weight: Floats, model: Floats) -> tuple[float, Floats]:
         """Return the weighted loss of some tables, and its derivative by the model."""
         if loss == "euclidean":
             residual = model - shares
@@ -52,13 +51,13 @@ def fit_by_mirror_descent(
         logs = np.log(ratio, out=np.zeros_like(shares), where=seen)
         return float((weight * shares * logs).sum()), -weight * ratio
 
-    def move(block: int, here: Matrix, axis: int, evaluate: Callable[[Matrix], tuple[float, Matrix]]) -> Matrix:
+    def move(block: int, here: Floats, axis: int, evaluate: Callable[[Floats], tuple[float, Floats]]) -> Floats:
         """Return one step from here along the simplex, of the longest length found that does not rise."""
         value, gradient = evaluate(here)
         # Adding the same to a whole column changes nothing on the simplex, and keeps exponents small.
         gradient = gradient - gradient.min(axis=axis, keepdims=True)
         for _ in range(_SEARCHES):
-            there: Matrix = here * np.exp(-np.minimum(steps[block] * gradient, 50.0))
+            there: Floats = here * np.exp(-np.minimum(steps[block] * gradient, 50.0))
             there /= there.sum(axis=axis, keepdims=True)
             if evaluate(there)[0] <= value:
                 steps[block] *= 2.0
@@ -77,14 +76,14 @@ def fit_by_mirror_descent(
             shares, weight = pairs.shares[rows, others], weights[rows, others]
 
             def evaluate(
-                factor: Matrix, basis: Matrix = basis, shares: Matrix = shares, weight: Matrix = weight
-            ) -> tuple[float, Matrix]:
+                factor: Floats, basis: Floats = basis, shares: Floats = shares, weight: Floats = weight
+            ) -> tuple[float, Floats]:
                 value, slope = value_and_slope(shares, weight, factor @ basis.T)
                 return value, slope @ basis
 
             stacked[rows] = move(index, stacked[rows], 0, evaluate)
 
-        def evaluate_weights(row: Matrix) -> tuple[float, Matrix]:
+        def evaluate_weights(row: Floats) -> tuple[float, Floats]:
             value, slope = value_and_slope(pairs.shares, weights, (stacked * row[0]) @ stacked.T)
             return value, np.einsum("if,ij,jf->f", stacked, slope, stacked)[None]
 

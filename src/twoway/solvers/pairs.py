@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from twoway.arrays import Bools, Floats, Ints
 from twoway.model.pmf import JointPMF
 from twoway.schema import Schema
 from twoway.tables.tables import Tables
@@ -18,19 +18,19 @@ PairWeights = Literal["counts", "equal"]
 
 @dataclass(frozen=True)
 class PairMatrix:
-    """Shares of every available pair, (n_cells, n_cells) and symmetric; zero where no table is."""
+    """Shares of every available pair, (n_categories, n_categories) and symmetric; zero where no table is."""
 
     schema: Schema
-    shares: NDArray[np.float64]
+    shares: Floats
     """Each table sums to one, in both of its places."""
-    weights: NDArray[np.float64]
+    weights: Floats
     """(n_variables, n_variables): the records that each table rests on; 0 where there is none."""
 
     @classmethod
     def of(cls, tables: Tables) -> PairMatrix:
         """Return the matrix of some two-way tables."""
         schema = tables.schema
-        shares = np.zeros((schema.n_cells, schema.n_cells))
+        shares = np.zeros((schema.n_categories, schema.n_categories))
         weights = np.zeros((len(schema), len(schema)))
         for table, (j, k) in enumerate(tables.sets):
             block = tables.array(table) / tables.totals[table]
@@ -44,8 +44,8 @@ class PairMatrix:
         """The number of tables."""
         return int(np.count_nonzero(self.weights) // 2)
 
-    def model(self, pmf: JointPMF) -> NDArray[np.float64]:
-        """Return the model's share of every pair of cells, (n_cells, n_cells)."""
+    def model(self, pmf: JointPMF) -> Floats:
+        """Return the model's share of every pair of cells, (n_categories, n_categories)."""
         return (pmf.stacked * pmf.weights) @ pmf.stacked.T
 
     def divergence(self, pmf: JointPMF) -> float:
@@ -55,14 +55,14 @@ class PairMatrix:
             logs = np.log(self.shares[seen]) - np.log(self.model(pmf)[seen])
         return float((self.shares[seen] * logs).sum()) / (2 * self.n_tables)
 
-    def carries(self, split: NDArray[np.bool_], rank: int) -> bool:
+    def carries(self, split: Bools, rank: int) -> bool:
         """Return whether a split has every table between its groups, and at least rank categories on each side."""
         sizes = np.array(self.schema.sizes)
         enough = min(sizes[split].sum(), sizes[~split].sum()) >= rank
         return bool(enough and (self.weights[np.ix_(split, ~split)] > 0).all())
 
     @cached_property
-    def inseparable(self) -> list[NDArray[np.int64]]:
+    def inseparable(self) -> list[Ints]:
         """Groups of variables that no split with all its tables can part: those linked by missing tables."""
         from scipy.sparse.csgraph import connected_components
 

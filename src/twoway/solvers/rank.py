@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from twoway.arrays import Floats
 from twoway.data.records import Records
 from twoway.errors import DataError, whole_number
 from twoway.model.pmf import JointPMF
@@ -175,7 +175,7 @@ def _split(pmf: JointPMF, rank: int, seeds: tuple[int, ...]) -> JointPMF:
 
 def n_parameters(schema: Schema, rank: int) -> int:
     """Return how many numbers of a model are free."""
-    return rank - 1 + rank * (schema.n_cells - len(schema))
+    return rank - 1 + rank * (schema.n_categories - len(schema))
 
 
 # From records
@@ -186,8 +186,8 @@ class _HeldOut:
     """How well one rank predicts each held-out record."""
 
     rank: int
-    scores: NDArray[np.float64]
-    weights: NDArray[np.float64]
+    scores: Floats
+    weights: Floats
     converged: bool
 
     @property
@@ -284,7 +284,7 @@ def _from_tables(evidence: Evidence, search: _Search, seed: int, watch: Watch) -
     graph = PairGraph.of(tables) if tables.order == 2 else None
     # Each person stands in many tables: so often too much is counted.
     copies = float(evidence.sets.copies.mean())
-    n_splits = max(1, int(_SPECTRUM_WORK / tables.schema.n_cells**3))
+    n_splits = max(1, int(_SPECTRUM_WORK / tables.schema.n_categories**3))
     found: dict[int, dict[str, Any]] = {}
 
     def try_rank(rank: int) -> bool:

@@ -6,8 +6,8 @@ import math
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from twoway.arrays import Floats
 from twoway.data.records import Records
 from twoway.datasets.synthetic import draw_records
 from twoway.model.mixture import joint
@@ -87,20 +87,20 @@ class FromTables:
         shares = self._with_noise(random, shares) if self._tables.noise.any() else shares
         return self._of_shares(shares)
 
-    def _of_shares(self, shares: list[NDArray[np.float64]]) -> Tables:
+    def _of_shares(self, shares: list[Floats]) -> Tables:
         flat = np.concatenate([share.ravel() for share in shares]) * np.repeat(
             self._tables.weights, np.diff(self._tables.starts)
         )
         return Tables(self._tables.schema, self._tables.sets, flat, self._tables.weights)
 
-    def _apart(self, random: np.random.Generator) -> list[NDArray[np.float64]]:
+    def _apart(self, random: np.random.Generator) -> list[Floats]:
         """Return each table's shares, drawn on its own."""
         return [
             random.multinomial(max(1, round(total)), model.ravel() / model.sum()) / max(1, round(total))
             for total, model in zip(self._n_records, self._model, strict=True)
         ]
 
-    def _with_noise(self, random: np.random.Generator, shares: list[NDArray[np.float64]]) -> list[NDArray[np.float64]]:
+    def _with_noise(self, random: np.random.Generator, shares: list[Floats]) -> list[Floats]:
         """Return shares as a release would have made them, without a negative one."""
         noisy = []
         for share, variance, total in zip(shares, self._tables.noise, self._tables.totals, strict=True):
@@ -109,7 +109,7 @@ class FromTables:
             noisy.append(drawn / drawn.sum() if drawn.any() else np.full(share.size, 1.0 / share.size))
         return noisy
 
-    def _together(self, random: np.random.Generator, observed: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+    def _together(self, random: np.random.Generator, observed: Floats) -> list[Floats]:
         """Return each table's shares, counted on one set of people."""
         n = round(min(self._n_people, _MOST_SIMULATED, 2000 + _MOST_COUNTED / len(self._tables)))
         people = draw_records(self._pmf, n, observed=observed, seed=random)
@@ -129,7 +129,7 @@ class FromTables:
         return drawn
 
 
-def _observed_shares(tables: Tables, n_records: NDArray[np.float64], n_people: float) -> NDArray[np.float64]:
+def _observed_shares(tables: Tables, n_records: Floats, n_people: float) -> Floats:
     """Return how often each variable was observed, (n_variables,), if tables of so many people have these numbers."""
     rows = np.zeros((len(tables), len(tables.schema)))
     np.put_along_axis(rows, tables.sets.astype(np.int64), 1.0, axis=1)

@@ -12,16 +12,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from twoway.arrays import Bools, Floats
 from twoway.errors import DataError, whole_number
 from twoway.model.pmf import JointPMF
 from twoway.report import StopReason
 from twoway.solvers.base import Problem, Solution
 from twoway.solvers.pairs import PairMatrix
 from twoway.solvers.starts import normalized
-
-Matrix = NDArray[np.float64]
 
 # The matrix of all pairs is written out: 3 GB at this size.
 MOST_CELLS = 20_000
@@ -43,9 +41,9 @@ class SPA:
     def solve(self, problem: Problem) -> Solution:
         """Return the best solution over the splits."""
         schema, rank = problem.evidence.schema, problem.rank
-        if schema.n_cells > MOST_CELLS:
+        if schema.n_categories > MOST_CELLS:
             raise DataError(
-                f"'spa' takes up to {MOST_CELLS} categories in all, and there are {schema.n_cells}; "
+                f"'spa' takes up to {MOST_CELLS} categories in all, and there are {schema.n_categories}; "
                 "use solver='coupled-nmf'"
             )
         pairs = problem.evidence.pairs
@@ -62,7 +60,7 @@ class SPA:
             pmf, (value,), StopReason.DIRECT, problem.chain(self.name), "mean Kullback-Leibler divergence a pair"
         )
 
-    def splits(self, pairs: PairMatrix, rank: int, seeds: Sequence[int]) -> Iterator[NDArray[np.bool_]]:
+    def splits(self, pairs: PairMatrix, rank: int, seeds: Sequence[int]) -> Iterator[Bools]:
         """Yield splits as masks of the first group, those that can carry the rank only."""
         n_variables = len(pairs.schema)
         if self.first is not None:
@@ -100,7 +98,7 @@ class SPA:
         )
 
 
-def solve_split(pairs: PairMatrix, split: NDArray[np.bool_], rank: int, *, exact: bool = True) -> JointPMF:
+def solve_split(pairs: PairMatrix, split: Bools, rank: int, *, exact: bool = True) -> JointPMF:
     """Return CNMF-SPA's solution for one split of the variables.
 
     Not ``exact`` means that least squares are cut off at zero, instead of solved under that constraint.
@@ -111,9 +109,9 @@ def solve_split(pairs: PairMatrix, split: NDArray[np.bool_], rank: int, *, exact
     of_cell = np.repeat(split, schema.sizes)
     stack = pairs.shares[np.ix_(of_cell, ~of_cell)]
     chosen = successive_projection(stack, rank)
-    w = np.zeros((schema.n_cells, rank))
+    w = np.zeros((schema.n_categories, rank))
     w[of_cell] = stack[:, chosen]
-    h = np.zeros((schema.n_cells, rank))
+    h = np.zeros((schema.n_categories, rank))
     if exact:
         h[~of_cell] = [nnls(stack[:, chosen], column)[0] for column in stack.T]
     else:
@@ -131,7 +129,7 @@ def solve_split(pairs: PairMatrix, split: NDArray[np.bool_], rank: int, *, exact
     return JointPMF.from_stacked(schema, weights / weights.sum(), factors)
 
 
-def successive_projection(stack: Matrix, rank: int) -> Sequence[int]:
+def successive_projection(stack: Floats, rank: int) -> Sequence[int]:
     """Return the positions of the columns farthest out, each after the earlier ones are projected away."""
     sums = stack.sum(axis=0)
     residual = stack / np.where(sums > 0, sums, 1.0)

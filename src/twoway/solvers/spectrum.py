@@ -12,15 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from twoway.arrays import Floats
 from twoway.model.pmf import JointPMF
 from twoway.solvers.pairs import PairMatrix
 from twoway.solvers.resampling import FromTables
 from twoway.tables.pair_graph import Split
 from twoway.tables.tables import Tables
-
-Floats = NDArray[np.float64]
 
 _DRAWS = 3
 CLEAR = 1.2

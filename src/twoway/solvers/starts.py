@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from twoway.arrays import Floats
 from twoway.model.pmf import JointPMF
 from twoway.schema import Schema, stable_hash
 
@@ -14,8 +14,8 @@ from twoway.schema import Schema, stable_hash
 _SAME = 1e-3
 
 
-def random_start(schema: Schema, rank: int, shares: NDArray[np.float64], seeds: Sequence[int]) -> JointPMF:
-    """Return equal weights and factors drawn around the variables' overall shares (n_cells,).
+def random_start(schema: Schema, rank: int, shares: Floats, seeds: Sequence[int]) -> JointPMF:
+    """Return equal weights and factors drawn around the variables' overall shares (n_categories,).
 
     What is drawn for a variable depends on its name, not on its place: the order of columns must not matter.
     """
@@ -31,7 +31,7 @@ def random_start(schema: Schema, rank: int, shares: NDArray[np.float64], seeds: 
     )
 
 
-def softened(pmf: JointPMF, shares: NDArray[np.float64], part: float = 0.05) -> JointPMF:
+def softened(pmf: JointPMF, shares: Floats, part: float = 0.05) -> JointPMF:
     """Return a PMF without zeros: a part of the variables' overall shares and of equal weights mixed in.
 
     Multiplicative updates cannot leave a zero again.
@@ -46,8 +46,8 @@ def is_one_component(pmf: JointPMF) -> bool:
     return bool(np.ptp(pmf.stacked, axis=1).max() < _SAME)
 
 
-def normalized(schema: Schema, stacked: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return stacked factors (n_cells, rank) whose columns sum to one over each variable."""
+def normalized(schema: Schema, stacked: Floats) -> Floats:
+    """Return stacked factors (n_categories, rank) whose columns sum to one over each variable."""
     sums = np.add.reduceat(stacked, schema.offsets[:-1], axis=0)
-    scaled: NDArray[np.float64] = stacked / np.repeat(sums, schema.sizes, axis=0)
+    scaled: Floats = stacked / np.repeat(sums, schema.sizes, axis=0)
     return scaled

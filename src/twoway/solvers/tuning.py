@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from twoway.arrays import Floats
 from twoway.data.records import Records
 from twoway.model.pmf import JointPMF
 from twoway.report import Progress
@@ -36,9 +36,9 @@ class HeldOut:
     """The mean log-likelihood of held-out records under some smoothing, and its parts."""
 
     smoothing: Smoothing
-    of_record: NDArray[np.float64]
+    of_record: Floats
     """(n_records × folds,), each record under the fold that held it out."""
-    weights: NDArray[np.float64]
+    weights: Floats
     is_plain: bool
     """Whether smoothing made all components one: no dependence is left."""
 
@@ -165,7 +165,7 @@ def _search_weights(evaluate: Callable[[Smoothing], HeldOut], best: HeldOut, wei
             best = following if loss < 0.0 else best
 
 
-def _score(pmf: JointPMF, held: Records) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _score(pmf: JointPMF, held: Records) -> tuple[Floats, Floats]:
     """Return the log-likelihood of each held-out record, and its weight."""
     weights = np.ones(held.n_records) if held.weights is None else held.weights
     scores = pmf.log_prob(held)

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from twoway.arrays import Floats
 from twoway.errors import DataError, FileFormatError, MissingFileError
 from twoway.storage import container
 
@@ -32,8 +32,8 @@ _WORTH_SECONDS = 1.0
 class LoopState(NamedTuple):
     """What a loop needs to go on as if nothing had happened, or what it ended with."""
 
-    point: NDArray[np.float64]
-    best: NDArray[np.float64]
+    point: Floats
+    best: Floats
     numbers: Mapping[str, Any]
     """Everything else, as JSON holds it."""
 
@@ -41,10 +41,10 @@ class LoopState(NamedTuple):
 class _Reader:
     """Arrays that were written one after the other, in the same order."""
 
-    def __init__(self, flat: NDArray[np.float64]) -> None:
+    def __init__(self, flat: Floats) -> None:
         self._flat, self._at = flat, 0
 
-    def next(self, shape: Sequence[int]) -> NDArray[np.float64]:
+    def next(self, shape: Sequence[int]) -> Floats:
         start, self._at = self._at, self._at + math.prod(shape)
         return self._flat[start : self._at].reshape(shape)
 
@@ -77,7 +77,7 @@ class Checkpoint:
         except (FileFormatError, KeyError, TypeError, ValueError) as error:
             raise FileFormatError(f"{str(self._path)!r} is there already, and no checkpoint: {error}") from error
 
-    def begin(self, start: NDArray[np.float64]) -> tuple[str, LoopState | None]:
+    def begin(self, start: Floats) -> tuple[str, LoopState | None]:
         """Return the name of the loop that begins now, and how far it had got, None where it begins anew."""
         # The same fit runs through the same loops. The point is there for safety: should the data have changed, the
         # start has as well.

@@ -91,9 +91,9 @@ def all_sets(schema: Schema, order: int) -> NDArray[np.int32]:
     n_entries = n_set_cells(schema.sizes, order)
     if n_entries * 8 > MAX_BYTES:
         raise DataError(
-            f"all {('pairs', 'triples')[order - 2]} of these {len(schema)} variables with {schema.n_cells} categories "
-            f"have {n_entries:,} cells, {n_entries * 8 / 2**30:.1f} GiB of counts; at most {MAX_BYTES / 2**30:g} GiB "
-            "are counted: leave variables out or merge categories"
+            f"all {('pairs', 'triples')[order - 2]} of these {len(schema)} variables with {schema.n_categories} "
+            f"categories have {n_entries:,} cells, {n_entries * 8 / 2**30:.1f} GiB of counts; at most "
+            f"{MAX_BYTES / 2**30:g} GiB are counted: leave variables out or merge categories"
         )
     return np.array(list(combinations(range(len(schema)), order)), dtype=np.int32).reshape(-1, order)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from twoway.arrays import Floats
 from twoway.data.weighing import effective
 from twoway.errors import DataError
 from twoway.schema import Schema
@@ -17,7 +18,6 @@ from twoway.tables.layout import ranks_of
 if TYPE_CHECKING:
     from twoway.tables.tables import Tables
 
-Floats = NDArray[np.float64]
 Entry = tuple[Sequence[int], Floats, float]
 """Positions of variables, counts with an axis for each, and the effective number of records."""
 

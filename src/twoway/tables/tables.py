@@ -524,7 +524,7 @@ class Tables:
         return Records.from_cells(
             self.schema,
             np.arange(0, counted.size * self.order + 1, self.order, dtype=np.int64),
-            self.cells(counted).astype(np.min_scalar_type(self.schema.n_cells - 1)).ravel(),
+            self.cells(counted).astype(np.min_scalar_type(self.schema.n_categories - 1)).ravel(),
             self.flat[counted] * (weights / self.totals)[table],
         )
 

@@ -34,7 +34,7 @@ def likely_smoothings(pmf: JointPMF) -> tuple[list[Smoothing], NDArray[np.float6
 
 
 def drawn_shares(sets: CellSets, rank: int, smoothing: Smoothing, random: np.random.Generator) -> NDArray[np.float64]:
-    """Return the shares that smoothing draws each component to in one replicate, (1 + n_cells, rank).
+    """Return the shares that smoothing draws each component to in one replicate, (1 + n_categories, rank).
 
     Smoothing is what is believed of components before the data: so many records with the variables' overall shares.
     Then the components' true shares are about as far from these as so many records by chance are (a Dirichlet
@@ -42,7 +42,7 @@ def drawn_shares(sets: CellSets, rank: int, smoothing: Smoothing, random: np.ran
     data. With beliefs fixed, all replicates would shrink dependence alike, and nothing would tell by how much.
     """
     schema = sets.schema
-    drawn = np.empty((1 + schema.n_cells, rank))
+    drawn = np.empty((1 + schema.n_categories, rank))
     drawn[0] = random.gamma(smoothing.weights, size=rank) + _LEAST_SHARE if smoothing.weights else 1.0
     drawn[0] *= rank / drawn[0].sum()
     drawn[1:] = random.gamma(np.repeat(smoothing.factors * sets.shares[:, None], rank, axis=1)) + _LEAST_SHARE

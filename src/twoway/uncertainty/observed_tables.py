@@ -41,7 +41,7 @@ class ObservedTables:
     def of(cls, pmf: JointPMF, source: Any) -> ObservedTables | None:
         """Return what there is to hold the answers of a model against; None where nothing is."""
         is_all = isinstance(source, Tables)
-        if not is_all and pmf.schema.n_cells > _MOST_CELLS:
+        if not is_all and pmf.schema.n_categories > _MOST_CELLS:
             return None
         tables = source if is_all else Tables.count(records_for(pmf.schema, source))
         doubtful = [pair for pair in fit_quality(pmf, tables).pairs if pair.p_value < _DOUBT]

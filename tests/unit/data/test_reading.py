@@ -425,7 +425,7 @@ def test_more_rows_than_a_slice(library):
     records = Records(source)
     codes = records.codes()
     assert records.n_records == n
-    assert records.schema.n_cells == 2 * (n // 1000 + 1)
+    assert records.schema.n_categories == 2 * (n // 1000 + 1)
     np.testing.assert_array_equal(codes[:, 0], numbers)
     np.testing.assert_array_equal(codes[:, 1], np.where(frame["text"].isna(), -1, numbers))
 

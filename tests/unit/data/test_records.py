@@ -36,7 +36,7 @@ def count_cells(records, threads=None):
     def per_block(block: Block):
         cells = block.cells[block.pointers[0] : block.pointers[-1]]
         weights = np.repeat(block.weights, np.diff(block.pointers)) if block.weights.size else None
-        return np.bincount(cells, weights, minlength=records.schema.n_cells).astype(float)
+        return np.bincount(cells, weights, minlength=records.schema.n_categories).astype(float)
 
     return records.map_reduce(per_block, np.add, threads=threads)
 

@@ -44,7 +44,7 @@ def survey(n_records=300, missing=0.2, seed=0):
     return frame.mask(rng.random(frame.shape) < missing), np.array(["a", "b", "c"], dtype=object)[kind]
 
 
-QUICK = {"rank": 3, "smoothing": 0.5, "restarts": 2}
+QUICK = {"rank": 3, "smoothing": 0.5, "n_starts": 2}
 
 
 # Classifier
@@ -113,9 +113,9 @@ def test_records_without_a_label_help():
 
 def test_a_constant_weight_is_none():
     frame, label = survey(80)
-    model = tw.JointPMFClassifier(restarts=1).fit(frame, label)
+    model = tw.JointPMFClassifier(n_starts=1).fit(frame, label)
     for weight in (1e-6, 3, 1e6):
-        weighted = tw.JointPMFClassifier(restarts=1).fit(frame, label, sample_weight=np.full(len(frame), weight))
+        weighted = tw.JointPMFClassifier(n_starts=1).fit(frame, label, sample_weight=np.full(len(frame), weight))
         assert (weighted.rank_, weighted.smoothing_) == (model.rank_, model.smoothing_)
         np.testing.assert_allclose(weighted.predict_proba(frame), model.predict_proba(frame), atol=1e-9)
 
@@ -124,7 +124,7 @@ def test_the_scale_of_weights_does_not_matter():
     frame, label = survey(80)
     weights = np.random.default_rng(0).random(len(frame)) + 0.5
     first, second = (
-        tw.JointPMFClassifier(restarts=1).fit(frame, label, sample_weight=scale * weights) for scale in (1.0, 1024.0)
+        tw.JointPMFClassifier(n_starts=1).fit(frame, label, sample_weight=scale * weights) for scale in (1.0, 1024.0)
     )
     assert (first.rank_, first.smoothing_) == (second.rank_, second.smoothing_)
     np.testing.assert_allclose(first.predict_proba(frame), second.predict_proba(frame), atol=1e-9)
@@ -132,7 +132,7 @@ def test_the_scale_of_weights_does_not_matter():
 
 def test_rank_and_smoothing_are_chosen():
     frame, label = survey(600)
-    model = tw.JointPMFClassifier(restarts=2).fit(frame, label)
+    model = tw.JointPMFClassifier(n_starts=2).fit(frame, label)
     losses = {(one["rank"], one["smoothing"]): one["loss"] for one in model.candidates_}
     chosen = losses[model.rank_, model.smoothing_]
     assert model.rank_ > 1
@@ -146,7 +146,7 @@ def test_rank_and_smoothing_are_chosen():
 def test_rare_classes_do_not_break_the_folds(rare):
     frame, label = survey(60)
     label[:rare] = "rare"
-    model = tw.JointPMFClassifier(restarts=1).fit(frame, label)
+    model = tw.JointPMFClassifier(n_starts=1).fit(frame, label)
     proba = model.predict_proba(frame)
     assert model.classes_.tolist() == ["a", "b", "c", "rare"]
     assert np.isfinite(proba).all()
@@ -182,7 +182,7 @@ def test_bad_labels(labels, message):
         ({"rank": 0}, "rank must be a whole number"),
         ({"smoothing": -1}, "smoothing must be"),
         ({"smoothing": "lots"}, "smoothing must be"),
-        ({"restarts": 0}, "restarts must be"),
+        ({"n_starts": 0}, "n_starts must be"),
         ({"threads": 0}, "threads must be"),
         ({"n_bins": 1}, "number of bins must be"),
         ({"unseen": "ignore"}, "unseen must be"),
@@ -240,7 +240,7 @@ def test_impossible_records():
     frame = pd.DataFrame({"a": ["x", "y"] * 30, "b": ["x", "y"] * 30, "c": ["x", "y"] * 30})
     label = np.array(["p", "q"] * 28 + ["q"] * 4)
     new = pd.DataFrame({"a": ["x", "x"], "b": ["y", "x"], "c": [None, None]})
-    options = {"rank": 2, "smoothing": 0, "restarts": 1}
+    options = {"rank": 2, "smoothing": 0, "n_starts": 1}
     model = tw.JointPMFClassifier(**options).fit(frame, label)
     with pytest.warns(UserWarning, match="1 record is impossible under the model.*NaN.*: 0, counted"):
         found = model.predict_proba(new)
@@ -260,7 +260,7 @@ def test_impossible_records():
 
 def test_same_bytes_whatever_the_threads():
     frame, label = survey(100)
-    first, second = (tw.JointPMFClassifier(restarts=3, threads=threads).fit(frame, label) for threads in (1, 3))
+    first, second = (tw.JointPMFClassifier(n_starts=3, threads=threads).fit(frame, label) for threads in (1, 3))
     assert first.candidates_ == second.candidates_
     np.testing.assert_array_equal(first.pmf_.stacked, second.pmf_.stacked)
 
@@ -339,7 +339,16 @@ def test_losses_are_what_they_say():
 def test_nothing_to_fit():
     records = tw.Records({"a": [None, None], "b": [None, None]}, schema=random_schema())
     with pytest.raises(tw.DataError, match="none of the 2 records shows a single cell"):
-        fit_average(records, _record_loss, rank=1, smoothing="auto", restarts=1, tol=1e-3, seed=0, threads=1)
+        fit_average(records, _record_loss, rank=1, smoothing=None, n_starts=1, tol=1e-3, seed=0, threads=1)
+
+
+@pytest.mark.parametrize(("tol", "reason"), [(1e-3, tw.StopReason.CONVERGED), (0.0, tw.StopReason.MAX_ITER)])
+def test_an_average_knows_how_its_fits_ended(tol, reason):
+    records = draw_records(dirichlet_rows(4, 3, 2, seed=1), 100, observed=0.8, seed=1)
+    fitted = fit_average(records, _record_loss, rank=2, smoothing=1.0, n_starts=3, tol=tol, seed=0, threads=1)
+    assert fitted.stop_reason is reason
+    assert fitted.n_iter == max(start.n_iter for start in fitted.starts)
+    assert len(fitted.starts) == 3
 
 
 def random_schema():
@@ -374,7 +383,7 @@ def test_imputer_fills_what_fits():
     holes = frame.copy()
     hidden = np.random.default_rng(1).random(len(frame)) < 0.3
     holes.loc[hidden, ["sky", "income"]] = np.nan
-    imputer = tw.JointPMFImputer(restarts=3).fit(holes)
+    imputer = tw.JointPMFImputer(n_starts=3).fit(holes)
     filled = imputer.transform(holes)
     common = (frame["sky"][hidden] == frame["sky"].mode()[0]).mean()
     assert (filled["sky"][hidden] == frame["sky"][hidden]).mean() > common + 0.15
@@ -551,7 +560,7 @@ def test_imputer_by_name_and_by_place():
 
 def test_density_chooses_and_scores():
     frame, _ = survey(500)
-    model = tw.JointPMFDensity(restarts=3).fit(frame)
+    model = tw.JointPMFDensity(n_starts=3).fit(frame)
     assert model.rank_ > 1
     scores = model.score_samples(frame)
     assert scores.shape == (500,)

@@ -48,7 +48,7 @@ def assert_same(one, other, rtol=1e-12):
 @quick
 def test_arrays_are_shared_and_read_only(pmf):
     assert pmf.stacked.flags.c_contiguous
-    assert pmf.stacked.shape == (pmf.schema.n_cells, pmf.rank)
+    assert pmf.stacked.shape == (pmf.schema.n_categories, pmf.rank)
     assert all(np.shares_memory(factor, pmf.stacked) for factor in pmf.factors)
     assert [factor.shape for factor in pmf.factors] == [(size, pmf.rank) for size in pmf.schema.sizes]
     for array in (pmf.weights, pmf.stacked, *pmf.factors):
@@ -481,7 +481,7 @@ def test_lazy_frames_are_collected():
     assert filled.equals(PMF.impute(lazy.collect()))
     np.testing.assert_array_equal(PMF.log_prob(lazy), PMF.log_prob(lazy.collect()))
     assert tw.fit(lazy, rank=1).schema.names == ("age", "vote")
-    imputer = tw.JointPMFImputer(rank=1, smoothing=1.0, restarts=1)
+    imputer = tw.JointPMFImputer(rank=1, smoothing=1.0, n_starts=1)
     assert imputer.fit(lazy).transform(lazy).null_count().sum_horizontal()[0] == 0
 
 

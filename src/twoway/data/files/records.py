@@ -245,7 +245,7 @@ class FileRecords:
         return Piece(self._batches.files.name, 0, lambda: iter(()))
 
     def _no_records(self) -> Block:
-        cell_type = np.min_scalar_type(self.schema.n_cells - 1)
+        cell_type = np.min_scalar_type(self.schema.n_categories - 1)
         return Block(np.zeros(1, dtype=np.int64), np.empty(0, dtype=cell_type))
 
     def _weights_of(self, table: pa.Table, start: int) -> tuple[NDArray[np.float64] | None, NDArray[Any] | None]:

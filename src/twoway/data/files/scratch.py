@@ -169,7 +169,7 @@ class ScratchRecords:
         weakref.finalize(self, self._file.close)
         self._places: list[_Place] = []
         self._size = 0
-        self._cell_type = np.min_scalar_type(schema.n_cells - 1)
+        self._cell_type = np.min_scalar_type(schema.n_categories - 1)
         self._length_type = np.min_scalar_type(len(schema))
         self._buffers = threading.local()
         self._reading = threading.Lock()

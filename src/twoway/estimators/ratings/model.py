@@ -13,7 +13,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from twoway.estimators.ratings.table import Floats, Ints, RatingTable
+from twoway.arrays import Floats, Ints
+from twoway.estimators.ratings.table import RatingTable
 from twoway.model.pmf import JointPMF
 from twoway.model.posterior import memberships_of
 from twoway.solvers.cells import CellSets, expected_counts
@@ -28,7 +29,7 @@ _TOLERANCE = 1e-4
 _RANKS = (1, 2, 5, 10, 20, 40, 80)
 _PATIENCE = 2
 _FOLDS = 5
-_FITS_TO_CHOOSE = 3
+_TRIAL_STARTS = 3
 # On so many ratings one fold tells ranks apart; and no more than the second number are looked at.
 _MANY_RATINGS, _MOST_RATINGS = 50_000, 500_000
 # A component needs at least so many users to stand on.
@@ -38,7 +39,7 @@ _CHUNK = 2**22
 
 
 def average_fit(
-    table: RatingTable, rank: int, *, smoothing: float, n_fits: int, seed: int, threads: int | None
+    table: RatingTable, rank: int, *, smoothing: float, n_starts: int, seed: int, threads: int | None
 ) -> JointPMF:
     """Return the average of several fits, each from a random start of its own.
 
@@ -49,7 +50,7 @@ def average_fit(
     """
     rated_some = np.flatnonzero(np.diff(table.records.pointers))
     sets = CellSets.of_records(table.records.take(rated_some).canonical(), threads)
-    return JointPMF.average([_fit(sets, rank, smoothing, (seed, number)) for number in range(n_fits)])
+    return JointPMF.average([_fit(sets, rank, smoothing, (seed, number)) for number in range(n_starts)])
 
 
 def _fit(sets: CellSets, rank: int, smoothing: float, seeds: tuple[int, int]) -> JointPMF:
@@ -167,7 +168,7 @@ def choose_rank(
         errors = []
         for held in folds:
             train = table.only(~held)
-            pmf = average_fit(train, rank, smoothing=smoothing, n_fits=_FITS_TO_CHOOSE, seed=seed, threads=threads)
+            pmf = average_fit(train, rank, smoothing=smoothing, n_starts=_TRIAL_STARTS, seed=seed, threads=threads)
             users, items = np.divmod(table.keys[held], len(table.items))
             actual = table.points[table.records.cells[held] % table.n_points]
             errors.append(expectations(pmf, train, users, items) - actual)

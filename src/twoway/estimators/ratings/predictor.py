@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from twoway.arrays import Floats, Ints
 from twoway.errors import DataError, whole_number
 from twoway.estimators.ratings.model import (
     average_fit,
@@ -18,7 +19,7 @@ from twoway.estimators.ratings.model import (
     expectations,
     expected_in_components,
 )
-from twoway.estimators.ratings.table import Floats, Ints, RatingTable, find_items, read_pairs, read_ratings
+from twoway.estimators.ratings.table import RatingTable, find_items, read_pairs, read_ratings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,7 +42,7 @@ class RatingPredictor(BaseEstimator):  # type: ignore[misc]
         The points that a rating can be, such as ``range(1, 6)``. None takes those that occur in training.
     columns
         The columns of a long table: user, item, rating.
-    restarts
+    n_starts
         How many fits are averaged, each from a random start of its own: that predicts better than the best of them.
     smoothing
         How many pseudo-ratings each component gets for each item.
@@ -78,7 +79,7 @@ class RatingPredictor(BaseEstimator):  # type: ignore[misc]
         rank: int | None = None,
         scale: Sequence[float] | None = None,
         columns: Sequence[str] = ("user", "item", "rating"),
-        restarts: int = 10,
+        n_starts: int = 10,
         smoothing: float = 8.0,
         random_state: Any = 0,
         threads: int | None = None,
@@ -86,7 +87,7 @@ class RatingPredictor(BaseEstimator):  # type: ignore[misc]
         self.rank = rank
         self.scale = scale
         self.columns = columns
-        self.restarts = restarts
+        self.n_starts = n_starts
         self.smoothing = smoothing
         self.random_state = random_state
         self.threads = threads
@@ -102,7 +103,7 @@ class RatingPredictor(BaseEstimator):  # type: ignore[misc]
         y
             The ratings, where a long table has no column for them.
         """
-        restarts = whole_number("restarts", self.restarts, 1)
+        n_starts = whole_number("n_starts", self.n_starts, 1)
         if not 0 < self.smoothing < np.inf:
             raise DataError(f"smoothing must be a number of pseudo-ratings above 0, not {self.smoothing!r}")
         if len(self.columns) != 3:
@@ -113,7 +114,7 @@ class RatingPredictor(BaseEstimator):  # type: ignore[misc]
         self.users_, self.items_, self.scale_ = self.known_.users, self.known_.items, self.known_.points
         options: dict[str, Any] = {"smoothing": float(self.smoothing), "seed": seed, "threads": self.threads}
         self.rank_, self.validation_ = choose_rank(self.known_, **options) if rank is None else (rank, [])
-        self.pmf_ = average_fit(self.known_, self.rank_, n_fits=restarts, **options)
+        self.pmf_ = average_fit(self.known_, self.rank_, n_starts=n_starts, **options)
         return self
 
     def predict(self, X: Any, known: Any = None) -> Floats:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from twoway.arrays import Bools, Floats, Ints
 from twoway.data.records import Records
 from twoway.errors import DataError, unknown
 from twoway.schema import Schema, Variable, label_key, plain_label, sort_labels
@@ -18,8 +19,6 @@ from twoway.text import shortlist
 if TYPE_CHECKING:
     import pandas as pd
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 # Ratings that take more values than this are measurements, not points on a scale.
 _MOST_POINTS = 100
@@ -53,7 +52,7 @@ class RatingTable:
         """The points of the scale, ascending."""
         return np.array(self.records.schema.variables[0].values)
 
-    def only(self, kept: NDArray[np.bool_]) -> RatingTable:
+    def only(self, kept: Bools) -> RatingTable:
         """Return the table with some ratings, those marked in (n_ratings,); every user and item stays."""
         before = np.concatenate([[0], np.cumsum(kept)])
         records = self.records
@@ -167,7 +166,7 @@ def _compress(
         if len(twice):
             user, item = _repr(users, user_codes[twice[0]]), _repr(items, item_codes[twice[0]])
             raise DataError(f"user {user} rated item {item} twice; keep one of the ratings, say the latest")
-    cells = (item_codes * len(points) + rating_codes).astype(np.min_scalar_type(schema.n_cells - 1))
+    cells = (item_codes * len(points) + rating_codes).astype(np.min_scalar_type(schema.n_categories - 1))
     pointers = np.concatenate([[0], np.cumsum(np.bincount(user_codes, minlength=len(users)))])
     return RatingTable(users, items, Records.from_cells(schema, pointers, cells))
 

@@ -296,7 +296,7 @@ def test_a_cluster_that_is_gone():
         records = tw.DaskRecords(cut(RECORDS, CUTS["two"]))
         fitted = records.for_fit()
     with pytest.raises(tw.ClusterError, match="the cluster lost its records or cannot be reached"):
-        expected_counts(fitted, np.ones((1 + records.schema.n_cells, 4)), 1, None)
+        expected_counts(fitted, np.ones((1 + records.schema.n_categories, 4)), 1, None)
 
 
 def test_a_cluster_without_the_package():

@@ -37,7 +37,7 @@ def ratings():
 
 @pytest.fixture(scope="module")
 def model(ratings):
-    return tw.RatingPredictor(rank=3, restarts=2).fit(ratings)
+    return tw.RatingPredictor(rank=3, n_starts=2).fit(ratings)
 
 
 # What is predicted
@@ -141,7 +141,7 @@ def test_a_pass_follows_its_formula():
 
 def test_a_component_without_users_is_no_trouble():
     table = read_ratings(long_table(4), COLUMNS)
-    pmf = average_fit(table, 50, smoothing=1e-6, n_fits=2, seed=0, threads=1)
+    pmf = average_fit(table, 50, smoothing=1e-6, n_starts=2, seed=0, threads=1)
     assert np.isfinite(pmf.stacked).all()
     np.testing.assert_allclose([factor.sum(axis=0) for factor in pmf.factors], 1.0)
 
@@ -154,33 +154,33 @@ def test_a_component_without_users_is_no_trouble():
 )
 def test_long_tables_of_any_kind(ratings, model, make):
     pairs = ratings[["user", "item"]].assign(item=100)
-    same = tw.RatingPredictor(rank=3, restarts=2).fit(make(ratings))
+    same = tw.RatingPredictor(rank=3, n_starts=2).fit(make(ratings))
     np.testing.assert_array_equal(same.predict(make(pairs)), model.predict(pairs))
 
 
 def test_wide_frames_are_long_tables(ratings, model):
     wide = ratings.pivot(index="user", columns="item", values="rating")
     pairs = ratings[["user", "item"]].assign(item=100)
-    same = tw.RatingPredictor(rank=3, restarts=2).fit(wide)
+    same = tw.RatingPredictor(rank=3, n_starts=2).fit(wide)
     np.testing.assert_allclose(same.predict(pairs), model.predict(pairs))
     frame = pl.from_pandas(wide.rename(columns=str))
-    numbered = tw.RatingPredictor(rank=3, restarts=2).fit(frame)
+    numbered = tw.RatingPredictor(rank=3, n_starts=2).fit(frame)
     np.testing.assert_allclose(numbered.complete(), same.complete())
     assert list(numbered.users_) == list(range(len(wide)))
 
 
 def test_the_order_of_rows_and_columns_does_not_matter(ratings, model):
     shuffled = ratings.sample(frac=1, random_state=1)[["rating", "item", "user"]]
-    same = tw.RatingPredictor(rank=3, restarts=2).fit(shuffled)
+    same = tw.RatingPredictor(rank=3, n_starts=2).fit(shuffled)
     pairs = ratings[["user", "item"]].assign(item=100)
     np.testing.assert_allclose(same.predict(pairs), model.predict(pairs), rtol=1e-9)
 
 
 def test_other_names_of_columns_and_separate_ratings(ratings, model):
     named = ratings.rename(columns={"user": "who", "item": "what", "rating": "stars"})
-    same = tw.RatingPredictor(rank=3, restarts=2, columns=("who", "what", "stars")).fit(named)
+    same = tw.RatingPredictor(rank=3, n_starts=2, columns=("who", "what", "stars")).fit(named)
     np.testing.assert_array_equal(same.pmf_.stacked, model.pmf_.stacked)
-    same = tw.RatingPredictor(rank=3, restarts=2).fit(ratings[["user", "item"]], ratings["rating"])
+    same = tw.RatingPredictor(rank=3, n_starts=2).fit(ratings[["user", "item"]], ratings["rating"])
     np.testing.assert_array_equal(same.pmf_.stacked, model.pmf_.stacked)
 
 
@@ -197,7 +197,7 @@ def test_scikit_learn_can_clone_pickle_and_cross_validate(ratings, model):
 
 
 def test_the_same_seed_gives_the_same_and_another_another(ratings, model):
-    options = {"rank": 3, "restarts": 2}
+    options = {"rank": 3, "n_starts": 2}
     np.testing.assert_array_equal(
         tw.RatingPredictor(**options, threads=1).fit(ratings).pmf_.stacked, model.pmf_.stacked
     )
@@ -207,14 +207,14 @@ def test_the_same_seed_gives_the_same_and_another_another(ratings, model):
 
 def test_a_missing_rating_is_none_and_a_silent_user_is_a_user(ratings, model):
     more = pd.concat([ratings, pd.DataFrame({"user": ["silent"], "item": [100], "rating": [np.nan]})])
-    same = tw.RatingPredictor(rank=3, restarts=2).fit(more)
+    same = tw.RatingPredictor(rank=3, n_starts=2).fit(more)
     np.testing.assert_array_equal(same.pmf_.stacked, model.pmf_.stacked)
     assert "silent" in same.users_
     np.testing.assert_allclose(same.complete().loc["silent", 100], same.pmf_.expect("100"))
 
 
 def test_the_scale_may_be_wider_than_what_occurs(ratings):
-    model = tw.RatingPredictor(rank=2, restarts=1, scale=[0.5, 1, 2, 3, 4, 5]).fit(ratings)
+    model = tw.RatingPredictor(rank=2, n_starts=1, scale=[0.5, 1, 2, 3, 4, 5]).fit(ratings)
     assert list(model.scale_) == [0.5, 1, 2, 3, 4, 5]
     proba = model.predict_proba(pd.DataFrame({"user": ["x"], "item": [100]}))
     assert proba.shape == (1, 6)
@@ -261,7 +261,7 @@ def table(**changes):
         ),
         (pd.DataFrame([[1, 2], [2, 1]], columns=["x", "x"]), {}, "item 'x' stands"),
         (table(), {"rank": 0}, "rank must be a whole number of at least 1, not 0"),
-        (table(), {"restarts": 0}, "restarts must be"),
+        (table(), {"n_starts": 0}, "n_starts must be"),
         (table(), {"smoothing": 0}, "smoothing must be"),
         (table(), {"scale": []}, "scale must be the numbers"),
         (table(), {"columns": ("user", "item")}, "columns must be three names"),
