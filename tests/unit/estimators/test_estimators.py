@@ -16,6 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 import twoway as tw
+from twoway.datasets import dirichlet_rows, draw_records
 from twoway.estimators.averaging import fit_average
 from twoway.estimators.classifier import _append, _label_loss
 from twoway.estimators.density import _record_loss
