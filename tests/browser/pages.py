@@ -5,24 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from twoway.model.pmf import JointPMF
-from twoway.schema import Schema, Variable
-
-
-def random_pmf(schema, rank, seed=0, zeros=0.0, report=None):
-    rng = np.random.default_rng(seed)
-
-    def columns(n):
-        array = rng.dirichlet(np.ones(n), rank).T * (rng.random((n, rank)) >= zeros)
-        array[0, array.sum(axis=0) == 0] = 1
-        return array / array.sum(axis=0)
-
-    return JointPMF(rng.dirichlet(np.ones(rank)), [columns(len(v)) for v in schema], schema, report=report)
-
-
-def numbered(n_variables, n_categories=5):
-    return Schema(tuple(Variable(f"v{n}", tuple(range(n_categories))) for n in range(n_variables)))
-
 
 def card(page, index):
     """Return the card of the variable at a position, as long as cards stand in the order of the data."""

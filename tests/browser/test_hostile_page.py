@@ -1,8 +1,9 @@
 """A page whose names and labels mean harm, in a real browser: they are text, and the page runs nothing else."""
 
 import pytest
-from browser.pages import assert_shows, card, click, random_pmf, settle
+from browser.pages import assert_shows, card, click, settle
 from hostile import HOSTILE
+from random_models import random_pmf
 
 from twoway.schema import Schema, Variable
 

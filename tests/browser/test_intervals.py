@@ -4,7 +4,8 @@ import re
 
 import numpy as np
 import pytest
-from browser.pages import assert_shows, card, click, labels, numbered, random_pmf, settle
+from browser.pages import assert_shows, card, click, labels, settle
+from random_models import numbered, random_pmf
 
 from twoway.explorer.replicates import pack, unpack
 from twoway.model.pmf import JointPMF
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 def random_boot(schema, rank, n, *, zeros=0.0, seed=0):
     """Return a model and replicates as far from it as those of some hundred records."""
-    pmf = random_pmf(schema, rank, seed, zeros)
+    pmf = random_pmf(schema, rank, seed=seed, zeros=zeros)
     rng = np.random.default_rng(seed)
 
     def near(shares):

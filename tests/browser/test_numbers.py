@@ -5,7 +5,8 @@ import re
 
 import numpy as np
 import pytest
-from browser.pages import assert_pressed, assert_shows, card, click, labels, numbered, random_pmf, settle
+from browser.pages import assert_pressed, assert_shows, card, click, labels, settle
+from random_models import numbered, random_pmf
 
 from twoway.model.pmf import JointPMF
 from twoway.report import Report, Start, StopReason
@@ -82,7 +83,7 @@ def test_three_hundred_variables(open_page):
 @pytest.mark.parametrize("seed", range(4))
 def test_zeros_and_impossible_evidence(open_page, seed):
     schema = Schema(tuple(Variable(f"v{n}", tuple("abcd"[: n + 1])) for n in range(4)))
-    pmf = random_pmf(schema, 3, seed, zeros=0.5)
+    pmf = random_pmf(schema, 3, seed=seed, zeros=0.5)
     rng = np.random.default_rng(seed)
     page = open_page(pmf)
     evidence = {}

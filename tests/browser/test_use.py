@@ -5,7 +5,8 @@ import re
 
 import numpy as np
 import pytest
-from browser.pages import assert_shows, click, numbered, random_pmf, settle
+from browser.pages import assert_shows, click, settle
+from random_models import numbered, random_pmf
 
 from twoway.schema import Schema, Variable
 

@@ -213,14 +213,14 @@ class Tables:
 
     def _no_table(self, asked: Sequence[int]) -> UnknownNameError:
         names = self.schema.names
-        lines = [f"no table holds {' × '.join(repr(names[position]) for position in asked)}"]
+        lines = [f"no table has {' × '.join(repr(names[position]) for position in asked)}"]
         for position in asked if len(asked) > 1 else []:
             rows = self.sets[(self.sets == position).any(axis=1)]
             beside = [names[other] for other in np.unique(rows[rows != position])]
-            lines.append(f"{names[position]!r} stands with {shortlist(beside) or 'no other'}")
+            lines.append(f"{names[position]!r} has tables with {shortlist(beside) or 'none'}")
         if len(asked) > self.order or len(asked) == 1:
             known = [" × ".join(one) for one in self.names]
-            lines.append(f"tables of {self.order} variables are there: {shortlist(known) or 'none'}")
+            lines.append(f"tables of {self.order} variables: {shortlist(known) or 'none'}")
         return UnknownNameError("; ".join(lines))
 
     def __eq__(self, other: object) -> bool:

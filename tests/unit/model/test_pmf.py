@@ -11,11 +11,13 @@ import pyarrow as pa
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from random_models import numbered, random_pmf
 from reference import joint as brute
 from strategies import events, examples, frames, pmfs, schemas, some_names
 
 import twoway as tw
 from twoway.data.records import Records
+from twoway.datasets import dirichlet_rows
 from twoway.errors import DataError, ImpossibleEvidenceError, UnknownNameError
 from twoway.model import information, mixture
 from twoway.model import mode as mode_search
@@ -26,13 +28,6 @@ quick = examples(40)
 AGE, VOTE = Variable("age", ("young", "old")), Variable("vote", ("no", "yes"))
 SCHEMA = Schema((AGE, VOTE))
 PMF = JointPMF([0.5, 0.5], [[[1, 0.2], [0, 0.8]], [[0.9, 0.4], [0.1, 0.6]]], SCHEMA)
-
-
-def random_pmf(n_variables, n_categories, rank, seed=0, concentration=1.0):
-    rng = np.random.default_rng(seed)
-    schema = Schema(tuple(Variable(f"v{n}", tuple(range(n_categories))) for n in range(n_variables)))
-    factors = [rng.dirichlet(np.full(n_categories, concentration), rank).T for _ in schema]
-    return JointPMF(rng.dirichlet(np.ones(rank)), factors, schema)
 
 
 def assert_same(one, other, rtol=1e-12):
@@ -158,7 +153,7 @@ def test_marginal_is_brute_force(data):
 
 def test_marginal_takes_one_name_and_refuses_too_many_cells():
     np.testing.assert_allclose(PMF.marginal("age").array, [0.6, 0.4])
-    pmf = random_pmf(24, 2, 3)
+    pmf = random_pmf(numbered(24, 2), 3)
     with pytest.raises(DataError, match=r"24 variables.*16,777,216 cells; at most 10,000,000"):
         pmf.marginal(pmf.schema.names)
     assert pmf.marginal(pmf.schema.names[:16]).array.sum() == pytest.approx(1)
@@ -244,7 +239,7 @@ def test_records_of_hundreds_of_variables_do_not_underflow():
 
 
 def test_prob_keeps_what_a_float_can_hold():
-    pmf = random_pmf(600, 2, 3)
+    pmf = random_pmf(numbered(600, 2), 3)
     event = dict.fromkeys(pmf.schema.names, 0)
     logs = np.log(pmf.weights) + sum(np.log(factor[0]) for factor in pmf.factors)
     assert pmf.prob(event) == pytest.approx(math.exp(np.logaddexp.reduce(logs)), rel=1e-9)
@@ -280,11 +275,11 @@ def test_branch_and_bound_finds_the_mode(pmf):
 
 
 def test_mode_of_many_variables_is_proven_or_says_not(monkeypatch):
-    pmf = random_pmf(60, 4, 8, concentration=0.5)
+    pmf = random_pmf(numbered(60, 4), 8, concentration=0.5)
     mode = pmf.mode()
     assert mode.proven
     assert mode.probability == pytest.approx(pmf.prob(mode.values), rel=1e-9)
-    flat = random_pmf(40, 3, 8, concentration=50)
+    flat = random_pmf(numbered(40, 3), 8, concentration=50)
     found = mode_search.search(flat.weights, flat.factors, max_nodes=5)
     assert not found.proven
     own = [mode_search.search(flat.weights[:, None][f], [a[:, [f]] for a in flat.factors]) for f in range(flat.rank)]
@@ -293,7 +288,7 @@ def test_mode_of_many_variables_is_proven_or_says_not(monkeypatch):
 
 
 def test_enumeration_in_chunks_equals_the_whole(monkeypatch):
-    pmf = random_pmf(5, 4, 3)
+    pmf = random_pmf(numbered(5, 4), 3)
     whole, entropy = pmf.mode(), pmf.entropy(pmf.schema.names)
     monkeypatch.setattr(mixture, "_CHUNK", 7)
     assert pmf.mode().values == whole.values
@@ -343,7 +338,7 @@ def test_mutual_information_is_brute_force(data):
 
 
 def test_independent_variables_share_no_information():
-    assert random_pmf(6, 5, 1).mutual_information("v0", "v1") == pytest.approx(0, abs=1e-14)
+    assert random_pmf(numbered(6, 5), 1).mutual_information("v0", "v1") == pytest.approx(0, abs=1e-14)
 
 
 @pytest.mark.parametrize(
@@ -362,7 +357,7 @@ def test_bad_questions_about_information(ask, message):
 
 
 def test_beyond_the_limit_estimates_carry_their_error(monkeypatch):
-    pmf = random_pmf(30, 3, 4)
+    pmf = random_pmf(numbered(30, 3), 4)
     # The variables are independent within a component, so the entropy is known to within that of the component.
     bounds = sum(w * sum(brute.entropy(a[:, f]) for a in pmf.factors) for f, w in enumerate(pmf.weights))
     estimate = pmf.entropy(pmf.schema.names)
@@ -381,7 +376,7 @@ def test_beyond_the_limit_estimates_carry_their_error(monkeypatch):
 
 def test_standard_errors_are_those_of_repeated_draws(monkeypatch):
     monkeypatch.setattr(information, "N_SAMPLES", 500)
-    pmf = random_pmf(30, 3, 4)
+    pmf = random_pmf(numbered(30, 3), 4)
     estimates = [pmf.entropy(pmf.schema.names, seed=seed) for seed in range(100)]
     spread = np.std(estimates, ddof=1)
     # With 100 repeats the spread itself is known to about 7 %.
@@ -442,7 +437,7 @@ def test_no_draw_has_probability_zero():
 
 
 def test_samples_follow_the_joint():
-    pmf = random_pmf(3, 3, 3)
+    pmf = random_pmf(numbered(3, 3), 3)
     frame = pmf.sample(200_000, seed=1)
     joint = pmf.marginal(pmf.schema.names).array
     counts = np.zeros_like(joint)
@@ -735,7 +730,7 @@ def test_a_mean_does_not_fit_among_text():
 
 
 def test_holes_of_several_blocks_are_filled_in_place():
-    pmf = random_pmf(6, 3, 3)
+    pmf = random_pmf(numbered(6, 3), 3)
     rng = np.random.default_rng(0)
     whole = pmf.sample(40_000, seed=1).to_numpy().astype(float)
     holes = np.where(rng.random(whole.shape) < 0.3, np.nan, whole)
@@ -834,3 +829,32 @@ def test_more_records_than_there_can_be():
     pmf = JointPMF([1.0], [[[0.5], [0.5]]], Schema((Variable("a", (0, 1)),)))
     with pytest.raises(DataError, match="at most 1,000,000,000,000"):
         pmf.sample(99999999999999999999)
+
+
+def test_expectations_of_what_has_no_numbers():
+    with pytest.raises(DataError, match=r"'vote' .* Variable\(name, categories, values\)$"):
+        JointPMF([1.0], [[[0.5], [0.5]]], Schema((Variable("vote", ("no", "yes")),))).expect("vote")
+
+
+def test_probabilities_of_modes_are_at_most_one():
+    """Rounding may add up to a little more."""
+    pmf = JointPMF([0.1] * 10, [np.ones((1, 10))], Schema((Variable("a", (0,)),)))
+    assert pmf.mode(["a"]).probability <= 1.0
+    assert dirichlet_rows(2, 2, 2).mode().probability <= 1.0
+
+
+def test_a_model_in_a_line():
+    one = JointPMF([1.0], [[[0.5], [0.5]]], Schema((Variable("a", (1, 2)),)))
+    assert repr(one) == "JointPMF(rank 1, 1 variable: a (2))"
+    assert repr(dirichlet_rows(2, 3, 2)) == "JointPMF(rank 2, 2 variables: x1 (3), x2 (3))"
+    listed = ", ".join(f"x{place} (3)" for place in range(1, 7))
+    assert repr(dirichlet_rows(8, 3, 2)) == f"JointPMF(rank 2, 8 variables: {listed}, … (2 more))"
+
+
+def test_no_probability_is_above_one():
+    """Sums of all categories are above one by rounding now and then."""
+    models = [dirichlet_rows(3, 5, 4, seed=seed) for seed in range(200)]
+    sums = [(pmf.weights * np.prod([factor.sum(axis=0) for factor in pmf.factors], axis=0)).sum() for pmf in models]
+    assert max(sums) > 1.0
+    everything = {name: list(range(5)) for name in ("x1", "x2", "x3")}
+    assert max(pmf.prob(everything) for pmf in models) == 1.0

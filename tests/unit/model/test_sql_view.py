@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from postgres_server import postgres  # noqa: F401  # a fixture
+from random_models import random_pmf
 
 import twoway as tw
 from twoway.cli import run
@@ -24,12 +25,6 @@ SCHEMA = tw.Schema(
         tw.Variable("constant", ("NA",)),
     )
 )
-
-
-def random_model(schema, rank, seed=0):
-    rng = np.random.default_rng(seed)
-    factors = [rng.dirichlet(np.ones(len(variable)), size=rank).T for variable in schema]
-    return tw.JointPMF(rng.dirichlet(np.ones(rank)), factors, schema)
 
 
 def rows_of(schema, n, seed=0):
@@ -68,7 +63,7 @@ def ask(database, pmf, what, **options):
 
 @pytest.mark.parametrize("rank", [1, 4])
 def test_scores_and_completed_rows(database, rank):
-    pmf = random_model(SCHEMA, rank)
+    pmf = random_pmf(SCHEMA, rank)
     rows = rows_of(SCHEMA, 200)
     database.create_table("t", rows)
     shown = rows.drop_columns(["id"])
@@ -116,7 +111,7 @@ def test_what_the_model_does_not_know_and_what_it_calls_impossible(database):
 
 def test_more_categories_than_columns_may_be(database, monkeypatch):
     monkeypatch.setattr("twoway.model.sql_view._MOST_COLUMNS", 25)
-    pmf = random_model(SCHEMA, 3)
+    pmf = random_pmf(SCHEMA, 3)
     rows = rows_of(SCHEMA, 20)
     database.create_table("t", rows)
     completed = ask(database, pmf, "impute")
@@ -131,7 +126,7 @@ def test_more_categories_than_columns_may_be(database, monkeypatch):
 def test_other_dialects_parse():
     import sqlglot
 
-    pmf = random_model(SCHEMA, 2)
+    pmf = random_pmf(SCHEMA, 2)
     for dialect in ("snowflake", "bigquery", "spark"):
         for what in ("score", "impute"):
             statement = sql_view(pmf, "place.t", what=what, dialect=dialect)
@@ -139,21 +134,21 @@ def test_other_dialects_parse():
 
 
 def test_errors():
-    pmf = random_model(SCHEMA, 2)
+    pmf = random_pmf(SCHEMA, 2)
     with pytest.raises(UnknownNameError, match="no dialect 'postgre'; did you mean 'postgres'"):
         sql_view(pmf, "t", dialect="postgre")
     with pytest.raises(UnknownNameError, match="no view 'fill'"):
         sql_view(pmf, "t", what="fill")
     with pytest.raises(DataError, match="it has 'select'"):
         sql_view(pmf, "t", keep=["select"])
-    mixed = random_model(tw.Schema((tw.Variable("a", (1, "x")),)), 1)
+    mixed = random_pmf(tw.Schema((tw.Variable("a", (1, "x")),)), 1)
     with pytest.raises(DataError, match=r"the categories of 'a' are of several kinds \(number, text\)"):
         sql_view(mixed, "t")
 
 
 def test_the_command(tmp_path, capsys):
     model, out = tmp_path / "m.twoway", tmp_path / "v.sql"
-    pmf = random_model(SCHEMA, 2)
+    pmf = random_pmf(SCHEMA, 2)
     pmf.save(model)
     command = ["export", str(model), "--sql", "--table", "t", "--keep", "id", "--dialect", "duckdb"]
     assert run([*command, "-o", str(out)]) == 0
@@ -164,6 +159,6 @@ def test_the_command(tmp_path, capsys):
     assert 'CREATE VIEW "t_imputed" AS' in capsys.readouterr().out
     assert run(["export", str(model), "--table", "t"]) == 2
     binned = tw.Schema((tw.Variable("income", ("below 3", "3 or more")), tw.Variable("a", ("x", "y"))))
-    random_model(binned, 2).save(model)
+    random_pmf(binned, 2).save(model)
     assert run(["export", str(model), "--sql", "--table", "t"]) == 3
     assert "numbers in bins cannot be exported: 'income'" in capsys.readouterr().err

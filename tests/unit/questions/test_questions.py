@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from random_models import random_pmf
 from strategies import pmfs, schemas
 
 import twoway as tw
@@ -30,9 +31,7 @@ SCHEMA = Schema(
 
 @pytest.fixture(scope="module")
 def pmf():
-    rng = np.random.default_rng(0)
-    factors = [rng.dirichlet(np.ones(len(variable)), 3).T for variable in SCHEMA]
-    return tw.JointPMF(rng.dirichlet(np.ones(3)), factors, SCHEMA)
+    return random_pmf(SCHEMA, 3)
 
 
 # Any text at all as names and labels, some of it made to mislead.

@@ -5,6 +5,7 @@ from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
+from random_models import random_pmf, sized
 from reference import triples as slow
 
 import twoway as tw
@@ -14,20 +15,12 @@ from twoway.kernels import triples
 from twoway.kernels.expectation import pack
 from twoway.kernels.lanes import layout
 from twoway.model.measures import factor_mse
-from twoway.model.pmf import JointPMF
-from twoway.schema import Schema, Variable
 from twoway.solvers import CTD, Evidence, Problem
 from twoway.tables.tables import Tables
 
 SIZES = (3, 2, 5, 4, 1)
+SCHEMA = sized(SIZES)
 ALL = tuple(combinations(range(len(SIZES)), 3))
-
-
-def random_pmf(rank, seed=0, sizes=SIZES):
-    random = np.random.default_rng(seed)
-    factors = [random.dirichlet(np.ones(size), rank).T for size in sizes]
-    schema = Schema(tuple(Variable(f"x{number}", range(size)) for number, size in enumerate(sizes)))
-    return JointPMF(random.dirichlet(np.ones(rank)), factors, schema)
 
 
 def as_tables(pmf, sets=ALL, noise=0.0, seed=0):
@@ -67,7 +60,7 @@ def solve(tables, rank, start=None, seed=0, **options):
 @pytest.mark.parametrize("rank", [1, 3, 5, 12, 20])
 @pytest.mark.parametrize("sets", [ALL, ((0, 1, 2), (1, 2, 4), (2, 3, 4))])
 def test_contractions_equal_their_twin(rank, sets):
-    pmf = random_pmf(rank)
+    pmf = random_pmf(SCHEMA, rank)
     tables = as_tables(pmf, sets, noise=1.0)
     (flat, starts, positions, offsets), prototype = arguments(tables, rank)
     theta = pack(pmf.weights, pmf.stacked)
@@ -82,7 +75,7 @@ def test_contractions_equal_their_twin(rank, sets):
 
 @pytest.mark.parametrize("rank", [1, 3, 20])
 def test_the_value_is_half_the_squared_error(rank):
-    pmf, tables = random_pmf(rank), as_tables(random_pmf(2, seed=5), noise=2.0)
+    pmf, tables = random_pmf(SCHEMA, rank), as_tables(random_pmf(SCHEMA, 2, seed=5), noise=2.0)
     before, prototype = arguments(tables, rank)
     value = triples.value(pack(pmf.weights, pmf.stacked), *before, rank, prototype)
     expected = slow.half_squared_error(shares(tables), pmf.weights, pmf.factors)
@@ -164,7 +157,7 @@ def test_a_block_ends_at_its_minimum_and_stays_there(by_columns):
 
 
 def test_a_sweep_improves_and_knows_where_it_ends():
-    pmf, tables = random_pmf(3), as_tables(random_pmf(3, seed=5), noise=1.0)
+    pmf, tables = random_pmf(SCHEMA, 3), as_tables(random_pmf(SCHEMA, 3, seed=5), noise=1.0)
     before, prototype = arguments(tables, 3)
     theta = pack(pmf.weights, pmf.stacked)
     places, firsts = places_of(tables)
@@ -218,7 +211,7 @@ def test_another_optimiser_finds_nothing_lower():
 
 @pytest.mark.parametrize("sets", [ALL, ((0, 1, 2), (0, 2, 3), (1, 2, 3), (2, 3, 4)), ((0, 1, 2), (2, 3, 4))])
 def test_any_triples_of_any_sizes(sets):
-    tables = as_tables(random_pmf(2, seed=3), sets)
+    tables = as_tables(random_pmf(SCHEMA, 2, seed=3), sets)
     solution = min((solve(tables, 2, seed=seed) for seed in range(4)), key=lambda one: one.objectives[-1])
     assert solution.objectives[-1] < 1e-6
     for row, x in shares(tables).items():
@@ -246,15 +239,15 @@ def test_a_table_without_counts_is_unavailable_not_zero():
 
 
 def test_tables_have_equal_weight_whatever_their_totals():
-    tables = as_tables(random_pmf(3, seed=3), noise=1.0)
+    tables = as_tables(random_pmf(SCHEMA, 3, seed=3), noise=1.0)
     scaled = Tables(tables.schema, tables.sets, tables.flat * np.repeat(np.arange(1, 11), np.diff(tables.starts)))
-    start = random_pmf(2)
+    start = random_pmf(SCHEMA, 2)
     one, other = solve(tables, 2, start), solve(scaled, 2, start)
     assert one.objectives[-1] == pytest.approx(other.objectives[-1], rel=1e-9)
 
 
 def test_what_it_cannot_do_is_said():
-    tables = as_tables(random_pmf(2))
+    tables = as_tables(random_pmf(SCHEMA, 2))
     with pytest.raises(DataError, match="'ctd' fits the tables as they are, without smoothing"):
         tw.fit(tables, rank=2, solver="ctd", smoothing=1.0)
     with pytest.raises(DataError, match=r"at least 3 variables; got 'a', 'b'"):
@@ -266,8 +259,8 @@ def test_what_it_cannot_do_is_said():
 
 
 def test_the_start_is_used():
-    tables = as_tables(random_pmf(3, seed=3), noise=1.0)
-    start = random_pmf(3, seed=8)
+    tables = as_tables(random_pmf(SCHEMA, 3, seed=3), noise=1.0)
+    start = random_pmf(SCHEMA, 3, seed=8)
     first = solve(tables, 3, start).objectives[0]
     assert first == pytest.approx(slow.half_squared_error(shares(tables), start.weights, start.factors), rel=1e-10)
 

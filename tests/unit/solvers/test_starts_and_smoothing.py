@@ -5,8 +5,12 @@ import pytest
 
 import twoway as tw
 from twoway.datasets import dirichlet_rows, draw_records
+from twoway.errors import DataError
+from twoway.solvers import find_solver
+from twoway.solvers.auto import Auto
 from twoway.solvers.base import NO_SMOOTHING, Smoothing, Watch
 from twoway.solvers.cells import CellSets
+from twoway.solvers.coupled_nmf import CoupledNMF
 from twoway.solvers.latent import anneal, fit_cells
 from twoway.solvers.starts import random_start
 
@@ -78,3 +82,20 @@ def test_pure_chance_costs_little():
         losses.append(np.mean(fits[0].log_prob(others) - fits[1].log_prob(others)))
     assert np.mean(losses) < 0.005
     assert max(losses) < 0.02
+
+
+def test_starts_do_not_change_the_smoothing():
+    given = Auto(smoothing=Smoothing(1.0, 2.0))
+    assert find_solver(given, 3) == Auto(3, Smoothing(1.0, 2.0))
+    assert find_solver(given, None) is given
+
+
+def test_ctd_does_not_smooth():
+    with pytest.raises(DataError, match=r"'ctd' .* smoothing"):
+        tw.fit(dirichlet_rows(4, 3, 2, seed=1).sample(50, seed=0), rank=2, solver="ctd", smoothing=1.0)
+
+
+def test_mirror_descent_does_not_smooth():
+    solver = CoupledNMF(update="mirror")
+    with pytest.raises(DataError, match=r"mirror descent .* update='em'"):
+        tw.fit(dirichlet_rows(4, 3, 2, seed=1).sample(50, seed=0), rank=2, solver=solver, smoothing=1.0)

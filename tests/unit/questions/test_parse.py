@@ -1,0 +1,69 @@
+"""Parsing of questions: what is missing, and where."""
+
+import pytest
+
+from twoway.errors import QuestionError
+from twoway.questions import parse
+from twoway.questions.language import KINDS
+from twoway.questions.parse import EXAMPLES, parse_terms
+from twoway.schema import Schema, Variable
+
+SCHEMA = Schema((Variable("vote", ("no", "yes")), Variable("XXage", ("Xa", "b")), Variable("stars", (1, 2, 3))))
+
+
+@pytest.mark.parametrize(
+    ("text", "mark"),
+    [
+        ("P(vote = no", "           ^"),  # behind the end
+        ("P(vote) now", "        ^^^"),
+        ("P(nix)", "  ^^^"),
+        ("P(nix in {no})", "  ^^^"),
+        ("P(vote = yes, nix not in {no})", "              ^^^"),
+        ("H(vote = no)", "  ^^^^^^^^^"),
+        ("P(" + "x" * 70 + ")", "  " + "^" * 70),  # longer than a cell of a table may be
+    ],
+)
+def test_errors_mark_the_culprit(text, mark):
+    with pytest.raises(QuestionError) as caught:
+        parse(text, SCHEMA)
+    shown, below = str(caught.value).splitlines()[-2:]
+    assert shown == f"    {text}"
+    assert below == f"    {mark}"
+
+
+def test_a_condition_without_a_value_is_marked_whole():
+    with pytest.raises(QuestionError, match="'stars'") as caught:
+        parse_terms("vote = no, stars", SCHEMA)
+    assert str(caught.value).endswith("    vote = no, stars\n    ^^^^^^^^^^^^^^^^")
+
+
+def test_numbers_between_the_categories_are_compared_and_not_equalled():
+    parse("P(stars < 2.5)", SCHEMA)
+    for operator in ("=", "!="):
+        with pytest.raises(QuestionError, match=r"no category 2\.5 of 'stars'"):
+            parse(f"P(stars {operator} 2.5)", SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("P(vote = no, stars)", "either each variable has a value, P(a = x, b = y), or none, P(a, b)"),
+        ("P('vote' in {no", "'}' is missing, which closes the list of labels"),
+        ("P('vote' in {no)", "'}' is missing here, which closes the list of labels"),
+        ("P(vote in {no, })", "a label is missing here"),
+        ("", f"a question begins with one of {', '.join(KINDS)}, as in {EXAMPLES[0]}"),
+    ],
+)
+def test_what_is_missing_in_a_question(text, message):
+    with pytest.raises(QuestionError) as caught:
+        parse(text, SCHEMA)
+    assert str(caught.value).splitlines()[0].split("; names and labels")[0] == message
+
+
+def test_whole_numbers_are_read_to_the_last_digit():
+    schema = Schema((Variable("n", (-(2**53) - 1, -(2**53), 2**53, 2**53 + 1)),))
+    for number in schema["n"].categories:
+        (term,) = parse(f"P(n = {number})", schema).targets
+        assert term.labels == (number,)
+    (term,) = parse(f"P(n = +{2**53 + 1})", schema).targets
+    assert term.labels == (2**53 + 1,)
