@@ -26,34 +26,21 @@ _ONE = np.uint64(1)
 
 @jit
 def count_pairs(
-    pointers: NDArray[np.int64], cells: NDArray[Any], first: NDArray[np.uint64], counts: NDArray[np.uint32]
-) -> None:
-    """Add one to ``counts`` (n_entries,) for each pair of cells that a record holds; ``first`` is (n_cells,)."""
-    for s in range(pointers.size - 1):
-        i = np.uint64(pointers[s])
-        stop = np.uint64(pointers[s + 1])
-        while i < stop:
-            strip = first[cells[i]]
-            i += _ONE
-            j = stop
-            while j > i:
-                j -= _ONE
-                counts[strip + np.uint64(cells[j])] += np.uint32(1)
-
-
-@jit
-def count_pairs_weighted(
     pointers: NDArray[np.int64],
     cells: NDArray[Any],
-    weights: NDArray[np.int64],
+    weights: NDArray[Any],
     first: NDArray[np.uint64],
-    counts: NDArray[np.int64],
+    counts: NDArray[Any],
 ) -> None:
-    """Add a record's weight to ``counts`` (n_entries,) for each pair of cells that it holds."""
+    """Add a record's weight to ``counts`` (n_entries,) for each pair of cells that it holds; ``first`` is (n_cells,).
+
+    ``weights`` has the type of ``counts``, and one entry per record, or a single one for all records.
+    """
+    step = 1 if weights.size > 1 else 0
     for s in range(pointers.size - 1):
         i = np.uint64(pointers[s])
         stop = np.uint64(pointers[s + 1])
-        weight = weights[s]
+        weight = weights[s * step]
         while i < stop:
             strip = first[cells[i]]
             i += _ONE
@@ -65,38 +52,18 @@ def count_pairs_weighted(
 
 @jit
 def count_triples(
-    pointers: NDArray[np.int64], cells: NDArray[Any], first: NDArray[np.uint64], counts: NDArray[np.uint32]
-) -> None:
-    """Add one to ``counts`` (n_entries,) for each triple of cells of a record; ``first`` is (n_cells, n_cells)."""
-    for s in range(pointers.size - 1):
-        i = np.uint64(pointers[s])
-        stop = np.uint64(pointers[s + 1])
-        while i < stop:
-            row = first[cells[i]]
-            i += _ONE
-            j = i
-            while j < stop:
-                strip = row[cells[j]]
-                j += _ONE
-                k = stop
-                while k > j:
-                    k -= _ONE
-                    counts[strip + np.uint64(cells[k])] += np.uint32(1)
-
-
-@jit
-def count_triples_weighted(
     pointers: NDArray[np.int64],
     cells: NDArray[Any],
-    weights: NDArray[np.int64],
+    weights: NDArray[Any],
     first: NDArray[np.uint64],
-    counts: NDArray[np.int64],
+    counts: NDArray[Any],
 ) -> None:
-    """Add a record's weight to ``counts`` (n_entries,) for each triple of cells that it holds."""
+    """Count triples of cells as `count_pairs` counts pairs; ``first`` is (n_cells, n_cells)."""
+    step = 1 if weights.size > 1 else 0
     for s in range(pointers.size - 1):
         i = np.uint64(pointers[s])
         stop = np.uint64(pointers[s + 1])
-        weight = weights[s]
+        weight = weights[s * step]
         while i < stop:
             row = first[cells[i]]
             i += _ONE

@@ -133,15 +133,15 @@ def _count_block(
     from twoway.kernels import counting
 
     squares = None if count_squares is None else count_squares(block)
+    kernel = counting.count_pairs if order == 2 else counting.count_triples
     if block.weights.size:
         weights = np.rint(block.weights / step).astype(np.int64)
         weighted = np.zeros(n_entries, dtype=np.int64)
-        kernel = counting.count_pairs_weighted if order == 2 else counting.count_triples_weighted
         kernel(block.pointers, block.cells, weights, first, weighted)
         return _Counts(None, weighted, squares)
     # A block has fewer than 2³² records; half the memory is half the misses of the cache.
     plain = np.zeros(n_entries, dtype=np.uint32)
-    (counting.count_pairs if order == 2 else counting.count_triples)(block.pointers, block.cells, first, plain)
+    kernel(block.pointers, block.cells, np.ones(1, dtype=np.uint32), first, plain)
     return _Counts(plain, None, squares)
 
 
@@ -161,7 +161,7 @@ def _count_squares(block: Block, *, schema: Schema, order: int, step: float) -> 
         begin, end = int(block.pointers[0]), int(block.pointers[-1])
         variable_of_cell = np.repeat(np.arange(n_variables), schema.sizes).astype(np.min_scalar_type(n_variables - 1))
         variables = variable_of_cell[block.cells[begin:end]]
-        kernel = counting.count_pairs_weighted if order == 2 else counting.count_triples_weighted
+        kernel = counting.count_pairs if order == 2 else counting.count_triples
         kernel(block.pointers - begin, variables, np.where(is_whole, 0, squares), first, sums)
     return sums
 

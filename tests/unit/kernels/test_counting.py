@@ -11,12 +11,7 @@ from strategies import examples
 
 from twoway.kernels import counting
 
-KERNELS = {
-    (2, False): counting.count_pairs,
-    (2, True): counting.count_pairs_weighted,
-    (3, False): counting.count_triples,
-    (3, True): counting.count_triples_weighted,
-}
+KERNELS = {2: counting.count_pairs, 3: counting.count_triples}
 
 
 def make_records(seed, sizes, n_records, observed):
@@ -31,12 +26,9 @@ def make_records(seed, sizes, n_records, observed):
 
 def count_flat(pointers, cells, weights, offsets, order):
     first, n_entries = counting.strips(offsets, order)
-    if weights is None:
-        counts = np.zeros(n_entries, dtype=np.uint32)
-        KERNELS[order, False](pointers, cells, first, counts)
-    else:
-        counts = np.zeros(n_entries, dtype=np.int64)
-        KERNELS[order, True](pointers, cells, weights, first, counts)
+    kind = np.uint32 if weights is None else np.int64
+    counts = np.zeros(n_entries, dtype=kind)
+    KERNELS[order](pointers, cells, np.ones(1, dtype=kind) if weights is None else weights, first, counts)
     return counting.unstrip(counts, offsets, order)
 
 
@@ -85,5 +77,5 @@ def test_counts_add_to_what_is_there():
     offsets, pointers, cells, _ = make_records(1, [2, 2], 10, 1.0)
     first, n_entries = counting.strips(offsets, 2)
     counts = np.full(n_entries, 7, dtype=np.uint32)
-    counting.count_pairs(pointers, cells.astype(np.uint8), first, counts)
+    counting.count_pairs(pointers, cells.astype(np.uint8), np.ones(1, dtype=np.uint32), first, counts)
     assert counts.sum() == 7 * n_entries + 10
