@@ -68,7 +68,10 @@ def test_every_library_says_the_same(data):
     schema = data.draw(schemas(kinds=(("no", "yes", "1", "ä"), (0, 1, -3), (0.5, 2.5), (True, False))))
     pmf = data.draw(pmfs(schema))
     seed, n = data.draw(st.integers(0, 99)), data.draw(st.integers(0, 6))
-    drawn = [tw.Records(pmf.sample(n, seed, library), schema=schema) for library in ("pandas", "polars", "pyarrow")]
+    drawn = [
+        tw.Records(pmf.sample(n, seed=seed, library=library), schema=schema)
+        for library in ("pandas", "polars", "pyarrow")
+    ]
     for one in drawn[1:]:
         np.testing.assert_array_equal(one.codes(), drawn[0].codes())
 

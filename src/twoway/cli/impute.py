@@ -93,7 +93,7 @@ def impute(
         several = (
             [fills(read.records, pmf.weights, pmf.stacked, present, how or "mode", seed)]  # type: ignore[arg-type]
             if boot is None or draws is None
-            else list(boot.draws(read.records, present, draws, seed))
+            else list(boot.draws(read.records, present, draws, seed=seed))
         )
         holes = sum(len(rows) for rows, _ in several[0].values())
         copies = [_filled(pmf, read, found, written) for found in several]

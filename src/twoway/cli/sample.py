@@ -53,4 +53,4 @@ def _draw(pmf: JointPMF, n: int, seed: int) -> Any:
         return Variable(variable.name, tuple(map(repr, variable.categories))) if is_mixed else variable
 
     schema = Schema(tuple(map(plain, pmf.schema)))
-    return pmf.from_stacked(schema, pmf.weights, pmf.stacked).sample(n, seed, library="pyarrow")
+    return pmf.from_stacked(schema, pmf.weights, pmf.stacked).sample(n, seed=seed, library="pyarrow")

@@ -252,7 +252,7 @@ class Records:
         """Return the same records with other weights, for other people; cells are shared, not copied."""
         return Records.from_cells(self.schema, self.pointers, self.cells, weights, people)
 
-    def sample(self, n_observed: int, seed: int) -> Records:
+    def sample(self, n_observed: int, *, seed: int) -> Records:
         """Return a random part of the records with about so many observed cells; all if they are fewer."""
         if self.n_observed <= n_observed:
             return self
@@ -312,7 +312,7 @@ class Records:
         cells = (np.cumsum(is_cell_asked) - 1).astype(np.min_scalar_type(max(schema.n_categories - 1, 0)))[shown.cells]
         return shown.with_cells(schema, shown.pointers, cells)
 
-    def folds(self, n_folds: int, seed: int) -> list[tuple[Records, Records]]:
+    def folds(self, n_folds: int, *, seed: int) -> list[tuple[Records, Records]]:
         """Return pairs of training and held-out records, each person held out once; none where there is too little.
 
         A record that stands for several people is split among the folds.

@@ -88,5 +88,5 @@ class RecordSource(Protocol):
         effective number of records: whatever is made of these records does not depend on the scale of weights.
         """
 
-    def sample(self, n_observed: int, seed: int) -> Records:
+    def sample(self, n_observed: int, *, seed: int) -> Records:
         """Return a random part of the records with about so many observed cells, in memory; all if they are fewer."""

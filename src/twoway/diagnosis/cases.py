@@ -202,7 +202,7 @@ def _three_way_quality(pmf: JointPMF, records: RecordSource, seed: int) -> FitQu
     if len(variables) < 3:
         return _NOT_COMPARED
     variables.sort()
-    tables = Tables.count(records.sample(_MOST_TRIPLE_RECORDS, seed).narrowed(variables), 3)
+    tables = Tables.count(records.sample(_MOST_TRIPLE_RECORDS, seed=seed).narrowed(variables), 3)
     return fit_quality(_part_of(pmf, variables), tables)
 
 

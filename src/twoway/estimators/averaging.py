@@ -111,7 +111,7 @@ def fit_average(
         raise DataError(f"none of the {records.n_records} records shows a single cell; there is nothing to fit")
     records = records.for_fit()
     fitter = _Fitter(tol, seed, usable_cores() if threads is None else whole_number("threads", threads, 1))
-    recipe, candidates = _Choice(fitter, records.sample(_SAMPLE_CELLS, seed), loss).make(rank, smoothing)
+    recipe, candidates = _Choice(fitter, records.sample(_SAMPLE_CELLS, seed=seed), loss).make(rank, smoothing)
     fits = fitter.fit_all([_Task(records, recipe, number) for number in range(n_starts)])
     starts = tuple(Start("em", path.objectives, path.stop_reason) for _, path in fits)
     return AveragedFit(JointPMF.average([pmf for pmf, _ in fits]).sorted_by_weight(), recipe, candidates, starts)
@@ -183,7 +183,7 @@ class _Choice:
         """As many folds as it takes to score enough predictions; none where there is too little."""
         plain = random_start(self.records.schema, 1, CellSets.of_records(self.records, 1).shares, (0,))
         chosen, n_predictions, n_cells = [], 0, 0
-        for train, held in self.records.folds(_N_FOLDS, self.fitter.seed):
+        for train, held in self.records.folds(_N_FOLDS, seed=self.fitter.seed):
             if n_predictions < _ENOUGH_PREDICTIONS or n_cells < _ENOUGH_CELLS:
                 train, held = _without_zeros(train), _without_zeros(held)
                 if n_scored := len(self.loss(plain, held)[0]):

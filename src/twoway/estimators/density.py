@@ -74,7 +74,7 @@ class JointPMFDensity(DensityMixin, JointPMFEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         seed = seed_of(random_state)
-        drawn, random = self.pmf_.sample(n_samples, seed), np.random.default_rng([seed, 1])
+        drawn, random = self.pmf_.sample(n_samples, seed=seed), np.random.default_rng([seed, 1])
         columns = {
             name: self._bins[name].draw(drawn[name], random) if name in self._bins else drawn[name].to_numpy()
             for name in self._schema.names

@@ -305,7 +305,7 @@ def _report(
         warnings=tuple(told),
     )
     expected = _expected(pmf, evidence)
-    compared, n_tables = evidence.compared_tables(_MOST_COMPARED, _MOST_COMPARED_CELLS, problem.seed)
+    compared, n_tables = evidence.compared_tables(_MOST_COMPARED, _MOST_COMPARED_CELLS, seed=problem.seed)
     check = fit_check(pmf, compared, n_tables)
     report = replace(report, support=evidence.sets.support(expected.counts, pmf.rank), check=check)
     if evidence.records is None:

@@ -343,7 +343,7 @@ class JointPMF:
 
     # Records
 
-    def sample(self, n: int, seed: int = 0, library: str | None = None) -> Any:
+    def sample(self, n: int, *, seed: int = 0, library: str | None = None) -> Any:
         """Return a frame of records drawn from the PMF; text with an order of its own comes as ordered categories.
 
         Parameters
@@ -397,7 +397,7 @@ class JointPMF:
 
         return records_for(self.schema, source).map_reduce(per_block, operator.add)
 
-    def impute(self, frame: Any, how: How = "mode", seed: int = 0) -> Any:
+    def impute(self, frame: Any, how: How = "mode", *, seed: int = 0) -> Any:
         """Return the frame with its missing cells filled; observed ones never change.
 
         The missing cells of a record that is impossible under the model stay missing, with a warning. To calculate with

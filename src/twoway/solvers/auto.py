@@ -51,7 +51,7 @@ class Auto:
     def _from_tables(self, problem: Problem) -> Solution:
         smoothing, candidates = self.smoothing, _NO_CANDIDATES
         solver = CoupledNMF() if problem.evidence.given_order == 2 else MLEAD()
-        whole, exact = problem.evidence.sample(_SAMPLE_CELLS, problem.seed), problem.evidence.sets.records
+        whole, exact = problem.evidence.sample(_SAMPLE_CELLS, seed=problem.seed), problem.evidence.sets.records
         if smoothing is None and abs(whole.total_weight - exact.total_weight) > 0.1 * exact.total_weight:
             smoothing = NO_SMOOTHING  # shares given as counts: nothing says how many records they rest on
         if smoothing is None:
@@ -62,7 +62,7 @@ class Auto:
         return replace(solution, candidates=candidates)
 
     def _from_records(self, problem: Problem, records: RecordSource) -> Solution:
-        sample = records.sample(_SAMPLE_CELLS, problem.seed)
+        sample = records.sample(_SAMPLE_CELLS, seed=problem.seed)
         start = self._chain_start(problem)
         smoothing, candidates = self.smoothing, _NO_CANDIDATES
         if smoothing is None:
@@ -101,7 +101,7 @@ class Auto:
     ) -> tuple[Smoothing, tuple[Mapping[str, Any], ...]]:
         evidence, watch = problem.evidence, problem.watch
         from_tables = evidence.records is None
-        sets, sample = evidence.sets, evidence.sample(_SAMPLE_CELLS, problem.seed)
+        sets, sample = evidence.sets, evidence.sample(_SAMPLE_CELLS, seed=problem.seed)
         # On little data each start finds a peak of its own, and the fit will take the highest: so must its rehearsal.
         n_random = (0 if start else 1) + (_REHEARSED_STARTS if sample.n_observed <= _LITTLE_CELLS else 0)
         starts = [] if start is None else [start]

@@ -65,7 +65,7 @@ class Evidence:
             self._tables[order] = tables if is_known else replace(tables, heaviest=None)
         return self._tables[order]
 
-    def compared_tables(self, n_tables: int, n_cells: int, seed: int) -> tuple[Tables, int]:
+    def compared_tables(self, n_tables: int, n_cells: int, *, seed: int) -> tuple[Tables, int]:
         """Return tables to compare a model with, at most so many with at most so many cells, and how many there are.
 
         They are those given, or the two-way ones of the records; a random part of them where they are more.
@@ -85,7 +85,7 @@ class Evidence:
             if n_set_cells(sizes, 2) <= n_cells:
                 variables.append(variable)
         variables.sort()
-        tables = Tables.count(self.records.sample(_MOST_COMPARED, seed).narrowed(variables), threads=self.threads)
+        tables = Tables.count(self.records.sample(_MOST_COMPARED, seed=seed).narrowed(variables), threads=self.threads)
         return Tables(schema, np.array(variables)[tables.sets], tables.flat, tables.weights), n_pairs
 
     @cached_property
@@ -105,7 +105,7 @@ class Evidence:
             return self.table_sets("counts", self.given_order)
         return CellSets.of_records(self.records, self.threads)
 
-    def sample(self, n_observed: int, seed: int) -> Records:
+    def sample(self, n_observed: int, *, seed: int) -> Records:
         """Return a part of the sets to be explained, in memory, that can be dealt out to folds.
 
         Variables of very many categories are left out, where there are others: how well an identifier is predicted
@@ -113,7 +113,7 @@ class Evidence:
         """
         if self.records is not None:
             plain = np.array(self.schema.sizes) <= _MANY_CATEGORIES
-            sample = self.records.sample(n_observed, seed)
+            sample = self.records.sample(n_observed, seed=seed)
             return sample.showing(plain) if plain.any() and not plain.all() else sample
         cells = self.tables(self.given_order).as_records().canonical()
         # Counts are dealt out one by one; published shares of a total need not be whole ones.

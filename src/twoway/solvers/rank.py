@@ -203,8 +203,8 @@ class _HeldOut:
 
 
 def _from_records(evidence: Evidence, search: _Search, seed: int, watch: Watch) -> RankChoice:
-    sets, sample = evidence.sets, evidence.sample(_CELLS, seed)
-    folds = sample.folds(_FOLDS, seed)
+    sets, sample = evidence.sets, evidence.sample(_CELLS, seed=seed)
+    folds = sample.folds(_FOLDS, seed=seed)
     if sample.n_observed > _MANY:
         folds = folds[:_FOLDS_OF_MANY]
     ladder = _Ladder(sets.with_records(sample), _SMOOTHING, _MOST_PASSES, seed, watch)

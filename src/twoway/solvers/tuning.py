@@ -71,7 +71,7 @@ def choose_smoothing(
     n_components
         Among how many components the weights are shared out; 1 leaves them the smoothing of the factors.
     """
-    folds = records.folds(n_folds, seed)
+    folds = records.folds(n_folds, seed=seed)
     tried: dict[Smoothing, HeldOut] = {}
 
     def evaluate(smoothing: Smoothing) -> HeldOut:

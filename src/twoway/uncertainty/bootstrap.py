@@ -253,7 +253,7 @@ class Bootstrap:
 
     # Multiple imputation
 
-    def impute(self, frame: Any, m: int = 20, seed: int = 0) -> list[Any]:
+    def impute(self, frame: Any, m: int = 20, *, seed: int = 0) -> list[Any]:
         """Return ``m`` completed copies of a frame, for analyses that `pool` puts together.
 
         Each copy is drawn from a replicate of its own, so that the copies differ as much as the missing cells leave
@@ -287,9 +287,9 @@ class Bootstrap:
         columns = column_names(frame := in_memory(frame), self.pmf.schema.names)
         records = records_for(self.pmf.schema, frame)
         indices = [index for index, name in enumerate(self.pmf.schema.names) if name in columns]
-        return [fill(frame, drawn, columns) for drawn in self.draws(records, indices, m, seed)]
+        return [fill(frame, drawn, columns) for drawn in self.draws(records, indices, m, seed=seed)]
 
-    def draws(self, records: Records, indices: Sequence[int], m: int, seed: int) -> Iterator[dict[str, Fill]]:
+    def draws(self, records: Records, indices: Sequence[int], m: int, *, seed: int) -> Iterator[dict[str, Fill]]:
         """Yield ``m`` times what fills the missing cells of some variables, each time from another replicate."""
         if whole_number("m", m, 2) > len(self.replicates):
             raise DataError(

@@ -176,11 +176,11 @@ def test_take(dtype):
 
 def test_sample_is_a_part_of_about_the_size_asked_for():
     records = some_records(4000)
-    assert records.sample(records.n_observed, 0) is records
-    part = records.sample(3000, 1)
+    assert records.sample(records.n_observed, seed=0) is records
+    part = records.sample(3000, seed=1)
     assert 2500 < part.n_observed < 3500
-    assert bytes_of(part) == bytes_of(records.sample(3000, 1))
-    assert bytes_of(part) != bytes_of(records.sample(3000, 2))
+    assert bytes_of(part) == bytes_of(records.sample(3000, seed=1))
+    assert bytes_of(part) != bytes_of(records.sample(3000, seed=2))
 
 
 WEIGHTS = {

@@ -49,7 +49,7 @@ class Watched:
         return self
 
     def sample(self, n_observed, seed):
-        return self._records.sample(n_observed, seed)
+        return self._records.sample(n_observed, seed=seed)
 
     def map_reduce(self, per_block, combine, *, threads=None):
         self.cells_seen += self._records.n_observed

@@ -55,7 +55,7 @@ def test_copies_keep_what_was_observed_and_the_kind_of_frame(boot):
 def test_copies_differ_more_than_those_of_one_model(boot):
     """The model itself is not known: that is the larger part of what 8 missing cells in 10 leave open."""
     proper = tw.pool(share, boot.impute(FRAME, m=20))
-    improper = tw.pool(share, [boot.pmf.impute(FRAME, "sample", seed) for seed in range(20)])
+    improper = tw.pool(share, [boot.pmf.impute(FRAME, "sample", seed=seed) for seed in range(20)])
     assert proper.standard_error > 1.3 * improper.standard_error
     assert proper.missing_information > improper.missing_information
     assert proper.degrees < improper.degrees

@@ -142,9 +142,9 @@ class DaskRecords:
         """
         return self._fitted[0]
 
-    def sample(self, n_observed: int, seed: int) -> Records:
+    def sample(self, n_observed: int, *, seed: int) -> Records:
         """Return a random part of the records that have a say, with about so many observed cells, in memory."""
-        return self.for_fit().sample(n_observed, seed)
+        return self.for_fit().sample(n_observed, seed=seed)
 
     @cached_property
     def _fitted(self) -> tuple[Records | _FittedPartitions, Totals]:
@@ -197,7 +197,7 @@ class _FittedPartitions:
     def for_fit(self) -> _FittedPartitions:
         return self
 
-    def sample(self, n_observed: int, seed: int) -> Records:
+    def sample(self, n_observed: int, *, seed: int) -> Records:
         share = 1.0 if self.n_observed <= n_observed else n_observed / self.n_observed
         drawn = self._parts.each(partitions.sample_partition, (self.schema, share, seed, 1.0 / self._unit)).computed()
         return partitions.join(self.schema, drawn).canonical().effective()

@@ -264,9 +264,9 @@ class FileRecords:
         """Return the records that have a say, coded once: in memory where they fit, otherwise in a scratch file."""
         return self._prepared.source
 
-    def sample(self, n_observed: int, seed: int) -> Records:
+    def sample(self, n_observed: int, *, seed: int) -> Records:
         """Return a random part of the records with about so many observed cells, in memory; all if they are fewer."""
-        return self.for_fit().sample(n_observed, seed)
+        return self.for_fit().sample(n_observed, seed=seed)
 
     @cached_property
     def _prepared(self) -> Prepared:

@@ -232,10 +232,10 @@ class ScratchRecords:
         """Return the records themselves."""
         return self
 
-    def sample(self, n_observed: int, seed: int) -> Records:
+    def sample(self, n_observed: int, *, seed: int) -> Records:
         """Return a random part of the records with about so many observed cells, in memory; all if they are fewer."""
         if self._sample is None or self._sample[0] != (n_observed, seed):
-            self._sample = (n_observed, seed), _sample(self, n_observed, seed)
+            self._sample = (n_observed, seed), _sample(self, n_observed, seed=seed)
         return self._sample[1]
 
     def _block(self, number: int) -> Block:
@@ -310,12 +310,12 @@ class AgainRecords:
         """Return the records themselves."""
         return self
 
-    def sample(self, n_observed: int, seed: int) -> Records:
+    def sample(self, n_observed: int, *, seed: int) -> Records:
         """Return a random part of the records with about so many observed cells, in memory; all if they are fewer."""
-        return _sample(self, n_observed, seed)
+        return _sample(self, n_observed, seed=seed)
 
 
-def _sample(source: RecordSource, n_observed: int, seed: int) -> Records:
+def _sample(source: RecordSource, n_observed: int, *, seed: int) -> Records:
     """Return a random part of all blocks, whose draws depend on the seed and on what the block holds."""
     share = n_observed / max(source.n_observed, 1)
 
@@ -325,7 +325,7 @@ def _sample(source: RecordSource, n_observed: int, seed: int) -> Records:
         content = zlib.crc32(np.ascontiguousarray(block.cells).tobytes())
         own_seed = int(np.random.SeedSequence([seed, content]).generate_state(1, np.uint64)[0])
         # A copy: the block's memory is another's soon.
-        return [Records.joined([records.sample(wanted, own_seed)])]
+        return [Records.joined([records.sample(wanted, seed=own_seed)])]
 
     def add(left: list[Records], right: list[Records]) -> list[Records]:
         return left + right

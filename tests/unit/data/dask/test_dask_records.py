@@ -157,15 +157,15 @@ def test_sizes_and_the_whole_sample(repeats, weights, engine):
     fitted, expected = there.for_fit(), here.for_fit()
     assert fitted.n_silent == 0
     assert fitted.total_weight == pytest.approx(expected.total_weight, rel=1e-9)  # in memory, weights are rounded
-    assert bytes_of(fitted.sample(10**9, 0)) == bytes_of(expected)
+    assert bytes_of(fitted.sample(10**9, seed=0)) == bytes_of(expected)
     assert (expected.weights is None) == (repeats == 1 and weights is None)
 
 
 def test_a_sample_depends_on_the_seed_alone(workers):
     records = tw.DaskRecords(cut(RECORDS, MANY))
-    drawn = [bytes_of(records.sample(1000, seed)) for seed in (0, 0, 1)]
+    drawn = [bytes_of(records.sample(1000, seed=seed)) for seed in (0, 0, 1)]
     assert drawn[0] == drawn[1] != drawn[2]
-    sample = records.sample(1000, 0)
+    sample = records.sample(1000, seed=0)
     assert 850 < sample.n_observed < 1150
     one, whole = sample.cell_totals(), tw.Records(RECORDS).cell_totals()
     np.testing.assert_allclose(one / one.sum(), whole / whole.sum(), atol=0.03)
