@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any
 
 _LONGEST_NAME = 100
 
@@ -94,6 +97,34 @@ def printable(text: object, width: int | None = MAX_WIDTH) -> str:
     """
     clean = escaped(str(text))
     return clean if width is None or len(clean) <= width else clean[: width - 1] + "…"
+
+
+def crossed(names: Iterable[object], width: int | None = MAX_WIDTH) -> str:
+    """Return the variables of a table, such as "age × vote"."""
+    return " × ".join(printable(name, width) for name in names)
+
+
+def plain_data(content: Any) -> Any:
+    """Return content as JSON can hold it: dictionaries, lists and plain values, None for numbers that are not finite.
+
+    Of a dataclass, fields that its ``repr`` leaves out are left out.
+
+    Examples
+    --------
+    >>> plain_data({"x": (1.5, math.inf), 2: "two"})
+    {'x': [1.5, None], '2': 'two'}
+    """
+    if is_dataclass(content):
+        return {field.name: plain_data(getattr(content, field.name)) for field in fields(content) if field.repr}
+    if isinstance(content, Mapping):
+        return {str(key): plain_data(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [plain_data(value) for value in content]
+    if hasattr(content, "tolist"):
+        return plain_data(content.tolist())
+    if isinstance(content, float):
+        return float(content) if math.isfinite(content) else None
+    return content
 
 
 def aligned(rows: Sequence[Sequence[str]], more: str = "") -> str:

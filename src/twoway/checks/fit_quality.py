@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ from twoway.report import FitCheck
 from twoway.schema import Label
 from twoway.tables.chance import LEAST_EXPECTED, holm
 from twoway.tables.tables import Tables
-from twoway.text import printable
+from twoway.text import crossed, plain_data, printable
 
 _SHOWN = 10
 _SIGNIFICANT = 0.05
@@ -57,6 +57,18 @@ class PairFit:
         """Whether the misfit is more than chance, all tables considered."""
         return self.corrected_p < _SIGNIFICANT
 
+    def __str__(self) -> str:
+        return (
+            f"the table of {crossed(self.variables)} is off by {self.total_variation:.2g} (total variation), "
+            f"{self.worst}"
+        )
+
+    @property
+    def worst(self) -> str:
+        """The worst cell in words."""
+        cell = ", ".join(printable(label) for label in self.worst_cell)
+        return f"most at ({cell}): observed {self.observed:.4f}, modelled {self.modelled:.4f}"
+
 
 @dataclass(frozen=True)
 class FitQuality:
@@ -70,6 +82,11 @@ class FitQuality:
         """The pairs whose misfit is more than chance."""
         return tuple(pair for pair in self.pairs if pair.is_off)
 
+    @property
+    def largest_misfit(self) -> PairFit | None:
+        """The misfit that is largest, not the most significant one; None where there is none."""
+        return max(self.misfits, key=lambda pair: pair.total_variation, default=None)
+
     def __getitem__(self, names: Sequence[str]) -> PairFit:
         """Return the fit of one pair, named in any order."""
         for pair in self.pairs:
@@ -78,10 +95,8 @@ class FitQuality:
         raise DataError(f"no table of {' × '.join(map(repr, names))} was compared")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain lists and dictionaries; what is infinite is None."""
-        pairs = [{**asdict(pair), "is_off": pair.is_off} for pair in self.pairs]
-        for pair in pairs:
-            pair |= {key: None for key, value in pair.items() if isinstance(value, float) and math.isinf(value)}
+        """Return it as plain lists and dictionaries; numbers that are infinite are None."""
+        pairs = [{**plain_data(pair), "is_off": pair.is_off} for pair in self.pairs]
         return {"pairs": pairs, "n_off": len(self.misfits), "note": self.note}
 
     def __str__(self) -> str:
@@ -99,14 +114,11 @@ class FitQuality:
         )
         lines = [head]
         n_shown = len(self.pairs) if whole else _SHOWN
-        for pair in self.pairs[:n_shown]:
-            names = " × ".join(printable(name) for name in pair.variables)
-            cell = ", ".join(printable(label) for label in pair.worst_cell)
-            mark = "off" if pair.is_off else "ok"
-            lines.append(
-                f"{mark:>4}  {names}: z {pair.standardized:.1f}, total variation {pair.total_variation:.3g}; most at "
-                f"({cell}), observed {pair.observed:.4f}, modelled {pair.modelled:.4f}"
-            )
+        lines += [
+            f"{'off' if pair.is_off else 'ok':>4}  {crossed(pair.variables)}: z {pair.standardized:.1f}, "
+            f"total variation {pair.total_variation:.3g}; {pair.worst}"
+            for pair in self.pairs[:n_shown]
+        ]
         if len(self.pairs) > n_shown:
             lines.append(f"      … {len(self.pairs) - n_shown} more tables, all fitted better")
         return "\n".join([*lines, self.note] if self.note else lines)

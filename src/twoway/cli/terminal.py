@@ -6,7 +6,6 @@ import errno
 import glob
 import io
 import json
-import math
 import os
 import re
 import sys
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from twoway.errors import DataError, MissingFileError, TwowayError
-from twoway.text import ADDRESS, escaped, without_password
+from twoway.text import ADDRESS, escaped, plain_data, without_password
 
 
 class OutputExistsError(TwowayError, FileExistsError):
@@ -76,19 +75,7 @@ def say_json(content: Any) -> None:
 
 def json_line(content: Any) -> str:
     """Return content as one line of JSON; numbers that JSON lacks are null."""
-    return json.dumps(_plain(content), allow_nan=False)
-
-
-def _plain(content: Any) -> Any:
-    if isinstance(content, dict):
-        return {str(key): _plain(value) for key, value in content.items()}
-    if isinstance(content, list | tuple):
-        return [_plain(value) for value in content]
-    if hasattr(content, "tolist"):
-        return _plain(content.tolist())
-    if isinstance(content, float):
-        return float(content) if math.isfinite(content) else None
-    return content
+    return json.dumps(plain_data(content), allow_nan=False)
 
 
 def check_output(path: Path | None, force: bool, *inputs: Path | str | None, is_records: bool = False) -> None:

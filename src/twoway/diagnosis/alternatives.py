@@ -1,9 +1,9 @@
-"""Other models that have the very same two-way tables: what tables alone cannot tell.
+"""Other models that have exactly the same two-way tables: what tables alone cannot distinguish.
 
 With G_n = A_n · diag(√λ), a table is G_j · G_kᵀ. It stays the same when all G_n are rotated alike, G_n · U with
 U · Uᵀ = 1, and the result is a model as long as no entry gets negative. Where every table has a variable on each of two
 sides, one side can be sheared against the other as well. And a variable whose neighbours have fewer than F
-independent rows can be changed in ways that none of them sees.
+independent rows can be changed in ways that none of their tables shows.
 """
 
 from __future__ import annotations
@@ -21,37 +21,36 @@ from twoway.solvers.starts import normalized
 from twoway.tables.pair_graph import PairGraph
 from twoway.tables.tables import Tables
 
-_STEPS_A_PLANE = 12
-_MOST_STEPS = 1500
-_DRAWS = 4000
+_STEPS_PER_PLANE = 12
+_MAX_STEPS = 1500
+_N_DRAWS = 4000
 _SMALL_JOINT = 200_000
-MOST_TOGETHER = 15
-"""Models are compared on so many variables at a time."""
-_GROUPS = 3
-# Joints of any rank with the same tables are looked for among so many cells at most.
-_MOST_PROGRAM_CELLS = 1024
-_CLIMBS, _CLIMB_STEPS = 4, 4
+# Models are compared on at most so many variables at a time; of more, on several random groups.
+_GROUP_SIZE, _N_GROUPS = 15, 3
+# Joints of any rank with the same tables are searched for among at most so many cells.
+_MAX_PROGRAM_CELLS = 1024
+_N_SEARCHES, _SEARCH_STEPS = 4, 4
 
 
 class JointDistance:
     """The total variation between one joint and others: no probability differs by more.
 
-    Exact where the joint is small, otherwise an average over draws, good to about a hundredth. Of more than 15
-    variables, the mean over some groups of 15: nobody asks about a hundred at once, of which no two estimates agree.
+    Exact where the joint is small, otherwise an average over draws, accurate to about 0.01. With more than 15
+    variables, the mean over a few groups of 15: nobody asks about a hundred at once, and no two estimates agree on all.
     """
 
     def __init__(self, pmf: JointPMF, seed: int = 0) -> None:
         n, random = len(pmf.schema), np.random.default_rng(seed)
         self._groups = (
             [np.arange(n)]
-            if n <= MOST_TOGETHER
-            else [np.sort(random.choice(n, MOST_TOGETHER, replace=False)) for _ in range(_GROUPS)]
+            if n <= _GROUP_SIZE
+            else [np.sort(random.choice(n, _GROUP_SIZE, replace=False)) for _ in range(_N_GROUPS)]
         )
         self._is_small = len(self._groups) == 1 and mixture.n_cells(pmf.factors) <= _SMALL_JOINT
         if self._is_small:
             self._joint = mixture.joint(pmf.weights, pmf.factors)
             return
-        components = mixture.draw_components(pmf.weights, _DRAWS, random)
+        components = mixture.draw_components(pmf.weights, _N_DRAWS, random)
         self._codes = [mixture.draw_codes(factor, components, random) for factor in pmf.factors]
         self._logs = [self._log_joint(pmf, group) for group in self._groups]
 
@@ -70,7 +69,7 @@ class JointDistance:
 
 
 def same_tables(pmf: JointPMF, graph: PairGraph, random: np.random.Generator, n_walks: int = 4) -> Iterator[JointPMF]:
-    """Yield models whose tables of the available pairs are the model's own, as different as a few walks find."""
+    """Yield models that have the same tables of the available pairs, as different as a few random walks find."""
     if pmf.rank == 1:
         return
     side = graph.sides()
@@ -95,54 +94,50 @@ def _rotated(pmf: JointPMF, random: np.random.Generator) -> JointPMF:
 
 
 def _sheared(pmf: JointPMF, side: NDArray[np.bool_], random: np.random.Generator) -> JointPMF:
-    """Return the end of a walk that adds one component to another on one side, and takes it off on the other."""
+    """Return the end of a walk that adds one component to another on one side and subtracts it on the other."""
     of_cell = np.repeat(side, pmf.schema.sizes)
     stacked = pmf.stacked.copy()
     stacked[~of_cell] *= pmf.weights
     w, h = stacked[of_cell], stacked[~of_cell]
-    for a, b in _planes(pmf.rank, random):
-        for one, other in ((a, b), (b, a)):
-            step = _between(
-                -min(_least_ratio(w[:, one], w[:, other]), 10.0),
-                min(_least_ratio(h[:, other], h[:, one]), 10.0),
-                random,
-            )
-            w[:, one] += step * w[:, other]
-            h[:, other] -= step * h[:, one]
+    for plane in _planes(pmf.rank, random):
+        for a, b in (plane, plane[::-1]):
+            low = -min(_least_ratio(w[:, a], w[:, b]), 10.0)
+            step = _between(low, min(_least_ratio(h[:, b], h[:, a]), 10.0), random)
+            w[:, a] += step * w[:, b]
+            h[:, b] -= step * h[:, a]
             np.maximum(w, 0.0, out=w)
             np.maximum(h, 0.0, out=h)
     stacked[of_cell], stacked[~of_cell] = w, h
-    sums = [stacked[pmf.schema.cells(int(np.flatnonzero(one)[0]))].sum(axis=0) for one in (side, ~side)]
-    return _model(pmf, sums[0] * sums[1], stacked)
+    first, second = (stacked[pmf.schema.cells(int(np.argmax(part)))].sum(axis=0) for part in (side, ~side))
+    return _model(pmf, first * second, stacked)
 
 
 def unseen_changes(pmf: JointPMF, graph: PairGraph) -> dict[int, JointPMF]:
-    """Return, for each variable that hangs by too little, a model with the same tables in which it differs."""
-    found = {}
-    grams = np.array([(factor * pmf.weights).T @ (factor * pmf.weights) for factor in pmf.factors])
-    for variable in range(graph.n_variables):
-        direction = _unseen_direction(grams[graph.available[variable]].sum(axis=0))
-        cells = pmf.schema.cells(variable)
-        if direction is None or pmf.schema.sizes[variable] < 2:
+    """Return, for each under-connected variable, a model with the same tables in which it differs."""
+    models = {}
+    scaled = [factor * pmf.weights for factor in pmf.factors]
+    grams = np.array([factor.T @ factor for factor in scaled])
+    for variable, factor in enumerate(pmf.factors):
+        # A change of rows of the factor along this direction shows in no table, if its eigenvalue is 0.
+        values, vectors = np.linalg.eigh(grams[graph.available[variable]].sum(axis=0))
+        direction = vectors[:, 0]
+        if values[0] > 1e-13 * max(values[-1], 1e-300) or len(factor) < 2:
             continue
-        factor = pmf.stacked[cells]
-        best, farthest = None, 0.0
-        # One category gains what another loses.
-        for gains in range(len(factor)):
-            for loses in range(len(factor)):
-                if gains == loses:
-                    continue
-                change = np.zeros_like(factor)
-                change[gains], change[loses] = direction, -direction
-                length = float(np.min(np.where(change < 0, factor / np.where(change < 0, -change, 1.0), np.inf)))
-                if length * float(np.abs(direction) @ pmf.weights) > farthest:
-                    best, farthest = change * length, length * float(np.abs(direction) @ pmf.weights)
-        if best is None:
+        # One category gains what another loses, as far as both stay nonnegative.
+        gain = [_least_ratio(row, np.maximum(-direction, 0.0)) for row in factor]
+        loss = [_least_ratio(row, np.maximum(direction, 0.0)) for row in factor]
+        lengths = np.minimum.outer(gain, loss)
+        np.fill_diagonal(lengths, 0.0)
+        gains, loses = np.unravel_index(lengths.argmax(), lengths.shape)
+        if lengths[gains, loses] == 0.0:
             continue
+        changed = factor.copy()
+        changed[gains] += direction * lengths[gains, loses]
+        changed[loses] -= direction * lengths[gains, loses]
         stacked = pmf.stacked.copy()
-        stacked[cells] = np.maximum(stacked[cells] + best, 0.0)
-        found[variable] = JointPMF.from_stacked(pmf.schema, pmf.weights, normalized(pmf.schema, stacked))
-    return found
+        stacked[pmf.schema.cells(variable)] = np.maximum(changed, 0.0)
+        models[variable] = JointPMF.from_stacked(pmf.schema, pmf.weights, normalized(pmf.schema, stacked))
+    return models
 
 
 def exact_tables(pmf: JointPMF, graph: PairGraph) -> Tables:
@@ -155,43 +150,31 @@ def exact_tables(pmf: JointPMF, graph: PairGraph) -> Tables:
 def far_joints(pmf: JointPMF, graph: PairGraph, random: np.random.Generator) -> list[tuple[Floats, float]]:
     """Return joints of any rank that have the model's tables, and their total variation from it, farthest first.
 
-    The total variation is convex, so that its greatest values are at vertices of the set of such joints: from a random
-    one, each step goes to the vertex farthest in the direction in which the last one differs from the model. Nothing is
-    returned where the joint is too large.
+    The total variation is convex, so its greatest values are at vertices of the set of such joints: from a random
+    vertex, each step goes to the vertex farthest in the direction in which the last one differs from the model. The
+    list is empty where the joint is too large.
     """
-    if mixture.n_cells(pmf.factors) > _MOST_PROGRAM_CELLS:
+    if mixture.n_cells(pmf.factors) > _MAX_PROGRAM_CELLS:
         return []
     axes = [Axis(index, np.arange(size)) for index, size in enumerate(pmf.schema.sizes)]
     program = TableProgram(Margins(exact_tables(pmf, graph)), axes, None)
     own = mixture.joint(pmf.weights, pmf.factors)
     joints = []
-    for _ in range(_CLIMBS):
+    for _ in range(_N_SEARCHES):
         direction, best = random.choice(np.array([-1.0, 1.0]), own.size), (own, 0.0)
-        for _ in range(_CLIMB_STEPS):
+        for _ in range(_SEARCH_STEPS):
             vertex = program.cheapest(direction)
             assert vertex is not None
-            away = 0.5 * float(np.abs(vertex[1] - own).sum())
-            if away <= best[1] + 1e-6:
+            distance = 0.5 * float(np.abs(vertex[1] - own).sum())
+            if distance <= best[1] + 1e-6:
                 break
-            best, direction = (vertex[1], away), np.sign(own - vertex[1]).ravel()
+            best, direction = (vertex[1], distance), np.sign(own - vertex[1]).ravel()
         joints.append(best)
     return sorted(joints, key=lambda joint: -joint[1])
 
 
-def _unseen_direction(gram: Floats) -> Floats | None:
-    """Return a change of one row of a factor, (rank,), that no neighbour's table shows; None where there is none.
-
-    ``gram`` is that of the neighbours' rows, (rank, rank).
-    """
-    values, vectors = np.linalg.eigh(gram)
-    if values[0] > 1e-13 * max(values[-1], 1e-300):
-        return None
-    direction: Floats = vectors[:, 0]
-    return direction
-
-
 def _planes(rank: int, random: np.random.Generator) -> Iterator[tuple[int, int]]:
-    for _ in range(min(_STEPS_A_PLANE * rank * (rank - 1) // 2, _MOST_STEPS)):
+    for _ in range(min(_STEPS_PER_PLANE * rank * (rank - 1) // 2, _MAX_STEPS)):
         a, b = random.choice(rank, 2, replace=False)
         yield int(a), int(b)
 
@@ -203,7 +186,7 @@ def _least_ratio(above: Floats, below: Floats) -> float:
 
 
 def _between(low: float, high: float, random: np.random.Generator) -> float:
-    """Return a step between two ends, often one of these: walks shall come far."""
+    """Return a step between two ends, often one of the ends so that walks get far."""
     where = random.uniform()
     return low if where < 0.35 else high if where > 0.65 else float(random.uniform(low, high))
 

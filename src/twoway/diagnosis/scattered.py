@@ -2,40 +2,42 @@
 
 H is sufficiently scattered if the cone of its rows contains C = {x : Σx ≥ √(F−1)·‖x‖}, and touches its border in as
 few places as it must. In the dual: every point of {y : H·y ≥ 0, Σy = 1} has ‖y‖ ≤ 1, and those of length one are the
-unit vectors. The longest points are vertices, so that listing them decides. Where there are too many to list, climbing
-to long ones can refute the condition, and cannot prove it.
+unit vectors. The longest points are vertices, so listing the vertices decides. Where there are too many to list, a
+search for long points can refute the condition but cannot prove it.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from twoway.arrays import Floats
 from twoway.diagnosis.bounds import separability
 
+Status = Literal["holds", "fails", "unknown"]
+
 # Qhull lists the vertices of n halfspaces in d dimensions at a cost of about n^(d/2).
-_MOST_VERTICES = 40_000
+_MAX_VERTICES = 40_000
 _TOLERANCE = 1e-7
-_CLIMBS = 12
+_N_SEARCHES = 12
 
 
-@dataclass(frozen=True)
-class Scattered:
+class Scattered(NamedTuple):
     """Whether a matrix is sufficiently scattered."""
 
-    status: Literal["holds", "fails", "unknown"]
-    longest: float
-    """The length of the longest point found in the dual: 1 where the condition holds, the more the farther from it."""
-    is_exact: bool
+    status: Status
+    longest: float = 1.0
+    """The length of the longest point found in the dual: 1 where the condition holds, larger the farther from it."""
+    is_exact: bool = True
     """Whether all vertices were listed."""
 
 
 def sufficiently_scattered(h: Floats, random: np.random.Generator) -> Scattered:
     """Return whether the rows of a nonnegative matrix (rows, rank) are sufficiently scattered.
+
+    Random numbers are used to refute the condition only: whether it is found to hold does not depend on them.
 
     Examples
     --------
@@ -49,36 +51,27 @@ def sufficiently_scattered(h: Floats, random: np.random.Generator) -> Scattered:
     sums = h.sum(axis=1)
     rows = np.unique(np.round(h[sums > 0] / sums[sums > 0, None], 12), axis=0)
     if rank == 1:
-        return Scattered("holds" if len(rows) else "fails", 1.0, True)
+        return Scattered("holds" if len(rows) else "fails")
     if len(rows) < rank or np.linalg.svd(rows, compute_uv=False)[-1] < 1e-9:
-        return Scattered("fails", math.inf, True)
-    if separability(rows) < 1e-9:  # a row for each component alone: the cone is all there is
-        return Scattered("holds", 1.0, True)
-    if len(rows) ** ((rank - 1) // 2) <= _MOST_VERTICES:
-        vertices = _vertices(rows)
-        if vertices is not None:
-            return _judge(vertices)
-    for _ in range(_CLIMBS):
-        longest = _climb(rows, np.asarray(random.normal(size=rank)))
+        return Scattered("fails", math.inf)
+    if separability(rows) < 1e-9:  # one row per component alone: the cone is the whole orthant
+        return Scattered("holds")
+    vertices = _vertices(rows) if len(rows) ** ((rank - 1) // 2) <= _MAX_VERTICES else None
+    if vertices is not None:
+        lengths = np.linalg.norm(vertices, axis=1)
+        longest = max(1.0, float(lengths.max())) if len(vertices) else math.inf
+        # A point of length one and sum one that is not a unit vector has a negative entry.
+        others = (lengths > 1 - _TOLERANCE) & (vertices.min(axis=1) < -1e-6)
+        return Scattered("fails" if longest > 1 + _TOLERANCE or others.any() else "holds", longest)
+    for _ in range(_N_SEARCHES):
+        longest = _search(rows, np.asarray(random.normal(size=rank)))
         if longest > 1 + _TOLERANCE:
             return Scattered("fails", longest, False)
     return Scattered("unknown", 1.0, False)
 
 
-def _judge(vertices: Floats) -> Scattered:
-    if len(vertices) == 0:
-        return Scattered("fails", math.inf, True)
-    lengths = np.linalg.norm(vertices, axis=1)
-    longest = float(lengths.max())
-    if longest > 1 + _TOLERANCE:
-        return Scattered("fails", longest, True)
-    # A point of length one and sum one that is no unit vector has a negative entry.
-    others = (lengths > 1 - _TOLERANCE) & (vertices.min(axis=1) < -1e-6)
-    return Scattered("fails" if others.any() else "holds", max(longest, 1.0), True)
-
-
 def _vertices(rows: Floats) -> Floats | None:
-    """Return the vertices of {y : rows · y ≥ 0, Σy = 1}, none where it has no end, None where qhull fails."""
+    """Return the vertices of {y : rows · y ≥ 0, Σy = 1}; empty where it is unbounded, None where qhull fails."""
     from scipy.spatial import ConvexHull, QhullError
 
     rank = rows.shape[1]
@@ -95,34 +88,24 @@ def _vertices(rows: Floats) -> Floats | None:
         hull = ConvexHull(normals)
     except QhullError:
         return None
-    outward = hull.equations[:, :-1], hull.equations[:, -1]
-    if (outward[1] > -1e-12).any():
+    outward, offsets = hull.equations[:, :-1], hull.equations[:, -1]
+    if (offsets > -1e-12).any():
         return np.empty((0, rank))
-    points = -outward[0] / outward[1][:, None]
-    return np.asarray(1.0 / rank + points @ basis.T)
+    return np.asarray(1.0 / rank - outward / offsets[:, None] @ basis.T)
 
 
-def _climb(rows: Floats, direction: Floats) -> float:
+def _search(rows: Floats, direction: Floats) -> float:
     """Return the length of a point of the dual that is longer than its neighbours, by linear programs uphill."""
     from scipy.optimize import linprog
 
     rank, length = rows.shape[1], 0.0
     for _ in range(20):
-        solved = linprog(
-            -direction,
-            A_ub=-rows,
-            b_ub=np.zeros(len(rows)),
-            A_eq=np.ones((1, rank)),
-            b_eq=[1.0],
-            bounds=(None, None),
-            method="highs",
-        )
-        if solved.status == 3:  # it has no end
+        # rows · y ≥ 0 and Σy = 1
+        solved = linprog(-direction, -rows, np.zeros(len(rows)), np.ones((1, rank)), [1.0], (None, None), "highs")
+        if solved.status == 3:  # unbounded
             return math.inf
-        if solved.status != 0:
-            break
         point = np.asarray(solved.x, dtype=np.float64)
-        if np.linalg.norm(point) <= length + 1e-12:
+        if solved.status != 0 or np.linalg.norm(point) <= length + 1e-12:
             break
         direction, length = point, float(np.linalg.norm(point))
         if length > 1 + _TOLERANCE:

@@ -1,29 +1,40 @@
-"""What a diagnosis says: its findings, its verdict, and both as text and as plain data."""
+"""The verdict of a diagnosis: what was found, what follows from it, and both as text and as plain data."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
+
+import numpy as np
 
 from twoway.checks.contradiction import Contradiction
 from twoway.checks.fit_quality import PairFit
 from twoway.checks.probability_range import MAX_CELLS, ProbabilityRange, answers_of_models, probability_range
 from twoway.diagnosis.conditions import Check
-from twoway.errors import DataError
+from twoway.diagnosis.scattered import Status
 from twoway.model.pmf import JointPMF
+from twoway.solvers.spectrum import CLEAR as VISIBLE
+from twoway.tables.pair_graph import PairGraph
 from twoway.tables.tables import Tables
-from twoway.text import printable
-
-_SHOWN = 4
+from twoway.text import crossed, plain_data, shortlist
 
 Kind = Literal["recoverable", "recoverable if", "not from these tables"]
+
+SMALL = 0.01
+"""A total variation that does not matter."""
+# Total variation: beyond these, answers are not known.
+_LARGE_AMBIGUITY = 0.25
+_LARGE_DISAGREEMENT = 0.15
+# How far above sampling error a component is beyond doubt.
+_CLEAR = 2.0
+_MAX_NOTES, _MAX_MISSING = 4, 3
 
 
 @dataclass(frozen=True)
 class MissingTable:
-    """A table that is not there, and how much it would help."""
+    """A table that is not available, and how much it would help."""
 
     variables: tuple[str, str]
     disagreement: float
@@ -42,7 +53,7 @@ class ComponentNote:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Whether the joint can be known from two-way tables, and what stands in the way."""
+    """Whether the joint can be known from two-way tables, and what prevents it."""
 
     kind: Kind
     reason: str
@@ -50,7 +61,7 @@ class Diagnosis:
     rank: int
     n_variables: int
     n_tables: int
-    checks: tuple[Check, ...]
+    checks: tuple[Check, ...] = ()
     split: tuple[tuple[str, ...], tuple[str, ...]] | None = None
     """Two groups of variables with all tables between them."""
     condition_numbers: tuple[float, float] | None = None
@@ -58,43 +69,53 @@ class Diagnosis:
     separability: tuple[float, float] | None = None
     """The smallest ε for which each group is ε-separable."""
     visible: int | None = None
-    """The components that the tables show above sampling error."""
+    """The number of components that the tables show above sampling error."""
     strength: float | None = None
-    """How far the weakest component stands above sampling error: 1 is chance."""
+    """How far the weakest component is above sampling error: 1 is chance."""
     excess: float | None = None
-    """How far the next component after the rank stands above sampling error: 1 is chance."""
+    """How far the next component after the rank is above sampling error: 1 is chance."""
     ambiguity: float = 0.0
     """The total variation between the joint and that of another model with exactly the same tables, as far as found."""
     disagreement: float | None = None
-    """The largest total variation between the joints of restarts that fit the tables equally well."""
+    """The largest total variation between the joints of starts that fit the tables equally well."""
     any_joint: float | None = None
     """The total variation between the joint and another one with the same tables, of any rank, as far as found."""
     beyond_tables: float | None = None
     """The total variation between the joint fitted to the tables and that fitted to the records."""
-    records_say_more: bool = False
+    records_add_information: bool = False
     """Whether the fit to the records explains them better than that to their tables, by more than chance."""
     misfits: int = 0
-    """Tables that the model does not fit, by more than chance."""
+    """The number of tables that the model does not fit, by more than chance."""
     worst_misfit: PairFit | None = None
-    """The one of them that is off most."""
+    """The largest of these misfits."""
     three_way_misfits: int = 0
-    """Three-way tables of the records that the model does not fit, by more than chance."""
+    """The number of three-way tables of the records that the model does not fit, by more than chance."""
     worst_three_way: PairFit | None = None
-    """The one of them that is off most."""
+    """The largest of these misfits."""
     contradiction: Contradiction | None = None
     """Tables that no joint has."""
     components: tuple[ComponentNote, ...] = ()
-    hanging: tuple[str, ...] = ()
-    """Variables whose tables leave them open."""
+    under_connected: tuple[str, ...] = ()
+    """Variables that their tables do not determine."""
     missing: tuple[MissingTable, ...] = ()
-    """Tables that are not there, the most helpful first."""
+    """Tables that are not available, the most helpful first."""
     advice: tuple[str, ...] = ()
-    tables: Tables | None = field(default=None, repr=False, compare=False)
-    """The tables that were looked at."""
     is_exact: bool = False
-    """Whether the tables are those of a model, and leave nothing to chance."""
+    """Whether the tables are those of a model, without sampling error."""
+    tables: Tables = field(repr=False, compare=False, kw_only=True)
+    """The tables that were diagnosed."""
     models: tuple[JointPMF, ...] = field(default=(), repr=False, compare=False)
     """The models that were found to fit the tables, the best first."""
+    is_proven: bool = field(default=False, repr=False)
+    """Whether the paper's Theorem 2 or its extension holds for the model."""
+    converged: bool = field(default=True, repr=False)
+    """Whether the best fit converged."""
+    has_records: bool = field(default=False, repr=False)
+    """Whether records were given, not only tables."""
+    n_compared: int = field(default=0, repr=False)
+    """The number of two-way tables that were compared with the model."""
+    n_three_way: int = field(default=0, repr=False)
+    """The number of three-way tables of the records that were compared with the model."""
 
     def range(
         self,
@@ -106,7 +127,7 @@ class Diagnosis:
     ) -> ProbabilityRange:
         """Return the least and greatest probability that any joint with these tables can have.
 
-        Beside it stand the least and greatest answer of the models that were found to fit the tables. See
+        The result also has the least and greatest answer of the models that were found to fit the tables. See
         `probability_range` for the parameters.
 
         Examples
@@ -118,84 +139,240 @@ class Diagnosis:
         >>> pmf.prob(event) in diagnose(pmf).range(event)
         True
         """
-        if self.tables is None:
-            raise DataError("this diagnosis has no tables to compute a range from")
-        bounds = probability_range(
-            self.tables, event, given, level=None if self.is_exact else level, max_cells=max_cells
-        )
+        exact_level = None if self.is_exact else level
+        bounds = probability_range(self.tables, event, given, level=exact_level, max_cells=max_cells)
         return bounds.with_models(answers_of_models(self.models, event, given))
 
     @property
     def verdict(self) -> str:
         """The verdict in words."""
-        joint = {"recoverable": ": ", "recoverable if": " ", "not from these tables": ": "}[self.kind]
-        return f"{self.kind}{joint}{self.reason}"
-
-    def check(self, start: str) -> Check:
-        """Return the check whose name begins so."""
-        return next(check for check in self.checks if check.name.startswith(start))
+        return f"{self.kind}{' ' if self.kind == 'recoverable if' else ': '}{self.reason}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain lists and dictionaries; what is not finite is None."""
-        findings = asdict(replace(self, tables=None, models=()))
-        for name in ("tables", "models"):
-            del findings[name]
-        return {"verdict": self.verdict, **_plain(findings)}
+        """Return the findings as plain lists and dictionaries; numbers that are not finite are None."""
+        return {"verdict": self.verdict, **plain_data(self)}
 
     def __str__(self) -> str:
-        lines = [self.verdict, ""]
-        lines.append(f"{self.n_variables} variables, {self.n_tables} of {self._n_pairs} tables, rank {self.rank}")
+        n_pairs = math.comb(self.n_variables, 2)
+        lines = [
+            self.verdict,
+            "",
+            f"{self.n_variables} variables, {self.n_tables} of {n_pairs} tables, rank {self.rank}",
+        ]
         lines += [f"  {check}" for check in self.checks]
-        if self.separability is not None:
-            lines.append("  separable within ε = " + " and ".join(f"{one:.3f}" for one in self.separability))
-        if self.condition_numbers is not None:
-            lines.append("  condition numbers " + " and ".join(f"{one:.3g}" for one in self.condition_numbers))
-        if self.visible is not None and self.strength is not None:
-            lines.append(
-                f"  the tables show {self.visible} components above sampling error; number {self.rank} is "
-                f"{self.strength:.2f} times what chance makes"
-            )
-        lines.append(f"  models with exactly the same tables differ by up to {self.ambiguity:.3f} in total variation")
-        if self.disagreement is not None:
-            lines.append(f"  restarts that fit as well differ by up to {self.disagreement:.3f}")
-        if self.any_joint is not None:
-            lines.append(f"  joints of any rank with the same tables differ by up to {self.any_joint:.3f}")
-        for misfit in (self.worst_misfit, self.worst_three_way):
-            if misfit is not None:
-                lines.append(f"  {describe_misfit(misfit)}")
-        if self.contradiction is not None:
-            lines.append(f"  {self.contradiction}")
-        if self.beyond_tables is not None:
-            lines.append(f"  the records, fitted as such, move the joint by {self.beyond_tables:.3f}")
-        lines += [f"  component {note.component}: {note.what}" for note in self.components[:_SHOWN]]
-        if len(self.components) > _SHOWN:
-            lines.append(f"  … {len(self.components) - _SHOWN} more notes on components")
-        for table in self.missing[:3]:
-            names = " × ".join(printable(name) for name in table.variables)
-            lines.append(f"  a table of {names} would help: {table.why}")
-        lines += [f"→ {told}" for told in self.advice]
-        return "\n".join(lines)
-
-    @property
-    def _n_pairs(self) -> int:
-        return self.n_variables * (self.n_variables - 1) // 2
+        lines += [f"  {line.format(self)}" for name, line in _LINES.items() if getattr(self, name) is not None]
+        lines += [f"  component {note.component}: {note.what}" for note in self.components[:_MAX_NOTES]]
+        if len(self.components) > _MAX_NOTES:
+            lines.append(f"  … {len(self.components) - _MAX_NOTES} more notes on components")
+        for table in self.missing[:_MAX_MISSING]:
+            lines.append(f"  a table of {crossed(table.variables)} would help: {table.why}")
+        return "\n".join([*lines, *(f"→ {step}" for step in self.advice)])
 
 
-def describe_misfit(fit: PairFit) -> str:
-    """Return in words how a table is off."""
-    names = " × ".join(printable(name) for name in fit.variables)
-    cell = ", ".join(printable(label) for label in fit.worst_cell)
-    return (
-        f"the table of {names} is off by {fit.total_variation:.2g} (total variation), most at ({cell}): observed "
-        f"{fit.observed:.4f}, modelled {fit.modelled:.4f}"
+_LINES = {
+    "separability": "separable within ε = {0.separability[0]:.3f} and {0.separability[1]:.3f}",
+    "condition_numbers": "condition numbers {0.condition_numbers[0]:.3g} and {0.condition_numbers[1]:.3g}",
+    "strength": (
+        "the tables show {0.visible} components above sampling error; number {0.rank} is {0.strength:.2f} times what "
+        "chance makes"
+    ),
+    "ambiguity": "models with exactly the same tables differ by up to {0.ambiguity:.3f} in total variation",
+    "disagreement": "starts that fit equally well differ by up to {0.disagreement:.3f}",
+    "any_joint": "joints of any rank with the same tables differ by up to {0.any_joint:.3f}",
+    "worst_misfit": "{0.worst_misfit}",
+    "worst_three_way": "{0.worst_three_way}",
+    "contradiction": "{0.contradiction}",
+    "beyond_tables": "a fit to the records themselves moves the joint by {0.beyond_tables:.3f}",
+}
+"""What is printed of a finding, where it is not None."""
+
+
+# Verdicts
+
+
+def judge_graph(findings: Diagnosis, graph: PairGraph, rank: int | None) -> Diagnosis | None:
+    """Return the verdict where it follows from which tables are available; None where their content matters."""
+    names, sizes, groups = findings.tables.schema.names, graph.sizes, graph.groups()
+    alone = tuple(names[group[0]] for group in groups if len(group) == 1)
+
+    def decided(kind: Kind, reason: str, status: Status, detail: str, **more: Any) -> Diagnosis:
+        return replace(findings, kind=kind, reason=reason, checks=(Check("tables", status, detail),), **more)
+
+    if len(names) == 1 or (len(names) == 2 and findings.n_tables == 1):
+        return decided("recoverable", "the only table is the joint itself", "holds", "all available")
+    if rank == 1 and not alone:
+        reason = "with one component, the shares of each variable determine the joint"
+        return decided("recoverable", reason, "holds", "every variable is in one") if findings.is_exact else None
+    if len(groups) == 1 or (rank is None and findings.n_tables == 0):
+        return None
+    smallest = min(groups, key=len).tolist()
+    others = [index for index in range(len(names)) if index not in smallest]
+    first, second = (max(side, key=lambda index: int(sizes[index])) for side in (smallest, others))
+    why = "it connects groups of variables that no table connects, with the most categories"
+    return decided(
+        "not from these tables",
+        f"no table connects {shortlist([names[index] for index in smallest], 6)} with the other variables",
+        "fails",
+        f"{len(groups)} groups of variables that no table connects",
+        under_connected=alone,
+        missing=(MissingTable((names[first], names[second]), math.nan, why),),
+        advice=("add a table between the groups, or fit each group on its own",),
     )
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _plain(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+def judge(findings: Diagnosis, graph: PairGraph) -> Diagnosis:
+    """Return the findings with their verdict.
+
+    The first objection decides. Without one, the joint is recoverable under the conditions that were not shown to
+    hold; without such conditions, it is recoverable.
+    """
+    more_data = (
+        "you have the records: fit them, not their tables"
+        if findings.has_records
+        else "three-way tables, or the records themselves, would be enough"
+    )
+    for reason, *advice in _objections(findings, graph, more_data):
+        return replace(findings, kind="not from these tables", reason=reason, advice=tuple(advice))
+    conditions = list(_conditions(findings)) or list(_rank_conditions(findings))
+    if conditions:
+        advice = [more_data] if _error(findings) > SMALL else []
+        return replace(findings, kind="recoverable if", reason="; and ".join(conditions), advice=tuple(advice))
+    fitted = "" if findings.is_exact else " for the factors as fitted"
+    reason = f"the conditions of the paper's Theorem 2 hold{fitted}, among models of this rank"
+    return replace(findings, kind="recoverable", reason=reason)
+
+
+def _objections(d: Diagnosis, graph: PairGraph, more_data: str) -> Iterator[tuple[str, ...]]:
+    """Yield what rules the joint out, each with what to do about it, in the order in which they decide.
+
+    What contradicts the model comes first: only a model that may be right can have rivals with the same tables.
+    """
+    # No joint has the tables.
+    if d.contradiction is not None:
+        yield (
+            str(d.contradiction),
+            "compare where these tables come from: who was asked, how answers are weighted, what the totals are",
+        )
+    # There are more components than the rank.
+    more_visible = d.visible is not None and d.visible > d.rank and (d.excess or 0.0) >= _CLEAR
+    if more_visible or (d.worst_misfit is not None and d.converged and d.worst_misfit.total_variation > SMALL):
+        reasons = [f"they contradict rank {d.rank}"]
+        if more_visible:
+            reasons.append(f"they show {_components(d.visible)} above sampling error")
+        if d.worst_misfit is not None:
+            tables = f"{d.misfits} of {d.n_compared} tables"
+            reasons.append(f"the best model of this rank is off by more than chance in {tables}; {d.worst_misfit}")
+        rank = f"rank {d.visible}" if more_visible else "a higher rank"
+        yield "; ".join(reasons), f"diagnose {rank}, or leave the rank out to have it chosen"
+    # The tables show fewer components than the rank.
+    if d.strength is not None and d.strength < VISIBLE:
+        yield (
+            f"they show {_components(d.visible)} above sampling error, not {d.rank}, and many models fit them equally "
+            f"well{_how_far(d)}",
+            more_data,
+            f"rank {d.visible} is the highest that these tables show",
+        )
+    # The records show dependence that is in none of their two-way tables.
+    if d.worst_three_way is not None and d.worst_three_way.total_variation > _LARGE_AMBIGUITY:
+        yield (
+            f"the records show what their two-way tables do not: {d.three_way_misfits} of {d.n_three_way} three-way "
+            f"tables are off by more than chance; {d.worst_three_way}",
+            more_data,
+        )
+    if d.records_add_information and (d.beyond_tables or 0.0) > _LARGE_AMBIGUITY:
+        yield (
+            "the records show what their two-way tables do not: a fit to the records moves the joint by "
+            f"{d.beyond_tables:.2f} (total variation)",
+            more_data,
+        )
+    # The available tables cannot show the rank, whatever is in them. Zeros can determine what tables do not show; a
+    # model's own are known to be zeros, those of a fit are not.
+    if not d.is_exact:
+        # Each variable's shares add up to one, so its table has one independent row fewer for each further variable.
+        n_shown = 1 + (graph.available * (graph.sizes - 1)).sum(axis=1)
+        if (short := np.flatnonzero(n_shown < d.rank)).size:
+            names = shortlist([d.tables.schema.names[index] for index in short], 6)
+            yield (
+                f"the tables of {names} can show {_components(int(n_shown[short].max()))} at most, not "
+                f"{d.rank}{_how_far(d)}",
+                f"add tables of {names} with variables of more categories",
+                more_data,
+            )
+        if d.split is None and graph.goes_through_all:
+            yield (
+                f"no two groups of variables with all tables between them have {d.rank} independent categories each: "
+                f"these tables cannot show {d.rank} components{_how_far(d)}",
+                more_data,
+            )
+    # Joints that are far apart have the same tables.
+    if d.ambiguity > _LARGE_AMBIGUITY and d.converged:
+        which = f"; under-connected: {shortlist(d.under_connected, 6)}" if d.under_connected else ""
+        yield (
+            f"another model has the same tables and a joint {d.ambiguity:.2f} away (total variation){which}",
+            more_data,
+        )
+    if d.disagreement is not None and d.disagreement > _LARGE_DISAGREEMENT and d.converged:
+        yield (
+            f"starts that fit them equally well end at joints {d.disagreement:.2f} apart (total variation)",
+            more_data,
+        )
+    if d.rank == 1 and not d.n_three_way and (d.any_joint or 0.0) > _LARGE_AMBIGUITY:
+        yield (
+            "any two variables look independent, which does not mean that all of them are: another joint has the same "
+            f"tables and is {d.any_joint:.2f} away (total variation)",
+            more_data,
+        )
+
+
+def _conditions(d: Diagnosis) -> Iterator[str]:
+    """Yield what must be true for the joint to be known, and was not shown."""
+    error = _error(d)
+    if d.rank == 1 and d.n_three_way:
+        yield (
+            "no dependence appears only among four or more variables: in the two-way and three-way tables of the "
+            "records, all variables are independent"
+        )
+    elif error > SMALL:
+        yield (
+            f"an error of up to about {error:.2f} in a probability is acceptable: models that fit equally well were "
+            "found to differ by that much"
+        )
+    elif d.rank == 1:
+        yield "there is only one component: two-way tables do not show dependence that only three variables have"
+    elif not d.is_proven and d.converged:
+        unproven = [check.name for check in d.checks if check.status != "holds" and not check.name.startswith("(iii)")]
+        yield (
+            "no other model has the same tables: none was found, but this is not proven, since these conditions fail "
+            f"or are unknown: {'; '.join(unproven)}"
+        )
+    if d.strength is not None and VISIBLE <= d.strength < _CLEAR:
+        yield "the weakest component, which is barely above sampling error, is real; more records would show"
+    if not d.converged:
+        yield "longer fits agree: these had not converged"
+
+
+def _rank_conditions(d: Diagnosis) -> Iterator[str]:
+    """Yield that data, unlike a model, need not have the rank."""
+    if not d.is_exact and (d.any_joint or 0.0) > SMALL:
+        yield (
+            f"there are no more than {_components(d.rank)}: another joint, which has more, has the same tables and is "
+            f"{d.any_joint:.2f} away (total variation)"
+        )
+
+
+def _error(d: Diagnosis) -> float:
+    """Return by how much a probability may be wrong, as far as was found."""
+    misfits = [fit.total_variation for fit in (d.worst_misfit, d.worst_three_way) if fit is not None]
+    from_records = d.beyond_tables if d.records_add_information else None
+    any_joint = d.any_joint if d.rank == 1 else None
+    return max(d.ambiguity, d.disagreement or 0.0, from_records or 0.0, any_joint or 0.0, *misfits)
+
+
+def _components(count: int | None) -> str:
+    return "1 component" if count == 1 else f"{count} components"
+
+
+def _how_far(d: Diagnosis) -> str:
+    """Return how far other joints with the same tables are, if that matters."""
+    distance = max(d.ambiguity, d.disagreement or 0.0, d.any_joint or 0.0)
+    return f"; joints with the same tables are up to {distance:.2f} away (total variation)" if distance > SMALL else ""

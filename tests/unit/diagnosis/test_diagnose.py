@@ -8,7 +8,7 @@ import pytest
 
 import twoway as tw
 from twoway.datasets import dirichlet_rows, draw_records, uniform_entries
-from twoway.diagnosis import cases
+from twoway.diagnosis import fits
 from twoway.diagnosis.alternatives import JointDistance, same_tables, unseen_changes
 from twoway.diagnosis.bounds import separability
 from twoway.diagnosis.conditions import check_stacks, condition_number
@@ -176,14 +176,14 @@ def test_data_tell_what_tables_can_carry(seed):
     assert unknown.kind == "not from these tables"
     assert unknown.strength < 1.2
     assert unknown.visible < 6
-    assert any("three-way tables, or the records" in told for told in unknown.advice)
+    assert any("three-way tables, or the records" in step for step in unknown.advice)
 
 
 def test_records_are_better_than_their_tables():
     records = draw_records(uniform_entries(8, 5, 5, seed=1), 5000, seed=1)
     found = tw.diagnose(records, 5)
     assert found.beyond_tables > 0
-    assert any("fit these" in told for told in found.advice)
+    assert any("fit them" in step for step in found.advice)
 
 
 def test_separable_data_are_recoverable():
@@ -211,7 +211,7 @@ def test_the_table_that_would_help_most():
     """v3 is seen with a binary variable only: its table with a full one would settle it."""
     pmf = model([1] * 3, I3, I3, BINARY, INSIDE)
     found = tw.diagnose(pmf, pairs=pairs(4, lambda i, j: j < 3 or i == 2))
-    assert found.hanging == ("v3",)
+    assert found.under_connected == ("v3",)
     assert [set(table.variables) for table in found.missing[:2]] == [{"v0", "v3"}, {"v1", "v3"}]
     assert found.missing[0].disagreement > 0.05
     settled = tw.diagnose(pmf, pairs=[*pairs(4, lambda i, j: j < 3 or i == 2), ("v0", "v3")])
@@ -228,7 +228,7 @@ def test_components_to_be_read_with_care():
 
 def test_text_and_json():
     found = tw.diagnose(NOT["inside the simplex"][0])
-    assert str(found).startswith("not from these tables: another model has the very same tables")
+    assert str(found).startswith("not from these tables: another model has the same tables")
     assert "(i) sufficiently scattered" in str(found)
     told = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert told["kind"] == "not from these tables"
@@ -371,10 +371,10 @@ def test_more_tables_than_starts_can_work_through(monkeypatch):
     """A part of the tables that connects all variables stands for them."""
     tables = tw.count(draw_records(dirichlet_rows(12, 3, 2, seed=3), 4000))
     evidence = Evidence(tables.schema, tables=tables, threads=1)
-    assert cases._fewer_tables(evidence, 2, 0) is evidence
-    monkeypatch.setattr(cases, "_WORK", 1.0)
-    fewer = cases._fewer_tables(evidence, 2, 0).tables(2)
+    assert fits._fewer_tables(evidence, 2, 0) is evidence
+    monkeypatch.setattr(fits, "_WORK", 1.0)
+    fewer = fits._fewer_tables(evidence, 2, 0).tables(2)
     assert len(fewer) < len(tables)
     assert fewer.is_connected
     degrees = np.bincount(fewer.sets.ravel(), minlength=12)
-    assert degrees.min() >= cases._LEAST_TABLES
+    assert degrees.min() >= fits._MIN_TABLES

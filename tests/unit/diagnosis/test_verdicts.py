@@ -58,13 +58,13 @@ def test_free_restarts_find_the_parity():
 
 def test_records_that_say_more_than_their_tables():
     found = of("XOR, records")
-    assert found.records_say_more
+    assert found.records_add_information
     assert found.beyond_tables > 0.45
     assert found.worst_three_way.variables == ("a", "b", "c")
     assert "records show" in found.reason
-    assert any("fit these" in step for step in found.advice)
+    assert any("fit them" in step for step in found.advice)
     alike = tw.diagnose(sampled(4, 200, n_variables=8, seed=31), 4)  # so few that fits differ by chance alone
-    assert not alike.records_say_more
+    assert not alike.records_add_information
     assert alike.three_way_misfits == 0
 
 
