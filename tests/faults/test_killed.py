@@ -71,7 +71,7 @@ def test_the_table_of_a_reproduction_is_the_old_or_the_new_one(folder):
     lines = run.read_lines(out / "synthetic-eps0.1-smoke.jsonl")
     todo = run.plan([EXPERIMENTS["synthetic-eps0.1"]], "smoke", out, trials=1, methods=["RAND-EM"])
     assert lines
-    assert todo.trials == ()
+    assert todo.fits == ()
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -85,8 +85,8 @@ def reproduce(
             console.print(f"written: {', '.join(map(str, paths))}", style="dim", soft_wrap=True, markup=False)
             if paths[-1].suffix != ".png":
                 console.print('no plot without matplotlib: pip install "twoway[plot]"', style="dim", markup=False)
-    except KeyboardInterrupt:
-        typer.echo(f"\nInterrupted; what was finished is saved in {out}, and the same command goes on there.", err=True)
+    except (KeyboardInterrupt, SystemExit):
+        typer.echo(f"\nInterrupted; finished fits are saved in {out}; the same command continues from there.", err=True)
         raise typer.Exit(130) from None
     if page is not None:
         write_page(page, out, chosen, movielens)
@@ -122,23 +122,15 @@ def _print_list(console: Console) -> None:
 
 
 def _with_bar(todo: Plan) -> Iterator[Experiment]:
-    """Yield each experiment as it is finished, with a progress bar and the time left meanwhile."""
+    """Yield each experiment when it is finished, with a progress bar and the time left meanwhile."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[left]}"),
-        console=Console(stderr=True),
-        transient=True,
-    ) as bar:
-        task = bar.add_task("fits", total=None, left="")
-
-        def tell(done: int, total: int, seconds_left: float | None) -> None:
-            left = "" if seconds_left is None else f"about {timedelta(seconds=round(seconds_left))} left"
-            bar.update(task, completed=done, total=total, left=left)
-
-        yield from todo.run(tell)
+    columns = [TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn()]
+    # Fits take from milliseconds to minutes: the bar counts the work in them, and the time left comes from an hour's.
+    with Progress(*columns, console=Console(stderr=True), transient=True, speed_estimate_period=3600) as bar:
+        done, total = count(1), len(todo.fits)
+        task = bar.add_task(f"0 of {total} fits", total=sum(fit.setting.work for fit in todo.fits))
+        yield from todo.run(
+            lambda fit: bar.update(task, advance=fit.setting.work, description=f"{next(done)} of {total} fits")
+        )

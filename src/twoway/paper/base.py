@@ -31,7 +31,7 @@ class Setting(ABC):
     @property
     @abstractmethod
     def work(self) -> float:
-        """About how much there is to compute, to foretell the time of what has not been run yet."""
+        """About how much there is to compute, in any unit that all kinds of settings share; the time left rests on it."""
 
     @property
     @abstractmethod

@@ -65,7 +65,7 @@ class Classification(Setting):
     @property
     def work(self) -> float:
         """About how much there is to compute."""
-        return float(self.n_records)
+        return 200.0 * self.n_records
 
     @property
     def n_bytes(self) -> int:

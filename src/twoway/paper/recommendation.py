@@ -95,7 +95,7 @@ class Recommendation(Setting):
     @property
     def work(self) -> float:
         """About how much there is to compute: the sets are of like sizes."""
-        return float(self.n_users or 1000)
+        return 2000.0 * (self.n_users or 1000)
 
     @property
     def n_bytes(self) -> int:

@@ -1,13 +1,12 @@
-"""Running trials: in processes of their own, every finished one saved at once, none run twice.
+"""Running fits: several at a time, each saved as soon as it is finished, none run twice.
 
-What is saved is one file a table and size, of a JSON line for each setting, trial and method.
+Each table and size has one file of JSON lines, one line per setting, trial and method. Only the command itself writes to
+it; the processes that fit send their results back.
 """
 
 from __future__ import annotations
 
-import errno
 import json
-import multiprocessing
 import os
 import platform
 import signal
@@ -15,12 +14,12 @@ import sys
 import tempfile
 import threading
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -33,47 +32,41 @@ from twoway.storage.container import alone_in_folder
 
 Line = dict[str, Any]
 Key = tuple[Any, ...]
-Tell = Callable[[int, int, float | None], None]
-"""Called with the fits done, all fits to do, and the seconds left where they can be foretold."""
 
 
 @dataclass(frozen=True)
-class Trial:
-    """One draw of data, and the methods that have not seen it yet."""
+class Fit:
+    """One method on one draw of data."""
 
-    table: str
+    experiment: Experiment
     setting: Setting
-    number: int
-    methods: tuple[str, ...]
-    path: Path
-    """The file that results are added to."""
+    trial: int
+    method: str
     threads: int | None
-    is_timed: bool
-    """Whether it runs alone."""
-    shows_seconds: bool
-    """Whether seconds are shown, so that nothing may be loaded or compiled while they are taken."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is left to run; made by `plan`, which checks everything that can be checked before any work starts."""
+    """The fits left to run; made by `plan`, which checks everything that can be checked before any work starts."""
 
     experiments: tuple[Experiment, ...]
-    trials: tuple[Trial, ...]
+    size: Size
+    out: Path
+    fits: tuple[Fit, ...]
     jobs: int
 
-    def run(self, tell: Tell = lambda done, total, seconds_left: None) -> Iterator[Experiment]:
-        """Yield each experiment as it is finished."""
-        clock = _Clock(self.trials, tell)
-        left = Counter(trial.table for trial in self.trials)
+    def run(self, report_progress: Callable[[Fit], None] = lambda fit: None) -> Iterator[Experiment]:
+        """Yield each experiment when it is finished; ``report_progress`` is called after each fit."""
+        left = Counter(fit.experiment.name for fit in self.fits)
         yield from (experiment for experiment in self.experiments if not left[experiment.name])
         for is_timed in (False, True):
-            trials = [trial for trial in self.trials if trial.is_timed == is_timed]
-            for trial, seconds in _in_processes(trials, 1 if is_timed else self.jobs):
-                clock.finish(trial, seconds, 1 if is_timed else self.jobs)
-                left[trial.table] -= 1
-                if not left[trial.table]:
-                    yield next(one for one in self.experiments if one.name == trial.table)
+            fits = [fit for fit in self.fits if fit.experiment.is_timed == is_timed]
+            for fit, line in _run_fits(fits, 1 if is_timed else self.jobs):
+                append_line(results_file(self.out, fit.experiment, self.size), line)
+                report_progress(fit)
+                left[fit.experiment.name] -= 1
+                if not left[fit.experiment.name]:
+                    yield fit.experiment
 
 
 def plan(
@@ -85,18 +78,18 @@ def plan(
     jobs: int | None = None,
     methods: Sequence[str] = (),
 ) -> Plan:
-    """Return what is left to run of some experiments.
+    """Return the fits of some experiments that are not saved yet.
 
     Parameters
     ----------
     size
         "paper", or "smoke" to see that everything runs.
     out
-        The folder with what was run before, and for what will be.
+        The folder for results; fits saved there are not run again.
     trials
-        How many trials each column has; by default 20 at "paper" (5 at 10⁶ records), 2 at "smoke".
+        Trials per column; by default 20 at "paper" (5 at 10⁶ records), 2 at "smoke".
     jobs
-        How many processes; by default one a core.
+        The number of processes; by default one per core.
     methods
         Names of `METHODS`; all of them by default.
     """
@@ -109,48 +102,50 @@ def plan(
         for setting in experiment.settings(size):
             setting.check()
     check_writable(out)
-    waiting = []
+    fits = []
     for experiment in experiments:
         path = results_file(out, experiment, size)
-        with alone_in_folder(path):
-            _cut_torn_line(path)
-        done = {key_of(line) for line in read_lines(path)}
-        asked = [name for name in experiment.methods if name in methods or not methods]
-        settings = experiment.settings(size)
-        # A trial of every column before the next trial: the time left is known early.
-        numbers = {setting: trials or experiment.n_trials(setting, size) for setting in settings}
-        for number in range(max(numbers.values())):
-            for setting in settings:
-                missing = tuple(name for name in asked if (settings_key(asdict(setting)), number, name) not in done)
-                if number < numbers[setting] and missing:
-                    threads = 1 if jobs > 1 and not experiment.is_timed else None
-                    is_timed = experiment.is_timed
-                    seconds = "seconds" in experiment.metrics
-                    waiting.append(Trial(experiment.name, setting, number, missing, path, threads, is_timed, seconds))
-    _check_memory(waiting, jobs)
-    return Plan(tuple(experiments), tuple(waiting), jobs)
+        remove_torn_line(path)
+        saved = {key_of(line) for line in read_lines(path)}
+        threads = None if jobs == 1 or experiment.is_timed else 1
+        n_trials = {setting: trials or experiment.n_trials(setting, size) for setting in experiment.settings(size)}
+        # A trial of every column before the next trial, so that the time left is known early.
+        fits += [
+            Fit(experiment, setting, trial, method, threads)
+            for trial in range(max(n_trials.values()))
+            for setting in n_trials
+            for method in experiment.methods
+            if trial < n_trials[setting]
+            and (method in methods or not methods)
+            and (settings_key(asdict(setting)), trial, method) not in saved
+        ]
+    _check_memory(fits, jobs)
+    return Plan(tuple(experiments), size, out, tuple(fits), jobs)
+
+
+# The file of lines
 
 
 def results_file(out: Path, experiment: Experiment, size: Size) -> Path:
-    """Return where the lines of an experiment are."""
+    """Return the file that holds the lines of an experiment."""
     return out / f"{experiment.name}-{size}.jsonl"
 
 
 def key_of(line: Line) -> Key:
-    """Return what a line is about: setting, trial and method."""
+    """Return what identifies a line: setting, trial and method."""
     return settings_key(line["setting"]), line["trial"], line["method"]
 
 
 def settings_key(fields: dict[str, Any]) -> Key:
-    """Return the fields of a setting as something to look them up by."""
+    """Return the fields of a setting in a form that can be hashed."""
     return tuple(sorted(fields.items()))
 
 
 def read_lines(path: Path) -> list[Line]:
-    """Return what this version of the library saved in a file; a last line without an end is not one."""
+    """Return the lines of a file that this version of the library saved; a torn last line is ignored."""
     if not path.exists():
         return []
-    found = []
+    lines = []
     for number, text in enumerate(path.read_text(encoding="utf-8").split("\n")[:-1], 1):
         try:
             line = json.loads(text)
@@ -161,12 +156,32 @@ def read_lines(path: Path) -> list[Line]:
                 "remove the line, or name another folder with --out"
             ) from None
         if line.get("version") == __version__:
-            found.append(line)
-    return found
+            lines.append(line)
+    return lines
+
+
+def append_line(path: Path, line: Line) -> None:
+    """Add a line to a file."""
+    text = json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n"
+    try:
+        with alone_in_folder(path), open(path, "ab") as stream:
+            stream.write(text.encode())
+    except OSError as error:
+        error.filename = str(path)
+        raise
+
+
+def remove_torn_line(path: Path) -> None:
+    """Remove a last line that a killed run or a full disk left incomplete; the next line would be added to it."""
+    if path.exists():
+        with alone_in_folder(path):
+            content = path.read_bytes()
+            if not content.endswith(b"\n"):
+                os.truncate(path, content.rfind(b"\n") + 1)
 
 
 def check_writable(out: Path) -> None:
-    """Raise where nothing can be written to a folder; make it where it is not there."""
+    """Raise if nothing can be written to a folder; create it if it does not exist."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=out):
@@ -177,33 +192,24 @@ def check_writable(out: Path) -> None:
         ) from None
 
 
-def _cut_torn_line(path: Path) -> None:
-    """Remove a last line that a killed run left unfinished: the next one would be glued to it."""
-    if path.exists():
-        content = path.read_bytes()
-        whole = content.rfind(b"\n") + 1
-        if whole < len(content):
-            os.truncate(path, whole)
+def _check_memory(fits: Sequence[Fit], jobs: int) -> None:
+    """Raise if the largest fits that may run at the same time do not fit in memory."""
 
+    def n_at_a_time(fit: Fit) -> int:
+        return 1 if fit.experiment.is_timed else min(jobs, len(fits))
 
-def _check_memory(trials: Sequence[Trial], jobs: int) -> None:
-    """Raise where the largest trials that may run at the same time do not fit in memory."""
-    there = _available_bytes()
-    for is_timed, at_a_time in ((False, jobs), (True, 1)):
-        together = [one for one in trials if one.is_timed == is_timed]
-        together = sorted(together, key=lambda one: one.setting.n_bytes)[-at_a_time:]
-        needed = sum(one.setting.n_bytes for one in together)
-        if needed > there:
-            top = together[-1]
-            raise DataError(
-                f"{top.table!r} at {top.setting.drawn} takes about {top.setting.n_bytes / 2**30:.1f} GB a job, "
-                f"{needed / 2**30:.1f} GB for {len(together)} at a time, and {there / 2**30:.1f} GB are available; use "
-                "fewer --jobs or a smaller --size"
-            )
+    available = _available_bytes()
+    largest = max(fits, key=lambda fit: n_at_a_time(fit) * fit.setting.n_bytes, default=None)
+    if largest is not None and (needed := n_at_a_time(largest) * largest.setting.n_bytes) > available:
+        raise DataError(
+            f"{largest.experiment.name!r} at {largest.setting.drawn} needs about "
+            f"{largest.setting.n_bytes / 2**30:.1f} GB per job, {needed / 2**30:.1f} GB for {n_at_a_time(largest)} at a "
+            f"time, and {available / 2**30:.1f} GB are available; use fewer --jobs or a smaller --size"
+        )
 
 
 def _available_bytes() -> int:
-    """Return the memory that can be had: without the system's caches, where it tells."""
+    """Return the memory that can be used, without the system's caches where they are known."""
     meminfo = Path("/proc/meminfo")
     if meminfo.exists():
         for line in meminfo.read_text().splitlines():
@@ -214,136 +220,93 @@ def _available_bytes() -> int:
     return sys.maxsize
 
 
-# In the parent
+# Fits
 
 
-class _Clock:
-    """Foretells the time left, from the seconds that each setting took until now."""
-
-    def __init__(self, trials: Sequence[Trial], tell: Tell) -> None:
-        self._tell = tell
-        self._left = Counter((trial.setting, trial.is_timed) for trial in trials)
-        self._seconds: defaultdict[Setting, list[float]] = defaultdict(list)
-        self._total = sum(len(trial.methods) for trial in trials)
-        self._done = 0
-        tell(0, self._total, None)
-
-    def finish(self, trial: Trial, seconds: float, jobs: int) -> None:
-        self._left[trial.setting, trial.is_timed] -= 1
-        self._seconds[trial.setting].append(seconds)
-        self._done += len(trial.methods)
-        left = sum(
-            count * self._foretell(setting) / (1 if is_timed else jobs)
-            for (setting, is_timed), count in self._left.items()
-        )
-        self._tell(self._done, self._total, left)
-
-    def _foretell(self, setting: Setting) -> float:
-        """Return the seconds of a trial: the mean until now, or what the largest setting seen makes likely."""
-        if setting in self._seconds:
-            return sum(self._seconds[setting]) / len(self._seconds[setting])
-        seen = max(self._seconds, key=lambda other: other.work)
-        return self._foretell(seen) * setting.work / seen.work
-
-
-def _in_processes(trials: Sequence[Trial], jobs: int) -> Iterator[tuple[Trial, float]]:
-    """Yield each trial and its seconds as it is finished, a few at a time in processes of their own.
-
-    Whatever ends this early ends the processes too.
-    """
-    if not trials:
+def _run_fits(fits: Sequence[Fit], jobs: int) -> Iterator[tuple[Fit, Line]]:
+    """Yield each fit with its line when it is finished, whichever is first; one job runs in this process."""
+    if not fits:
         return
-    context = multiprocessing.get_context("spawn")
-    before = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(min(jobs, len(trials)), mp_context=context, initializer=_begin_process)
+    from joblib import Parallel, delayed, parallel_config
+
     try:
-        waiting = {pool.submit(run_trial, trial): trial for trial in trials}
-        for future in as_completed(waiting):
-            yield waiting[future], future.result()
-        pool.shutdown()
-    except BaseException as error:
-        pool.shutdown(wait=False, cancel_futures=True)
-        for process in set(multiprocessing.active_children()) - before:
-            process.terminate()
-        if isinstance(error, BrokenProcessPool):
-            raise TwowayError(
-                "a process that ran trials was ended from outside, perhaps for want of memory; what was finished is "
-                "saved, and the same command goes on from there; fewer --jobs take less memory"
-            ) from None
-        raise
+        with parallel_config("loky", inner_max_num_threads=1), _ctrl_c_exits():
+            parallel = Parallel(n_jobs=min(jobs, len(fits)), return_as="generator_unordered", batch_size=1)
+            yield from parallel(delayed(_run_in_job)(fit, os.getpid()) for fit in fits)
+    except BrokenProcessPool:
+        raise TwowayError(
+            "a process that ran fits was killed, perhaps because memory ran out; finished fits are saved, and the same "
+            "command continues from there; fewer --jobs need less memory"
+        ) from None
 
 
-# In the processes
+@contextmanager
+def _ctrl_c_exits() -> Iterator[None]:
+    """Make Ctrl-C raise `SystemExit`: after `KeyboardInterrupt` a fit returns its best model so far, to be saved."""
+
+    def leave(*_: object) -> None:
+        raise SystemExit(130)
+
+    handler = signal.signal(signal.SIGINT, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
 
-def _begin_process() -> None:
-    """Make Ctrl-C and the end of the parent end this process at once, rather than a fit early."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    parent = multiprocessing.parent_process()
-
-    def end_with_parent() -> None:
-        if parent is not None:
-            parent.join()
-            os._exit(1)
-
-    threading.Thread(target=end_with_parent, daemon=True).start()
+def _run_in_job(fit: Fit, parent: int) -> tuple[Fit, Line]:
+    if os.getpid() != parent:
+        _leave_with(parent)
+    return fit, run_fit(fit)
 
 
-def run_trial(trial: Trial) -> float:
-    """Draw the data of a trial, run every method on it, save each result at once; return the seconds."""
-    from threadpoolctl import threadpool_limits
+@cache
+def _leave_with(parent: int) -> None:
+    """End this process as soon as its parent has ended, and leave Ctrl-C to the parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
-    began = time.perf_counter()
-    data = trial.setting.data(trial.number)
-    for name in trial.methods:
-        with threadpool_limits(trial.threads):  # of libraries; ours are told by the setting
-            if trial.shows_seconds:
-                _warm_up(trial.setting.smaller(), name)
-            line = _run_method(trial, name, data)
-        _append(trial.path, (json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n").encode())
-    return time.perf_counter() - began
+    def wait() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
-def _append(path: Path, line: bytes) -> None:
-    """Add a line to a file that several processes write to; a disk that is full gets none of it.
-
-    It is one write: lines do not mix even where there are no locks, and a killed process leaves at most one torn.
-    """
-    with alone_in_folder(path), open(path, "ab", buffering=0) as stream:
-        before = stream.tell()
-        try:
-            if stream.write(line) < len(line):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        except OSError as error:
-            stream.truncate(before)
-            raise OSError(error.errno, error.strerror, str(path)) from None
-
-
-def _run_method(trial: Trial, name: str, data: Any) -> Line:
-    """Return the line of one method: its scores, or why there are none."""
-    setting = trial.setting
+def run_fit(fit: Fit) -> Line:
+    """Return the line of a fit: its scores, or why it has none."""
+    setting = fit.setting
+    if "seconds" in fit.experiment.metrics:
+        _warm_up(setting.smaller(), fit.method)
     line: Line = {
         "version": __version__,
         "setting": asdict(setting),
-        "trial": trial.number,
-        "method": name,
+        "trial": fit.trial,
+        "method": fit.method,
         "date": time.strftime("%Y-%m-%d"),
         "machine": machine(),
-        "threads": trial.threads or usable_cores(),
+        "threads": fit.threads or usable_cores(),
     }
     try:
-        scores, details = setting.run(name, data, trial.number, trial.threads)
+        scores, details = setting.run(fit.method, _data(setting, fit.trial), fit.trial, fit.threads)
     except TwowayError as error:  # too little evidence for this method
         return {**line, "scores": None, "reason": str(error)}
     except Exception as error:
-        error.add_note(f"in trial {trial.number} of {trial.table!r} at {setting}, method {name!r}")
+        error.add_note(f"in trial {fit.trial} of {fit.experiment.name!r} at {setting}, method {fit.method!r}")
         raise
     return {**line, **details, "scores": scores, "reason": None}
 
 
+@lru_cache(maxsize=1)
+def _data(setting: Setting, trial: int) -> Any:
+    return setting.data(trial)
+
+
 @cache
-def _warm_up(setting: Setting, name: str) -> None:
-    _run_method(Trial("warm-up", setting, 0, (name,), Path(os.devnull), None, True, True), name, setting.data(0))
+def _warm_up(setting: Setting, method: str) -> None:
+    """Import and compile what a method needs, so that this is not timed."""
+    with suppress(TwowayError):
+        setting.run(method, setting.data(0), 0, None)
 
 
 @cache

@@ -68,7 +68,7 @@ class Synthetic(Setting):
 
     @property
     def work(self) -> float:
-        """About how much there is to compute, to foretell the time of what has not been run yet."""
+        """About how much there is to compute."""
         return float(self.n_records) * self.n_variables * self.rank
 
     @property

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from strategies import examples
 
 import twoway as tw
-from twoway.datasets import dirichlet_rows, draw_records, nearly_separable, uniform_entries
+from twoway.datasets import dirichlet_rows, draw_records, nearly_separable
 from twoway.diagnosis.bounds import (
     SplitConstants,
-    em_error,
     largest_epsilon,
     records_for_spa,
     records_for_table_error,
@@ -191,44 +190,6 @@ def test_separability_of_equal_columns_and_empty_rows():
     assert separability(np.ones((4, 2))) == pytest.approx(math.sqrt(0.5))
     assert separability(np.array([[1.0, 0.0], [0.0, 0.0]])) == math.inf
     assert separability(np.array([[2.0, 0.0], [0.0, 0.0], [0.0, 3.0]])) == 0.0
-
-
-# Theorem 4
-
-
-@examples(40)
-@given(st.integers(1, 6), st.integers(1, 5), st.integers(1, 5), st.integers(0, 10**6), st.floats(0.01, 1))
-def test_theorem_4_applies_to_no_model(n_variables, n_categories, rank, seed, observed):
-    pmf = uniform_entries(n_variables, n_categories, rank, seed=seed)
-    bound = em_error(pmf, 1e12, observed)
-    assert not bound.applies
-    assert any("separation" in reason for reason in bound.reasons)
-    # The proof's chain: D̄ ≤ ½·log(1/ρ₁), with ρ₁ ≤ ½ wherever components can differ at all.
-    rho = float(pmf.stacked.min())
-    assert bound.separation <= 0.5 * math.log(1 / rho) + 1e-12
-
-
-def test_theorem_4_has_the_papers_constants():
-    pmf = dirichlet_rows(6, 4, 3, seed=2)
-    bound = em_error(pmf, 1e5, 0.5, 0.1, start=pmf)
-    log = math.log(12 * 6 * 3 * 4 / 0.1)
-    np.testing.assert_allclose(bound.factor_errors, math.sqrt(48 * log / (1e5 * 0.5 / 3)))
-    np.testing.assert_allclose(bound.weight_errors, math.sqrt(192 * 9 / 3 * log / 1e5))
-    kl = min(
-        sum(float(f[:, a] @ np.log(f[:, a] / f[:, b])) for f in pmf.factors)
-        for a in range(3)
-        for b in range(3)
-        if a != b
-    )
-    assert bound.separation == pytest.approx(0.5 * 0.5 * kl / 6)  # equal weights: D̄₂ = 0
-    assert "not guaranteed" in str(bound)
-
-
-def test_theorem_4_and_zeros():
-    pmf = tw.JointPMF([0.5, 0.5], [np.eye(2), [[0.5, 0.5], [0.5, 0.5]]], schema_of(2, 2))
-    bound = em_error(pmf, 1e5)
-    assert not bound.applies
-    assert "smallest entries" in bound.reasons[0]
 
 
 @pytest.mark.parametrize(

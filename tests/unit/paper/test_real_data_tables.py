@@ -28,9 +28,9 @@ def reproduce(*arguments):
 def run_here(names, out, methods=(), release="ml-latest-small"):
     """Run one trial of each table at smoke size in this process: to start others takes longer than all else."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run, "_warm_up", lambda setting, name: None)
-        for trial in run.plan(find_experiments(names, release), "smoke", out, trials=1, methods=methods).trials:
-            run.run_trial(trial)
+        patch.setattr(run, "_warm_up", lambda setting, method: None)
+        todo = run.plan(find_experiments(names, release), "smoke", out, trials=1, jobs=1, methods=methods)
+        assert len(list(todo.run())) == len(names)
 
 
 def write_uci(folder, source, random):

@@ -192,7 +192,7 @@ def test_a_run_goes_on_where_it_stopped_with_the_same_numbers(smoke, tmp_path):
 def test_a_finished_run_is_only_shown_again(smoke, tmp_path):
     shutil.copy(smoke[0] / f"{TABLE}-smoke.jsonl", tmp_path)
     before = (tmp_path / f"{TABLE}-smoke.jsonl").read_bytes()
-    assert not run.plan([EXPERIMENTS[TABLE]], "smoke", tmp_path).trials
+    assert not run.plan([EXPERIMENTS[TABLE]], "smoke", tmp_path).fits
     result = reproduce(TABLE, "--size", "smoke", "--out", tmp_path)
     assert result.exit_code == 0
     assert (tmp_path / f"{TABLE}-smoke.jsonl").read_bytes() == before
@@ -206,34 +206,42 @@ def test_what_another_version_saved_is_run_again(smoke, tmp_path):
     assert other != text
     (tmp_path / f"{TABLE}-smoke.jsonl").write_text(other, encoding="utf-8")
     todo = run.plan([EXPERIMENTS[TABLE]], "smoke", tmp_path)
-    assert sum(len(trial.methods) for trial in todo.trials) == len(text.splitlines())
+    assert len(todo.fits) == len(text.splitlines())
 
 
-def test_a_killed_run_leaves_no_process_and_whole_lines(tmp_path):
-    """Nothing that ends the command, however hard, may leave a process that goes on writing."""
-    arguments = ["reproduce", TABLE, "--size", "smoke", "--methods", "RAND-EM", "--jobs", "2", "--trials", "5000"]
+@pytest.mark.parametrize(("ending", "jobs"), [(signal.SIGKILL, 2), (signal.SIGINT, 2), (signal.SIGINT, 1)])
+def test_an_ended_run_leaves_no_process_and_whole_lines(tmp_path, ending, jobs):
+    """Neither kill -9 nor Ctrl-C leaves a process or saves a fit that was not finished."""
+    arguments = ["reproduce", TABLE, "--size", "smoke", "--methods", "RAND-EM", "--jobs", str(jobs)]
     process = subprocess.Popen(
-        [sys.executable, "-m", "twoway", *arguments, "--out", str(tmp_path)],
+        [sys.executable, "-m", "twoway", *arguments, "--trials", "5000", "--out", str(tmp_path)],
         start_new_session=True,
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     path = tmp_path / f"{TABLE}-smoke.jsonl"
     try:
         _wait(lambda: path.exists() and path.read_bytes().count(b"\n") >= 4)
-    finally:
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-    try:
+        if ending == signal.SIGINT:
+            os.killpg(process.pid, ending)  # as a terminal sends it
+            assert process.wait(60) == 130
+            stderr = process.stderr.read()
+            assert "finished fits are saved" in stderr
+            assert "Traceback" not in stderr
+        else:
+            os.kill(process.pid, ending)
+            process.wait()
         _wait(lambda: not _is_alive(process.pid))
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
+        process.stderr.close()
     saved = run.read_lines(path)
-    assert len(saved) >= 4
-    assert len(saved) < 10_000
+    assert 4 <= len(saved) < 10_000
+    assert {line["stop"] for line in saved} <= {"converged", "max_iter"}
     todo = run.plan([EXPERIMENTS[TABLE]], "smoke", tmp_path, trials=5000, methods=["RAND-EM"])
-    assert len(todo.trials) == 10_000 - len(saved)
+    assert len(todo.fits) == 10_000 - len(saved)
 
 
 def _wait(is_so, seconds=600):  # machines are shared
@@ -252,25 +260,25 @@ def _is_alive(group):
     return True
 
 
-def test_ctrl_c_says_that_nothing_is_lost(tmp_path, monkeypatch):
-    def interrupted(self, tell):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(run.Plan, "run", interrupted)
-    result = reproduce(TABLE, "--size", "smoke", "--out", tmp_path)
-    assert result.exit_code == 130
-    assert "what was finished is saved" in result.output
+def test_a_process_that_dies_is_named(tmp_path, monkeypatch):
+    """A fit that kills its process, as the system does when memory runs out."""
+    fits = run.plan([EXPERIMENTS[TABLE]], "smoke", tmp_path).fits
+    monkeypatch.setattr(run, "_run_in_job", _die)
+    with pytest.raises(tw.TwowayError, match="finished fits are saved"):
+        list(run._run_fits(fits, 2))
 
 
-def test_the_time_left_is_foretold():
-    small, large = Synthetic(1000), Synthetic(10_000)
-    told = []
-    trials = [run.Trial("t", setting, 0, ("auto",), None, 1, False, False) for setting in (small, large, large)]
-    clock = run._Clock(trials, lambda *args: told.append(args))
-    clock.finish(trials[0], 2.0, 2)
-    clock.finish(trials[1], 30.0, 2)
-    # Two trials ten times as large as one of 2 s, two at a time; then one that is known to take 30 s.
-    assert told == [(0, 3, None), (1, 3, pytest.approx(20.0)), (2, 3, pytest.approx(15.0))]
+def _die(fit, parent):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_each_fit_is_reported_once(tmp_path):
+    reported = []
+    todo = run.plan([EXPERIMENTS[TABLE]], "smoke", tmp_path, trials=1, jobs=1, methods=["CNMF-SPA", "RAND-EM"])
+    assert list(todo.run(reported.append)) == [EXPERIMENTS[TABLE]]
+    assert tuple(reported) == todo.fits
+    assert len(todo.fits) == 4
+    assert all(fit.setting.work > 0 for fit in todo.fits)
 
 
 # Means, marks and the page, from lines written by hand
@@ -452,11 +460,11 @@ def test_more_than_fits_in_memory(tmp_path, monkeypatch):
     result = reproduce("synthetic-n15-p0.5", "--jobs", 4, "--out", tmp_path)
     assert isinstance(result.exception, tw.DataError)
     assert (
-        "'synthetic-n15-p0.5' at S=10⁶ takes about 0.4 GB a job, 1.7 GB for 4 at a time, "
+        "'synthetic-n15-p0.5' at S=10⁶ needs about 0.4 GB per job, 1.7 GB for 4 at a time, "
         "and 1.0 GB are available; use fewer --jobs"
     ) in str(result.exception)
     assert list(tmp_path.iterdir()) == []
-    assert run.plan([EXPERIMENTS["synthetic-n15-p0.5"]], "paper", tmp_path, jobs=2).trials
+    assert run.plan([EXPERIMENTS["synthetic-n15-p0.5"]], "paper", tmp_path, jobs=2).fits
 
 
 def test_memory_is_known_here():

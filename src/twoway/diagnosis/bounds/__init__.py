@@ -1,16 +1,15 @@
 """The paper's guarantees as functions, each with the conditions under which it holds.
 
-Ibrahim and Fu, Theorems 1, 3 and 4 and Proposition 1. They are proven and loose: `docs/theory.md` compares them with
-errors that were observed. What is asked for here says "does not apply", and why, where a condition fails.
+Ibrahim and Fu, Theorems 1 and 3 and Proposition 1. They are proven and loose: `docs/theory.md` compares them with
+observed errors, and explains why Theorem 4 is missing here. If a condition fails, a bound says "does not apply", and why.
 
     S  records            p  share of observed cells       F  rank             I  categories of a variable
-    N  variables          M  variables of the first group of a split           δ, μ  the risk that the bound fails
+    N  variables          M  variables of the first group of a split           δ  the risk that the bound fails
     W  the first group's factors, stacked                  η  the smallest share of a category
     ε  how far the second group is from separable          κ  condition number of W, largest by smallest singular value
 """
 
 from twoway.diagnosis.bounds.base import Bound, Condition
-from twoway.diagnosis.bounds.em import EMBound, em_error
 from twoway.diagnosis.bounds.spa import (
     SplitConstants,
     largest_epsilon,
@@ -25,9 +24,7 @@ from twoway.model.parameters import sufficient_rank
 __all__ = [
     "Bound",
     "Condition",
-    "EMBound",
     "SplitConstants",
-    "em_error",
     "largest_epsilon",
     "records_for_spa",
     "records_for_table_error",
