@@ -1,4 +1,4 @@
-"""Make the pictures of the documentation anew: docs/img/explorer.png and docs/img/digits.png.
+"""Make the pictures of the documentation anew: docs/img/explorer.png and docs/img/digits.svg.
 
     python docs/make_images.py
 
@@ -97,7 +97,7 @@ def main() -> None:
     """Make both pictures."""
     with tempfile.TemporaryDirectory() as scratch:
         demo(Path(scratch))
-        shutil.copy(Path(scratch) / "digits.png", IMAGES / "digits.png")
+        shutil.copy(Path(scratch) / "digits.svg", IMAGES / "digits.svg")
         draw_explorer(Path(scratch))
 
 

@@ -1,28 +1,21 @@
-"""The demo's picture: digits as shown to the model, as it completed them, and as they are.
-
-Drawn with Pillow, which needs no other package; matplotlib would bring eight.
-"""
+"""The demo's picture, an SVG that every browser opens: digits as shown to the model, as completed, and as they are."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twoway.storage.container import whole_or_not_at_all
 
-if TYPE_CHECKING:
-    from PIL.Image import Image
-
 _PIXEL = 11
 _SIDE = 8 * _PIXEL
-_GAP = 14
-_LEFT = 132
-_INK = (24, 30, 56)
-_HIDDEN = (214, 222, 246)
-_RIGHT, _WRONG = (22, 110, 62), (176, 42, 38)
+_STEP = _SIDE + 14
+_LEFT, _TOP = 132, 14
+_INK = np.array([24, 30, 56])
+_HIDDEN = "#d6def6"
+_RIGHT, _WRONG = "#166e3e", "#b02a26"
 
 
 def draw_digits(grey: NDArray[np.float64], read: NDArray[np.int64], truth: NDArray[np.int64], path: Path) -> None:
@@ -35,37 +28,33 @@ def draw_digits(grey: NDArray[np.float64], read: NDArray[np.int64], truth: NDArr
     read, truth
         The digit that the model read, and the right one, shape (n_digits,).
     path
-        The PNG to write.
+        The SVG to write.
     """
-    from PIL import Image, ImageDraw, ImageFont
-
-    titles = ("half is shown", "completed", "the original")
-    width = _LEFT + len(read) * (_SIDE + _GAP)
-    picture = Image.new("RGB", (width, _GAP + 3 * (_SIDE + _GAP) + 34), "white")
-    pen = ImageDraw.Draw(picture)
-    font = ImageFont.load_default(17)
-    for row, title in enumerate(titles):
-        top = _GAP + row * (_SIDE + _GAP)
-        pen.text((14, top + _SIDE / 2), title, fill=_INK, font=font, anchor="lm")
-        for column in range(len(read)):
-            left = _LEFT + column * (_SIDE + _GAP)
-            picture.paste(_image(grey[row, column]), (left, top))
-            pen.rectangle((left - 1, top - 1, left + _SIDE, top + _SIDE), outline=(200, 206, 222))
-    bottom = _GAP + 3 * (_SIDE + _GAP) + 10
-    pen.text((14, bottom), "read as", fill=_INK, font=font, anchor="lm")
-    for column, (got, right) in enumerate(zip(read, truth, strict=True)):
-        middle = _LEFT + column * (_SIDE + _GAP) + _SIDE / 2
-        text = f"{got}" if got == right else f"{got} (is {right})"
-        pen.text((middle, bottom), text, fill=_RIGHT if got == right else _WRONG, font=font, anchor="mm")
+    width, bottom = _LEFT + len(read) * _STEP, _TOP + 3 * _STEP + 10
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{bottom + 24}" font-family="sans-serif" '
+        'font-size="17" dominant-baseline="middle" shape-rendering="crispEdges">',
+        '<rect width="100%" height="100%" fill="white"/>',
+    ]
+    for row, title in enumerate(("half is shown", "completed", "the original")):
+        parts.append(f'<text x="14" y="{_TOP + row * _STEP + _SIDE // 2}">{title}</text>')
+    for (row, column), levels in zip(np.ndindex(grey.shape[:2]), grey.reshape(-1, 8, 8), strict=True):
+        parts.append(f'<g transform="translate({_LEFT + column * _STEP} {_TOP + row * _STEP})">')
+        parts.append(f'<rect width="{_SIDE}" height="{_SIDE}" fill="white" stroke="#c8cede" stroke-width="2"/>')
+        for (y, x), level in np.ndenumerate(levels):
+            if level != 0:
+                place = f'x="{x * _PIXEL}" y="{y * _PIXEL}" width="{_PIXEL}" height="{_PIXEL}"'
+                parts.append(f'<rect {place} fill="{_colour(level)}"/>')
+        parts.append("</g>")
+    parts.append(f'<text x="14" y="{bottom}">read as</text>')
+    for column, (digit, right) in enumerate(zip(read, truth, strict=True)):
+        text, colour = (f"{digit}", _RIGHT) if digit == right else (f"{digit} (is {right})", _WRONG)
+        place = f'x="{_LEFT + column * _STEP + _SIDE // 2}" y="{bottom}" text-anchor="middle"'
+        parts.append(f'<text {place} fill="{colour}">{text}</text>')
     with whole_or_not_at_all(path) as stream:
-        picture.save(stream, format="PNG")
+        stream.write("\n".join([*parts, "</svg>\n"]).encode())
 
 
-def _image(levels: NDArray[np.float64]) -> Image:
-    """Return 8 × 8 grey levels as a picture, those that are NaN in a colour of their own."""
-    from PIL import Image
-
-    shares = levels.reshape(8, 8, 1)
-    colours = np.where(np.isnan(shares), _HIDDEN, 255 + np.nan_to_num(shares) * (np.array(_INK) - 255))
-    small = Image.fromarray(colours.round().astype(np.uint8))
-    return small.resize((_SIDE, _SIDE), Image.Resampling.NEAREST)
+def _colour(level: float) -> str:
+    """Return a grey level as a colour; hidden pixels have a colour of their own."""
+    return _HIDDEN if np.isnan(level) else "#" + bytes((255 + level * (_INK - 255)).round().astype(np.uint8)).hex()
