@@ -1,22 +1,20 @@
-"""Where data files are that the library does not ship: in the folder that TWOWAY_DATA names."""
+"""Data files that the library does not ship: in the folder named by the environment variable TWOWAY_DATA."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-VARIABLE = "TWOWAY_DATA"
-
 
 def in_data_folder(*parts: str) -> Path | None:
-    """Return a path inside the folder that TWOWAY_DATA names, whether it exists or not; None where none is named."""
-    folder = os.environ.get(VARIABLE)
+    """Return a path in the folder TWOWAY_DATA, whether it exists or not; None if the variable is not set."""
+    folder = os.environ.get("TWOWAY_DATA")
     return Path(folder, *parts) if folder else None
 
 
 def where_to_put(*parts: str) -> str:
-    """Return in words where a file is looked for."""
+    """Return in words where a file is expected."""
     path = in_data_folder(*parts)
     if path is None:
-        return f"{'/'.join(parts)!r} in a folder that the environment variable {VARIABLE} names (it is not set)"
-    return f"{str(path)!r} ({VARIABLE} names the folder)"
+        return f"a folder as {'/'.join(parts)!r}, and name the folder in the environment variable TWOWAY_DATA (not set)"
+    return f"the folder TWOWAY_DATA as {str(path)!r}"

@@ -24,33 +24,32 @@ def movielens(path: str | os.PathLike[str] = "ml-latest-small") -> pd.DataFrame:
     Parameters
     ----------
     path
-        What GroupLens ships: the zip, the folder that it unpacks to, or the file in it. A mere name, such as "ml-20m",
-        is looked for in the folder "movielens" of the folder that TWOWAY_DATA names too, as a folder or a zip.
+        What GroupLens ships: the zip, the folder that it unpacks to, or the file in it. A name without a folder, such
+        as "ml-20m", is also searched for in the subfolder "movielens" of the folder TWOWAY_DATA, as a folder or a zip.
     """
     import pyarrow as pa
     from pyarrow import csv
 
-    found = _find(Path(path))
+    source = _find(Path(path))
     with ExitStack() as stack:
-        name, content = _open(found, stack)
-        header: dict[str, str] = {"userId": "user", "movieId": "item", "rating": "rating"}
+        name, content = _open(source, stack)
         read, parse = csv.ReadOptions(), csv.ParseOptions()
         if name.endswith(".dat"):
             # user::item::rating::timestamp: split at each colon, every other column is empty.
             read = csv.ReadOptions(column_names=["userId", "", "movieId", " ", "rating", "  ", "timestamp"])
             parse = csv.ParseOptions(delimiter=":")
         types = {"userId": pa.int32(), "movieId": pa.int32(), "rating": pa.float32()}
-        convert = csv.ConvertOptions(include_columns=list(header), column_types=types)
+        convert = csv.ConvertOptions(include_columns=list(types), column_types=types)
         try:
             table = csv.read_csv(content, read_options=read, parse_options=parse, convert_options=convert)
         except (pa.ArrowInvalid, pa.ArrowKeyError, zipfile.BadZipFile) as error:
-            raise FileFormatError(f"{name!r} in {str(found)!r} is not MovieLens's file of ratings: {error}") from None
-    ratings: pd.DataFrame = table.rename_columns(list(header.values())).to_pandas()
+            raise FileFormatError(f"{name!r} in {str(source)!r} is not a MovieLens file of ratings: {error}") from None
+    ratings: pd.DataFrame = table.rename_columns(["user", "item", "rating"]).to_pandas()
     return ratings
 
 
 def _find(path: Path) -> Path:
-    """Return the folder, zip or file meant, or raise the error that says where to get one."""
+    """Return the folder, zip or file meant, or raise an error that explains where to get it."""
     candidates = [path]
     named = in_data_folder("movielens", path.name)
     if len(path.parts) == 1 and named is not None:
@@ -62,20 +61,20 @@ def _find(path: Path) -> Path:
         raise MissingFileError(f"the folder {str(path)!r} has neither {' nor '.join(_FILES)}; get one from {PAGE}")
     name = f"{path.name.removesuffix('.zip')}.zip"
     raise MissingFileError(
-        f"there are no MovieLens ratings at {str(path)!r}; get {name!r} from {PAGE} and give the path to it, or put it "
-        f"to {where_to_put('movielens', name)}"
+        f"no MovieLens ratings at {str(path)!r}; get {name!r} from {PAGE} and pass the path to it, or put it in "
+        f"{where_to_put('movielens', name)}"
     )
 
 
-def _open(found: Path, stack: ExitStack) -> tuple[str, str | IO[bytes]]:
-    """Return the name of the file of ratings, and what it can be read from."""
-    if found.is_dir():
-        file = next(file for file in _FILES if (found / file).is_file())
-        return file, str(found / file)
-    if not zipfile.is_zipfile(found):
-        return found.name, str(found)
-    archive = stack.enter_context(zipfile.ZipFile(found))
+def _open(source: Path, stack: ExitStack) -> tuple[str, str | IO[bytes]]:
+    """Return the name of the file of ratings, and its path or a stream of its content."""
+    if source.is_dir():
+        file = next(file for file in _FILES if (source / file).is_file())
+        return file, str(source / file)
+    if not zipfile.is_zipfile(source):
+        return source.name, str(source)
+    archive = stack.enter_context(zipfile.ZipFile(source))
     for name in archive.namelist():
         if Path(name).name in _FILES:
             return name, stack.enter_context(archive.open(name))
-    raise FileFormatError(f"the zip {str(found)!r} has neither {' nor '.join(_FILES)}; get another from {PAGE}")
+    raise FileFormatError(f"the zip {str(source)!r} has neither {' nor '.join(_FILES)}; get another from {PAGE}")

@@ -1,10 +1,11 @@
-"""Random models of the three kinds that the paper's experiments use, and records with holes drawn from them.
+"""Random models of the three kinds in the paper's experiments, and records with missing cells drawn from them.
 
-Variables are called "x1", "x2", …, and their categories 0, 1, 2, ….
+The variables are named "x1", "x2", …, their categories 0, 1, 2, ….
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,25 +27,24 @@ _PEAK = 0.4
 def dirichlet_rows(n_variables: int = 15, n_categories: int = 10, rank: int = 10, *, seed: int = 0) -> JointPMF:
     """Return a model whose factors have rows uniform on the simplex, then columns scaled; equal weights.
 
-    This is how the paper's experiments with 15 variables were made. Rows that lean on one component make
-    two-way tables informative.
+    The paper's experiments with 15 variables use such models. Rows that favour one component make two-way tables
+    informative.
 
     Examples
     --------
     >>> dirichlet_rows(3, 4, 2, seed=1).factors[0].shape
     (4, 2)
     """
-    random = np.random.default_rng(seed)
-    factors = [_columns(random.dirichlet(np.ones(rank), n_categories)) for _ in range(n_variables)]
-    return JointPMF(np.full(rank, 1.0 / rank), factors, _schema(n_variables, n_categories))
+    factors = _dirichlet_factors(np.random.default_rng(seed), n_variables, n_categories, rank)
+    return _model(np.ones(rank), factors)
 
 
 def nearly_separable(
     epsilon: float = 0.1, n_variables: int = 5, n_categories: int = 10, rank: int = 5, *, seed: int = 0
 ) -> JointPMF:
-    """Return a model as `dirichlet_rows` makes, with one of the last two variables nearly separable.
+    """Return a model like those of `dirichlet_rows`, with one of the last two variables nearly separable.
 
-    In that variable the first ``rank`` categories belong to one component each, but for a small leak that grows
+    In that variable each of the first ``rank`` categories belongs to one component, except for a small leak that grows
     with ``epsilon``: 0.1, 0.2 or 0.3, as in the paper's experiments with 5 variables.
     """
     if epsilon not in _LEAKS:
@@ -52,7 +52,7 @@ def nearly_separable(
     if n_categories <= rank:
         raise DataError(f"nearly separable factors need more categories than components; got {n_categories} and {rank}")
     random = np.random.default_rng(seed)
-    factors = [_columns(random.dirichlet(np.ones(rank), n_categories)) for _ in range(n_variables)]
+    factors = _dirichlet_factors(random, n_variables, n_categories, rank)
     leak = _LEAKS[epsilon]
     chosen = n_variables - 1 - int(random.integers(min(2, n_variables)))
     factor = factors[chosen]
@@ -60,25 +60,24 @@ def nearly_separable(
     factor[np.arange(rank), np.arange(rank)] = _PEAK
     rest = factor[rank:]
     factor[rank:] = rest * ((1.0 - _PEAK - (rank - 1) * leak) / rest.sum(axis=0))
-    factors[chosen] = _columns(factor)
-    return JointPMF(np.full(rank, 1.0 / rank), factors, _schema(n_variables, n_categories))
+    factors[chosen] = _scaled(factor)
+    return _model(np.ones(rank), factors)
 
 
 def uniform_entries(n_variables: int = 15, n_categories: int = 10, rank: int = 10, *, seed: int = 0) -> JointPMF:
-    """Return a model with entries uniform on (0, 1), scaled, and random weights, as the paper's text says.
+    """Return a model with entries uniform on (0, 1), scaled, and random weights, as described in the paper's text.
 
-    Its columns are all alike, so that two-way tables say little about the joint.
+    Its columns are similar, so two-way tables say little about the joint.
     """
     random = np.random.default_rng(seed)
-    factors = [_columns(random.uniform(size=(n_categories, rank))) for _ in range(n_variables)]
-    weights = random.uniform(size=rank)
-    return JointPMF(weights / weights.sum(), factors, _schema(n_variables, n_categories))
+    factors = [_scaled(random.uniform(size=(n_categories, rank))) for _ in range(n_variables)]
+    return _model(random.uniform(size=rank), factors)
 
 
 def draw_records(
     pmf: JointPMF, n_records: int, *, observed: ArrayLike = 0.5, seed: int | np.random.Generator = 0
 ) -> Records:
-    """Return records drawn from a model, each cell observed with the probability given, or its variable's own.
+    """Return records drawn from a model, each cell observed with the given probability, or with that of its variable.
 
     Examples
     --------
@@ -90,7 +89,7 @@ def draw_records(
     schema = pmf.schema
     shares = np.asarray(observed, dtype=np.float64)
     if shares.shape not in ((), (len(schema),)) or not ((shares >= 0) & (shares <= 1)).all():
-        raise DataError(f"observed must be a probability, not {observed!r}; or one for each variable")
+        raise DataError(f"observed must be a probability, not {observed!r}, or one per variable")
     shares = np.broadcast_to(shares, len(schema))
     random = np.random.default_rng(seed)
     components = random.choice(pmf.rank, size=n_records, p=pmf.weights)
@@ -106,7 +105,7 @@ def draw_records(
 
 
 def hide(frame: pd.DataFrame, share: float, *, seed: int = 0) -> pd.DataFrame:
-    """Return a pandas frame with a share of its cells missing, each hidden with the same probability.
+    """Return a pandas frame with a share of its cells missing, each with the same probability.
 
     Examples
     --------
@@ -119,11 +118,19 @@ def hide(frame: pd.DataFrame, share: float, *, seed: int = 0) -> pd.DataFrame:
     return frame.mask(np.random.default_rng(seed).uniform(size=frame.shape) < share)
 
 
-def _columns(factor: NDArray[np.float64]) -> NDArray[np.float64]:
-    scaled: NDArray[np.float64] = factor / factor.sum(axis=0)
-    return scaled
+def _dirichlet_factors(
+    random: np.random.Generator, n_variables: int, n_categories: int, rank: int
+) -> list[NDArray[np.float64]]:
+    factors = (random.dirichlet(np.ones(rank), n_categories) for _ in range(n_variables))
+    return [_scaled(factor) for factor in factors]
 
 
-def _schema(n_variables: int, n_categories: int) -> Schema:
-    categories = tuple(range(n_categories))
-    return Schema(tuple(Variable(f"x{number}", categories) for number in range(1, n_variables + 1)))
+def _scaled(factor: NDArray[np.float64]) -> NDArray[np.float64]:
+    columns: NDArray[np.float64] = factor / factor.sum(axis=0)
+    return columns
+
+
+def _model(weights: NDArray[np.float64], factors: Sequence[NDArray[np.float64]]) -> JointPMF:
+    """Return a model with weights scaled to sum to one, and numbered names and categories."""
+    variables = (Variable(f"x{number}", tuple(range(len(factor)))) for number, factor in enumerate(factors, 1))
+    return JointPMF(weights / weights.sum(), factors, Schema(tuple(variables)))

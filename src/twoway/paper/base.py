@@ -31,7 +31,7 @@ class Setting(ABC):
     @property
     @abstractmethod
     def work(self) -> float:
-        """About how much there is to compute, in any unit that all kinds of settings share; the time left rests on it."""
+        """About how much there is to compute, in a unit that all settings share; the time left is estimated from it."""
 
     @property
     @abstractmethod

@@ -1,7 +1,7 @@
 """Running fits: several at a time, each saved as soon as it is finished, none run twice.
 
-Each table and size has one file of JSON lines, one line per setting, trial and method. Only the command itself writes to
-it; the processes that fit send their results back.
+Each table and size has one file of JSON lines, one line per setting, trial and method. Only the command itself writes
+to it; the processes that fit send their results back.
 """
 
 from __future__ import annotations
@@ -203,8 +203,8 @@ def _check_memory(fits: Sequence[Fit], jobs: int) -> None:
     if largest is not None and (needed := n_at_a_time(largest) * largest.setting.n_bytes) > available:
         raise DataError(
             f"{largest.experiment.name!r} at {largest.setting.drawn} needs about "
-            f"{largest.setting.n_bytes / 2**30:.1f} GB per job, {needed / 2**30:.1f} GB for {n_at_a_time(largest)} at a "
-            f"time, and {available / 2**30:.1f} GB are available; use fewer --jobs or a smaller --size"
+            f"{largest.setting.n_bytes / 2**30:.1f} GB per job, {needed / 2**30:.1f} GB for {n_at_a_time(largest)} at "
+            f"a time, and {available / 2**30:.1f} GB are available; use fewer --jobs or a smaller --size"
         )
 
 

@@ -100,7 +100,7 @@ def as_openml(source, *, quotes):
 @pytest.mark.parametrize("name", ["car", "nursery", "mushroom", "votes"])
 @pytest.mark.parametrize("quotes", [False, True])
 def test_openml_comes_out_in_the_shape_of_the_files(folder, monkeypatch, name, quotes):
-    source = getattr(uci, f"_{name.upper()}")
+    source = uci.SOURCES[name]
     asked = []
 
     def fetch(**options):
@@ -124,9 +124,7 @@ def test_no_file_and_no_network(folder, offline, monkeypatch):
     assert "https://archive.ics.uci.edu/dataset/73/mushroom" in told
     assert repr(str(folder / "uci" / "agaricus-lepiota.data")) in told
     monkeypatch.delenv("TWOWAY_DATA")
-    with pytest.raises(
-        tw.MissingFileError, match=r"'uci/car.data' in a folder that the environment variable TWOWAY_DATA"
-    ):
+    with pytest.raises(tw.MissingFileError, match=r"'uci/car.data', and name the folder in .* TWOWAY_DATA"):
         datasets.car()
 
 
@@ -189,5 +187,5 @@ def test_no_ratings(folder, tmp_path):
 )
 def test_foreign_files(tmp_path, file, content):
     (tmp_path / file).write_text(content)
-    with pytest.raises(tw.FileFormatError, match="is not MovieLens's file of ratings"):
+    with pytest.raises(tw.FileFormatError, match="is not a MovieLens file of ratings"):
         datasets.movielens(tmp_path / file)

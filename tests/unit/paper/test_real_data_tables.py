@@ -69,7 +69,7 @@ def data(tmp_path_factory):
     """Files of the right format in a folder that TWOWAY_DATA names."""
     folder, random = tmp_path_factory.mktemp("data"), np.random.default_rng(0)
     (folder / "uci").mkdir()
-    for source in (uci._CAR, uci._NURSERY, uci._MUSHROOM, uci._VOTES):
+    for source in uci.SOURCES.values():
         write_uci(folder / "uci", source, random)
     for release in ("ml-latest-small", "ml-20m"):
         write_ratings(folder / "movielens" / release, random)

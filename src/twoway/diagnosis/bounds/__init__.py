@@ -1,7 +1,8 @@
 """The paper's guarantees as functions, each with the conditions under which it holds.
 
 Ibrahim and Fu, Theorems 1 and 3 and Proposition 1. They are proven and loose: `docs/theory.md` compares them with
-observed errors, and explains why Theorem 4 is missing here. If a condition fails, a bound says "does not apply", and why.
+observed errors, and explains why Theorem 4 is missing here. Where a condition fails, a bound prints "does not apply"
+and why.
 
     S  records            p  share of observed cells       F  rank             I  categories of a variable
     N  variables          M  variables of the first group of a split           δ  the risk that the bound fails
