@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from twoway.arrays import Floats, Ints
+from twoway.arrays import Bools, Floats, Ints
 from twoway.diagnosis.bounds import separability
 from twoway.diagnosis.scattered import Scattered, Status, sufficiently_scattered
 from twoway.model.pmf import JointPMF
-from twoway.tables.pair_graph import Mask, PairGraph, Split
+from twoway.tables.pair_graph import PairGraph, Split
 from twoway.text import shortlist
 
 _MAX_STACKS = 200
@@ -157,14 +157,14 @@ def condition_number(stack: Floats) -> float:
     return float(singular[0] / singular[-1]) if singular[-1] > _NO_RANK * singular[0] else math.inf
 
 
-def _has_full_rank(pmf: JointPMF, variables: Mask) -> bool:
+def _has_full_rank(pmf: JointPMF, variables: Bools) -> bool:
     """Return whether the stacked factors of some variables, marked in (n_variables,), have full column rank."""
     return math.isfinite(condition_number(pmf.stacked[np.repeat(variables, pmf.schema.sizes)]))
 
 
 def _left_out(pmf: JointPMF, graph: PairGraph, split: Split) -> list[int]:
     """Return the variables with too few tables with known variables, once all that can be reached are known."""
-    known: Mask = split.first | split.second
+    known: Bools = split.first | split.second
     while True:
         unknown = np.flatnonzero(~known).tolist()
         reached = [index for index in unknown if _has_full_rank(pmf, graph.available[index] & known)]

@@ -1,9 +1,9 @@
-"""Counts of all pairs or triples of variables that records show together, block by block."""
+"""Counting: all pairs or triples of variables that records have together, block by block."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from twoway.arrays import Floats, Ints
 from twoway.data.weighing import squares_of
 from twoway.errors import DataError
 
@@ -22,15 +23,7 @@ MAX_BYTES = 2**31
 """Counts larger than this, 2 GiB, are refused."""
 
 _THREADED_ENTRIES = 2**21
-"""Beyond this, blocks are counted one after the other: finished ones that wait to be added fill memory."""
-
-
-class _Counts(NamedTuple):
-    """What a block adds: the records that weigh one, and the weighted ones in whole steps of weight."""
-
-    plain: NDArray[Any] | None
-    weighted: NDArray[np.int64] | None
-    squares: NDArray[np.int64] | None
+"""With more entries, one thread counts: counts of finished blocks that wait to be added would fill memory."""
 
 
 class Counted(NamedTuple):
@@ -38,10 +31,10 @@ class Counted(NamedTuple):
 
     sets: NDArray[np.int32]
     """Positions of the variables, shape (n_sets, order), in lexicographic order."""
-    flat: NDArray[np.float64]
+    flat: Floats
     """Each set's counts in C order, one after the other, shape (n_entries,)."""
-    squares: NDArray[np.float64] | None
-    """The sum of the squared weights of the people in each set, (n_sets,); None where each of them weighs one."""
+    squares: Floats | None
+    """The sum of the squared weights of the people in each set, (n_sets,); None where all weights are one."""
 
 
 def count_sets(source: RecordSource, order: int, threads: int | None = None) -> Counted:
@@ -59,25 +52,20 @@ def count_sets(source: RecordSource, order: int, threads: int | None = None) -> 
     first, _ = counting.strips(schema.offsets, order)
     totals = source.weight_totals
     step, square_step = weight_step(totals.total), weight_step(totals.squares)
-    count_squares = partial(_count_squares, schema=schema, order=order, step=square_step)
+    square_steps = square_step if totals.is_weighted else None
     per_block = partial(
-        _count_block,
-        order=order,
-        first=first,
-        n_entries=n_entries,
-        step=step,
-        count_squares=count_squares if totals.is_weighted else None,
+        _count_block, schema=schema, order=order, first=first, n_entries=n_entries, step=step, square_step=square_steps
     )
     counts = source.map_reduce(per_block, _add, threads=threads if n_entries <= _THREADED_ENTRIES else 1)
     flat = np.zeros(n_entries)
-    if counts.plain is not None:
-        flat += counting.unstrip(counts.plain, schema.offsets, order)
-    if counts.weighted is not None:
-        flat += counting.unstrip(counts.weighted, schema.offsets, order) * step
+    if "plain" in counts:
+        flat += counting.unstrip(counts["plain"], schema.offsets, order)
+    if "weighted" in counts:
+        flat += counting.unstrip(counts["weighted"], schema.offsets, order) * step
     squares = None
-    if counts.squares is not None:
-        # At least one step: where weights differ by many powers of ten, the squares of the least are rounded to none.
-        squares = np.maximum(counts.squares, 1).astype(np.float64) * square_step
+    if "squares" in counts:
+        # At least one step: where weights differ by many powers of ten, the smallest squares are rounded to zero.
+        squares = np.maximum(counts["squares"], 1).astype(np.float64) * square_step
     return Counted(sets, flat, squares)
 
 
@@ -93,7 +81,7 @@ def all_sets(schema: Schema, order: int) -> NDArray[np.int32]:
         raise DataError(
             f"all {('pairs', 'triples')[order - 2]} of these {len(schema)} variables with {schema.n_categories} "
             f"categories have {n_entries:,} cells, {n_entries * 8 / 2**30:.1f} GiB of counts; at most "
-            f"{MAX_BYTES / 2**30:g} GiB are counted: leave variables out or merge categories"
+            f"{MAX_BYTES / 2**30:g} GiB are allowed: leave out variables or merge categories"
         )
     return np.array(list(combinations(range(len(schema)), order)), dtype=np.int32).reshape(-1, order)
 
@@ -124,39 +112,41 @@ def n_set_cells(sizes: Sequence[int], order: int) -> int:
 def _count_block(
     block: Block,
     *,
+    schema: Schema,
     order: int,
     first: NDArray[np.uint64],
     n_entries: int,
     step: float,
-    count_squares: Callable[[Block], NDArray[np.int64]] | None,
-) -> _Counts:
+    square_step: float | None,
+) -> dict[str, NDArray[Any]]:
+    """Return what a block adds: records of weight one, or weighted ones in whole steps; and squared weights."""
     from twoway.kernels import counting
 
-    squares = None if count_squares is None else count_squares(block)
+    counts = {} if square_step is None else {"squares": _count_squares(block, schema, order, square_step)}
     kernel = counting.count_pairs if order == 2 else counting.count_triples
     if block.weights.size:
         weights = np.rint(block.weights / step).astype(np.int64)
         weighted = np.zeros(n_entries, dtype=np.int64)
         kernel(block.pointers, block.cells, weights, first, weighted)
-        return _Counts(None, weighted, squares)
+        return counts | {"weighted": weighted}
     # A block has fewer than 2³² records; half the memory is half the misses of the cache.
     plain = np.zeros(n_entries, dtype=np.uint32)
     kernel(block.pointers, block.cells, np.ones(1, dtype=np.uint32), first, plain)
-    return _Counts(plain, None, squares)
+    return counts | {"plain": plain}
 
 
-def _count_squares(block: Block, *, schema: Schema, order: int, step: float) -> NDArray[np.int64]:
+def _count_squares(block: Block, schema: Schema, order: int, step: float) -> Ints:
     """Return the sum of people's squared weights of each set of variables, (n_sets,), in whole steps."""
     from twoway.kernels import counting
 
     n_records, n_variables = len(block.pointers) - 1, len(schema)
     weights = block.weights if block.weights.size else np.ones(n_records)
     squares = np.rint((squares_of(weights, block.people) if block.people.size else weights) / step).astype(np.int64)
-    # A record that shows all variables stands in every set.
+    # A record without missing cells is in every set.
     is_whole = np.diff(block.pointers) == n_variables
     sums = np.full(math.comb(n_variables, order), squares[is_whole].sum())
     if not is_whole.all():
-        # As if every variable had one category; whole records were counted.
+        # As if every variable had one category; records without missing cells are counted already.
         first, _ = counting.strips(np.arange(n_variables + 1), order)
         begin, end = int(block.pointers[0]), int(block.pointers[-1])
         variable_of_cell = np.repeat(np.arange(n_variables), schema.sizes).astype(np.min_scalar_type(n_variables - 1))
@@ -166,16 +156,12 @@ def _count_squares(block: Block, *, schema: Schema, order: int, step: float) -> 
     return sums
 
 
-def _add(left: _Counts, right: _Counts) -> _Counts:
-    return _Counts(
-        _sum(left.plain, right.plain), _sum(left.weighted, right.weighted), _sum(left.squares, right.squares)
-    )
-
-
-def _sum(left: NDArray[Any] | None, right: NDArray[Any] | None) -> NDArray[Any] | None:
-    """Return the sum of two arrays of whole numbers; the first is added to in place once it is wide enough."""
-    if left is None or right is None:
-        return right if left is None else left
-    wide = left.astype(np.int64, copy=False)
-    wide += right
-    return wide
+def _add(left: Mapping[str, NDArray[Any]], right: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Return the sums of arrays of whole numbers; those on the left are added to in place once they are wide enough."""
+    sums = dict(right)
+    for name, array in left.items():
+        sums[name] = array
+        if name in right:
+            sums[name] = array.astype(np.int64, copy=False)
+            sums[name] += right[name]
+    return sums

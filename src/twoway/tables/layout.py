@@ -1,20 +1,30 @@
-"""How tables lie in one array: the sets of variables that are counted, their cells, and where each table starts."""
+"""The layout of tables: counts of many sets of variables one after the other in one array, and questions about them."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.errors import DataError
+from twoway.arrays import Floats, Ints
+from twoway.data.distribution import Distribution
+from twoway.data.weighing import effective
+from twoway.errors import DataError, UnknownNameError
 from twoway.schema import Schema
+from twoway.text import shortlist
+
+if TYPE_CHECKING:
+    from twoway.tables.privacy import Release
 
 # Of a table's total and weight: their squares can be added.
 _LEAST_COUNT, _MOST_COUNT = 1e-150, 1e150
 
 
-def starts_of(schema: Schema, sets: NDArray[Any]) -> NDArray[np.int64]:
+def starts_of(schema: Schema, sets: NDArray[Any]) -> Ints:
     """Return where the counts of each set of variables start, and the end of the last; shape (n_sets + 1,).
 
     Examples
@@ -28,88 +38,273 @@ def starts_of(schema: Schema, sets: NDArray[Any]) -> NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 
-def totals_of(flat: NDArray[np.float64], starts: NDArray[np.int64]) -> NDArray[np.float64]:
+def totals_of(flat: Floats, starts: Ints) -> Floats:
     """Return the sum of each table's counts, shape (n_tables,)."""
-    totals: NDArray[np.float64] = np.add.reduceat(flat, starts[:-1]) if len(starts) > 1 else np.zeros(0)
+    totals: Floats = np.add.reduceat(flat, starts[:-1]) if len(starts) > 1 else np.zeros(0)
     return totals
 
 
-def ranks_of(schema: Schema, sets: NDArray[Any]) -> NDArray[np.int64]:
-    """Return one number for each set that sorts as the set does."""
-    ranks: NDArray[np.int64] = sets.astype(np.int64) @ (len(schema) ** np.arange(sets.shape[1])[::-1])
+def ranks_of(schema: Schema, sets: NDArray[Any]) -> Ints:
+    """Return one number for each set; the numbers sort as the sets do."""
+    ranks: Ints = sets.astype(np.int64) @ (len(schema) ** np.arange(sets.shape[1])[::-1])
     return ranks
 
 
-def cells_of(
-    schema: Schema, sets: NDArray[np.int32], starts: NDArray[np.int64], entries: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Return the cells, in the schema's numbering, that some entries count; shape (n_entries, order)."""
-    table = np.searchsorted(starts, entries, side="right") - 1
-    cells = np.empty((len(entries), sets.shape[1]), dtype=np.int64)
-    sizes = np.array(schema.sizes, dtype=np.int64)
-    rest = entries - starts[table]
-    for axis in reversed(range(sets.shape[1])):
-        variable = sets[table, axis]
-        rest, code = np.divmod(rest, sizes[variable])
-        cells[:, axis] = schema.offsets[variable] + code
-    return cells
+@dataclass(frozen=True, eq=False, repr=False)
+class TableLayout:
+    """Counts of sets of variables, checked when they are made; see `Tables`."""
+
+    schema: Schema
+    sets: NDArray[np.int32]
+    flat: Floats
+    weights: Floats = None  # type: ignore[assignment]  # set in __post_init__
+    notes: tuple[str, ...] = ()
+    releases: tuple[Release, ...] = ()
+    heaviest: float | None = None
+    noise: Floats = None  # type: ignore[assignment]  # set in __post_init__
+    empty: NDArray[np.int32] = None  # type: ignore[assignment]  # set in __post_init__
+    """Sets of variables that were counted but have no records together; shape (n_empty, order)."""
+    starts: Ints = field(init=False)
+    """Where each table's counts start in ``flat``, and the end of the last; shape (n_tables + 1,)."""
+    totals: Floats = field(init=False)
+    """The sum of each table's counts, shape (n_tables,); never zero."""
+
+    def __post_init__(self) -> None:
+        sets, flat = _check_sets(self.schema, self.sets), np.asarray(self.flat, dtype=np.float64)
+        starts = starts_of(self.schema, sets)
+        vars(self).update(sets=sets, flat=flat, starts=starts)
+        self._check_counts()
+        totals = totals_of(flat, starts)
+        weights = totals if self.weights is None else np.array(self.weights, dtype=np.float64)
+        noise = np.zeros(len(sets)) if self.noise is None else np.array(self.noise, dtype=np.float64)
+        for name, numbers in (("weights", weights), ("noise", noise)):
+            if numbers.shape != totals.shape:
+                raise DataError(f"{name} must have the shape {totals.shape}, one per table; got {numbers.shape}")
+        if not (np.isfinite(noise) & (noise >= 0)).all():
+            raise DataError("noise must be finite and not negative")
+        kept = totals > 0
+        for name, numbers in (("total", totals), ("weight", weights)):
+            self._check_size(name, np.where(kept, numbers, 1.0))
+        empty = sets[~kept]
+        if self.empty is not None:
+            empty = _without_sets(self.schema, np.vstack([np.asarray(self.empty), empty]), sets[kept])
+        if not kept.all():
+            flat = flat[np.repeat(kept, np.diff(starts))]
+            sets, totals, weights, noise = sets[kept], totals[kept], weights[kept], noise[kept]
+            starts = starts_of(self.schema, sets)
+        elif flat.flags.writeable:
+            flat = flat.copy()
+        arrays: dict[str, NDArray[Any]] = {
+            "sets": sets,
+            "flat": flat,
+            "starts": starts,
+            "totals": totals,
+            "weights": weights,
+        }
+        arrays |= {"noise": noise, "empty": empty}
+        for array in arrays.values():
+            array.flags.writeable = False
+        vars(self).update(arrays, notes=tuple(dict.fromkeys(self.notes)))
+
+    def _check_counts(self) -> None:
+        """Raise where there are not as many counts as cells, or one of them is not a valid count."""
+        flat = self.flat
+        if flat.shape != (self.starts[-1],):
+            raise DataError(f"the tables have {self.starts[-1]} cells together; got counts of the shape {flat.shape}")
+        bad = np.flatnonzero(~((flat >= 0) & (flat <= _MOST_COUNT)))
+        if bad.size:
+            table = int(np.searchsorted(self.starts, bad[0], side="right")) - 1
+            variables = [self.schema.variables[position] for position in self.sets[table]]
+            codes = self.cells(bad[:1])[0] - self.schema.offsets[self.sets[table]]
+            cell = ", ".join(f"{v.name!r} = {v.categories[code]!r}" for v, code in zip(variables, codes, strict=True))
+            allowed = f"at most {_MOST_COUNT:g}" if _MOST_COUNT < flat[bad[0]] < np.inf else "a number of 0 or more"
+            raise DataError(f"a count must be {allowed}; at {cell} it is {flat[bad[0]]}")
+
+    def _check_size(self, what: str, numbers: Floats) -> None:
+        """Raise where a table's total or weight is too small or too large to be squared."""
+        wrong = np.flatnonzero(~((numbers >= _LEAST_COUNT) & (numbers <= _MOST_COUNT)))
+        if wrong.size:
+            names = " × ".join(repr(self.schema.names[position]) for position in self.sets[wrong[0]])
+            raise DataError(
+                f"a table's {what} must be between {_LEAST_COUNT:g} and {_MOST_COUNT:g}; that of {names} is "
+                f"{float(numbers[wrong[0]])!r}"
+            )
+
+    @property
+    def order(self) -> int:
+        """The number of variables of each table: 2 or 3."""
+        return int(self.sets.shape[1])
+
+    @property
+    def squares(self) -> Floats:
+        """The sum of the squared weights of each table's records, shape (n_tables,); such sums add as totals do."""
+        return effective(self.totals, self.weights)  # (Σw)² over the effective number
+
+    def __len__(self) -> int:
+        return len(self.sets)
+
+    @cached_property
+    def names(self) -> tuple[tuple[str, ...], ...]:
+        """The names of each table's variables, in schema order."""
+        return tuple(tuple(self.schema.names[position] for position in row) for row in self.sets.tolist())
+
+    @property
+    def pairs(self) -> tuple[tuple[str, ...], ...]:
+        """The names of each table's variables, in schema order; the same as ``names``."""
+        return self.names
+
+    @cached_property
+    def _positions(self) -> dict[tuple[int, ...], int]:
+        return {tuple(row): position for position, row in enumerate(self.sets.tolist())}
+
+    def array(self, index: int) -> Floats:
+        """Return the counts of the table at a position: a read-only view, axes in schema order."""
+        shape = [self.schema.sizes[position] for position in self.sets[index]]
+        return self.flat[self.starts[index] : self.starts[index + 1]].reshape(shape)
+
+    def cells(self, entries: Ints) -> Ints:
+        """Return the cells, in the schema's numbering, that entries of ``flat`` count; shape (n_entries, order)."""
+        table = np.searchsorted(self.starts, entries, side="right") - 1
+        cells = np.empty((len(entries), self.order), dtype=np.int64)
+        sizes = np.array(self.schema.sizes, dtype=np.int64)
+        rest = entries - self.starts[table]
+        for axis in reversed(range(self.order)):
+            variable = self.sets[table, axis]
+            rest, code = np.divmod(rest, sizes[variable])
+            cells[:, axis] = self.schema.offsets[variable] + code
+        return cells
+
+    def __iter__(self) -> Iterator[Distribution]:
+        return (self[names] for names in self.names)
+
+    def __contains__(self, names: object) -> bool:
+        if not isinstance(names, tuple) or not all(name in self.schema for name in names):
+            return False
+        return tuple(sorted(self.schema.index(name) for name in names)) in self._positions
+
+    def __getitem__(self, names: tuple[str, ...]) -> Distribution:
+        """Return one table as a distribution, its axes in the order asked for."""
+        asked = self.schema.indices(names)
+        index = self._positions.get(tuple(sorted(asked)))
+        if index is None:
+            raise self._no_table(asked)
+        return self._distribution(asked, self.array(index), float(self.totals[index]))
+
+    def marginal(self, names: str | Sequence[str]) -> Distribution:
+        """Return the distribution of variables that are together in a table.
+
+        Fewer variables than a table has are pooled over all tables that have them, each with its
+        total; ``total`` is then that of the largest of these tables.
+
+        Examples
+        --------
+        >>> from twoway.data.records import Records
+        >>> from twoway.tables.tables import Tables
+        >>> tables = Tables.count(Records({"a": [0, 1, 1], "b": [0, 0, 1], "c": [1, None, 0]}))
+        >>> tables.marginal("a")
+        a  probability
+        0  0.4000
+        1  0.6000
+        """
+        asked = self.schema.indices(names)
+        if not asked:
+            raise DataError("a marginal needs at least one variable; got none")
+        holding = np.flatnonzero(np.isin(self.sets, asked).sum(axis=1) == len(asked))
+        if not holding.size:
+            raise self._no_table(asked)
+        pooled = np.zeros([self.schema.sizes[position] for position in sorted(asked)])
+        for index in holding.tolist():
+            others = tuple(np.flatnonzero(~np.isin(self.sets[index], asked)).tolist())
+            pooled += self.array(index).sum(axis=others)
+        return self._distribution(asked, pooled, float(self.totals[holding].max()))
+
+    def _distribution(self, asked: Sequence[int], counts: Floats, total: float) -> Distribution:
+        """Return counts, whose axes are in schema order, as a distribution in the order asked for."""
+        axes = np.argsort(np.argsort(asked))
+        variables = [self.schema.variables[position] for position in asked]
+        return Distribution(variables, np.transpose(counts / counts.sum(), axes), total)
+
+    def _no_table(self, asked: Sequence[int]) -> UnknownNameError:
+        names = self.schema.names
+        parts = [f"no table has {' × '.join(repr(names[position]) for position in asked)}"]
+        for position in asked if len(asked) > 1 else []:
+            rows = self.sets[(self.sets == position).any(axis=1)]
+            beside = [names[other] for other in np.unique(rows[rows != position])]
+            parts.append(f"{names[position]!r} has tables with {shortlist(beside) or 'none'}")
+        if len(asked) > self.order or len(asked) == 1:
+            known = [" × ".join(table) for table in self.names]
+            parts.append(f"tables of {self.order} variables: {shortlist(known) or 'none'}")
+        return UnknownNameError("; ".join(parts))
+
+    def components(self) -> tuple[tuple[str, ...], ...]:
+        """Return the groups of variables that tables connect, directly or through others.
+
+        Examples
+        --------
+        >>> from twoway.data.records import Records
+        >>> from twoway.tables.tables import Tables
+        >>> Tables.count(Records({"a": [0, 1, None], "b": [1, 1, None], "c": [None, None, 2]})).components()
+        (('a', 'b'), ('c',))
+        """
+        from scipy.sparse import coo_array
+        from scipy.sparse.csgraph import connected_components
+
+        ends = np.concatenate([self.sets[:, [0, axis]] for axis in range(1, self.order)])
+        graph = coo_array((np.ones(len(ends)), ends.T), shape=(len(self.schema), len(self.schema)))
+        n_groups, group_of = connected_components(graph, directed=False)
+        names = np.array(self.schema.names, dtype=object)
+        return tuple(tuple(names[group_of == group]) for group in range(n_groups))
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether tables connect every variable with every other, directly or through others."""
+        return len(self.components()) == 1
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TableLayout):
+            return NotImplemented
+        return self.schema == other.schema and all(
+            np.array_equal(getattr(self, name), getattr(other, name)) for name in ("sets", "flat", "weights")
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # arrays are compared by value
+
+    def __repr__(self) -> str:
+        noun = ("pair", "triple")[self.order - 2] + ("" if len(self) == 1 else "s")
+        if not len(self):
+            return f"<Tables: no {noun} of {len(self.schema)} variables>"
+        low, high = f"{self.totals.min():,.6g}", f"{self.totals.max():,.6g}"
+        spread = f"total {low}" if low == high else f"totals {low} to {high}"
+        notes = f", {len(self.notes)} note{'s' * (len(self.notes) > 1)}" if self.notes else ""
+        return f"<Tables: {len(self)} {noun} of {len(self.schema)} variables, {spread}{notes}>"
 
 
-def without_sets(schema: Schema, sets: NDArray[Any], others: NDArray[Any]) -> NDArray[np.int32]:
-    """Return sets in order, each once, without some others."""
-    if sets.size and (
-        sets.dtype.kind not in "iu" or sets.min() < 0 or sets.max() >= len(schema) or (np.diff(sets) <= 0).any()
-    ):
-        raise DataError("empty tables are sets of positions of variables, which ascend within a row")
-    ranks, first = np.unique(ranks_of(schema, sets), return_index=True)
-    return sets[first[~np.isin(ranks, ranks_of(schema, others))]].astype(np.int32)
-
-
-# What is given
-
-
-def check_sets(schema: Schema, given: Any) -> NDArray[np.int32]:
+def _check_sets(schema: Schema, given: Any) -> NDArray[np.int32]:
     """Return sets of variables as an array, or raise where they are not positions in order."""
     sets = np.array(given)
     if sets.size and sets.dtype.kind not in "iu":
-        raise DataError(f"sets name variables by position, in whole numbers; got {sets.dtype}")
+        raise DataError(f"sets must be positions of variables, in whole numbers; got {sets.dtype}")
     if sets.ndim != 2 or sets.shape[1] not in (2, 3):
         raise DataError(f"sets must have the shape (n_tables, 2) or (n_tables, 3); got {sets.shape}")
     if sets.size and not (sets.min() >= 0 and sets.max() < len(schema)):
         raise DataError(
-            f"sets name variables by position, from 0 to {len(schema) - 1}; got {sets.min()} to {sets.max()}"
+            f"sets must be positions of variables, from 0 to {len(schema) - 1}; got {sets.min()} to {sets.max()}"
         )
-    # Not before they are known to be small: what is too large for the type would come out as another position.
+    # Only now: a number too large for the type would become another position.
     sets = sets.astype(np.int32)
     if (np.diff(sets, axis=1) <= 0).any() or (np.diff(ranks_of(schema, sets)) <= 0).any():
-        raise DataError("sets must ascend within a row, and rows must be in lexicographic order, each there once")
+        raise DataError("sets must ascend within a row, and rows must be in lexicographic order without duplicates")
     sizes = np.array(schema.sizes, dtype=np.int64)[sets]
     if sets.size and not sizes.prod(axis=1, dtype=np.float64).max() < 2.0**62:
         raise DataError("a table has more cells than can be counted")
     return sets
 
 
-def check_counts(schema: Schema, sets: NDArray[np.int32], flat: NDArray[np.float64], starts: NDArray[np.int64]) -> None:
-    """Raise where there are not as many counts as cells, or one of them is not a number that counts."""
-    if flat.shape != (starts[-1],):
-        raise DataError(f"the tables have {starts[-1]} cells together; got counts of the shape {flat.shape}")
-    bad = np.flatnonzero(~((flat >= 0) & (flat <= _MOST_COUNT)))
-    if bad.size:
-        (cells,) = cells_of(schema, sets, starts, bad[:1])
-        table = int(np.searchsorted(starts, bad[0], side="right")) - 1
-        variables = [schema.variables[position] for position in sets[table]]
-        codes = cells - schema.offsets[sets[table]]
-        cell = ", ".join(f"{v.name!r} = {v.categories[code]!r}" for v, code in zip(variables, codes, strict=True))
-        allowed = f"at most {_MOST_COUNT:g}" if _MOST_COUNT < flat[bad[0]] < np.inf else "a number of 0 or more"
-        raise DataError(f"a count must be {allowed}; at {cell} it is {flat[bad[0]]}")
-
-
-def check_size(schema: Schema, sets: NDArray[np.int32], what: str, numbers: NDArray[np.float64]) -> None:
-    """Raise where a table's total or weight is too small or too large to be squared."""
-    wrong = np.flatnonzero(~((numbers >= _LEAST_COUNT) & (numbers <= _MOST_COUNT)))
-    if wrong.size:
-        names = " × ".join(repr(schema.names[position]) for position in sets[wrong[0]])
-        raise DataError(
-            f"a table's {what} must be between {_LEAST_COUNT:g} and {_MOST_COUNT:g}; that of {names} is "
-            f"{float(numbers[wrong[0]])!r}"
-        )
+def _without_sets(schema: Schema, sets: NDArray[Any], others: NDArray[Any]) -> NDArray[np.int32]:
+    """Return sets in order without duplicates, and without some others."""
+    if sets.size and (
+        sets.dtype.kind not in "iu" or sets.min() < 0 or sets.max() >= len(schema) or (np.diff(sets) <= 0).any()
+    ):
+        raise DataError("empty must be positions of variables that ascend within a row")
+    ranks, first = np.unique(ranks_of(schema, sets), return_index=True)
+    return sets[first[~np.isin(ranks, ranks_of(schema, others))]].astype(np.int32)

@@ -1,4 +1,4 @@
-"""The graph of available tables: what hangs together, and how variables can be split into two groups."""
+"""The graph of available tables: connected variables, and splits of the variables into two groups."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from numpy.typing import NDArray
+
+from twoway.arrays import Bools, Ints
 
 if TYPE_CHECKING:
     from twoway.tables.tables import Tables
 
-Mask = NDArray[np.bool_]
-
-# Up to so many variables every group is gone through; beyond that, groups are grown from each variable.
+# Up to so many variables every group is tried; beyond that, groups are grown from each variable.
 _MOST_ENUMERATED = 14
 _MOST_SPLITS = 24
 
@@ -25,11 +24,11 @@ _MOST_SPLITS = 24
 class Split:
     """Two groups of variables with every table between them."""
 
-    first: Mask
-    second: Mask
+    first: Bools
+    second: Bools
 
-    def carried(self, sizes: Sequence[int]) -> int:
-        """Return the highest rank that both groups can have: each variable's shares add up to one."""
+    def carried(self, sizes: Sequence[int] | Ints) -> int:
+        """Return the highest rank that both groups can have, given that each variable's shares add up to one."""
         free = np.asarray(sizes) - 1
         return 1 + int(min(free[self.first].sum(), free[self.second].sum()))
 
@@ -37,7 +36,7 @@ class Split:
 class PairGraph:
     """Which tables there are, among variables of some numbers of categories."""
 
-    def __init__(self, available: Mask, sizes: Sequence[int]) -> None:
+    def __init__(self, available: Bools, sizes: Sequence[int]) -> None:
         self.available = available & ~np.eye(len(sizes), dtype=bool)
         self.sizes = np.asarray(sizes, dtype=np.int64)
 
@@ -58,33 +57,25 @@ class PairGraph:
         """Whether there is a table of every pair."""
         return bool((self.available | np.eye(self.n_variables, dtype=bool)).all())
 
-    def groups(self) -> list[NDArray[np.int64]]:
+    def groups(self) -> list[Ints]:
         """Return the variables that tables connect, group by group."""
         from scipy.sparse.csgraph import connected_components
 
-        n_groups, label = connected_components(self.available, directed=False)
-        return [np.flatnonzero(label == group) for group in range(n_groups)]
+        n_groups, group_of = connected_components(self.available, directed=False)
+        return [np.flatnonzero(group_of == group) for group in range(n_groups)]
 
-    def sides(self) -> Mask | None:
-        """Return one side of the variables where every table has one on each side, None where some has not."""
-        side = np.full(self.n_variables, -1)
-        for first in range(self.n_variables):
-            if side[first] >= 0:
-                continue
-            side[first], waiting = 0, [first]
-            while waiting:
-                here = waiting.pop()
-                for other in np.flatnonzero(self.available[here]):
-                    if side[other] < 0:
-                        side[other] = 1 - side[here]
-                        waiting.append(int(other))
-                    elif side[other] == side[here]:
-                        return None
-        return np.asarray(side == 0)
+    def sides(self) -> Bools | None:
+        """Return one side of a split such that every table has a variable on each side, None if there is none."""
+        from scipy.sparse.csgraph import dijkstra
+
+        firsts = [group[0] for group in self.groups()]
+        steps = dijkstra(self.available, directed=False, indices=firsts, unweighted=True, min_only=True)
+        side = np.asarray(steps % 2 == 0)
+        return None if (self.available & (side[:, None] == side)).any() else side
 
     @property
     def goes_through_all(self) -> bool:
-        """Whether all splits are gone through, so that none found means that there is none."""
+        """Whether all splits are tried, so that finding none proves that there is none."""
         return self.n_variables <= _MOST_ENUMERATED or self.is_complete
 
     @cached_property
@@ -92,26 +83,23 @@ class PairGraph:
         splits = self._candidates(np.random.default_rng(0))
         if self.n_variables <= _MOST_ENUMERATED:
             splits = itertools.islice(splits, 1)  # the best one comes first
-        return max((split.carried(self.sizes.tolist()) for split in splits), default=0)
+        return max((split.carried(self.sizes) for split in splits), default=0)
 
     def why_no_split(self, rank: int) -> str | None:
-        """Return in words that no split can carry a rank; None where one can, or where not all were gone through."""
+        """Return a message that no split can carry a rank; None where one can, or where not all were tried."""
         if rank <= self._most_carried or not self.goes_through_all:
             return None
         return f"no two groups of variables with all tables between them have {rank} independent rows each"
 
     def splits(self, rank: int, random: np.random.Generator) -> list[Split]:
         """Return splits that can carry a rank, those with the most categories on the smaller side first."""
-        found: dict[bytes, Split] = {}
+        splits: dict[frozenset[bytes], Split] = {}
         for split in self._candidates(random):
-            if split.carried(self.sizes.tolist()) >= rank:
-                key = split.first.tobytes() + split.second.tobytes()
-                mirrored = split.second.tobytes() + split.first.tobytes()
-                if mirrored not in found:
-                    found[key] = split
-            if len(found) >= 20 * _MOST_SPLITS:
+            if split.carried(self.sizes) >= rank:
+                splits.setdefault(frozenset((split.first.tobytes(), split.second.tobytes())), split)
+            if len(splits) >= 20 * _MOST_SPLITS:
                 break
-        ranked = sorted(found.values(), key=lambda split: (-split.carried(self.sizes.tolist()), -split.first.sum()))
+        ranked = sorted(splits.values(), key=lambda split: (-split.carried(self.sizes), -split.first.sum()))
         return ranked[:_MOST_SPLITS]
 
     def _candidates(self, random: np.random.Generator) -> Iterator[Split]:
@@ -165,5 +153,5 @@ class PairGraph:
             common[best] = False
 
 
-def _bits(mask: int, n: int) -> Mask:
+def _bits(mask: int, n: int) -> Bools:
     return np.array([(mask >> bit) & 1 == 1 for bit in range(n)])

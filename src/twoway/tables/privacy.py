@@ -1,19 +1,31 @@
-"""Gaussian noise on counts, as much as it takes that no single record shows.
+"""Tables with Gaussian noise on their counts, as much as it takes that no single record shows.
 
 The noise is the least that keeps the promise (Balle and Wang, Improving the Gaussian mechanism for differential
 privacy: analytical calibration and optimal denoising, 2018). The classical rule adds more, and fails for ε above 1.
+
+Nothing of the records goes into a release but counts with noise: variables, categories, the tables there are, their
+order and the largest weight are known before a record is read. All that is done to noisy counts afterwards, such as
+moving them to nonnegative ones, uses the noisy counts alone.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from twoway.arrays import Floats
 from twoway.errors import DataError
+from twoway.schema import Schema
+from twoway.tables.layout import ranks_of, starts_of
+from twoway.text import shortlist
+
+if TYPE_CHECKING:
+    from twoway.tables.tables import Tables
 
 
 @dataclass(frozen=True)
@@ -31,12 +43,12 @@ class Release:
     max_weight: float
     """The largest weight that a record may have."""
     neighbours: str = "one record added or removed"
-    """What must not show."""
+    """The difference that must not show."""
 
     def __post_init__(self) -> None:
-        numbers = (self.epsilon, self.delta, self.sigma, self.sensitivity, self.n_tables, self.max_weight)
-        if not all(isinstance(one, int | float) and 0 <= one < math.inf for one in numbers):
-            raise DataError(f"a release is told by numbers of 0 or more; got {numbers!r}")
+        numbers = astuple(self)[:-1]
+        if not all(isinstance(number, int | float) and 0 <= number < math.inf for number in numbers):
+            raise DataError(f"the numbers of a release must be finite and not negative; got {numbers!r}")
 
     @property
     def rho(self) -> float:
@@ -44,10 +56,6 @@ class Release:
         if self.sensitivity == 0:
             return 0.0
         return 0.5 * (self.sensitivity / self.sigma) ** 2 if self.sigma > 0 else math.inf
-
-    def effective(self, counts: NDArray[np.float64]) -> float:
-        """Return how many records the noisy counts of one table (n,) are worth in a fit; 0 where there are none."""
-        return effective_records(counts, self.sigma, self.max_weight) if counts.any() else 0.0
 
     def __str__(self) -> str:
         return (
@@ -59,7 +67,7 @@ class Release:
 
 @dataclass(frozen=True)
 class TotalPrivacy:
-    """What several releases promise together of each record, if all of them were about the same people.
+    """What several releases promise together about each record, if all of them were about the same people.
 
     Examples
     --------
@@ -85,34 +93,135 @@ class TotalPrivacy:
         return cls(len(releases), rho, epsilon_of(rho, delta), delta)
 
     def epsilon_at(self, delta: float) -> float:
-        """Return the ε that goes with another δ."""
-        return epsilon_of(self.rho, _checked_delta(delta))
+        """Return the ε for another δ."""
+        _check_delta(delta)
+        return epsilon_of(self.rho, delta)
 
     def __str__(self) -> str:
         several = "1 release" if self.n_releases == 1 else f"{self.n_releases} releases together"
         return f"{several}: ε = {self.epsilon:.4g}, δ = {self.delta:g} (ρ = {self.rho:.4g})"
 
 
+# Releasing tables
+
+
+def release_tables(
+    tables: Tables,
+    epsilon: float,
+    delta: float,
+    max_weight: float | None = None,
+    *,
+    public_schema: bool = False,
+    seed: int | None = None,
+) -> Tables:
+    """Return tables with noise; see `Tables.with_noise`."""
+    _check_public(tables.schema, public_schema)
+    # All tables that were counted, those without a record with zeros.
+    sets = np.vstack([tables.sets, tables.empty])
+    order = np.argsort(ranks_of(tables.schema, sets))
+    starts = starts_of(tables.schema, sets[order])
+    flat = np.zeros(int(starts[-1]))
+    flat[np.repeat(order < len(tables), np.diff(starts))] = tables.flat
+    # A table that a release left without a count has the noise of the release all the same.
+    before = np.full(len(tables.empty), sum(release.sigma**2 for release in tables.releases))
+    noise = np.concatenate([tables.noise, before])[order]
+
+    release = plan_release(epsilon, delta, len(sets), _largest_weight(tables.heaviest, max_weight))
+    noisy = add_noise(flat, release, seed)
+    parts = [nonnegative(noisy[a:b]) for a, b in pairwise(starts.tolist())]
+    releases = (*tables.releases, release)
+    return replace(
+        tables,
+        schema=Schema(tuple(variable.declared() for variable in tables.schema)),
+        sets=sets[order],
+        flat=np.concatenate([np.zeros(0), *parts]),
+        weights=np.array([effective_records(counts, release.sigma, release.max_weight) for counts in parts]),
+        notes=tuple(map(str, releases)),  # any other could reveal something about the records
+        releases=releases,
+        heaviest=release.max_weight,
+        noise=noise + release.sigma**2,
+        empty=tables.empty[:0],
+    )
+
+
+def _check_public(schema: Schema, is_public: bool) -> None:
+    found = [variable.name for variable in schema if variable.is_found]
+    if found and not is_public:
+        raise DataError(
+            f"the categories of {shortlist(found, 4)} were found in the data, or their source is unknown, and noise "
+            "does not hide them: count records that were read by a schema, Records(…, schema=Schema(…)), or set "
+            "public_schema=True if the categories and the choice of tables may be public"
+        )
+
+
+def _largest_weight(heaviest: float | None, declared: float | None) -> float:
+    """Return the weight to allow for: the declared one, unless a record is known to be heavier."""
+    if declared is None and heaviest not in (0.0, 1.0):
+        why = "the weights of these records are not known" if heaviest is None else "these records have weights"
+        raise DataError(f"{why}: give max_weight, the largest weight that a record can have")
+    allowed = 1.0 if declared is None else declared
+    if heaviest is not None and isinstance(allowed, int | float) and heaviest > allowed * (1 + 1e-9):
+        raise DataError(f"a record has the weight {heaviest:g}, more than max_weight, {allowed:g}")
+    return allowed
+
+
 def plan_release(epsilon: float, delta: float, n_tables: int, max_weight: float) -> Release:
-    """Return the release of some tables in which a record of at most ``max_weight`` stands once each."""
+    """Return the release of some tables, in each of which a record of at most ``max_weight`` is counted once."""
     for name, value in (("epsilon", epsilon), ("max_weight", max_weight)):
         if not (isinstance(value, int | float) and 0 < value < math.inf):
             raise DataError(f"{name} must be a number above 0, not {value!r}")
-    _checked_delta(delta)
+    _check_delta(delta)
     sensitivity = max_weight * math.sqrt(n_tables)
     sigma = sensitivity * noise_scale(float(epsilon), float(delta))
     return Release(float(epsilon), float(delta), sigma, sensitivity, n_tables, float(max_weight))
 
 
-def _checked_delta(delta: float) -> float:
+def _check_delta(delta: float) -> None:
     if not (isinstance(delta, int | float) and 0 < delta < 1):
         raise DataError(f"delta must be a number between 0 and 1, such as 1e-6, not {delta!r}")
-    return float(delta)
 
 
-def add_noise(counts: NDArray[np.float64], release: Release, seed: int | None) -> NDArray[np.float64]:
-    """Return counts (n,) with the noise of a release; from here on nothing else of the records is seen."""
+def add_noise(counts: Floats, release: Release, seed: int | None) -> Floats:
+    """Return counts (n,) with the noise of a release; what follows uses nothing else of the records."""
     return counts + np.random.default_rng(seed).normal(0.0, release.sigma, counts.size)
+
+
+def nonnegative(counts: Floats) -> Floats:
+    """Return the nearest counts of one table (n,) without a negative one and with the same total; zeros if that is < 0.
+
+    Examples
+    --------
+    >>> nonnegative(np.array([5.0, 2.0, -1.0]))
+    array([4.5, 1.5, 0. ])
+    """
+    total = float(counts.sum())
+    if total <= 0:
+        return np.zeros_like(counts)
+    if counts.min() >= 0:
+        return counts
+    # The excess is taken from all counts alike, until those left are positive.
+    descending = np.sort(counts)[::-1]
+    excess = (np.cumsum(descending) - total) / np.arange(1, counts.size + 1)
+    n_left = int(np.flatnonzero(descending > excess)[-1])
+    nearest: Floats = np.maximum(counts - excess[n_left], 0.0)
+    return nearest
+
+
+def effective_records(counts: Floats, sigma: float, max_weight: float = 1.0) -> float:
+    """Return how many records without noise would give the shares of one table (n,) as precisely as these counts.
+
+    How weights differ is not known of a release: every record may have had the largest weight, the worst case.
+    """
+    if not counts.any():
+        return 0.0
+    total = float(counts.sum()) / max_weight
+    shares = counts / counts.sum()
+    chance = max(float(shares @ (1.0 - shares)), 1.0 / total) / total
+    noise = counts.size * (sigma / max_weight / total) ** 2
+    return total * chance / (chance + noise)
+
+
+# The Gaussian mechanism
 
 
 def epsilon_of(rho: float, delta: float) -> float:
@@ -153,8 +262,8 @@ def noise_scale(epsilon: float, delta: float) -> float:
     low = high - 1.0
     while leaked(epsilon, math.exp(low)) <= delta:
         low -= 1.0
-    found = brentq(lambda scale: leaked(epsilon, math.exp(scale)) - delta, low, high, xtol=1e-13)
-    return math.exp(found + 1e-9)  # on the safe side of the root
+    log_scale = brentq(lambda log_scale: leaked(epsilon, math.exp(log_scale)) - delta, low, high, xtol=1e-13)
+    return math.exp(log_scale + 1e-9)  # on the safe side of the root
 
 
 def leaked(epsilon: float, scale: float) -> float:
@@ -163,36 +272,3 @@ def leaked(epsilon: float, scale: float) -> float:
 
     half, shift = 0.5 / scale, epsilon * scale
     return float(np.exp(log_ndtr(half - shift)) - np.exp(epsilon + log_ndtr(-half - shift)))
-
-
-def nonnegative(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the nearest counts of one table (n,) without a negative one and with the same total; zeros if that is < 0.
-
-    Examples
-    --------
-    >>> nonnegative(np.array([5.0, 2.0, -1.0]))
-    array([4.5, 1.5, 0. ])
-    """
-    total = float(counts.sum())
-    if total <= 0:
-        return np.zeros_like(counts)
-    if counts.min() >= 0:
-        return counts
-    # What is too much is taken from all counts alike, until those left are positive.
-    descending = np.sort(counts)[::-1]
-    excess = (np.cumsum(descending) - total) / np.arange(1, counts.size + 1)
-    n_left = int(np.flatnonzero(descending > excess)[-1])
-    nearest: NDArray[np.float64] = np.maximum(counts - excess[n_left], 0.0)
-    return nearest
-
-
-def effective_records(counts: NDArray[np.float64], sigma: float, max_weight: float = 1.0) -> float:
-    """Return how many records without noise would tell the shares of one table (n,) as well as these counts do.
-
-    How weights differ is not known of a release: every record may have had the largest weight, the worst there can be.
-    """
-    total = float(counts.sum()) / max_weight
-    shares = counts / counts.sum()
-    chance = max(float(shares @ (1.0 - shares)), 1.0 / total) / total
-    noise = counts.size * (sigma / max_weight / total) ** 2
-    return total * chance / (chance + noise)

@@ -22,15 +22,15 @@ Entry = tuple[Sequence[int], Floats, float]
 """Positions of variables, counts with an axis for each, and the effective number of records."""
 
 NO_PROMISE = "counts without noise were added to noisy ones; nothing is promised about their records"
-"""The note of tables about whose records no release says anything."""
+"""The note of tables about whose records no release promises anything."""
 
 
 def add_tables(one: Tables, other: Tables) -> Tables:
     """Return the sum of two sets of tables; a category that one side lacks counts as zero there, with a note."""
     if one.order != other.order:
-        raise DataError(f"tables of {one.order} variables and tables of {other.order} do not add")
+        raise DataError(f"tables of {one.order} variables and tables of {other.order} cannot be added")
     notes, releases = (*one.notes, *other.notes), (*one.releases, *other.releases)
-    # Noise may have left no count of a release; whatever is added to it has none of its promise.
+    # A release may have no count left because of its noise; still, what is added to it has none of its promise.
     if releases and any(len(part) and not part.releases for part in (one, other)):
         notes = (*notes, NO_PROMISE)
     schema = one.schema.united(other.schema)
@@ -39,7 +39,7 @@ def add_tables(one: Tables, other: Tables) -> Tables:
             one,
             schema=schema,
             flat=one.flat + other.flat,
-            weights=_added_weights(one.totals, one.weights, other.totals, other.weights),
+            weights=effective(one.totals + other.totals, one.squares + other.squares),
             notes=notes,
             releases=releases,
             heaviest=_heaviest([one, other]),
@@ -51,35 +51,14 @@ def add_tables(one: Tables, other: Tables) -> Tables:
         for name in one.schema.names
         if name in other.schema and min(len(one.schema[name]), len(other.schema[name])) < len(schema[name])
     ]
-    return replace(_made_of([one, other], schema), notes=(*notes, *lacking), releases=releases)
+    return replace(recode_tables([one, other], schema), notes=(*notes, *lacking), releases=releases)
 
 
-def recode_tables(tables: Tables, schema: Schema) -> Tables:
-    """Return the tables of a schema's variables, by that schema, which has all their categories in any order."""
-    return _made_of([tables], schema)
+def recode_tables(parents: Sequence[Tables], schema: Schema) -> Tables:
+    """Return the sum of tables in another schema, which has all categories of the variables that it shares with them.
 
-
-def merge_entries(order: int, entries: Iterable[Entry]) -> tuple[NDArray[np.int32], Floats, Floats]:
-    """Return sets, counts and weights of entries in any order, as `Tables` has them; the same set twice is added."""
-    merged: dict[tuple[int, ...], tuple[Floats, float]] = {}
-    for positions, counts, weight in entries:
-        axes = np.argsort(positions)
-        key = tuple(int(positions[axis]) for axis in axes)
-        counts = counts.transpose(axes)
-        if key in merged:
-            before, weight_before = merged[key]
-            totals = np.array([before.sum(), counts.sum()])
-            weight = float(_added_weights(totals[:1], np.array([weight_before]), totals[1:], np.array([weight]))[0])
-            counts = before + counts
-        merged[key] = counts, weight
-    keys = sorted(merged)
-    sets = np.array(keys, dtype=np.int32).reshape(-1, order)
-    flat = np.concatenate([np.zeros(0), *(merged[key][0].ravel() for key in keys)])
-    return sets, flat, np.array([merged[key][1] for key in keys])
-
-
-def _made_of(parents: Sequence[Tables], schema: Schema) -> Tables:
-    """Return the sum of tables in another schema, with what all of them know about weights, noise and empty tables."""
+    Weights, noise and empty tables are those of all parents; the rest is taken from the first.
+    """
     order = parents[0].order
     sets, flat, weights = merge_entries(order, (entry for parent in parents for entry in _entries(parent, schema)))
     ranks, noise, empty = ranks_of(schema, sets), np.zeros(len(sets)), []
@@ -102,8 +81,29 @@ def _made_of(parents: Sequence[Tables], schema: Schema) -> Tables:
     )
 
 
+def merge_entries(order: int, entries: Iterable[Entry]) -> tuple[NDArray[np.int32], Floats, Floats]:
+    """Return sets, counts and weights of entries in any order, as `Tables` has them; the same set twice is added."""
+    merged: dict[tuple[int, ...], tuple[Floats, float]] = {}
+    for positions, counts, weight in entries:
+        axes = np.argsort(positions)
+        key = tuple(int(positions[axis]) for axis in axes)
+        counts = counts.transpose(axes)
+        if key in merged:
+            before, weight_before = merged[key]
+            totals = np.array([before.sum(), counts.sum()])
+            # The effective number is (Σw)² / Σw², so that (Σw)² over it is Σw².
+            squares = effective(totals, np.array([weight_before, weight]))
+            weight = float(effective(totals.sum(keepdims=True), squares.sum(keepdims=True))[0])
+            counts = before + counts
+        merged[key] = counts, weight
+    keys = sorted(merged)
+    sets = np.array(keys, dtype=np.int32).reshape(-1, order)
+    flat = np.concatenate([np.zeros(0), *(merged[key][0].ravel() for key in keys)])
+    return sets, flat, np.array([merged[key][1] for key in keys])
+
+
 def _entries(tables: Tables, schema: Schema) -> Iterator[Entry]:
-    """Yield the tables whose variables are all in another schema, which has their categories, as it has them."""
+    """Yield the tables whose variables are all in another schema, with its categories."""
     places = {
         index: (schema.index(v.name), [schema[v.name].code(label) for label in v.categories])
         for index, v in enumerate(tables.schema)
@@ -111,19 +111,13 @@ def _entries(tables: Tables, schema: Schema) -> Iterator[Entry]:
     }
     for index, row in enumerate(tables.sets.tolist()):
         if all(position in places for position in row):
-            positions = [places[position][0] for position in row]
+            positions, codes = zip(*(places[position] for position in row), strict=True)
             counts = np.zeros([schema.sizes[position] for position in positions])
-            counts[np.ix_(*(places[position][1] for position in row))] = tables.array(index)
+            counts[np.ix_(*codes)] = tables.array(index)
             yield positions, counts, float(tables.weights[index])
 
 
-def _added_weights(totals: Floats, weights: Floats, other_totals: Floats, other_weights: Floats) -> Floats:
-    """Return the effective numbers of records of tables that are added."""
-    # The effective number is (Σw)² / Σw², so that (Σw)² over it is Σw².
-    return effective(totals + other_totals, effective(totals, weights) + effective(other_totals, other_weights))
-
-
-def _heaviest(parents: Iterable[Tables]) -> float | None:
+def _heaviest(parents: Sequence[Tables]) -> float | None:
     """Return the largest weight of a record in any of some tables, None where one of them does not know."""
-    known = [parent.heaviest for parent in parents]
-    return None if None in known else max(weight for weight in known if weight is not None)
+    known = [parent.heaviest for parent in parents if parent.heaviest is not None]
+    return max(known) if len(known) == len(parents) else None

@@ -3,39 +3,37 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.data.distribution import Distribution
+from twoway.arrays import Bools, Floats
 from twoway.data.frames import label_array, make_frame
 from twoway.data.weighing import effective
-from twoway.errors import DataError, FileFormatError, TwowayError, UnknownNameError, unknown
+from twoway.errors import FileFormatError, TwowayError, unknown
 from twoway.schema import Label, Schema
 from twoway.storage import container
-from twoway.tables.layout import cells_of, check_counts, check_sets, check_size, starts_of, totals_of, without_sets
-from twoway.tables.privacy import Release, TotalPrivacy
+from twoway.tables.layout import TableLayout, starts_of, totals_of
+from twoway.tables.privacy import Release, TotalPrivacy, release_tables
 from twoway.tables.sums import NO_PROMISE, add_tables, merge_entries, recode_tables
-from twoway.text import shortlist
 
 if TYPE_CHECKING:
     from twoway.data.records import Records
     from twoway.data.source import RecordSource
-    from twoway.tables.crosstabs import Key, Kind
+    from twoway.tables.crosstabs import Key, TableKind
 
 _AXES = (("row_variable", "row_category"), ("column_variable", "column_category"), ("layer_variable", "layer_category"))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Tables:
+class Tables(TableLayout):
     """Counts of some pairs (order 2) or triples (order 3) of variables.
 
     Every table rests on its own records: those in which all its variables were observed, or those of
-    the survey that published it. A table without a single count says nothing and is left out.
+    the survey that published it. A table without a single count is left out.
 
     Tables add (shards, days, sites), and ``sum`` adds many; a category that one side lacks counts as zero
     there, with a note. Two sets of tables are equal when their schemas, counts and weights are; notes do
@@ -52,15 +50,15 @@ class Tables:
         The counts of all tables one after the other, each in C order.
     weights
         The effective number of records behind each table, shape (n_tables,): (Σw)² / Σw² where records have
-        weights. Each table's own total where nothing is given.
+        weights. Each table's own total by default.
     notes
-        What a reader should know about how the tables came about.
+        What a reader should know about how the tables were made.
     releases
         What was promised when noise was added: see `with_noise`.
     heaviest
-        The largest weight of a record: 1 where records have no weights, None where nobody knows.
+        The largest weight of a record: 1 where records have no weights, None where it is not known.
     noise
-        The variance of the noise on each count, shape (n_tables,). 0 where nothing is given.
+        The variance of the noise on each count, shape (n_tables,); 0 by default.
     empty
         More sets of variables that were counted, without a single record, as in ``sets``.
 
@@ -77,172 +75,6 @@ class Tables:
     >>> (tables + tables).totals
     array([4.])
     """
-
-    schema: Schema
-    sets: NDArray[np.int32]
-    flat: NDArray[np.float64]
-    weights: NDArray[np.float64] = None  # type: ignore[assignment]  # filled in below
-    notes: tuple[str, ...] = ()
-    releases: tuple[Release, ...] = ()
-    heaviest: float | None = None
-    noise: NDArray[np.float64] = None  # type: ignore[assignment]  # filled in below
-    empty: NDArray[np.int32] = None  # type: ignore[assignment]  # filled in below
-    """Sets of variables that were counted and are in no table, since no record showed them; shape (n_empty, order)."""
-    starts: NDArray[np.int64] = field(init=False)
-    """Where each table's counts start in ``flat``, and the end of the last; shape (n_tables + 1,)."""
-    totals: NDArray[np.float64] = field(init=False)
-    """The sum of each table's counts, shape (n_tables,); never zero."""
-
-    def __post_init__(self) -> None:
-        sets, flat = check_sets(self.schema, self.sets), np.asarray(self.flat, dtype=np.float64)
-        starts = starts_of(self.schema, sets)
-        check_counts(self.schema, sets, flat, starts)
-        totals = totals_of(flat, starts)
-        weights = totals if self.weights is None else np.array(self.weights, dtype=np.float64)
-        if weights.shape != totals.shape:
-            raise DataError(f"there are {len(totals)} tables and must be as many weights; got {weights.shape}")
-        noise = np.zeros(len(sets)) if self.noise is None else np.array(self.noise, dtype=np.float64)
-        if noise.shape != totals.shape or not (np.isfinite(noise) & (noise >= 0)).all():
-            raise DataError(f"noise is a number of 0 or more for each of the {len(totals)} tables")
-        kept = totals > 0
-        for what, numbers in (("total", totals), ("weight", weights)):
-            check_size(self.schema, sets[kept], what, numbers[kept])
-        empty = sets[~kept]
-        if self.empty is not None:
-            empty = without_sets(self.schema, np.vstack([np.asarray(self.empty), empty]), sets[kept])
-        if not kept.all():
-            flat = flat[np.repeat(kept, np.diff(starts))]
-            sets, totals, weights, noise = sets[kept], totals[kept], weights[kept], noise[kept]
-            starts = starts_of(self.schema, sets)
-        elif flat.flags.writeable:
-            flat = flat.copy()
-        arrays: dict[str, NDArray[Any]] = {
-            "sets": sets,
-            "flat": flat,
-            "starts": starts,
-            "totals": totals,
-            "weights": weights,
-            "noise": noise,
-            "empty": empty,
-        }
-        for name, array in arrays.items():
-            array.flags.writeable = False
-            object.__setattr__(self, name, array)
-        object.__setattr__(self, "notes", tuple(dict.fromkeys(self.notes)))
-
-    @property
-    def order(self) -> int:
-        """The number of variables of each table: 2 or 3."""
-        return int(self.sets.shape[1])
-
-    @property
-    def squares(self) -> NDArray[np.float64]:
-        """The sum of the squared weights of each table's records, shape (n_tables,); such sums add as totals do."""
-        return effective(self.totals, self.weights)  # (Σw)² over the effective number
-
-    def __len__(self) -> int:
-        return len(self.sets)
-
-    @cached_property
-    def names(self) -> tuple[tuple[str, ...], ...]:
-        """The names of each table's variables, in schema order."""
-        return tuple(tuple(self.schema.names[position] for position in row) for row in self.sets.tolist())
-
-    @property
-    def pairs(self) -> tuple[tuple[str, ...], ...]:
-        """The names of each table's variables, in schema order; the same as ``names``."""
-        return self.names
-
-    @cached_property
-    def _positions(self) -> dict[tuple[int, ...], int]:
-        return {tuple(row): position for position, row in enumerate(self.sets.tolist())}
-
-    def array(self, index: int) -> NDArray[np.float64]:
-        """Return the counts of the table at a position: a read-only view, axes in schema order."""
-        shape = [self.schema.sizes[position] for position in self.sets[index]]
-        return self.flat[self.starts[index] : self.starts[index + 1]].reshape(shape)
-
-    def __iter__(self) -> Iterator[Distribution]:
-        return (self[names] for names in self.names)
-
-    def __contains__(self, names: object) -> bool:
-        if not isinstance(names, tuple) or not all(name in self.schema for name in names):
-            return False
-        return tuple(sorted(self.schema.index(name) for name in names)) in self._positions
-
-    def __getitem__(self, names: tuple[str, ...]) -> Distribution:
-        """Return one table as a distribution, its axes in the order asked for."""
-        asked = self.schema.indices(names)
-        found = self._positions.get(tuple(sorted(asked)))
-        if found is None:
-            raise self._no_table(asked)
-        return self._distribution(asked, self.array(found), float(self.totals[found]))
-
-    def marginal(self, names: str | Sequence[str]) -> Distribution:
-        """Return the distribution of variables that stand together in a table.
-
-        Fewer variables than a table has are pooled over all tables that hold them, each with its
-        total; ``total`` is then that of the largest of these tables.
-
-        Examples
-        --------
-        >>> from twoway.data.records import Records
-        >>> tables = Tables.count(Records({"a": [0, 1, 1], "b": [0, 0, 1], "c": [1, None, 0]}))
-        >>> tables.marginal("a")
-        a  probability
-        0  0.4000
-        1  0.6000
-        """
-        asked = self.schema.indices(names)
-        if not asked:
-            raise DataError("a marginal needs at least one variable; got none")
-        holding = np.flatnonzero(np.isin(self.sets, asked).sum(axis=1) == len(asked))
-        if not holding.size:
-            raise self._no_table(asked)
-        pooled = np.zeros([self.schema.sizes[position] for position in sorted(asked)])
-        for index in holding.tolist():
-            others = tuple(np.flatnonzero(~np.isin(self.sets[index], asked)).tolist())
-            pooled += self.array(index).sum(axis=others)
-        return self._distribution(asked, pooled, float(self.totals[holding].max()))
-
-    def _distribution(self, asked: Sequence[int], counts: NDArray[np.float64], total: float) -> Distribution:
-        """Return counts, whose axes are in schema order, as a distribution in the order asked for."""
-        axes = np.argsort(np.argsort(asked))
-        variables = [self.schema.variables[position] for position in asked]
-        return Distribution(variables, np.transpose(counts / counts.sum(), axes), total)
-
-    def _no_table(self, asked: Sequence[int]) -> UnknownNameError:
-        names = self.schema.names
-        lines = [f"no table has {' × '.join(repr(names[position]) for position in asked)}"]
-        for position in asked if len(asked) > 1 else []:
-            rows = self.sets[(self.sets == position).any(axis=1)]
-            beside = [names[other] for other in np.unique(rows[rows != position])]
-            lines.append(f"{names[position]!r} has tables with {shortlist(beside) or 'none'}")
-        if len(asked) > self.order or len(asked) == 1:
-            known = [" × ".join(one) for one in self.names]
-            lines.append(f"tables of {self.order} variables: {shortlist(known) or 'none'}")
-        return UnknownNameError("; ".join(lines))
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Tables):
-            return NotImplemented
-        return (
-            self.schema == other.schema
-            and np.array_equal(self.sets, other.sets)
-            and np.array_equal(self.flat, other.flat)
-            and np.array_equal(self.weights, other.weights)
-        )
-
-    __hash__ = None  # type: ignore[assignment]  # arrays are compared by value
-
-    def __repr__(self) -> str:
-        noun = ("pair", "triple")[self.order - 2] + ("" if len(self) == 1 else "s")
-        if not len(self):
-            return f"<Tables: no {noun} of {len(self.schema)} variables>"
-        low, high = f"{self.totals.min():,.6g}", f"{self.totals.max():,.6g}"
-        spread = f"total {low}" if low == high else f"totals {low} to {high}"
-        notes = f", {len(self.notes)} note{'s' * (len(self.notes) > 1)}" if self.notes else ""
-        return f"<Tables: {len(self)} {noun} of {len(self.schema)} variables, {spread}{notes}>"
 
     # Making
 
@@ -271,8 +103,8 @@ class Tables:
         cls,
         schema: Schema,
         sets: NDArray[np.int32],
-        flat: NDArray[np.float64],
-        squares: NDArray[np.float64] | None,
+        flat: Floats,
+        squares: Floats | None,
         heaviest: float,
     ) -> Tables:
         """Return the tables of sets of variables; ``squares`` are the sums of their people's squared weights."""
@@ -285,7 +117,7 @@ class Tables:
         cls,
         tables: Any,
         *,
-        kind: Kind | Mapping[Key, Kind] = "counts",
+        kind: TableKind | Mapping[Key, TableKind] = "counts",
         schema: Schema | None = None,
         totals: float | Mapping[Key, float] | None = None,
         weights: Mapping[Key, float] | None = None,
@@ -347,16 +179,8 @@ class Tables:
         """
         from twoway.tables.crosstabs import read_crosstabs
 
-        found, entries, notes = read_crosstabs(
-            tables,
-            kind=kind,
-            schema=schema,
-            totals=totals,
-            weights=weights,
-            standard_errors=standard_errors,
-            margins=margins,
-        )
-        return cls(found, *merge_entries(2, entries), tuple(notes))
+        schema, entries, notes = read_crosstabs(tables, kind, schema, totals, weights, standard_errors, margins)
+        return cls(schema, *merge_entries(2, entries), tuple(notes))
 
     # Combining
 
@@ -368,8 +192,8 @@ class Tables:
         return self if isinstance(other, int) and other == 0 else NotImplemented
 
     def recoded(self, schema: Schema) -> Tables:
-        """Return the tables of a schema's variables, by that schema, which has all their categories in any order."""
-        return recode_tables(self, schema)
+        """Return the tables of a schema's variables, coded by that schema, which has all their categories."""
+        return recode_tables([self], schema)
 
     def subset(self, names: Sequence[str]) -> Tables:
         """Return the tables of some variables only; the variables are then in the order given."""
@@ -378,18 +202,18 @@ class Tables:
     def select(self, names: Iterable[Sequence[str]]) -> Tables:
         """Return some of the tables, each named by its variables in any order; all variables stay.
 
-        One that was counted without a single record may be named: with noise it is released like the others.
+        A table that was counted but has no records may be named: with noise it is released like the others.
         """
         kept = np.zeros(len(self), dtype=bool)
         counted = {tuple(row) for row in self.empty.tolist()}
         empty = []
-        for one in names:
-            asked = self.schema.indices(one)
-            place = tuple(sorted(asked))
-            if place in self._positions:
-                kept[self._positions[place]] = True
-            elif place in counted:
-                empty.append(place)
+        for table in names:
+            asked = self.schema.indices(table)
+            variables = tuple(sorted(asked))
+            if variables in self._positions:
+                kept[self._positions[variables]] = True
+            elif variables in counted:
+                empty.append(variables)
             else:
                 raise self._no_table(asked)
         return self._part(kept, empty)
@@ -408,8 +232,8 @@ class Tables:
         kept[order[is_within]] = True
         return self._part(kept)
 
-    def _part(self, kept: NDArray[np.bool_], empty: Sequence[tuple[int, ...]] = ()) -> Tables:
-        """Return the tables that are marked in (n_tables,), and some of those without a single record."""
+    def _part(self, kept: Bools, empty: Sequence[tuple[int, ...]] = ()) -> Tables:
+        """Return the tables that a mask (n_tables,) selects, and some of those without a single record."""
         return replace(
             self,
             sets=self.sets[kept],
@@ -418,30 +242,6 @@ class Tables:
             noise=self.noise[kept],
             empty=np.array(empty, dtype=np.int32).reshape(-1, self.order),
         )
-
-    def components(self) -> tuple[tuple[str, ...], ...]:
-        """Return the groups of variables that tables connect, directly or through others.
-
-        Examples
-        --------
-        >>> from twoway.data.records import Records
-        >>> Tables.count(Records({"a": [0, 1, None], "b": [1, 1, None], "c": [None, None, 2]})).components()
-        (('a', 'b'), ('c',))
-        """
-        from scipy.sparse import coo_array
-        from scipy.sparse.csgraph import connected_components
-
-        ends = np.concatenate([self.sets[:, [0, axis]] for axis in range(1, self.order)])
-        shape = (len(self.schema), len(self.schema))
-        _, group = connected_components(coo_array((np.ones(len(ends)), ends.T), shape=shape), directed=False)
-        return tuple(
-            tuple(self.schema.names[index] for index in np.flatnonzero(group == one)) for one in dict.fromkeys(group)
-        )
-
-    @property
-    def is_connected(self) -> bool:
-        """Whether tables connect every variable with every other, directly or through others."""
-        return len(self.components()) == 1
 
     # Leaving
 
@@ -457,24 +257,24 @@ class Tables:
         """Return the tables with Gaussian noise on every count, so that no single record shows in all of them together.
 
         The noise is the least that gives (ε, δ)-differential privacy for one record added or removed, which changes
-        one count in each table. All tables that were counted are released, those without a single record as well, so
-        that which tables there are tells nothing. A table's counts are then moved to the nearest ones without a
-        negative, its total kept, and it weighs as many records in a fit as they are worth. ``releases`` and notes say
-        what was promised; other notes are left out, and `privacy` says what all releases promise together.
+        one count in each table. All tables that were counted are released, also those without a single record, so
+        that the list of tables reveals nothing. A table's counts are then moved to the nearest nonnegative ones with
+        the same total, and it weighs as many records in a fit as they are worth. ``releases`` and notes record
+        the promise; other notes are left out, and `privacy` is the promise of all releases together.
 
         Parameters
         ----------
         epsilon, delta
-            How much the records may show: ε around 1, δ well below one over the number of records.
+            How much the counts may reveal: ε around 1, δ well below one over the number of records.
         max_weight
             The largest weight that a record can have, or that one person's records can have together: a number that
-            does not come from the records. 1 if not given, which goes for records without weights only.
+            does not come from the records. The default, 1, is for records without weights only.
         public_schema
             Noise does not hide variables and categories. They must have been declared, with a schema that the records
-            were read by; say True where they were found in the records and everybody may know them. Values of
+            were read with; True where they were found in the records and may be public. Values of
             categories that were found in the records, such as the means of bins, are left out.
         seed
-            For tests: who knows it takes the noise off again. The system's own randomness if not given.
+            For tests: whoever knows it can remove the noise. The system's own randomness by default.
 
         Examples
         --------
@@ -488,13 +288,11 @@ class Tables:
         >>> print((noisy + noisy).privacy)
         2 releases together: ε = 1.455, δ = 1e-06 (ρ = 0.05603)
         """
-        from twoway.tables.releasing import release_tables
-
         return release_tables(self, epsilon, delta, max_weight, public_schema=public_schema, seed=seed)
 
     @property
     def privacy(self) -> TotalPrivacy | None:
-        """What all releases together promise, if they were about the same people; None where nothing is promised.
+        """The promise of all releases together, if they were about the same people; None where there is none.
 
         Releases about different people promise more: each record was in one of them.
         """
@@ -516,9 +314,9 @@ class Tables:
             raise unknown("way of weighing pairs", pair_weights, ("counts", "equal"))
         from twoway.data.records import Records
 
-        weights = (
-            self.weights if pair_weights == "counts" else np.full(len(self), self.weights.sum() / max(len(self), 1))
-        )
+        weights = self.weights
+        if pair_weights == "equal":
+            weights = np.full(len(self), weights.sum() / max(len(self), 1))
         counted = np.flatnonzero(self.flat)
         table = np.searchsorted(self.starts, counted, side="right") - 1
         return Records.from_cells(
@@ -527,10 +325,6 @@ class Tables:
             self.cells(counted).astype(np.min_scalar_type(self.schema.n_categories - 1)).ravel(),
             self.flat[counted] * (weights / self.totals)[table],
         )
-
-    def cells(self, entries: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the cells, in the schema's numbering, that entries of ``flat`` count; shape (n_entries, order)."""
-        return cells_of(self.schema, self.sets, self.starts, entries)
 
     def to_frame(self, library: str = "pandas") -> Any:
         """Return a frame of one row for each cell of each table, zeros too.
@@ -560,10 +354,8 @@ class Tables:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the tables to one file, whole or not at all; the same tables give the same bytes."""
         header = {"schema": self.schema.to_dict(), "notes": list(self.notes)}
-        if self.releases:
-            header["releases"] = [asdict(release) for release in self.releases]
-        if self.heaviest is not None:
-            header["heaviest"] = self.heaviest
+        header |= {"releases": [asdict(release) for release in self.releases]} if self.releases else {}
+        header |= {"heaviest": self.heaviest} if self.heaviest is not None else {}
         arrays: dict[str, NDArray[Any]] = {"sets": self.sets, "flat": self.flat, "weights": self.weights}
         arrays |= {"noise": self.noise} if self.noise.any() else {}
         arrays |= {"empty": self.empty} if self.empty.size else {}
@@ -574,19 +366,17 @@ class Tables:
         """Return the tables of a file that `save` wrote."""
         header, arrays = container.read(path, "tables")
         try:
-            schema, notes = Schema.from_dict(header["schema"]), tuple(str(note) for note in header["notes"])
-            releases = tuple(Release(**one) for one in header.get("releases", ()))
             heaviest = header.get("heaviest")
             return cls(
-                schema,
+                Schema.from_dict(header["schema"]),
                 arrays["sets"],
                 arrays["flat"],
                 arrays["weights"],
-                notes,
-                releases,
-                None if heaviest is None else float(heaviest),
-                arrays.get("noise"),  # type: ignore[arg-type]  # which may be lacking
-                arrays.get("empty"),  # type: ignore[arg-type]
+                notes=tuple(str(note) for note in header["notes"]),
+                releases=tuple(Release(**release) for release in header.get("releases", ())),
+                heaviest=None if heaviest is None else float(heaviest),
+                noise=arrays.get("noise"),  # type: ignore[arg-type]  # may be absent
+                empty=arrays.get("empty"),  # type: ignore[arg-type]
             )
         except (TwowayError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
-            raise FileFormatError(f"{str(path)!r} holds no valid tables: {error}") from error
+            raise FileFormatError(f"{str(path)!r} is not a valid tables file: {error}") from error

@@ -122,7 +122,7 @@ def test_a_file_with_a_broken_budget_is_refused(tmp_path):
     arrays = {"sets": TABLES.sets, "flat": TABLES.flat, "weights": TABLES.weights}
     header = {"schema": TABLES.schema.to_dict(), "notes": [], "releases": [{"epsilon": 1}]}
     container.write(tmp_path / "broken.tables", "tables", header, arrays)
-    with pytest.raises(FileFormatError, match="no valid tables"):
+    with pytest.raises(FileFormatError, match=r"broken\.tables'"):
         Tables.load(tmp_path / "broken.tables")
 
 
@@ -179,10 +179,8 @@ def released(columns, tmp_path, **options):
     seen = []
     tables = Tables.count(Records(columns, schema=SCHEMA, **options))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(
-            "twoway.tables.releasing.add_noise",
-            lambda *arguments: seen.append(privacy.add_noise(*arguments)) or seen[-1],
-        )
+        add_noise = privacy.add_noise
+        patched.setattr(privacy, "add_noise", lambda *arguments: seen.append(add_noise(*arguments)) or seen[-1])
         noisy = tables.with_noise(1.0, 1e-6, seed=7)
     noisy.save(tmp_path / "released.tables")
     with zipfile.ZipFile(tmp_path / "released.tables") as archive:
@@ -262,7 +260,7 @@ def test_of_older_files_nobody_knows_where_categories_come_from(tmp_path):
     old = Tables.load(tmp_path / "old.tables")
     with pytest.raises(DataError, match="public_schema=True"):
         old.with_noise(1.0, 1e-6)
-    with pytest.raises(DataError, match="give max_weight"):
+    with pytest.raises(DataError, match="max_weight"):
         old.with_noise(1.0, 1e-6, public_schema=True)
     assert old.with_noise(1.0, 1e-6, public_schema=True, max_weight=1).releases[0].n_tables == 2
 
@@ -324,9 +322,9 @@ def test_weighted_records_need_their_largest_weight(tmp_path):
     loaded = Tables.load(tmp_path / "weighted.tables")
     for tables in (weighted, whole, both, loaded, weighted + weighted, weighted.subset(["b", "a"])):
         assert tables.heaviest == 50
-        with pytest.raises(DataError, match="give max_weight"):
+        with pytest.raises(DataError, match="max_weight"):
             tables.with_noise(1.0, 1e-6)
-        with pytest.raises(DataError, match="weighs 50, more than"):
+        with pytest.raises(DataError, match=r"50, .*max_weight"):
             tables.with_noise(1.0, 1e-6, max_weight=1)
         noisy = tables.with_noise(1.0, 1e-6, max_weight=60)
         assert (noisy.releases[0].max_weight, noisy.heaviest) == (60, 60)
@@ -337,7 +335,7 @@ def test_weighted_records_need_their_largest_weight(tmp_path):
     several = Tables.count(Records({"a": ["x", "y"], "b": [2, 2]}, schema=SCHEMA, counts=[50, 3]))
     assert several.heaviest == 1
     several.with_noise(1.0, 1e-6)
-    with pytest.raises(DataError, match="nobody knows"):
+    with pytest.raises(DataError, match="max_weight"):
         Tables(SCHEMA, [[0, 1]], np.ones(6)).with_noise(1.0, 1e-6)
 
 
@@ -429,7 +427,7 @@ def test_the_command_line_counts_with_noise(tmp_path, capsys, monkeypatch):
     assert run(weighted) == 3
     assert "give --max-weight" in capsys.readouterr().err
     assert run([*weighted, "--max-weight", "1"]) == 3
-    assert "weighs 2, more than --max-weight, 1" in capsys.readouterr().err
+    assert "more than --max-weight, 1" in capsys.readouterr().err
     assert run([*weighted, "--max-weight", "2"]) == 0
     assert Tables.load("w.tables").releases[0].max_weight == 2
     assert run([*count, "x.tables", "--seed", "3"]) == 3

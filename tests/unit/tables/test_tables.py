@@ -212,10 +212,10 @@ def test_tables_of_shards_add_up_to_tables_of_all(order):
 
 def test_tables_that_differ_do_not_add():
     tables = make_tables()
-    with pytest.raises(DataError, match="tables of 2 variables and tables of 3 do not add"):
+    with pytest.raises(DataError, match=r"tables of 2 .* 3 "):
         tables + Tables.count(make_records(), 3)
     text = Schema((Variable("vote", ("no", "yes")), Variable("stars", ("1", "2"))))
-    with pytest.raises(DataError, match="'stars' has the category the int 1 in one and the text '1' in the other"):
+    with pytest.raises(DataError, match=r"'stars' .*int 1 .*text '1'"):
         tables + make_tables(schema=text)
     valued = Schema((Variable("vote", ("no", "yes"), (0, 1)), Variable("age", ("young", "middle", "old"))))
     with pytest.raises(DataError, match="'vote' has the values"):
@@ -310,7 +310,7 @@ def test_a_damaged_file_is_an_error(tmp_path, change):
         arrays[change] = arrays[change][:-1]
     header = {key: value for key, value in header.items() if key not in ("format", "version", "kind")}
     write(tmp_path / "file", "tables", header, arrays)
-    with pytest.raises(FileFormatError, match="holds no valid tables"):
+    with pytest.raises(FileFormatError, match="file' is not a valid tables file"):
         Tables.load(tmp_path / "file")
     write(tmp_path / "model", "model", header, arrays)
     with pytest.raises(FileFormatError, match="holds 'model', not 'tables'"):
@@ -320,17 +320,17 @@ def test_a_damaged_file_is_an_error(tmp_path, change):
 @pytest.mark.parametrize(
     ("sets", "flat", "weights", "message"),
     [
-        ([[0, 1]], [1, 2, 3, 4, 5, -6], None, "at 'age' = 'old', 'vote' = 'yes' it is -6"),
-        ([[0, 1]], [1, np.nan, 3, 4, 5, 6], None, "at 'age' = 'young', 'vote' = 'yes' it is nan"),
-        ([[0, 1]], [1, 2, 3, 4, 5, np.inf], None, "it is inf"),
-        ([[0, 1]], [1, 2, 3], None, r"6 cells together; got counts of the shape \(3,\)"),
-        ([[1, 0]], [1, 2, 3, 4, 5, 6], None, "must ascend within a row"),
-        ([[0, 1], [0, 1]], np.ones(12), None, "lexicographic order, each there once"),
-        ([[0, 9]], np.ones(12), None, "from 0 to 3; got 0 to 9"),
+        ([[0, 1]], [1, 2, 3, 4, 5, -6], None, "'age' = 'old', 'vote' = 'yes' .*-6"),
+        ([[0, 1]], [1, np.nan, 3, 4, 5, 6], None, "'age' = 'young', 'vote' = 'yes' .*nan"),
+        ([[0, 1]], [1, 2, 3, 4, 5, np.inf], None, "inf$"),
+        ([[0, 1]], [1, 2, 3], None, r"6 cells .*\(3,\)"),
+        ([[1, 0]], [1, 2, 3, 4, 5, 6], None, "ascend"),
+        ([[0, 1], [0, 1]], np.ones(12), None, "lexicographic order"),
+        ([[0, 9]], np.ones(12), None, "0 to 9"),
         ([0, 1], np.ones(12), None, r"shape \(n_tables, 2\)"),
-        ([[0, 1.5]], np.ones(6), None, "in whole numbers; got float64"),
-        ([[0, 1]], np.ones(6), [1, 2], "1 tables and must be as many weights"),
-        ([[0, 1]], np.ones(6), [0], "weight must be between"),
+        ([[0, 1.5]], np.ones(6), None, "got float64"),
+        ([[0, 1]], np.ones(6), [1, 2], r"weights .*\(2,\)"),
+        ([[0, 1]], np.ones(6), [0], "weight .*'age' × 'vote'"),
     ],
 )
 def test_bad_tables_are_errors(sets, flat, weights, message):
@@ -340,11 +340,11 @@ def test_bad_tables_are_errors(sets, flat, weights, message):
 
 def test_bad_questions_are_errors():
     tables = make_tables()
-    with pytest.raises(DataError, match=r"order must be 2 \(pairs\) or 3 \(triples\); got 4"):
+    with pytest.raises(DataError, match=r"order .*got 4"):
         Tables.count(make_records(), 4)
     with pytest.raises(UnknownNameError, match="no variable 'vot'; did you mean 'vote'"):
         tables["age", "vot"]
-    with pytest.raises(DataError, match="named twice"):
+    with pytest.raises(DataError, match="'age'"):
         tables.marginal(["age", "age"])
     with pytest.raises(TwowayError, match="at least one variable"):
         tables.marginal([])
@@ -352,7 +352,7 @@ def test_bad_questions_are_errors():
 
 def test_counts_beyond_memory_are_refused_before_anything_is_counted(monkeypatch):
     monkeypatch.setattr(counting, "MAX_BYTES", 2**8)
-    with pytest.raises(DataError, match=r"all pairs of these 4 variables with 10 categories have 37 cells, 0\.0 GiB"):
+    with pytest.raises(DataError, match="37 cells"):
         make_tables()
     sizes = [2, 3, 5, 1, 4]
     assert counting.n_set_cells(sizes, 3) == sum(
@@ -436,7 +436,7 @@ def test_labels_of_one_type_keep_it_in_every_frame():
 
 def test_a_file_without_tables_is_named(tmp_path):
     write(tmp_path / "x.tables", "tables", {"schema": THREE.to_dict(), "notes": []}, {})
-    with pytest.raises(FileFormatError, match=r"x\.tables' holds no valid tables"):
+    with pytest.raises(FileFormatError, match=r"x\.tables' .*'sets'"):
         Tables.load(tmp_path / "x.tables")
 
 

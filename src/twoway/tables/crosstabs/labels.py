@@ -1,21 +1,31 @@
-"""Labels: which category the label of a published table means, and the categories found in many."""
+"""Labels of published tables: the categories that they mean, also where one table has 1 and another "1"."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from twoway.errors import DataError, unknown
 from twoway.schema import Label, Schema, label_key, plain_label
-from twoway.tables.crosstabs.sheets import Numbers
+from twoway.tables.crosstabs.sheets import Sheet
 
 _NUMERIC = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?")
 
 
-@dataclass(frozen=True)
-class Labels:
-    """A schema, and the category that a label of a table stands for.
+def find_schema(sheets: Iterable[Sheet]) -> Schema:
+    """Return the schema of all labels in some tables, variables and categories in order of appearance.
+
+    The labels of a variable are numbers if all of them, in all tables, can be read as numbers.
+    """
+    labels_of: dict[str, list[tuple[Label, str]]] = {}
+    for sheet in sheets:
+        for name, labels in zip(sheet.key, (sheet.rows, sheet.columns), strict=True):
+            labels_of.setdefault(name, []).extend((label, sheet.name) for label in labels)
+    return Schema.found({name: _categories(name, labels) for name, labels in labels_of.items()})
+
+
+def find_codes(schema: Schema, name: str, labels: Sequence[Label], where: str) -> list[int]:
+    """Return the category codes of different labels of a variable; ``where`` is their place, for errors.
 
     A frame's headers are often text where its rows are numbers, so ``"1"`` may mean the category ``1``
     (and ``1`` the category ``"1"``, ``"True"`` the truth value), unless it is a category itself.
@@ -24,47 +34,23 @@ class Labels:
     --------
     >>> from twoway.schema import Variable
     >>> schema = Schema((Variable("stars", (1, 2)), Variable("sure", (False, True))))
-    >>> Labels.known(schema).codes("stars", ["2", 1], "table stars × sure")
+    >>> find_codes(schema, "stars", ["2", 1], "table stars × sure")
     [1, 0]
     """
-
-    schema: Schema
-
-    @classmethod
-    def known(cls, schema: Schema) -> Labels:
-        """Return the labels of a schema that was given."""
-        return cls(schema)
-
-    @classmethod
-    def found(cls, tables: Iterable[Numbers]) -> Labels:
-        """Return the labels that tables show, variables and categories in the order in which they come.
-
-        The labels of a variable are numbers if all of them, in all tables, can be read as numbers.
-        """
-        shown: dict[str, list[tuple[Label, str]]] = {}
-        for table in tables:
-            for name, labels in zip(table.key, (table.rows, table.columns), strict=True):
-                shown.setdefault(name, []).extend((label, table.name) for label in labels)
-        return cls(Schema.found({name: _categories(name, labels) for name, labels in shown.items()}))
-
-    def codes(self, name: str, labels: Sequence[Label], where: str) -> list[int]:
-        """Return the category codes of labels, each there once; ``where`` says in errors whose they are."""
-        variable = self.schema[name]
-        codes: list[int] = []
-        for label in labels:
-            found = [variable.find(one) for one in _readings(label) if variable.find(one) is not None]
-            if not found:
-                error = unknown("category", label, variable.categories, where=f" of {name!r}")
-                raise DataError(f"{where}: {error}")
-            code = found[0]
-            assert code is not None
-            if code in codes:
-                raise DataError(f"{where} has {variable.categories[code]!r} of {name!r} twice; it may be there once")
-            codes.append(code)
-        return codes
+    variable = schema[name]
+    codes: list[int] = []
+    for label in labels:
+        code = next((code for one in _meanings(label) if (code := variable.find(one)) is not None), None)
+        if code is None:
+            error = unknown("category", label, variable.categories, where=f" of {name!r}")
+            raise DataError(f"{where}: {error}")
+        if code in codes:
+            raise DataError(f"{where}: duplicate category {variable.categories[code]!r} of {name!r}")
+        codes.append(code)
+    return codes
 
 
-def _readings(label: Label) -> list[Label]:
+def _meanings(label: Label) -> list[Label]:
     """Return what a label may mean, itself first."""
     if not isinstance(label, str):
         return [label, str(label)]
@@ -75,27 +61,30 @@ def _readings(label: Label) -> list[Label]:
 
 
 def _categories(name: str, shown: Sequence[tuple[Label, str]]) -> tuple[Label, ...]:
-    """Return the categories that all labels of a variable stand for."""
-    kind_of = {label_key(label)[0] for label, _ in shown}
-    readings = [_readings(label) for label, _ in shown]
-    as_numbers = [next((one for one in some if label_key(one)[0] == "number"), None) for some in readings]
-    as_truths = [next((one for one in some if label_key(one)[0] == "truth"), None) for some in readings]
-    if all(one is not None for one in as_numbers):
-        chosen = [one for one in as_numbers if one is not None]
-    elif "truth" in kind_of and all(one is not None for one in as_truths):
-        chosen = [one for one in as_truths if one is not None]
-    else:
-        # Where 1 stands beside "3+", the "1" of another table is the same category.
-        texts = {label for label, _ in shown if isinstance(label, str)}
-        chosen = [str(label) if str(label) in texts else label for label, _ in shown]
+    """Return the categories of a variable from its labels, each with the name of its table."""
+    labels = [label for label, _ in shown]
+    chosen = _all_of_kind("number", labels)
+    if chosen is None and any(isinstance(label, bool) for label in labels):
+        chosen = _all_of_kind("truth", labels)
+    if chosen is None:
+        # Where 1 is beside "3+", the "1" of another table is the same category.
+        texts = {label for label in labels if isinstance(label, str)}
+        chosen = [str(label) if str(label) in texts else label for label in labels]
     first: dict[tuple[str, object], Label] = {}
-    place: dict[str, tuple[Label, str]] = {}
+    first_of_text: dict[str, tuple[Label, str]] = {}
     for label, (_, table) in zip(chosen, shown, strict=True):
         first.setdefault(label_key(label), label)
-        other, other_table = place.setdefault(str(label).casefold(), (label, table))
+        other, other_table = first_of_text.setdefault(str(label).casefold(), (label, table))
         if label_key(other) != label_key(label) and other_table != table:
             raise DataError(
                 f"{name!r} has the category {other!r} in table {other_table} and {label!r} in table {table}; write "
-                "them alike, or give a schema that lists both"
+                "both the same way, or give a schema that lists both"
             )
     return tuple(first.values())
+
+
+def _all_of_kind(kind: str, labels: Sequence[Label]) -> list[Label] | None:
+    """Return labels read as numbers, or as truth values, if all of them can be."""
+    read = [next((one for one in _meanings(label) if label_key(one)[0] == kind), None) for label in labels]
+    known = [one for one in read if one is not None]
+    return known if len(known) == len(read) else None

@@ -1,214 +1,124 @@
-"""Sheets: published two-way tables as they were printed, and the numbers and margins in them.
+"""Sheets: published two-way tables, read from frames, with their numbers and margins.
 
-This is the gate for cross-tabulations: it knows frame libraries and ways of writing a number, and
-nothing of what the numbers mean; that is the business of `kinds`.
+This is the gate for cross-tabulations: it knows frame libraries and ways of writing a number. What the
+numbers mean is decided in `kinds`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from twoway.arrays import Floats
 from twoway.errors import DataError
-from twoway.schema import Label, label_key, plain_label
+from twoway.schema import Label, Schema, label_key, plain_label
 from twoway.tables.crosstabs.cells import Cell, MarginRole, is_missing, margin_role, parse_cell
 from twoway.text import shortlist
 
 Key: TypeAlias = tuple[str, str]
 
 LONG_COLUMNS = ("row_variable", "row_category", "column_variable", "column_category", "value")
-"""The columns of one frame that holds many tables; ``weight`` may stand beside them."""
-
-
-@dataclass(frozen=True)
-class Sheet:
-    """One table as it was printed: labels down and across, and the cells between them."""
-
-    key: Key
-    rows: tuple[Label, ...]
-    columns: tuple[Label, ...]
-    cells: Sequence[Sequence[object]]
-    """One sequence for each row."""
-    weight: float | None = None
-
-    @property
-    def name(self) -> str:
-        """The table's name in messages."""
-        return f"{self.key[0]} × {self.key[1]}"
+"""The columns of one frame that holds many tables; ``weight`` may be there too."""
 
 
 @dataclass(frozen=True)
 class Margin:
-    """A row or column of totals or bases beside the categories."""
+    """A column (axis 0) or row (axis 1) of totals or bases, with one number for each category along that axis."""
 
+    axis: int
     label: Label
     role: MarginRole
-    values: NDArray[np.float64]
-    """One number for each category that it runs along."""
+    values: Floats
     is_percent: bool
+
+    @classmethod
+    def of(cls, axis: int, label: Label, role: MarginRole, cells: Sequence[Cell]) -> Margin:
+        """Return the margin of some cells."""
+        return cls(axis, label, role, np.array([cell.value for cell in cells]), any(cell.is_percent for cell in cells))
 
 
 @dataclass(frozen=True)
-class Numbers:
-    """The numbers of a sheet: categories and margins told apart."""
+class Sheet:
+    """The numbers of a table as printed, apart from its margins."""
 
     key: Key
     rows: tuple[Label, ...]
     columns: tuple[Label, ...]
-    values: NDArray[np.float64]
+    values: Floats
     """Shape (n_rows, n_columns), as printed: 45 for "45%"."""
     step: float
     """The unit of the last digit printed in any cell."""
     is_percent: bool
     """Whether any cell has a percent sign."""
-    beside: tuple[Margin, ...]
-    """Margins with one number for each row: columns of the sheet."""
-    below: tuple[Margin, ...]
-    """Margins with one number for each column: rows of the sheet."""
+    margins: tuple[Margin, ...]
+    weight: float | None = None
 
     @property
     def name(self) -> str:
         """The table's name in messages."""
-        return f"{self.key[0]} × {self.key[1]}"
+        return " × ".join(self.key)
 
-    def transposed(self) -> Numbers:
-        """Return the same numbers with rows and columns changed round; the key too."""
-        return Numbers(
-            (self.key[1], self.key[0]),
-            self.columns,
-            self.rows,
-            self.values.T,
-            self.step,
-            self.is_percent,
-            self.below,
-            self.beside,
-        )
+    def transposed(self) -> Sheet:
+        """Return the same numbers with rows and columns exchanged; the key too."""
+        margins = tuple(replace(margin, axis=1 - margin.axis) for margin in self.margins)
+        key, rows, columns = (self.key[1], self.key[0]), self.columns, self.rows
+        return replace(self, key=key, rows=rows, columns=columns, values=self.values.T, margins=margins)
 
 
-def parse_sheet(sheet: Sheet, is_category: Callable[[str, Label], bool]) -> Numbers:
-    """Return the numbers of a sheet, its margins apart.
+def read_sheets(tables: Any, schema: Schema | None) -> list[Sheet]:
+    """Return the sheets of a mapping, of (key, frame) pairs, or of one long frame of many tables.
 
-    Parameters
-    ----------
-    sheet
-        The table as printed.
-    is_category
-        (variable, label) -> whether the label is known to be a category, whatever it looks like.
+    Labels that the schema lists are categories, also if they look like a margin.
     """
-    row_roles = _roles(sheet.key[0], sheet.rows, is_category)
-    column_roles = _roles(sheet.key[1], sheet.columns, is_category)
-    inner_rows = [place for place, role in enumerate(row_roles) if role is None]
-    inner_columns = [place for place, role in enumerate(column_roles) if role is None]
-    for side, inner in (("rows", inner_rows), ("columns", inner_columns)):
-        if not inner:
-            raise DataError(f"table {sheet.name} has no {side} beside totals; it needs at least one category")
-    parsed = {(row, column): _parse_at(sheet, row, column) for row in inner_rows for column in inner_columns}
-    values = [[parsed[row, column].value for column in inner_columns] for row in inner_rows]
-
-    def margin(label: Label, role: MarginRole, places: Sequence[tuple[int, int]]) -> Margin:
-        cells = [_parse_at(sheet, row, column) for row, column in places]
-        return Margin(label, role, np.array([cell.value for cell in cells]), any(cell.is_percent for cell in cells))
-
-    beside = [
-        margin(sheet.columns[column], role, [(row, column) for row in inner_rows])
-        for column, role in enumerate(column_roles)
-        if role is not None
-    ]
-    below = [
-        margin(sheet.rows[row], role, [(row, column) for column in inner_columns])
-        for row, role in enumerate(row_roles)
-        if role is not None
-    ]
-    return Numbers(
-        sheet.key,
-        tuple(sheet.rows[row] for row in inner_rows),
-        tuple(sheet.columns[column] for column in inner_columns),
-        np.array(values),
-        # A printed zero says nothing of the digits that the others were rounded to.
-        min((cell.step for cell in parsed.values() if cell.value > 0), default=1.0),
-        any(cell.is_percent for cell in parsed.values()),
-        tuple(beside),
-        tuple(below),
-    )
-
-
-def _roles(
-    variable: str, labels: Sequence[Label], is_category: Callable[[str, Label], bool]
-) -> list[MarginRole | None]:
-    return [None if is_category(variable, label) else margin_role(label, labels) for label in labels]
-
-
-def _parse_at(sheet: Sheet, row: int, column: int) -> Cell:
-    raw = sheet.cells[row][column]
-    try:
-        return parse_cell(raw)
-    except ValueError as problem:
-        raise DataError(
-            f"table {sheet.name}, row {sheet.rows[row]!r}, column {sheet.columns[column]!r}: {raw!r} {problem}; a cell "
-            "is a number of 0 or more, such as 1234, '1,234', '45%', '<1%' or '-' for zero"
-        ) from None
-
-
-# Reading frames
-
-
-def read_sheets(tables: Any) -> list[Sheet]:
-    """Return the sheets of a mapping, of (key, frame) pairs, or of one long frame of many tables."""
     if isinstance(tables, Mapping):
-        return [read_sheet(key, frame) for key, frame in tables.items()]
+        return [read_sheet(key, frame, schema) for key, frame in tables.items()]
     if _is_frame(tables):
-        return _split_long(tables)
+        return _split_long(tables, schema)
     if isinstance(tables, Iterable) and not isinstance(tables, str | bytes):
         pairs = list(tables)
         if all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
-            return [read_sheet(key, frame) for key, frame in pairs]
+            return [read_sheet(key, frame, schema) for key, frame in pairs]
     raise DataError(
-        "tables come as a mapping of (row variable, column variable) to frames, or as one frame with the columns "
+        "tables must be a mapping of (row variable, column variable) to frames, or one frame with the columns "
         f"{', '.join(LONG_COLUMNS)}; got {type(tables).__name__}"
     )
 
 
-def read_sheet(key: object, frame: Any) -> Sheet:
+def read_sheet(key: object, frame: Any, schema: Schema | None) -> Sheet:
     """Return one frame as a sheet: rows down and columns across, or long with a column for each variable."""
     key = check_key(key)
-    name = f"{key[0]} × {key[1]}"
+    name = " × ".join(key)
     if not _is_frame(frame):
         raise DataError(f"table {name} must be a pandas, polars or pyarrow frame; got {type(frame).__name__}")
     headers, columns = _columns(frame, name)
-    if len(headers) == 3 and set(key) <= set(headers):
-        rows, across, values = (columns[headers.index(one)] for one in (*key, next(h for h in headers if h not in key)))
-        return _pivot(key, rows, across, values)
+    if len(headers) == len(set(headers)) == 3 and set(key) <= set(headers):
+        column_of = dict(zip(headers, columns, strict=True))
+        return _pivot(key, column_of.pop(key[0]), column_of.pop(key[1]), *column_of.values(), schema=schema)
     labels = _index_labels(frame, key, headers, columns)
     if labels is None:
         labels, headers, columns = columns[0], headers[1:], columns[1:]
-    return Sheet(
-        key,
-        _labels(labels, name, "row"),
-        _labels(headers, name, "column"),
-        [[column[row] for column in columns] for row in range(len(labels))],
-    )
+    return _parse(key, labels, headers, list(zip(*columns, strict=True)), schema)
 
 
 def check_key(key: object) -> Key:
     """Return a pair of two different variables' names, or raise."""
-    if not (isinstance(key, tuple) and len(key) == 2 and all(isinstance(one, str) for one in key)):
+    if not (isinstance(key, tuple) and len(key) == 2 and all(isinstance(name, str) for name in key)):
         raise DataError(f"a table is named by a pair (row variable, column variable); got {key!r}")
     if key[0] == key[1]:
-        raise DataError(f"a table is of two different variables; got {key!r}")
+        raise DataError(f"a table needs two different variables; got {key!r}")
     return key
 
 
-def _is_frame(thing: Any) -> bool:
+def _is_frame(source: Any) -> bool:
     import narwhals as nw
 
-    # Asked first, because narwhals refuses pandas frames with a header twice, which deserve an error of their own.
-    return nw.dependencies.is_pandas_dataframe(thing) or isinstance(
-        nw.from_native(thing, eager_only=True, pass_through=True), nw.DataFrame
+    # Checked first: narwhals refuses pandas frames with duplicate headers, which get an error of their own.
+    return nw.dependencies.is_pandas_dataframe(source) or isinstance(
+        nw.from_native(source, eager_only=True, pass_through=True), nw.DataFrame
     )
 
 
@@ -218,7 +128,7 @@ def _columns(frame: Any, name: str) -> tuple[list[Any], list[list[Any]]]:
 
     if nw.dependencies.is_pandas_dataframe(frame):
         if frame.index.nlevels > 1 or frame.columns.nlevels > 1:
-            raise DataError(f"table {name} has labels of several levels; one level down and one across is allowed")
+            raise DataError(f"table {name} has labels of several levels; only one level in each direction is allowed")
         headers, columns = frame.columns.tolist(), [frame.iloc[:, place].tolist() for place in range(frame.shape[1])]
     else:
         native = nw.from_native(frame, eager_only=True)
@@ -229,91 +139,60 @@ def _columns(frame: Any, name: str) -> tuple[list[Any], list[list[Any]]]:
 
 
 def _index_labels(frame: Any, key: Key, headers: list[Any], columns: list[list[Any]]) -> list[Any] | None:
-    """Return the row labels that a pandas index holds, or None where the first column holds them."""
+    """Return the row labels in a pandas index, or None where the first column holds them."""
     import narwhals as nw
 
-    if len(headers) > 1 and str(headers[0]) == key[0]:
-        return None
-    if not nw.dependencies.is_pandas_dataframe(frame):
+    if (len(headers) > 1 and str(headers[0]) == key[0]) or not nw.dependencies.is_pandas_dataframe(frame):
         return None
     if (frame.index.name, frame.columns.name) == (key[1], key[0]):
         raise DataError(
-            f"table {key[0]} × {key[1]}: by its own names the frame has {key[1]!r} down and {key[0]!r} across; "
+            f"table {key[0]} × {key[1]}: the frame's own names have {key[1]!r} in rows and {key[0]!r} in columns; "
             f"name it {(key[1], key[0])!r} or transpose it"
         )
     import pandas as pd
 
     is_default = isinstance(frame.index, pd.RangeIndex) and frame.index.start == 0 and frame.index.name is None
-    # One cell that is no number is a slip of the pen; half of them are labels.
+    # One cell that is not a number is a typing error; half of them are labels.
     if is_default and len(headers) > 1 and sum(map(_is_word, columns[0])) * 2 >= len(columns[0]):
         return None
     return list(frame.index.tolist())
 
 
 def _is_word(raw: object) -> bool:
-    if not isinstance(raw, str):
-        return False
     try:
         parse_cell(raw)
     except ValueError:
-        return True
+        return isinstance(raw, str)
     return False
 
 
-def _labels(raw: Sequence[Any], name: str, side: str) -> tuple[Label, ...]:
-    """Return labels as plain ones, each there once."""
-    labels: list[Label] = []
-    seen: set[tuple[str, object]] = set()
-    for one in raw:
-        if is_missing(one) or (isinstance(one, float) and math.isnan(one)):
-            raise DataError(f"table {name} has a {side} without a label; each needs one")
-        try:
-            label = plain_label(one.strip() if isinstance(one, str) else one)
-        except DataError as error:
-            raise DataError(f"table {name}, {side} label: {error}") from None
-        if label_key(label) in seen:
-            raise DataError(f"table {name} has the {side} {label!r} twice; each label may be there once")
-        seen.add(label_key(label))
-        labels.append(label)
-    return tuple(labels)
-
-
-def _pivot(key: Key, rows: Sequence[Any], columns: Sequence[Any], values: Sequence[Any], weight: Any = None) -> Sheet:
+def _pivot(
+    key: Key, rows: Sequence[Any], columns: Sequence[Any], values: Sequence[Any], *, schema: Schema | None
+) -> Sheet:
     """Return a sheet from one line for each cell; a cell without a line is zero, as in a count by groups."""
-    name = f"{key[0]} × {key[1]}"
-    row_place, first_rows = _places(rows)
-    column_place, first_columns = _places(columns)
-    row_labels, column_labels = _labels(first_rows, name, "row"), _labels(first_columns, name, "column")
-    values_at: dict[tuple[int, int], object] = {}
-    for line, place in enumerate(zip(row_place, column_place, strict=True)):
-        if place in values_at:
-            raise DataError(
-                f"table {name} has the cell {rows[line]!r}, {columns[line]!r} twice; each may be there once"
-            )
-        values_at[place] = values[line]
-    cells = [
-        [values_at.get((row, column), 0) for column in range(len(column_labels))] for row in range(len(row_labels))
-    ]
-    return Sheet(key, row_labels, column_labels, cells, weight)
+    # True == 1 in Python, but they are different labels.
+    row_keys, column_keys = (
+        [(isinstance(label, bool | np.bool_), label) for label in side] for side in (rows, columns)
+    )
+    cells: dict[Any, object] = {}
+    for line, place in enumerate(zip(row_keys, column_keys, strict=True)):
+        if place in cells:
+            raise DataError(f"table {' × '.join(key)}: duplicate cell {rows[line]!r}, {columns[line]!r}")
+        cells[place] = values[line]
+    down, across = dict.fromkeys(row_keys), dict.fromkeys(column_keys)
+    raw = [[cells.get((row, column), 0) for column in across] for row in down]
+    return _parse(key, [label for _, label in down], [label for _, label in across], raw, schema)
 
 
-def _places(labels: Sequence[Any]) -> tuple[list[int], list[Any]]:
-    """Return the place of each label among the different ones, and these in the order they came."""
-    first: dict[tuple[bool, Any], int] = {}
-    # True is 1 to Python and no number to us.
-    places = [first.setdefault((isinstance(one, bool | np.bool_), one), len(first)) for one in labels]
-    return places, [one for _, one in first]
-
-
-def _split_long(frame: Any) -> list[Sheet]:
+def _split_long(frame: Any, schema: Schema | None) -> list[Sheet]:
     """Return the tables of one frame that names the variables in every line."""
     headers, columns = _columns(frame, "in the frame")
     by_name = dict(zip(headers, columns, strict=True))
-    absent = [one for one in LONG_COLUMNS if one not in by_name]
-    extra = [one for one in headers if one not in (*LONG_COLUMNS, "weight")]
+    absent = [name for name in LONG_COLUMNS if name not in by_name]
+    extra = [name for name in headers if name not in (*LONG_COLUMNS, "weight")]
     if absent or extra:
         raise DataError(
-            f"one frame of many tables has the columns {', '.join(LONG_COLUMNS)} and may have weight; "
+            f"one frame of many tables must have the columns {', '.join(LONG_COLUMNS)} and may have weight; "
             + (f"it lacks {shortlist(absent)}" if absent else f"it also has {shortlist(extra)}")
         )
     lines: dict[Key, list[int]] = {}
@@ -323,9 +202,78 @@ def _split_long(frame: Any) -> list[Sheet]:
     for key, chosen in lines.items():
         weights = {by_name["weight"][line] for line in chosen} if "weight" in by_name else {None}
         if len(weights) > 1:
-            raise DataError(f"table {key[0]} × {key[1]} has several weights {sorted(weights)}; it can have one")
-        rows, across, values = (
-            [by_name[one][line] for line in chosen] for one in ("row_category", "column_category", "value")
-        )
-        sheets.append(_pivot(check_key(key), rows, across, values, weights.pop()))
+            raise DataError(f"table {key[0]} × {key[1]} has several weights {sorted(weights)}; it can have only one")
+        parts = ([by_name[name][line] for line in chosen] for name in ("row_category", "column_category", "value"))
+        sheets.append(replace(_pivot(check_key(key), *parts, schema=schema), weight=weights.pop()))
     return sheets
+
+
+# Labels, numbers and margins
+
+
+def _parse(
+    key: Key, rows: Sequence[Any], columns: Sequence[Any], raw: Sequence[Sequence[object]], schema: Schema | None
+) -> Sheet:
+    """Return a sheet from its labels and raw cells, one sequence for each row."""
+    name = " × ".join(key)
+    labels = _labels(rows, name, "row"), _labels(columns, name, "column")
+    roles = [_roles(variable, side, schema) for variable, side in zip(key, labels, strict=True)]
+    inner_rows, inner_columns = ([place for place, role in enumerate(side) if role is None] for side in roles)
+    if not inner_rows or not inner_columns:
+        side = "columns" if inner_rows else "rows"
+        raise DataError(f"table {name} has no {side} except totals; it needs at least one category")
+
+    def cell(row: int, column: int) -> Cell:
+        try:
+            return parse_cell(raw[row][column])
+        except ValueError as problem:
+            raise DataError(
+                f"table {name}, row {labels[0][row]!r}, column {labels[1][column]!r}: {raw[row][column]!r} "
+                f"{problem}; a cell must be a number of 0 or more, such as 1234, '1,234', '45%', '<1%' or '-' for zero"
+            ) from None
+
+    cells = [[cell(row, column) for column in inner_columns] for row in inner_rows]
+    along_rows, along_columns = (
+        {place: role for place, role in enumerate(side) if role is not None} for side in reversed(roles)
+    )
+    margins = [
+        Margin.of(0, labels[1][column], role, [cell(row, column) for row in inner_rows])
+        for column, role in along_rows.items()
+    ]
+    margins += [
+        Margin.of(1, labels[0][row], role, [cell(row, column) for column in inner_columns])
+        for row, role in along_columns.items()
+    ]
+    return Sheet(
+        key,
+        tuple(labels[0][row] for row in inner_rows),
+        tuple(labels[1][column] for column in inner_columns),
+        np.array([[cell.value for cell in row] for row in cells]),
+        # A printed zero does not show the digits that the others were rounded to.
+        min((cell.step for row in cells for cell in row if cell.value > 0), default=1.0),
+        any(cell.is_percent for row in cells for cell in row),
+        tuple(margins),
+    )
+
+
+def _roles(variable: str, labels: Sequence[Label], schema: Schema | None) -> list[MarginRole | None]:
+    known = schema[variable] if schema is not None and variable in schema else None
+    return [
+        None if known is not None and known.find(label) is not None else margin_role(label, labels) for label in labels
+    ]
+
+
+def _labels(raw: Sequence[Any], name: str, side: str) -> list[Label]:
+    """Return plain labels, or raise where one is missing or there twice."""
+    labels: dict[tuple[str, object], Label] = {}
+    for one in raw:
+        if is_missing(one) or (isinstance(one, float) and math.isnan(one)):
+            raise DataError(f"table {name} has a {side} without a label")
+        try:
+            label = plain_label(one.strip() if isinstance(one, str) else one)
+        except DataError as error:
+            raise DataError(f"table {name}, {side} label: {error}") from None
+        if label_key(label) in labels:
+            raise DataError(f"table {name}: duplicate {side} {label!r}")
+        labels[label_key(label)] = label
+    return list(labels.values())

@@ -149,7 +149,7 @@ def test_a_long_frame_without_a_line_for_empty_cells():
     frame = pl.DataFrame({"age": ["young", "old"], "vote": ["no", "yes"], "n": [3, 4]})
     tables = Tables.from_crosstabs({KEY: frame})
     np.testing.assert_array_equal(tables.array(0), [[3, 0], [0, 4]])
-    with pytest.raises(DataError, match="table age × vote has the cell 'old', 'yes' twice"):
+    with pytest.raises(DataError, match=r"age × vote.* duplicate cell 'old', 'yes'"):
         Tables.from_crosstabs({KEY: pl.concat([frame, frame[1:]])})
 
 
@@ -167,9 +167,9 @@ def test_one_frame_of_many_tables():
     assert tables.names == (("age", "vote"), ("vote", "wet"))
     assert [variable.categories for variable in tables.schema] == [("old", "young"), ("yes", "no"), (True,)]
     assert tables.flat.tolist() == [1, 2, 3, 4, 1000, 5]
-    with pytest.raises(DataError, match="it lacks 'value'"):
+    with pytest.raises(DataError, match="'value'"):
         Tables.from_crosstabs(frame.drop(columns="value"))
-    with pytest.raises(DataError, match="it also has 'colour'"):
+    with pytest.raises(DataError, match="'colour'"):
         Tables.from_crosstabs(frame.assign(colour=1))
     with pytest.raises(DataError, match="age × vote has several weights"):
         Tables.from_crosstabs(frame.assign(weight=range(6)))
@@ -204,7 +204,7 @@ def test_a_schema_decides_what_a_label_means():
     tables = Tables.from_crosstabs({("stars", "wet"): frame}, schema=schema)
     assert tables.schema is schema
     np.testing.assert_array_equal(tables.array(0), [[5, 2], [4, 1], [6, 3]])
-    with pytest.raises(DataError, match=r"table stars × wet: no category 'maybe' of 'wet'; known: False, True"):
+    with pytest.raises(DataError, match="stars × wet: no category 'maybe' of 'wet'"):
         Tables.from_crosstabs({("stars", "wet"): frame.rename(columns={"true": "maybe"})}, schema=schema)
     with pytest.raises(UnknownNameError, match="no variable 'star'; did you mean 'stars'"):
         Tables.from_crosstabs({("star", "wet"): frame}, schema=schema)
@@ -240,12 +240,12 @@ def test_what_looks_like_a_margin_may_be_a_category():
     assert margin_role("Allergic", []) is None
     assert margin_role(3, []) is None
     frame = pd.DataFrame([[1, 2, 3], [4, 5, 6]], index=["a", "b"], columns=["None", "Some", "All"])
-    with pytest.raises(DataError, match=r"the column 'All' looks like a total .* at 'b' it is 6 and they add up to 9"):
+    with pytest.raises(DataError, match=r"column 'All' .* 'b' .*6 .*9;"):
         Tables.from_crosstabs({("who", "eaten"): frame})
     schema = Schema((Variable("who", ("a", "b")), Variable("eaten", ("None", "Some", "All"))))
     assert Tables.from_crosstabs({("who", "eaten"): frame}, schema=schema).totals == [21]
     shares = pd.DataFrame([["20%", "30%", "50%"], ["40%", "50%", "10%"]], index=["a", "b"], columns=frame.columns)
-    with pytest.raises(DataError, match=r"'a' should add up to 1 or to 100.* got 50 without 'All', which a schema"):
+    with pytest.raises(DataError, match=r"'a' .*got 50 without 'All'"):
         Tables.from_crosstabs({("who", "eaten"): shares}, kind="row")
 
 
@@ -269,13 +269,13 @@ def test_joint_shares(scale):
 
 
 def test_shares_that_do_not_add_up_are_errors():
-    with pytest.raises(DataError, match=r"table age × vote: all cells should add up to 1 or to 100.*; got 60"):
+    with pytest.raises(DataError, match=r"age × vote: all cells .*got 60$"):
         Tables.from_crosstabs({KEY: COUNTS * 0.6}, kind="joint")
     frame = printed(conditional(COUNTS.to_numpy()), AGE, VOTE)
     frame.loc["middle", "no"] = "50%"
-    with pytest.raises(DataError, match=r"'middle' should add up to 1 or to 100.*; got 64"):
+    with pytest.raises(DataError, match=r"'middle' .*got 64$"):
         Tables.from_crosstabs({KEY: frame}, kind="row", margins={"age": dict.fromkeys(AGE, 1)})
-    with pytest.raises(DataError, match="has percentages but its kind is 'counts'"):
+    with pytest.raises(DataError, match=r"percentages .*'counts'"):
         Tables.from_crosstabs({KEY: frame})
 
 
@@ -379,12 +379,12 @@ def test_a_row_of_nobody():
 
 def test_shares_that_nothing_gives_are_asked_for():
     frame = printed(conditional(COUNTS.to_numpy()), AGE, VOTE, 1)
-    with pytest.raises(TwowayError, match=r"nothing gives the overall shares of 'age'; give margins=\{'age':"):
+    with pytest.raises(TwowayError, match=r"overall shares of 'age' .*margins=\{'age':"):
         Tables.from_crosstabs({KEY: frame}, kind="row")
-    with pytest.raises(TwowayError, match="nothing gives the overall shares of 'vote'"):
+    with pytest.raises(TwowayError, match="overall shares of 'vote'"):
         Tables.from_crosstabs({KEY: printed(conditional(COUNTS.to_numpy().T).T, AGE, VOTE, 1)}, kind="column")
     frame.loc["Total"] = ["47%", "53%"]
-    with pytest.raises(DataError, match="its 3 categories differ in only 2 ways there; give margins"):
+    with pytest.raises(DataError, match=r"3 categories .*only 2 .*margins"):
         Tables.from_crosstabs({KEY: frame}, kind="row")
 
 
@@ -463,15 +463,15 @@ def test_totals_weights_and_standard_errors():
     ("options", "message"),
     [
         ({"totals": {("age", "vot"): 3}}, r"no table \('age', 'vot'\) for totals; did you mean \('age', 'vote'\)"),
-        ({"totals": 0}, "total of age × vote must be a positive number; got 0"),
-        ({"totals": -3}, "total of age × vote must be a positive number; -3 is negative"),
-        ({"weights": {KEY: "many"}}, "weight of age × vote must be a positive number; 'many' is not a number"),
-        ({"weights": 3}, "weights must be a mapping"),
-        ({"standard_errors": {KEY: 2}}, "standard error of age × vote must lie between 0 and 1"),
-        ({"standard_errors": {KEY: 0.1}, "weights": {KEY: 1}}, "age × vote has a weight and a standard error"),
+        ({"totals": 0}, "total of age × vote .*got 0"),
+        ({"totals": -3}, "total of age × vote .*-3 is negative"),
+        ({"weights": {KEY: "many"}}, "weight of age × vote .*'many' is not a number"),
+        ({"weights": 3}, "weights must be"),
+        ({"standard_errors": {KEY: 2}}, "standard error of age × vote .*got 2"),
+        ({"standard_errors": {KEY: 0.1}, "weights": {KEY: 1}}, "age × vote .* weight and a standard error"),
         ({"kind": "rows"}, "no kind of table 'rows'; did you mean 'row'"),
         ({"kind": {("vote", "age"): "row"}}, r"no table \('vote', 'age'\) for kind"),
-        ({"kind": {}}, r"kind says nothing of the table \('age', 'vote'\)"),
+        ({"kind": {}}, r"kind .*\('age', 'vote'\)"),
     ],
 )
 def test_bad_options_are_errors(options, message):
@@ -485,7 +485,7 @@ def test_categories_that_a_table_lacks():
     assert read.notes[0] == "age × region lacks 'young', 'middle' of 'age'; counted as 0"
     np.testing.assert_array_equal(read.array(1), [[0, 0], [0, 0], [1, 2]])
     kinds = {KEY: "counts", ("age", "region"): "row"}
-    with pytest.raises(DataError, match="table age × region lacks 'young', 'middle' of 'age'; percentages must give"):
+    with pytest.raises(DataError, match="age × region lacks 'young', 'middle' of 'age'"):
         Tables.from_crosstabs({KEY: COUNTS, ("age", "region"): fewer / 3}, kind=kinds)
     with pytest.raises(
         DataError, match="'age' has the category 'old' in table age × vote and 'Old' in table age × reg"
@@ -503,18 +503,18 @@ def test_a_table_of_zeros_is_left_out():
     ("tables", "message"),
     [
         ({}, "there is no table"),
-        ({"age": COUNTS}, r"named by a pair \(row variable, column variable\); got 'age'"),
+        ({"age": COUNTS}, "pair .*got 'age'"),
         ({("age", "age"): COUNTS}, "two different variables"),
-        ({KEY: 3}, "age × vote must be a pandas, polars or pyarrow frame; got int"),
-        (3, "tables come as a mapping .*; got int"),
+        ({KEY: 3}, "age × vote must be .*got int"),
+        (3, "mapping .*got int"),
         ({KEY: COUNTS.iloc[:0]}, "age × vote is empty"),
-        ({KEY: pd.concat([COUNTS, COUNTS[:1]])}, "age × vote has the row 'young' twice"),
-        ({KEY: pd.concat([COUNTS, COUNTS["no"]], axis=1)}, "age × vote has the column 'no' twice"),
+        ({KEY: pd.concat([COUNTS, COUNTS[:1]])}, "age × vote: duplicate row 'young'"),
+        ({KEY: pd.concat([COUNTS, COUNTS["no"]], axis=1)}, "age × vote: duplicate column 'no'"),
         ({KEY: COUNTS.rename(index={"old": None})}, "age × vote has a row without a label"),
-        ({KEY: COUNTS.rename(index={"old": (1, 2)})}, "age × vote, row label: a category must be text"),
-        ({KEY: COUNTS.set_index("no", append=True)}, "age × vote has labels of several levels"),
-        ({KEY: COUNTS.rename_axis(index="vote", columns="age")}, "the frame has 'vote' down and 'age' across"),
-        ({KEY: COUNTS.rename(index=dict.fromkeys(AGE, "Total"))[:1]}, "no rows beside totals"),
+        ({KEY: COUNTS.rename(index={"old": (1, 2)})}, "age × vote, row label: "),
+        ({KEY: COUNTS.set_index("no", append=True)}, "age × vote .*several levels"),
+        ({KEY: COUNTS.rename_axis(index="vote", columns="age")}, r"age × vote: .*name it \('vote', 'age'\)"),
+        ({KEY: COUNTS.rename(index=dict.fromkeys(AGE, "Total"))[:1]}, "age × vote has no rows"),
     ],
 )
 def test_bad_tables_are_errors(tables, message):
