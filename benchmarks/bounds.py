@@ -1,4 +1,4 @@
-"""Compare the paper's bounds with errors that were observed; write docs/img/bounds.svg and print the table under it.
+"""Compare the paper's bounds with observed errors; write docs/img/bounds.svg and print the table under it.
 
     python benchmarks/bounds.py
 
@@ -50,7 +50,7 @@ def main() -> None:
     import matplotlib as mpl
 
     mpl.use("Agg")
-    mpl.rcParams["svg.hashsalt"] = "twoway"  # the same bytes each time
+    mpl.rcParams["svg.hashsalt"] = "twoway"  # reproducible output
     from matplotlib import pyplot
 
     truth = nearly_separable(0.1)

@@ -1,7 +1,7 @@
-"""What the command line costs: ``python benchmarks/cli.py [ask] [fit] [--records N]`` prints a Markdown table.
+"""Measure the command line: ``python benchmarks/cli.py [ask] [fit] [--records N]`` prints a Markdown table.
 
-Every ratio is between two things timed in turn in one run, best of several each. ``ask`` times ``twoway ask`` against
-``python -c pass``; ``fit`` times ``twoway fit --rank 10`` on a CSV of 20 columns against what it must at least do:
+Ratios compare alternating runs, best of several each. ``ask`` times ``twoway ask`` against
+``python -c pass``; ``fit`` times ``twoway fit --rank 10`` on a CSV of 20 columns against the minimum work:
 DuckDB reading that file into Arrow, and `tw.fit` on that Arrow table.
 """
 
@@ -111,7 +111,7 @@ def main():
             rows += time_ask(Path(folder))
         if not options.what or "fit" in options.what:
             rows += time_fit(Path(folder), options.records, options.repeats)
-    print(f"| what | measured ({os.cpu_count()} cores) | processor time | to reach |\n|---|---|---|---|")
+    print(f"| what | measured ({os.cpu_count()} cores) | processor time | target |\n|---|---|---|---|")
     for row in rows:
         print("| " + " | ".join(row) + " |")
 

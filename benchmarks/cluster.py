@@ -3,17 +3,16 @@
     python benchmarks/cluster.py                    ten million records, some minutes and about 6 GB
     python benchmarks/cluster.py --records 1000000  a quick look
 
-Each engine counts all pairs and runs a fixed number of EM passes, with one thread a process, from frames that are in
-memory already. Times are the best of several runs that take turns. Beside the clock's time stands processor time
-along the longest path, which is the client's and that of the busiest worker: other programs on the machine change it
-less.
+Each engine counts all pairs and runs a fixed number of EM passes, with one thread per process, from frames that are
+already in memory. Times are the best of several alternating runs. Next to wall-clock time is the processor time
+of the longest path, which is that of the client plus the busiest worker: other programs disturb it less.
 """
 
 from __future__ import annotations
 
 import os
 
-os.environ["OMP_NUM_THREADS"] = "1"  # Arrow's threads, too
+os.environ["OMP_NUM_THREADS"] = "1"  # also limits Arrow's threads
 
 import argparse
 import logging
@@ -44,7 +43,7 @@ class Took(NamedTuple):
 
 
 def make_partition(number: int, n_records: int) -> pd.DataFrame:
-    """Return records with holes, as columns of categories."""
+    """Return records with missing cells, as categorical columns."""
     truth = dirichlet_rows(N_VARIABLES, N_CATEGORIES, RANK, seed=0)
     random = np.random.default_rng([1, number])
     drawn = truth.sample(n_records, seed=number)
@@ -103,7 +102,7 @@ def main() -> None:
             engines[f"{n_workers} worker{'s' * (n_workers > 1)}"] = frame, client
         best: dict[tuple[str, str], Took] = {}
         results: dict[tuple[str, str], Any] = {}
-        for _ in range(1 + options.repeats):  # the first to warm up
+        for _ in range(1 + options.repeats):  # the first is a warm-up
             for engine, (frame, client) in engines.items():
                 for name, job in jobs(1 if client is None else None).items():
                     with client.as_current() if client else ExitStack():
@@ -117,7 +116,7 @@ def show(best: dict[tuple[str, str], Took], results: dict[tuple[str, str], Any],
     print(
         f"\n{n_records:,} records of {N_VARIABLES} variables with {N_CATEGORIES} categories, {OBSERVED:.0%} observed;"
     )
-    print(f"{N_PARTITIONS} partitions; one thread a process. By the clock, and in brackets by processor time.\n")
+    print(f"{N_PARTITIONS} partitions; one thread per process. Wall-clock time, with processor time in parentheses.\n")
     print("| what | memory | 1 worker | 2 workers | 1 worker / memory (at most 1.5) | 1 / 2 workers (at least 1.5) |")
     print("|---|---|---|---|---|---|")
     names = list(dict.fromkeys(name for _, name in best))
@@ -134,9 +133,7 @@ def show(best: dict[tuple[str, str], Took], results: dict[tuple[str, str], Any],
         counted, pmf = (results[engine, name] for name in names)
         same = "the same" if counted.flat.tobytes() == expected.flat.tobytes() else "DIFFERENT"
         apart = max(np.abs(pmf.stacked - fitted.stacked).max(), np.abs(pmf.weights - fitted.weights).max())
-        print(
-            f"\n{engine}: counts {same} as in memory to the byte; no probability further than {apart:.0e} from memory's"
-        )
+        print(f"\n{engine}: counts {same} as in memory to the byte; no probability differs by more than {apart:.0e}")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""The size of the code: lines without docstrings, comments and blank lines, by package.
+"""Count lines of code, without docstrings, comments and blank lines, by package.
 
     python benchmarks/code_size.py [FOLDER]
 
-FOLDER is src/twoway of this clone by default. Files with more than 400 lines, all of them counted, are listed.
+FOLDER is src/twoway by default. Files with more than 400 lines of any kind are listed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def docstring_lines(tree: ast.AST) -> set[int]:
 
 
 def code_lines(source: str) -> int:
-    """Return the number of lines that hold code."""
+    """Return the number of lines of code."""
     lines: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type not in NOT_CODE:

@@ -1,11 +1,11 @@
-"""Measure what the core promises, and write the figures to docs/benchmarks.md.
+"""Measure the core against its targets; write docs/benchmarks.md.
 
     python benchmarks/core.py              everything, about five minutes
     python benchmarks/core.py em auto-n5   some sections
 
-Times are the best of several runs, one thread unless threads are the point; comparisons are made in one run, as
-ratios. Sections that need data look in the folders that TWOWAY_DATA and TWOWAY_REFERENCE
-name, and say so where there is none.
+Times are the best of several runs, with one thread unless threads are measured; comparisons are
+ratios within one run. Sections that need data use the folders in TWOWAY_DATA and TWOWAY_REFERENCE; without these
+they say so.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ OUT = ROOT / "benchmarks" / "out"
 PAGE = ROOT / "docs" / "benchmarks.md"
 
 Row = tuple[str, str, str, bool]
-"""What was measured, what is to be reached, what it was, whether it is reached."""
+"""What was measured, the target, the result, whether it was reached."""
 
 
 def folder(variable: str) -> Path | None:
@@ -44,7 +44,7 @@ def folder(variable: str) -> Path | None:
 
 
 def best_of(function: Callable[[], Any], times: int) -> float:
-    """Return the seconds of the fastest of several runs, after one to warm up."""
+    """Return the seconds of the fastest of several runs, after a warm-up."""
     function()
     seconds = []
     for _ in range(times):
@@ -75,8 +75,8 @@ def reference() -> list[Row]:
         reached = objective <= target and theirs / seconds >= 1000
         rows.append(
             (
-                f"coupled-nmf on {name} ({'one start' if starts else 'default starts, all counted'})",
-                f"mean KL a pair ≤ {target:.8f}, 1000 times faster than {theirs:.1f} s",
+                f"coupled-nmf on {name} ({'one start' if starts else 'default starts, total time'})",
+                f"mean KL per pair ≤ {target:.8f}, 1000 times faster than {theirs:.1f} s",
                 f"{objective:.8f}, {theirs / seconds:.0f} times faster ({seconds * 1e3:.1f} ms)",
                 reached,
             )
@@ -108,7 +108,7 @@ def em() -> list[Row]:
 
         return one_round
 
-    # Turn and turn about: a busy moment of the machine then hits both.
+    # Alternate, so that load from other programs affects both.
     one = two = float("inf")
     for _ in range(60):
         one, two = min(one, best_of(round_with(1), 5)), min(two, best_of(round_with(2), 5))
@@ -131,7 +131,7 @@ def em() -> list[Row]:
         model.fit(codes)
         return time.perf_counter() - began
 
-    # The difference of two run lengths leaves set-up out.
+    # The difference of two run lengths excludes the set-up.
     theirs = min((stepmix_seconds(6) - stepmix_seconds(2)) / 4 for _ in range(3))
     return [
         (
@@ -203,7 +203,7 @@ def auto_n15() -> list[Row]:
         gains.append(float(np.mean(fits[0].log_prob(held_out) - fits[1].log_prob(held_out))))
     rows.append(
         (
-            "auto, p=0.2, S=1000: held-out log-likelihood a record above independence, 5 seeds",
+            "auto, p=0.2, S=1000: held-out log-likelihood per record above independence, 5 seeds",
             "> 0",
             f"{np.mean(gains):.2g} (lowest {min(gains):.2g})",
             min(gains) > 0,
@@ -219,7 +219,7 @@ def auto_time() -> list[Row]:
     few, many = best_of(lambda: tw.fit(small, rank=5), 3), best_of(lambda: tw.fit(large, rank=10), 2)
     return [
         ("time of auto, N=5, S=10³, two cores", "under 1 s", f"{few:.2f} s", few < 1),
-        ("time of auto, N=15, S=10⁵, two cores", "under 30 s, aim 10 s", f"{many:.2f} s", many < 30),
+        ("time of auto, N=15, S=10⁵, two cores", "under 30 s, goal 10 s", f"{many:.2f} s", many < 30),
     ]
 
 
@@ -284,7 +284,7 @@ def importing() -> list[Row]:
     command = [sys.executable, "-c", "import twoway"]
     bare = best_of(lambda: subprocess.run([sys.executable, "-c", "pass"], check=True), 5)
     seconds = best_of(lambda: subprocess.run(command, check=True), 5) - bare
-    return [("import twoway, beyond Python's own start", "under 0.3 s", f"{seconds:.3f} s", seconds < 0.3)]
+    return [("import twoway, in addition to Python's own start-up", "under 0.3 s", f"{seconds:.3f} s", seconds < 0.3)]
 
 
 SECTIONS: dict[str, Callable[[], list[Row]]] = {
@@ -306,15 +306,15 @@ def processor() -> str:
 
 def write_page(results: dict[str, list[Row]]) -> None:
     lines = [
-        "# Benchmarks of the core",
+        "# Benchmarks",
         "",
         "Written by `make bench`; `python benchmarks/core.py SECTION` measures one section. "
-        "Shared machines are noisy: look at the ratios, which are taken within one run.",
+        "Shared machines are noisy: compare the ratios, which are measured within one run.",
         "",
         f"{processor()}, {os.cpu_count()} cores; Python {platform.python_version()}, numpy {np.__version__}; "
         f"{time.strftime('%Y-%m-%d')}.",
         "",
-        "| section | what | to reach | measured | |",
+        "| section | what | target | measured | |",
         "|---|---|---|---|---|",
     ]
     for section in SECTIONS:
@@ -337,7 +337,7 @@ def main() -> None:
             (what, target, measured, bool(reached)) for what, target, measured, reached in SECTIONS[section]()
         ]
         for what, target, measured, reached in results[section]:
-            print(f"{'ok  ' if reached else 'MISS'}  {what}: {measured}   (to reach: {target})", flush=True)
+            print(f"{'ok  ' if reached else 'MISS'}  {what}: {measured}   (target: {target})", flush=True)
         saved.write_text(json.dumps(results))
     write_page(results)
 

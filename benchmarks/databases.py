@@ -1,9 +1,9 @@
-"""Reading the columns of a database's table and counting here, against letting the database count.
+"""Compare reading the columns of a database table and counting in twoway with counting in the database.
 
     python benchmarks/databases.py            # 200,000 records
     python benchmarks/databases.py --quick    # 20,000
 
-Prints a Markdown table. PostgreSQL runs on loopback, as in the tests, so that reading costs no network here;
+Prints a Markdown table. PostgreSQL runs on loopback, as in the tests, so reading has no network cost;
 without a server its row is left out.
 """
 
@@ -78,7 +78,7 @@ def main():
         print(
             f"{n:,} records × {N_VARIABLES} variables × {N_CATEGORIES} categories, a fifth missing; best of {REPEATS}\n"
         )
-        print("| database | columns read, counted here | counted inside | inside, with the schema given |")
+        print("| database | read columns, count in twoway | count inside | count inside, schema given |")
         print("|---|---|---|---|")
         for name, table in tables.items():
             with closing_backend(table):

@@ -1,9 +1,9 @@
-"""Measure what the diagnosis promises: cost, verdicts and ranks. Prints a Markdown table.
+"""Measure the diagnosis against its targets: cost, verdicts and ranks. Prints a Markdown table.
 
     python benchmarks/diagnose.py                    everything, about half an hour
     python benchmarks/diagnose.py cost ranks         some sections
 
-Sections that need data look in the folder that TWOWAY_DATA names, and say so where there is none.
+Sections that need data use the folder in TWOWAY_DATA; without it they say so.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ sys.path.insert(0, str(ROOT / "tests"))
 from verdict_cases import KNOWN, MORE_NOT_KNOWN, NOT_KNOWN  # noqa: E402
 
 Row = tuple[str, str, str, bool]
-"""What was measured, what is to be reached, what it was, whether it is reached."""
+"""What was measured, the target, the result, whether it was reached."""
 
 
 def coverage_from_tables() -> list[Row]:
-    """How often 90 % intervals hold the truth where only tables of complete records are there."""
+    """Coverage of 90 % intervals from tables of complete records."""
     held: dict[float | None, list[float]] = {None: [], math.inf: []}
     for seed in range(20):
         truth = dirichlet_rows(8, 4, 3, seed=seed)
@@ -72,7 +72,7 @@ def cost() -> list[Row]:
 
 
 def ranks() -> list[Row]:
-    """The rank chosen from records, where the true one is known."""
+    """The rank chosen from records, against the true rank."""
     rows = []
     for rank in (3, 5, 10):
         found = []
@@ -92,7 +92,7 @@ def ranks() -> list[Row]:
 
 
 def ranks_from_tables() -> list[Row]:
-    """The rank chosen from two-way tables alone, where the true one is known."""
+    """The rank chosen from two-way tables alone, against the true rank."""
     rows = []
     for rank in (3, 5, 10):
         found = []
@@ -107,7 +107,7 @@ def ranks_from_tables() -> list[Row]:
 
 
 def mushroom() -> list[Row]:
-    """What choosing the rank costs on real records."""
+    """The cost of choosing the rank on real records."""
     path = folder()
     what, target = "`rank=None` on Mushroom", "at most 8 times the fit at the rank it chooses"
     if path is None:
@@ -124,8 +124,8 @@ def mushroom() -> list[Row]:
 
 
 def false_assurances() -> list[Row]:
-    """What cannot be known and looks as if it could, and what can; rewrites its table in docs/how-sure.md."""
-    rows, lines = [], ["| evidence | what is so | `diagnose` says |", "|---|---|---|"]
+    """Cases that look recoverable and are not, and cases that are; rewrites the table in docs/how-sure.md."""
+    rows, lines = [], ["| evidence | truth | verdict |", "|---|---|---|"]
     for is_known, cases in ((False, NOT_KNOWN), (False, MORE_NOT_KNOWN), (True, KNOWN)):
         for name, case in cases.items():
             found = tw.diagnose(case.make(), case.rank)
@@ -141,7 +141,7 @@ def false_assurances() -> list[Row]:
 
 
 def verdicts() -> list[Row]:
-    """Whether data tell the two generators apart at the size that the paper uses."""
+    """Whether data distinguish the two generators at the paper's size."""
     rows = []
     for name, make, wanted in (
         ("Dirichlet rows", dirichlet_rows, "recoverable if"),
@@ -203,7 +203,7 @@ def main() -> None:
     unknown = [name for name in chosen if name not in SECTIONS]
     if unknown:
         sys.exit(f"no section {unknown[0]!r}; there are: {', '.join(SECTIONS)}")
-    print("| what | to reach | measured | reached |\n|---|---|---|---|")
+    print("| what | target | measured | reached |\n|---|---|---|---|")
     for name in chosen:
         for what, target, measured, reached in SECTIONS[name]():
             print(f"| {what} | {target} | {measured} | {'yes' if reached else '**no**'} |", flush=True)

@@ -1,9 +1,9 @@
-"""Show what stopping CNMF-OPT early does to its error at ε=0.3, S=10⁴.
+"""Show how early stopping changes the error of CNMF-OPT at ε=0.3, S=10⁴.
 
     python benchmarks/early_stopping.py
 
-The paper's CNMF-OPT starts with the true weights and ends before it has converged. That is smoothing in disguise: the
-objective goes on falling while the error rises. Here every method runs until it has converged. The same trials as
+The paper's CNMF-OPT starts with the true weights and stops before it converges. That is smoothing in disguise: the
+objective keeps falling while the error rises. Here every method runs to convergence. Uses the trials of
 ``twoway reproduce``; MRE relative to the estimate, as published.
 """
 

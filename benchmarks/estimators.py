@@ -1,11 +1,11 @@
-"""Measure what the estimators promise.
+"""Measure the estimators against their targets.
 
     python benchmarks/estimators.py                  everything
     python benchmarks/estimators.py classify impute  some sections: classify, speed, impute, density, crowd
     python benchmarks/estimators.py --splits 5       fewer random splits of the classifiers' data than 20
 
-Prints the rows of the tables in docs/estimators.md, and puts them there. Every estimator has its defaults. Data are
-looked for in the folder that TWOWAY_DATA names.
+Prints the tables of docs/estimators.md and writes them there. Every estimator has its default options. Data come from
+the folder in TWOWAY_DATA.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 import twoway as tw
 
 PAGE = ROOT / "docs" / "estimators.md"
-# What the mean accuracy is to be.
+# Targets of the mean accuracy.
 ACCURACY = {"votes": 0.953, "car": 0.945, "nursery": 0.988, "mushroom": 0.9995}
 
 
@@ -44,12 +44,12 @@ def uci(name: str) -> tuple[pd.DataFrame, pd.Series]:
     if name == "nursery":
         frame = frame.drop(columns="finance")
         label = label.replace({"priority": "spec_prior"})
-    # All categories are known beforehand, even those that a training part happens to lack.
+    # Declare all categories, including those that a training part happens to lack.
     return frame.astype("category"), label
 
 
 def split(n_records: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the 70 % to learn from, which the classifier splits itself, and the 30 % to test on."""
+    """Return 70 % for training, which the classifier splits itself, and 30 % for testing."""
     order = np.random.default_rng(seed).permutation(n_records)
     return order[: round(0.7 * n_records)], order[round(0.7 * n_records) :]
 
@@ -57,7 +57,7 @@ def split(n_records: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int6
 def naive_bayes(
     train: pd.DataFrame, label: pd.Series, test: pd.DataFrame, smoothing: float = 1.0
 ) -> NDArray[np.object_]:
-    """Return predictions of scikit-learn's CategoricalNB, the terms of missing cells left out in counts and sums."""
+    """Return predictions of scikit-learn's CategoricalNB, without the terms of missing cells."""
     classes, codes = np.unique(label, return_inverse=True)
     scores = np.tile(np.log(np.bincount(codes)), (len(test), 1))
     for name in train.columns:
@@ -70,7 +70,7 @@ def naive_bayes(
 
 
 def classify(n_splits: int) -> Iterator[Row]:
-    """Accuracy on whole rows, and with 30 % of the test features hidden."""
+    """Accuracy on complete rows, and with 30 % of the test features hidden."""
     for name, target in ACCURACY.items():
         features, label = uci(name)
         results = []
@@ -98,7 +98,7 @@ def classify(n_splits: int) -> Iterator[Row]:
             f"{ours:.2%} ± {spread[0]:.2%}",
             bool(ours >= target),
         )
-        also = " and within 2 points of whole rows" * (name == "mushroom")
+        also = " and within 2 points of complete rows" * (name == "mushroom")
         reached = holes > bayes_holes and (name != "mushroom" or ours - holes <= 0.02)
         yield (
             f"{name}: 30 % of the test features hidden",
@@ -117,7 +117,7 @@ def speed() -> Iterator[Row]:
     learn, test = split(len(features), 0)
     features_learn, label_learn = features.iloc[learn], label.iloc[learn]
     one_hot = OneHotEncoder().fit_transform(features_learn)
-    # Alternating, so that what else the machine does meanwhile meets both.
+    # Alternate, so that load from other programs affects both.
     ours, theirs = [], []
     for _ in range(3):
         theirs.append(best_of(lambda: LogisticRegression(max_iter=1000).fit(one_hot, label_learn), 5))
@@ -135,7 +135,7 @@ def speed() -> Iterator[Row]:
 
 
 def impute() -> Iterator[Row]:
-    """Holes filled right, and how far probabilities can be trusted."""
+    """Missing cells filled correctly, and calibration of the probabilities."""
     from sklearn.experimental import enable_iterative_imputer  # noqa: F401
     from sklearn.impute import IterativeImputer, SimpleImputer
 
@@ -179,17 +179,17 @@ def impute() -> Iterator[Row]:
             hits.append((guesses == frame.to_numpy()[positions])[of_hidden])
         ours, common, iterative_right = np.mean(rights, axis=0)
         yield (
-            f"{name}: 20 % of cells hidden, holes filled right",
+            f"{name}: 20 % of cells hidden, missing cells filled correctly",
             f"> most common, {common:.1%}; > IterativeImputer, {iterative_right:.1%}",
             f"{ours:.1%}",
             bool(ours > max(common, iterative_right)),
         )
         error = calibration_error(np.concatenate(confidences), np.concatenate(hits))
-        yield f"{name}: expected calibration error, pooled holes", "≤ 0.03", f"{error:.4f}", error <= 0.03
+        yield f"{name}: expected calibration error, all missing cells", "≤ 0.03", f"{error:.4f}", error <= 0.03
 
 
 def calibration_error(confidence: NDArray[np.float64], hit: NDArray[np.bool_], n_bins: int = 15) -> float:
-    """Return the mean gap between how sure a guess was and how often it was right, over bins of sureness."""
+    """Return the mean gap between predicted probability and accuracy, over bins of the probability."""
     of_guess = np.minimum((confidence * n_bins).astype(int), n_bins - 1)
     gaps = [
         (of_guess == one).mean() * abs(confidence[of_guess == one].mean() - hit[of_guess == one].mean())
@@ -223,7 +223,7 @@ def crowd() -> Iterator[Row]:
         votes = given.pivot(index="item", columns="worker", values="label").add_prefix("worker ")
         truth = truth.loc[votes.index].to_numpy()
         share = votes.mean(axis=1).to_numpy()
-        # A tie is half right.
+        # A tie counts as half right.
         majority = float(np.mean((share > 0.5) == truth, where=share != 0.5) * (share != 0.5).mean())
         majority += 0.5 * float((share == 0.5).mean())
         schema = tw.Schema(tuple(tw.Variable(worker, (0, 1)) for worker in votes.columns))
@@ -244,8 +244,8 @@ SECTIONS = {"classify": classify, "speed": speed, "impute": impute, "density": d
 
 
 def write(name: str, rows: list[Row]) -> None:
-    """Put a section's table into its place on the page."""
-    lines = ["| what | to reach | measured | |", "|---|---|---|---|"]
+    """Replace a section's table on the page."""
+    lines = ["| what | target | measured | |", "|---|---|---|---|"]
     lines += [
         f"| {what} | {target} | {got} | {'' if reached else 'not reached'} |" for what, target, got, reached in rows
     ]

@@ -1,12 +1,12 @@
-"""How fast the explorer's page answers a click in headless Chromium, and how large it is.
+"""Measure how fast the explorer's page responds to a click in headless Chromium, and its size.
 
     python benchmarks/explorer.py                clicks
     python benchmarks/explorer.py --intervals    how far the page's intervals are from those of all replicates
 
 Prints a Markdown table. A click is timed in the page, from before the click until the frame that shows its result has
-been drawn, with every card there; the first clicks warm the browser's compiler up and are not counted. The processor
-time is that of the page's own thread for the click and that frame, from the browser's trace: it says what to expect of
-an idle machine where this one is busy.
+been drawn, with every card there; the first clicks warm up the browser's compiler and are not counted. The processor
+time is that of the page's own thread for the click and that frame, from the browser's trace: it shows
+what to expect on an idle machine.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ WARM_UP = 5
 CLICKS = 25
 SIZES = [(5, 4, 3), (50, 5, 10), (300, 5, 20), (1000, 5, 20)]
 ORDERS = {"data": "as in the data", "changed": "changed most first"}
-HEAD = ["model", "file", "written in", "order of the cards", "click to redrawn: median (best, worst)", "processor time"]
+HEAD = ["model", "file", "time to write", "card order", "click to redraw: median (best, worst)", "processor time"]
 
 # What a frame's callback puts off runs when the frame is drawn. It is asked for before the click, so that it comes
 # before what the page itself puts off: the cards out of sight.
@@ -57,7 +57,7 @@ TIME_CLICKS = """async (cells) => {
 
 
 def replicated(pmf: tw.JointPMF) -> tw.Bootstrap:
-    """Return a model with 200 made-up replicates, as far from it as those of some hundred records."""
+    """Return a model with 200 synthetic replicates, as far from it as those of a few hundred records."""
     rng = np.random.default_rng(0)
 
     def near(shares: Floats) -> Floats:
@@ -116,8 +116,8 @@ def processor_times(events: list[dict[str, Any]]) -> list[float]:
 
 
 def compare_intervals() -> None:
-    """Print how wide the page's intervals are and how often they hold the truth, beside those of all replicates."""
-    head = ["model", "page's replicates", "width, page to all: median (5 to 95 %)", "truth in all's", "truth in page's"]
+    """Print width and coverage of the page's intervals and of those of all replicates."""
+    head = ["model", "page's replicates", "width, page / all: median (5 to 95 %)", "coverage, all", "coverage, page"]
     print("| " + " | ".join(head) + " |")
     print("|" + "---|" * len(head))
     for n_variables, rank, n_records, n in ((20, 6, 5000, 200), (300, 20, 2000, 60)):

@@ -1,12 +1,12 @@
-"""Measure what files larger than memory promise, and write the figures into docs/scale.md.
+"""Measure files larger than memory against their targets, and write the figures to docs/scale.md.
 
     python benchmarks/files.py                     everything, about a quarter of an hour; 2 GB of scratch disk
     python benchmarks/files.py count wide          some sections
-    python benchmarks/files.py --folder /scratch   data there, kept for the next time
+    python benchmarks/files.py --folder /scratch   data there, kept for the next run
     python benchmarks/files.py --records 1000000   with fewer records than fifty million
 
 Everything runs in a fresh process, kernels compiled before. Memory is its peak resident memory. Times that are compared
-are processor seconds of all threads together, because other work on a machine disturbs them least; on an idle machine
+are CPU seconds of all threads together, because other work on a machine disturbs them least; on an idle machine
 with two cores the clock shows about half of them. EM rounds are compared by the clock, turn and turn about.
 """
 
@@ -31,14 +31,14 @@ LARGE = 50_000_000
 PART = 1_000_000
 
 Row = tuple[str, str, str, bool]
-"""What was measured, what is to be reached, what it was, whether it is reached."""
+"""What was measured, the target, the result, whether it was reached."""
 
 
 # The data
 
 
 def make_records(folder: Path, n_records: int, observed: float = 1.0, n_variables: int = N_VARIABLES) -> Path:
-    """Return a Parquet file of drawn records, text in dictionaries; one that is there already is taken."""
+    """Return a Parquet file of drawn records, text dictionary-encoded; reuse an existing one."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -70,7 +70,7 @@ def make_records(folder: Path, n_records: int, observed: float = 1.0, n_variable
     return path
 
 
-# What is measured, each in a process of its own
+# Measurements, each in its own process
 
 
 def count_ours(path: str) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def count_ours(path: str) -> dict[str, Any]:
 
 
 def count_duckdb(path: str) -> dict[str, Any]:
-    """DuckDB's own counts of all pairs: a query a pair or grouping sets, whichever is quicker."""
+    """DuckDB's own counts of all pairs: query per pair or grouping sets, whichever is faster."""
     from itertools import combinations
 
     import duckdb
@@ -106,10 +106,10 @@ def count_duckdb(path: str) -> dict[str, Any]:
         return time.perf_counter() - began
 
     few = pairs[:: len(pairs) // 10][:10]
-    ways = {"a query a pair": separate(few), "grouping sets": sets(few)}
+    ways = {"query per pair": separate(few), "grouping sets": sets(few)}
     best = min(ways, key=lambda way: ways[way])
     before = time.process_time()
-    seconds = separate(pairs) if best == "a query a pair" else sum(sets(pairs[k : k + 10]) for k in range(0, 190, 10))
+    seconds = separate(pairs) if best == "query per pair" else sum(sets(pairs[k : k + 10]) for k in range(0, 190, 10))
     return {"seconds": seconds, "cpu": time.process_time() - before, "way": best, "ten_pairs": ways}
 
 
@@ -128,14 +128,14 @@ def fit_ours(path: str) -> dict[str, Any]:
 
 
 def em_rounds(path: str) -> dict[str, Any]:
-    """One round from the scratch file, from the files themselves, and in memory, turn and turn about."""
+    """One round from the scratch file, from the files themselves, and in memory, in alternating runs."""
     import twoway as tw
     from twoway.data.files import scratch as in_scratch
     from twoway.datasets import dirichlet_rows
     from twoway.kernels.expectation import pack
     from twoway.solvers.cells import expected_counts
 
-    in_scratch.KEPT_BYTES = 0  # a scratch file, however few the records
+    in_scratch.KEPT_BYTES = 0  # always use a scratch file
     source = tw.FileRecords(path)
     scratch = source.for_fit()
     memory = tw.Records.joined(scratch.map_reduce(lambda b: [_copied(scratch.schema, b)], lambda a, b: a + b))
@@ -188,7 +188,7 @@ TASKS: dict[str, Callable[[str], dict[str, Any]]] = {
 
 
 def in_process(task: str, path: Path, times: int = 1) -> dict[str, Any]:
-    """Return the quickest of some runs, each in a process of its own, with its peak resident memory in MB."""
+    """Return the fastest of several runs, each in its own process, with its peak resident memory in MB."""
     runs = []
     for _ in range(times):
         run = subprocess.run([sys.executable, __file__, "--task", task, str(path)], capture_output=True, text=True)
@@ -207,7 +207,7 @@ def million(n_records: int) -> str:
 
 
 def count(folder: Path, n_records: int) -> list[Row]:
-    """Counting against DuckDB, and how it grows."""
+    """Counting against DuckDB, and how the cost grows."""
     large, small = make_records(folder, n_records), make_records(folder, n_records // 10)
     little = in_process("count_ours", small, 2)  # the first compiles the kernels
     ours, theirs = in_process("count_ours", large), in_process("count_duckdb", large)
@@ -219,8 +219,8 @@ def count(folder: Path, n_records: int) -> list[Row]:
     return [
         (
             f"counting all 190 pairs of {million(n_records)} records × 20 variables in Parquet",
-            "as fast as DuckDB's GROUP BY, aim 5 times",
-            f"{ratio:.1f} times as fast ({ours['cpu']:.0f} processor s against {theirs['cpu']:.0f}, {theirs['way']})",
+            "as fast as DuckDB's GROUP BY, goal 5 times",
+            f"{ratio:.1f} times as fast ({ours['cpu']:.0f} CPU s against {theirs['cpu']:.0f}, {theirs['way']})",
             ratio >= 1,
         ),
         ("the same, peak resident memory", "under 2 GB", f"{ours['peak_mb']:.0f} MB", ours["peak_mb"] < 2000),
@@ -234,21 +234,21 @@ def count(folder: Path, n_records: int) -> list[Row]:
 
 
 def fit(folder: Path, n_records: int) -> list[Row]:
-    """A fit by `auto`, and how it grows."""
+    """A fit by `auto`, and how the cost grows."""
     small, large = (in_process("fit_ours", make_records(folder, n)) for n in (n_records // 10, n_records))
     growth, memory = large["cpu"] / small["cpu"], large["peak_mb"] / small["peak_mb"]
     return [
         (
             f"fitting {million(n_records)} records × 20 variables in Parquet, rank 10, solver auto: peak memory",
             "under 2 GB",
-            f"{large['peak_mb']:.0f} MB ({large['cpu']:.0f} processor s, {large['passes']} passes, {large['stop']})",
+            f"{large['peak_mb']:.0f} MB ({large['cpu']:.0f} CPU s, {large['passes']} passes, {large['stop']})",
             large["peak_mb"] < 2000,
         ),
         (
             f"fitting, {million(n_records)} records against {million(n_records // 10)}",
             "time ≤ 11 times, memory ≤ 1.3 times",
             f"{growth:.1f} times, {memory:.2f} times "
-            f"({small['cpu']:.0f} processor s, {small['passes']} passes, {small['peak_mb']:.0f} MB for the fewer)",
+            f"({small['cpu']:.0f} CPU s, {small['passes']} passes, {small['peak_mb']:.0f} MB for the fewer)",
             growth <= 11 and memory <= 1.3,
         ),
     ]
@@ -257,7 +257,7 @@ def fit(folder: Path, n_records: int) -> list[Row]:
 def rounds(folder: Path, n_records: int) -> list[Row]:
     """One EM round from files against one in memory."""
     rows: list[Row] = []
-    n_records //= 5  # the round in memory takes its room
+    n_records //= 5  # the round in memory needs space
     for observed in (1.0, 0.5):
         times = in_process("em_rounds", make_records(folder, n_records, observed))
         ratio = times["scratch"] / times["memory"]
@@ -266,7 +266,7 @@ def rounds(folder: Path, n_records: int) -> list[Row]:
             (
                 f"one EM round from files, {million(n_records)} records × 20, {what}, rank 10",
                 "≤ 3 times the round in memory",
-                f"{ratio:.2f} times ({times['scratch']:.2f} s against {times['memory']:.2f} s by the clock; "
+                f"{ratio:.2f} times ({times['scratch']:.2f} s against {times['memory']:.2f} s wall-clock; "
                 f"without a scratch file {times['files'] / times['memory']:.1f} times)",
                 ratio <= 3,
             )
@@ -322,13 +322,13 @@ def main() -> None:
 
 
 def peak_mb() -> float:
-    """Return this process' highest resident memory so far."""
+    """Return the peak resident memory of this process."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1000
 
 
 def write(section: str, lines: list[str]) -> None:
-    """Put a section's rows in the place of its earlier ones in the table of docs/scale.md."""
+    """Replace a section's rows in the table of docs/scale.md."""
     begin, end = "<!-- measured: python benchmarks/files.py -->", "<!-- end of what was measured -->"
     text = PAGE.read_text()
     before, rest = text.split(begin)
@@ -339,7 +339,7 @@ def write(section: str, lines: list[str]) -> None:
     import numpy as np
 
     machine = f"{len(os.sched_getaffinity(0))} cores; Python {platform.python_version()}, numpy {np.__version__}."
-    head = ["| section | what | to reach | measured | |", "|---|---|---|---|---|"]
+    head = ["| section | what | target | measured | |", "|---|---|---|---|---|"]
     PAGE.write_text(before + begin + "\n\n" + machine + "\n\n" + "\n".join([*head, *rows]) + "\n\n" + end + after)
 
 

@@ -1,11 +1,11 @@
-"""Measure how often 90 % intervals hold the truth; write tables into docs/how-sure.md and docs/missing-cells.md.
+"""Measure the coverage of 90 % intervals; write tables to docs/how-sure.md and docs/missing-cells.md.
 
     python benchmarks/interval_coverage.py                 everything, about 25 minutes on two cores
-    python benchmarks/interval_coverage.py --sets 100      more data sets, by which it is more exact
+    python benchmarks/interval_coverage.py --sets 100      more data sets, for more precision
     python benchmarks/interval_coverage.py --quick         4 data sets, printed, not written
     python benchmarks/interval_coverage.py records tables  some sections
 
-Truths are random models (`dirichlet_rows`), a new one for each data set. Of records, one cell in five is missing.
+Truths are random models (`dirichlet_rows`), a new one per data set. One cell in five of the records is missing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Held = dict[str, list[bool]]
 
 
 class Case(NamedTuple):
-    """What is fitted to what."""
+    """A true model, and the rank that is fitted."""
 
     name: str
     n_variables: int
@@ -46,9 +46,9 @@ class Case(NamedTuple):
 
 RECORDS = (
     Case("rank known (3)", 6, 3, 3, 3),
-    Case("rank chosen (truth 3)", 6, 3, 3, None),
+    Case("rank chosen (true rank 3)", 6, 3, 3, None),
     Case("rank known (6)", 6, 4, 6, 6),
-    Case("rank too small (2, truth 4)", 6, 4, 4, 2),
+    Case("rank too small (2, true rank 4)", 6, 4, 4, 2),
 )
 TABLES = (Case("tables, rank known (3)", 6, 3, 3, 3, True),)
 
@@ -61,7 +61,7 @@ def answers(boot: tw.Bootstrap, truth: tw.JointPMF) -> Iterator[tuple[str, NDArr
         for label in (0, 1):
             given = {a: label}
             table = boot.given(given).marginal(b)
-            yield "given one", np.asarray(truth.given(given).marginal(b)), table.low.array, table.high.array
+            yield "given one variable", np.asarray(truth.given(given).marginal(b)), table.low.array, table.high.array
     for a, b in (("x1", "x2"), ("x3", "x4"), ("x2", "x5"), ("x1", "x6")):
         number = boot.mutual_information(a, b)
         yield "mutual information", *(np.array(x) for x in (truth.mutual_information(a, b), number.low, number.high))
@@ -70,11 +70,11 @@ def answers(boot: tw.Bootstrap, truth: tw.JointPMF) -> Iterator[tuple[str, NDArr
     given = rare_condition(truth)
     for name in ("x1", "x2") if boot.observed is None or not boot.observed.is_all else ():
         table = boot.given(given).marginal(name)
-        yield "given what is rare", np.asarray(truth.given(given).marginal(name)), table.low.array, table.high.array
+        yield "given a rare condition", np.asarray(truth.given(given).marginal(name)), table.low.array, table.high.array
 
 
 def rare_condition(truth: tw.JointPMF) -> dict[str, int]:
-    """Return what of three variables has a probability nearest to 0.4 %."""
+    """Return the values of three variables with a probability closest to 0.4 %."""
     joint = np.asarray(truth.marginal(["x4", "x5", "x6"]))
     place = np.unravel_index(np.abs(np.log(joint / RARE)).argmin(), joint.shape)
     return dict(zip(("x4", "x5", "x6"), map(int, place), strict=True))
@@ -93,7 +93,7 @@ def one_set(case: Case, size: int, seed: int) -> Held:
 
 
 def coverage(cases: tuple[Case, ...], n_sets: int, pool: ProcessPoolExecutor) -> list[str]:
-    kinds = ["shares of pairs", "given one", "given what is rare", "mutual information", "entropy"]
+    kinds = ["shares of pairs", "given one variable", "given a rare condition", "mutual information", "entropy"]
     lines = ["| model | records | " + " | ".join(kinds) + " |", "|---|---|" + "---|" * len(kinds)]
     jobs = {
         (case, size): [pool.submit(one_set, case, size, seed) for seed in range(n_sets)]
@@ -131,7 +131,7 @@ def tables(n_sets: int, pool: ProcessPoolExecutor) -> list[str]:
 
 
 def imputed_set(seed: int) -> list[tuple[bool, bool]]:
-    """Return whether pooled intervals hold a share and a difference of shares: first proper draws, then others."""
+    """Return whether pooled intervals contain a share and a difference: from replicates, then from one model."""
     n, schema = 1000, dirichlet_rows(3, 3, 3).schema
     random = np.random.default_rng([seed, 1])
     factors = [random.dirichlet(np.full(3, 1.5), size=3).T for _ in range(3)]

@@ -1,4 +1,4 @@
-"""Print how much a fit of ten million records adds to peak memory, as JSON; a process of its own, for a clean count."""
+"""Print how much a fit of ten million records adds to peak memory, as JSON; runs in its own process."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ N_RECORDS = 10_000_000
 
 
 def resident_bytes(field: str) -> int:
-    """Return what the system says of this process: VmRSS, resident now, or VmHWM, its highest so far."""
+    """Return VmRSS, the resident memory of this process, or VmHWM, its peak."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(field)) * 1024
 
 
 def main() -> None:
     truth = dirichlet_rows(15, 10, 10, seed=0)
-    # Libraries and compiled kernels are not the fit's.
+    # Do not count libraries and compiled kernels.
     tw.fit(draw_records(truth, 20_000, seed=1), rank=10)
     records = drawn(truth)
-    # Forget the peak of drawing: from here on VmHWM is the fit's.
+    # Reset the peak after drawing: from here on VmHWM is that of the fit.
     Path("/proc/self/clear_refs").write_text("5")
     before = resident_bytes("VmRSS")
     began = time.perf_counter()

@@ -1,11 +1,11 @@
-"""What share of small changes to the code the tests find: python benchmarks/mutation.py --sample 300
+"""Measure the share of small changes to the code that the tests detect: python benchmarks/mutation.py --sample 300
 
 mutmut changes one thing at a time in the modules that pyproject.toml names ([tool.mutmut]) and runs the tests that
-reach the changed function. All of them take hours, so a sample is drawn; --sample 0 takes all. Prints a Markdown table,
-and the changes that no test noticed: `.venv-mutate/bin/mutmut show NAME` shows one. A second run tries these again
-and what was not tried yet, after tests were added or after an interruption.
+reach the changed function. All changes take hours, so a sample is drawn; --sample 0 runs all. Prints a Markdown table
+and the changes that no test detected: `.venv-mutate/bin/mutmut show NAME` shows one. A second run tries these
+and the remaining ones, after tests were added or after an interruption.
 
-mutmut 3.8 does not run under pytest 9, so it has an environment of its own.
+mutmut 3.8 does not run under pytest 9, so it has its own environment.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SURVIVED = (0, 5, 33)
 
 
 def prepare() -> None:
-    """Make the environment, if it is not there."""
+    """Create the environment if it does not exist."""
     if not (PLACE / "bin" / "mutmut").exists():
         uv = [sys.executable, "-m", "uv"]
         subprocess.run([*uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(PLACE)], check=True)
@@ -42,7 +42,7 @@ def mutmut(*names: str, jobs: int = 1, check: bool = True) -> None:
 
 
 def results() -> dict[str, int | None]:
-    """Return the code of each change, None where it was not tried."""
+    """Return the exit code of each change, None if it was not tried."""
     found: dict[str, int | None] = {}
     for path in sorted((ROOT / "mutants" / "src").rglob("*.meta")):
         found |= json.loads(path.read_text(encoding="utf-8"))["exit_code_by_key"]
@@ -56,7 +56,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many at a time")
     options = parser.parse_args()
     prepare()
-    mutmut("none.such", check=False)  # makes the changes, and finds out which tests reach them
+    mutmut("none.such", check=False)  # generates the changes and finds the tests that reach them
     names = sorted(results())
     if options.sample and options.sample < len(names):
         names = random.Random(options.seed).sample(names, options.sample)
@@ -64,7 +64,7 @@ def main() -> None:
     if todo := [name for name in names if codes[name] not in NOTICED]:
         mutmut(*todo, jobs=options.jobs)
     codes = results()
-    # Several at a time slow one another down: only what runs for ever alone does so because of the change.
+    # Parallel runs slow each other down, so try timeouts again one at a time.
     if late := [name for name in names if codes[name] in TIMED_OUT and options.jobs > 1]:
         mutmut(*late)
     codes = results()
@@ -77,11 +77,11 @@ def main() -> None:
             tried[group] += 1
             noticed[group] += codes[name] in NOTICED
             late_of[group] += codes[name] in TIMED_OUT
-    print("\n| module | changes tried | noticed by a test | ran for ever | share |\n|---|---|---|---|---|")
+    print("\n| module | changes tried | detected by a test | never terminated | share |\n|---|---|---|---|---|")
     for group in sorted(tried, key=lambda one: (one == "all", one)):
         share = (noticed[group] + late_of[group]) / tried[group]
         print(f"| {group} | {tried[group]} | {noticed[group]} | {late_of[group]} | {share:.1%} |")
-    print("\nNot noticed:\n", *sorted(name for name in names if codes[name] in SURVIVED), sep="\n")
+    print("\nNot detected:\n", *sorted(name for name in names if codes[name] in SURVIVED), sep="\n")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""Measure what the rating predictor promises, and print a Markdown table.
+"""Measure the rating predictor, and print a Markdown table.
 
     python benchmarks/ratings.py           everything, a few minutes
     python benchmarks/ratings.py size      425,000 users × 29 items
     python benchmarks/ratings.py error     RMSE on ml-latest-small beside averages and BMF
 
-The ratings are looked for in the folder that TWOWAY_DATA names.
+The ratings come from the folder in TWOWAY_DATA.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ ROOT = Path(__file__).resolve().parent.parent
 N_USERS, N_ITEMS, RANK = 425_000, 29, 10
 
 Row = tuple[str, str, str, bool]
-"""What was measured, what is to be reached, what it was, whether it is reached."""
+"""What was measured, the target, the result, whether it was reached."""
 
 
 def size() -> list[Row]:
-    """Time and memory of a fit, in a process of its own for a clean count."""
+    """Time and memory of a fit, in its own process."""
     done = subprocess.run([sys.executable, __file__, "fit"], check=True, capture_output=True, text=True)
     seconds, peak, n_ratings = (float(number) for number in done.stdout.split())
     what = f"`RatingPredictor(rank={RANK})`, {N_USERS:,} users × {N_ITEMS} items, {n_ratings / 1e6:.1f} M ratings"
@@ -52,7 +52,7 @@ def size() -> list[Row]:
 def fit() -> None:
     """Print seconds and peak bytes of the fit, and the number of ratings."""
     frame = pd.concat([drawn(seed) for seed in range(25)], ignore_index=True)
-    Path("/proc/self/clear_refs").write_text("5")  # forget the peak of drawing
+    Path("/proc/self/clear_refs").write_text("5")  # reset the peak after drawing
     began = time.perf_counter()
     tw.RatingPredictor(rank=RANK).fit(frame)
     print(time.perf_counter() - began, resident_bytes("VmHWM"), len(frame))
@@ -102,7 +102,7 @@ def main() -> None:
     if sys.argv[1:] == ["fit"]:
         fit()
         return
-    print("| section | what | to reach | measured | |\n|---|---|---|---|---|")
+    print("| section | what | target | measured | |\n|---|---|---|---|---|")
     for name in sys.argv[1:] or sections:
         for what, target, measured, reached in sections[name]():
             print(f"| `{name}` | {what} | {target} | {measured} | {'✓' if reached else '✗'} |", flush=True)

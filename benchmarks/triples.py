@@ -1,4 +1,4 @@
-"""Measure what the solvers of three-way tables promise.
+"""Measure the solvers of three-way tables against their targets.
 
     python benchmarks/triples.py             everything, under a minute
     python benchmarks/triples.py ctd mle-ad  some sections
@@ -64,7 +64,7 @@ def ctd() -> list[Row]:
 
 
 def minimum_near(tables: tw.Tables, pmf: tw.JointPMF, target: float) -> tuple[float, float]:
-    """Return the least half squared error that another optimiser finds on the simplices, and how far off the target is.
+    """Return the least half squared error that another optimizer finds on the simplices, and how far off the target is.
 
     The second number is the largest distance from one of a sum of weights or of a column, where a penalty on these
     distances is just weak enough for the target to be reached.
@@ -179,7 +179,7 @@ def large() -> list[Row]:
     tables = tw.count(draw_records(truth, 100_000, observed=0.5, seed=1), 3)
     rows = []
     for solver, limit in ((CTD(), 10.0), (MLEAD(), 60.0)):
-        tw.fit(tables, rank=10, solver=replace(solver, max_iter=2), starts=1, threads=1)  # to warm up
+        tw.fit(tables, rank=10, solver=replace(solver, max_iter=2), starts=1, threads=1)  # warm-up
         pmf = tw.fit(tables, rank=10, solver=solver, starts=1, threads=1)
         seconds = pmf.report.seconds or np.inf
         rows.append(
@@ -201,7 +201,7 @@ def main() -> None:
         if section not in SECTIONS:
             sys.exit(f"no section {section!r}; known: {', '.join(SECTIONS)}")
         for what, target, measured, reached in SECTIONS[section]():
-            print(f"{'ok  ' if reached else 'MISS'}  {what}: {measured}   (to reach: {target})", flush=True)
+            print(f"{'ok  ' if reached else 'MISS'}  {what}: {measured}   (target: {target})", flush=True)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
     python benchmarks/updates.py [updates|noise|together]
 
-Prints Markdown tables, those of docs/many-sources.md. Models are synthetic, so that the truth is known; "short of the
-truth" is how much less likely a fresh record is under a model than under the true one, in thousandths of a nat.
+Prints Markdown tables, those of docs/many-sources.md. Models are synthetic, so the truth is known; the
+shortfall is how much less likely a new record is under a model than under the true one, in thousandths of a nat.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def main() -> None:
 
 
 def updates() -> None:
-    """A day more: an update, against a fit of all days with the same rank and smoothing, and one that starts anew."""
+    """An update, against EM on all records from the old model, and against a new fit."""
     print("| records before | records added | update | EM on all, from the old model | `fit` on all | ", end="")
-    print("short of the truth: before | update | EM on all | `fit` on all |")
+    print("shortfall: before | update | EM on all | `fit` on all |")
     print("|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
     truth = dirichlet_rows(N_VARIABLES, N_CATEGORIES, RANK, seed=0)
     fresh = draw_records(truth, N_FRESH, observed=1.0, seed=10**6)
@@ -50,7 +50,7 @@ def updates() -> None:
         old = tw.fit(before, rank=RANK)
         for n_added in (1, 10):
             added = draw_records(truth, n_added * DAY, observed=OBSERVED, seed=2)
-            # Read and joined beforehand, for both.
+            # Read and join before timing, for both.
             everything = unite([before, added]).source
             assert isinstance(everything, Records)
             update_seconds, updated = best_of(5, lambda: tw.update(old, added))  # noqa: B023
@@ -63,7 +63,7 @@ def updates() -> None:
 
 
 def fit_from(pmf: JointPMF, records: Records) -> JointPMF:
-    """Return where EM on records leads from a model, with the smoothing of its report."""
+    """Return the result of EM on records, started from a model, with the smoothing in its report."""
     from twoway.solvers import EM, Evidence, Problem, Smoothing
 
     assert pmf.report is not None
@@ -73,17 +73,17 @@ def fit_from(pmf: JointPMF, records: Records) -> JointPMF:
 
 
 def noise() -> None:
-    """What privacy costs, and two other ways with noisy counts."""
+    """The cost of privacy, and two alternative uses of noisy counts."""
     ways: dict[str, Callable[[Tables, float, int], Tables]] = {
-        "as it is done": lambda tables, epsilon, seed: tables.with_noise(epsilon, 1e-6, seed=seed),
-        "weights by totals": by_totals,
+        "default": lambda tables, epsilon, seed: tables.with_noise(epsilon, 1e-6, seed=seed),
+        "tables weighted by totals": by_totals,
         "negative counts set to zero": clipped,
     }
     print("| records | " + " | ".join(f"ε = {epsilon:g}" for epsilon in EPSILONS) + " | no noise |")
     print("|---|" + "---:|" * (len(EPSILONS) + 1))
     for n_records in (2000, 20_000, 200_000):
         for way, add in ways.items():
-            if n_records != 20_000 and way != "as it is done":
+            if n_records != 20_000 and way != "default":
                 continue
             errors = np.zeros((3, len(EPSILONS) + 1))
             for trial in range(len(errors)):
@@ -137,12 +137,12 @@ def together() -> None:
 
 
 def shortfall(truth: JointPMF, pmf: JointPMF, fresh: Records) -> float:
-    """Return how much less likely a fresh record is under a model than it is, in thousandths of a nat."""
+    """Return how much less likely a new record is under a model than under the truth, in thousandths of a nat."""
     return 1000.0 * float(np.mean(truth.log_prob(fresh)) - np.mean(pmf.log_prob(fresh)))
 
 
 def best_of(times: int, work: Callable[[], T]) -> tuple[float, T]:
-    """Return the least seconds that some work took, and its result."""
+    """Return the shortest time of several runs, in seconds, and the result."""
     seconds = []
     for _ in range(times):
         began = time.perf_counter()

@@ -1,10 +1,10 @@
-"""Measure that nothing rests on the scale of weights, and how often intervals of weighted records hold the truth.
+"""Check that the scale of weights has no effect, and measure the coverage of intervals of weighted records.
 
     python benchmarks/weights.py           80 data sets for each kind of weights, about ten minutes
     python benchmarks/weights.py --quick   8 data sets, which writes nothing
 
-Each data set has 2,000 records of five binary variables, drawn from a model of two components. Prints the table in
-docs/how-sure.md, and puts it there.
+Each data set has 2,000 records of five binary variables, drawn from a model of two components. Prints the table and
+writes it to docs/how-sure.md.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from twoway.datasets import dirichlet_rows, draw_records
 PAGE = ROOT / "docs" / "how-sure.md"
 N_RECORDS, N_VARIABLES, RANK = 2000, 5, 2
 N_DATA_SETS, N_QUICK = 80, 8
-# The rank is chosen, and the fit checked, on so many of the data sets.
+# The number of data sets on which the rank is chosen and the fit checked.
 N_CHOSEN = 20
 Weights = NDArray[np.float64]
 
@@ -41,7 +41,7 @@ KINDS: dict[str, Callable[[np.random.Generator, tw.Records], Weights | None]] = 
     "constant 100": lambda random, records: np.full(len(records), 100.0),
     "uniform from 0.5 to 1.5": lambda random, records: random.uniform(0.5, 1.5, len(records)),
     "lognormal, σ = 0.7": lambda random, records: random.lognormal(0.0, 0.7, len(records)),
-    "against a choice of people": by_first_variable,
+    "correcting unequal sampling": by_first_variable,
 }
 
 
@@ -49,7 +49,7 @@ def drawn(kind: str, seed: int) -> tuple[tw.JointPMF, tw.Records]:
     """Return a model and records drawn from it, with weights."""
     truth, random = dirichlet_rows(N_VARIABLES, 2, RANK, seed=seed), np.random.default_rng([7, seed])
     records = draw_records(truth, N_RECORDS, observed=1.0, seed=1000 + seed)
-    if kind == "against a choice of people":
+    if kind == "correcting unequal sampling":
         pool = draw_records(truth, 8 * N_RECORDS, observed=1.0, seed=1000 + seed)
         chance = np.where(pool.codes()[:, 0] == 0, 1.0, 0.25)
         records = pool.take(np.flatnonzero(random.random(len(pool)) < chance)[:N_RECORDS])
@@ -57,7 +57,7 @@ def drawn(kind: str, seed: int) -> tuple[tw.JointPMF, tw.Records]:
 
 
 def coverage(kind: str, seed: int) -> tuple[float, float, float]:
-    """Return the share of 90 % intervals that hold the truth, the distance to it, and the effective records."""
+    """Return the coverage of 90 % intervals, the distance to the truth, and the effective records."""
     truth, records = drawn(kind, seed)
     pmf = tw.fit(records, rank=RANK, starts=4, threads=1)
     boot = tw.bootstrap(pmf, records, seed=seed, threads=1)
@@ -98,7 +98,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=1)
     asked = parser.parse_args()
     lines = [
-        "| weights | effective records | 90 % intervals hold the truth in | total variation, rank 2 | rank 2 chosen | "
+        "| weights | effective records | coverage of 90 % intervals | total variation, rank 2 | rank 2 chosen | "
         "total variation, rank chosen | tables off |",
         "|---|---:|---:|---:|---:|---:|---:|",
     ]
