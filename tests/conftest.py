@@ -1,4 +1,4 @@
-"""Where real data is, for the tests that need it; and how hypothesis runs."""
+"""The data folder for tests on real data, and hypothesis profiles."""
 
 import os
 import signal

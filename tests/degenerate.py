@@ -1,4 +1,4 @@
-"""Data at the edges of what there can be: for each, a source of records and a rank to fit."""
+"""Degenerate data: for each case, a source of records and a rank to fit."""
 
 from twoway.data.records import Records
 from twoway.schema import Schema, Variable

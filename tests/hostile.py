@@ -1,4 +1,4 @@
-"""Text that means harm, or that nobody thought of, as names and labels for whatever shows or writes them."""
+"""Hostile and unusual text, used as names and labels wherever these are shown or written."""
 
 import numpy as np
 import pandas as pd

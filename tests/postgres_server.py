@@ -1,4 +1,4 @@
-"""A PostgreSQL server of the tests' own: on loopback, in a temporary folder, under a user that is not root."""
+"""A PostgreSQL server for the tests: on loopback, in a temporary folder, under a user other than root."""
 
 import contextlib
 import glob

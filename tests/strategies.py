@@ -1,4 +1,4 @@
-"""Hypothesis strategies: schemas of mixed labels, PMFs with zeros, records full of holes."""
+"""Hypothesis strategies: schemas of mixed labels, PMFs with zeros, records with missing cells."""
 
 from __future__ import annotations
 

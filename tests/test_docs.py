@@ -1,4 +1,4 @@
-"""What the documentation shows is what happens: docstrings, the README and the pages."""
+"""The documentation's examples run, and their output is correct: docstrings, the README and the pages."""
 
 import doctest
 import importlib

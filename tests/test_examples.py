@@ -1,4 +1,4 @@
-"""`make test` tries the same examples every time, in any order."""
+"""`make test` uses the same hypothesis examples every time, in any order."""
 
 import importlib
 

@@ -1,4 +1,4 @@
-"""The inputs that fuzzers begin from, and those that once broke something: each is refused or sound."""
+"""Seed inputs of the fuzzers, and inputs that once broke something: each is refused or valid."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Packages are layers: imports between them point one way, and no modules import one another in a circle."""
+"""Packages are layers: imports between them point one way, and modules do not import each other in a cycle."""
 
 import ast
 import subprocess

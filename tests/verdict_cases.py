@@ -1,4 +1,4 @@
-"""Recipes for `diagnose`, for tests and a benchmark: what two-way tables cannot tell, and what they can."""
+"""Cases for `diagnose`, for tests and a benchmark: what two-way tables can and cannot determine."""
 
 from __future__ import annotations
 

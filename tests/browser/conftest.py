@@ -1,4 +1,4 @@
-"""Pages in headless Chromium; everything a page complains of fails its test."""
+"""Pages in headless Chromium; any error or warning of a page fails its test."""
 
 import pytest
 from browser.chromium import find_chromium, open_browser

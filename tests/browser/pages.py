@@ -1,4 +1,4 @@
-"""What the tests of the page share: models, clicks, and the comparison of what is shown with the library."""
+"""Helpers for tests of the page: models, clicks, and comparisons of the page with the library."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""A page whose names and labels mean harm, in a real browser: they are text, and the page runs nothing else."""
+"""A page with hostile names and labels in a real browser: they are shown as text, and nothing of them runs."""
 
 import pytest
 from browser.pages import assert_shows, card, click, settle

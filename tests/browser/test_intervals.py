@@ -1,4 +1,4 @@
-"""Intervals on the explorer's page: those of the replicates that the page carries, as the library finds them."""
+"""Intervals on the explorer's page equal those that the library computes from the page's replicates."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The explorer's page in a real browser: what it shows is what the library answers."""
+"""The explorer's page in a real browser shows the same numbers as the library."""
 
 import math
 import re
@@ -116,7 +116,7 @@ def test_evidence_beyond_the_range_of_numbers(open_page):
     assert "hardly ever occurs" in page.locator("#warning").text_content()
 
 
-def test_rare_evidence_is_told(open_page):
+def test_rare_evidence_gives_a_note(open_page):
     factors = [[[0.99, 0.5], [0.01, 0.5]], [[0.9, 0.1], [0.1, 0.9]]]
     pmf = JointPMF([1, 0], factors, numbered(2, 2), report=report_of(400))
     page = open_page(pmf)

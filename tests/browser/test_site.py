@@ -1,4 +1,4 @@
-"""The documentation's site, opened from a folder: it works without a server, and fetches nothing."""
+"""The documentation site, opened from a folder, works without a server and fetches nothing."""
 
 import pytest
 

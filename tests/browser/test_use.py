@@ -1,4 +1,4 @@
-"""The explorer's page in a real browser: its views, its address, and everybody's ways to use it."""
+"""The explorer's page in a real browser: views, address, keyboard and other ways to use it."""
 
 import math
 import re

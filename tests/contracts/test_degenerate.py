@@ -1,4 +1,4 @@
-"""Data at the edges, all the way: rank chosen, fitted, asked, filled, drawn, saved, doubted, shown."""
+"""Degenerate data through every step: choose the rank, fit, ask, impute, sample, save, diagnose, explore."""
 
 import json
 import math

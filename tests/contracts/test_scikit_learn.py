@@ -1,4 +1,4 @@
-"""What scikit-learn promises of every estimator."""
+"""scikit-learn's checks for every estimator."""
 
 from sklearn.utils.estimator_checks import parametrize_with_checks
 

@@ -1,4 +1,4 @@
-"""The same promises for every solver: what it returns is a PMF, its objective never rises, and so on."""
+"""Contracts of every solver: it returns a PMF, its objective never rises, and so on."""
 
 from dataclasses import replace
 from itertools import combinations, pairwise
@@ -203,7 +203,7 @@ def test_em_needs_records(case, records):
 
 
 @pytest.mark.parametrize("case", FROM_TRIPLES)
-def test_pairs_do_not_tell_triples(case, records):
+def test_pairs_do_not_determine_triples(case, records):
     with pytest.raises(DataError, match="3-way tables or records, and there are only 2-way"):
         solve(tw.count(records), case)
 
@@ -400,7 +400,7 @@ def test_counts_of_two_are_records_doubled(case, frame):
 
 
 @every_solver
-def test_a_constant_weight_is_none(case, frame):
+def test_a_constant_weight_has_no_effect(case, frame):
     plain, weighted = solve(frame, case), solve(Records(frame, weights=np.full(len(frame), 0.3)), case)
     assert_same_fit(plain, weighted)
     assert plain.report.n_records == weighted.report.n_records

@@ -1,4 +1,4 @@
-"""What the estimators reach on real data, in small; benchmarks/estimators.py measures it in full."""
+"""Accuracy of the estimators on real data, in small; benchmarks/estimators.py measures it in full."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""docs/published-tables.md on the survey it speaks of: raw responses and cross-tabs were both published."""
+"""docs/published-tables.md on its survey, for which raw responses and cross-tabs were both published."""
 
 import itertools
 import re

@@ -1,4 +1,4 @@
-"""Ratings of real people: the predictor against the averages and against biased matrix factorisation."""
+"""Real ratings: the predictor against averages and biased matrix factorization."""
 
 import numpy as np
 import pytest

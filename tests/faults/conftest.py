@@ -1,4 +1,4 @@
-"""A folder with a survey, a model of it and its tables; and commands run in processes of their own."""
+"""A folder with a survey, its model and its tables; and commands run in their own processes."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Runs a command again and again, killed at the first point where it touches the disk, at the second, and so on.
+"""Run a command repeatedly, killed at its first disk operation, then at its second, and so on.
 
 python kill_points.py FOLDER OUTPUT COMMAND...
 

@@ -1,4 +1,4 @@
-"""Ctrl-C ends a fit with the best model so far; a second one ends it at once; neither leaves half a file."""
+"""Ctrl-C stops a fit with the best model so far; a second one exits at once; neither leaves a partial file."""
 
 import os
 import signal

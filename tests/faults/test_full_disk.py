@@ -1,4 +1,4 @@
-"""A disk that is full, in a folder, at standard output, or where compiled kernels are kept."""
+"""A full disk: for a file, for standard output, or for compiled kernels."""
 
 import json
 import os
@@ -36,7 +36,7 @@ def fill(disk, leave):
         ("x.html", ["explore", "m.twoway"]),
     ],
 )
-def test_a_full_disk_keeps_the_old_file_and_says_so(twoway, small_disk, name, arguments):
+def test_full_disk_keeps_the_old_file_and_raises(twoway, small_disk, name, arguments):
     target = small_disk / name
     target.write_bytes(b"what was there before")
     fill(small_disk, 0)
@@ -81,7 +81,7 @@ def test_a_result_that_does_not_fit_is_not_half_in_the_file(small_disk):
 @pytest.mark.parametrize(
     "arguments", [["ask", "m.twoway", "P(vote)"], ["sample", "m.twoway", "-n", "99999"], ["info", "m.twoway"]]
 )
-def test_standard_output_that_takes_nothing(twoway, arguments):
+def test_full_standard_output(twoway, arguments):
     with open("/dev/full", "wb") as full:
         done = twoway(*arguments, stdout=full, stderr=subprocess.PIPE, capture_output=False)
     assert done.returncode == 4
@@ -97,7 +97,7 @@ def test_compiled_kernels_that_cannot_be_kept(twoway, small_disk, folder):
     assert list((small_disk / "cache").rglob("*.nbi")), "the cache was not even tried"
 
 
-def test_a_damaged_cache_of_kernels_is_made_anew(twoway, folder, tmp_path):
+def test_a_damaged_kernel_cache_is_rebuilt(twoway, folder, tmp_path):
     """What a crash of the machine leaves: files that have a name and no content."""
     environment = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     count = ["count", "survey.csv", "-o", "x.tables", "--force"]

@@ -1,4 +1,4 @@
-"""kill -9 wherever a command touches the disk, and at any time: the old file or the new one, never a torn one."""
+"""kill -9 at every disk operation of a command, and at any time, leaves the old file or the new one."""
 
 import json
 import os

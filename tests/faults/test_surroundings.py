@@ -1,4 +1,4 @@
-"""Folders, locales, homes, networks, pipes and clocks that are not as one would like them; and company."""
+"""Unusual folders, locales, homes, networks, pipes and clocks; and concurrent processes."""
 
 import os
 import random

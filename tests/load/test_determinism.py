@@ -1,4 +1,4 @@
-"""Same seed, same bytes: whatever the threads, the libraries' threads, the process, its hashes, the order of rows."""
+"""The same seed gives the same bytes, for any threads, libraries' threads, processes, hash seeds and row orders."""
 
 import hashlib
 import os

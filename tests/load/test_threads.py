@@ -1,4 +1,4 @@
-"""Many threads, forked processes and long lives: the same answers, and no more memory."""
+"""Many threads, forked processes and long runs: the same answers, and no memory growth."""
 
 import gc
 import multiprocessing

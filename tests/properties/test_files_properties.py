@@ -1,4 +1,4 @@
-"""What holds for files of records: what is written reads back as the same, whatever the names and labels are."""
+"""Properties of files of records: what is written reads back the same, for any names and labels."""
 
 import tempfile
 from pathlib import Path
@@ -64,7 +64,7 @@ def test_records_that_were_written_read_back(ending, data):
 
 @given(data=st.data())
 @examples(30)
-def test_every_library_says_the_same(data):
+def test_every_frame_library_gives_the_same_result(data):
     schema = data.draw(schemas(kinds=(("no", "yes", "1", "ä"), (0, 1, -3), (0.5, 2.5), (True, False))))
     pmf = data.draw(pmfs(schema))
     seed, n = data.draw(st.integers(0, 99)), data.draw(st.integers(0, 6))

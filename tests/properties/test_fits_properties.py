@@ -1,4 +1,4 @@
-"""What holds for a fit of anything: a PMF comes out or a refusal with a reason, and no objective rises."""
+"""Properties of fits: the result is a PMF or an error with a reason, and no objective rises."""
 
 from itertools import pairwise
 

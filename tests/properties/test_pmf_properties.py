@@ -1,4 +1,4 @@
-"""What holds for any PMF: it stays one whatever is done to it, and its answers are those of the joint written out."""
+"""Properties of PMFs: any operation gives a PMF, and answers equal brute force on the joint."""
 
 import math
 import pickle
@@ -139,7 +139,7 @@ def test_filling_holes_keeps_what_was_seen_and_fills_with_what_can_be(data):
 
 @given(st.data())
 @examples(60)
-def test_a_distribution_says_the_same_however_it_is_asked(data):
+def test_equivalent_questions_give_the_same_distribution(data):
     schema = data.draw(schemas(max_variables=3))
     array = data.draw(columns(math.prod(schema.sizes), 1)).reshape(schema.sizes)
     table = Distribution(schema.variables, array)

@@ -1,4 +1,4 @@
-"""What holds for any tables: they add as numbers do, come back from files and frames, and agree with the records."""
+"""Properties of tables: they add like numbers, round-trip through files and frames, and agree with the records."""
 
 import math
 import tempfile
@@ -92,7 +92,7 @@ def test_counting_is_looking_at_every_record(data):
 
 @given(st.data())
 @examples(40)
-def test_parts_say_what_the_whole_says(data):
+def test_a_subset_has_the_same_tables(data):
     schema = data.draw(schemas(min_variables=3, max_categories=3))
     one = data.draw(tables(schema))
     names = data.draw(st.lists(st.sampled_from(schema.names), min_size=2, unique=True))

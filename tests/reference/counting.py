@@ -1,4 +1,4 @@
-"""Slow, obvious twins of twoway.kernels.counting: one Python loop over records and sets of cells."""
+"""Slow, obvious versions of twoway.kernels.counting: one Python loop over records and sets of cells."""
 
 from itertools import combinations
 

@@ -1,4 +1,4 @@
-"""Slow, obvious twins of the E-step, the M-step and what goes with them: one Python loop over records."""
+"""Slow, obvious versions of the E-step, the M-step and related functions: one Python loop over records."""
 
 import math
 

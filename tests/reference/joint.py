@@ -1,4 +1,4 @@
-"""Slow twins of the questions to a PMF: the joint is written out and every cell looked at."""
+"""Slow versions of the questions to a PMF, by brute force on the joint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slow, obvious twins of twoway.kernels.triples: tables and their models written out."""
+"""Slow, obvious versions of twoway.kernels.triples, with all tables and models written out."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The lock file names every package that developers use, within the bounds, with hashes, and no place to get it."""
+"""The lock file pins every development package, within the bounds, with hashes, and without download URLs."""
 
 import re
 import tomllib

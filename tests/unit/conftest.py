@@ -1,4 +1,4 @@
-"""Connections to databases that are closed at the end of a test."""
+"""Database connections that are closed at the end of a test."""
 
 from contextlib import ExitStack
 

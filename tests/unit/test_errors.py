@@ -1,4 +1,4 @@
-"""Errors say what, where, what was got and what is allowed."""
+"""Errors name what is wrong, where, the value found and what is allowed."""
 
 import pytest
 
@@ -49,7 +49,7 @@ def test_long_lists_are_cut():
     assert shortlist([]) == ""
 
 
-def test_unknown_says_it_all():
+def test_unknown_gives_the_near_miss_and_the_known_names():
     assert str(unknown("category", "yess", ["no", "yes"], where=" of 'vote'")) == (
         "no category 'yess' of 'vote'; did you mean 'yes'? known: 'no', 'yes'"
     )

@@ -1,4 +1,4 @@
-"""Names and labels that mean harm: they reach no terminal, page, file name or program as anything but text."""
+"""Hostile names and labels reach terminals, pages, file names and programs only as text."""
 
 import csv
 import os

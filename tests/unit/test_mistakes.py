@@ -1,4 +1,4 @@
-"""Slips that anybody makes: each an error of the package that says what is allowed, and none of Python's or numpy's."""
+"""Common mistakes raise errors of the package that say what is allowed, not errors of Python or numpy."""
 
 import numpy as np
 import pandas as pd
@@ -25,7 +25,7 @@ SEEDS = {
 
 @pytest.mark.parametrize("where", SEEDS)
 @pytest.mark.parametrize("seed", [-1, 0.5, "one", None, True])
-def test_seeds_are_whole_numbers(where, seed):
+def test_seeds_are_integers(where, seed):
     with pytest.raises(DataError, match="seed must be a whole number of at least 0"):
         SEEDS[where](seed)
 

@@ -40,7 +40,7 @@ def test_the_best_start_speaks_for_the_fit():
 
 
 @pytest.mark.parametrize("reason", list(StopReason))
-def test_only_what_converged_says_so(reason):
+def test_only_converged_starts_are_reported_as_converged(reason):
     report = Report("em", 1, 0, 0.0, 0.0, "loss", (Start("em", (1.0,), reason),), 0)
     assert report.converged is (reason in (StopReason.CONVERGED, StopReason.DIRECT))
 

@@ -1,4 +1,4 @@
-"""Things of the wrong kind are refused by name, and large whole numbers are not run together."""
+"""Arguments of the wrong type are named in the error, and large integers stay distinct."""
 
 import copy
 import pickle
@@ -56,7 +56,7 @@ MODEL_FUNCTIONS = [
 
 @pytest.mark.parametrize("name", MODEL_FUNCTIONS)
 @pytest.mark.parametrize("given", [None, 5, "model.twoway", {"x1": [1]}])
-def test_every_function_of_a_model_names_what_is_none(name, given):
+def test_every_function_of_a_model_rejects_other_types_by_name(name, given):
     """What else it needs is no matter: the model is looked at first."""
     function = getattr(tw, name)
     needed = [one for one in signature(function).parameters.values() if one.default is one.empty][1:]
@@ -94,7 +94,7 @@ LARGE = [2**53, 2**53 + 1, 2**53 + 2, 2**53 + 3]
     [[*LARGE, None], (*LARGE, None), [*LARGE, float("nan")], [Decimal(one) for one in LARGE]],
     ids=["a list", "a tuple", "not a number", "decimals"],
 )
-def test_large_whole_numbers_stay_apart(column):
+def test_large_integers_stay_distinct(column):
     assert tw.Records({"a": column}).schema["a"].categories == tuple(LARGE)
 
 

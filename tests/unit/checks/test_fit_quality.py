@@ -1,4 +1,4 @@
-"""Fit quality: what is off is named, and what is not is left alone."""
+"""Fit quality: misfits are found, and good fits are not reported."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Ranges of probabilities: against all vertices of small programs, Fréchet's bounds, and the truth."""
+"""Ranges of probabilities against all vertices of small programs, Fréchet's bounds, and the truth."""
 
 import itertools
 import json

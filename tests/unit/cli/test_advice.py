@@ -1,4 +1,4 @@
-"""Advice can be followed: options that messages name are there, in the command line and in Python."""
+"""Options that messages recommend exist, on the command line and in Python."""
 
 import ast
 import inspect

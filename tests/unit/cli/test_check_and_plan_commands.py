@@ -1,4 +1,4 @@
-"""The commands check and plan, and intervals: what they read, print and refuse."""
+"""The commands check and plan, and intervals: input, output and errors."""
 
 import json
 

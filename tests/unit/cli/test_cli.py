@@ -1,4 +1,4 @@
-"""The command line, as somebody without Python meets it."""
+"""The command line, end to end."""
 
 import io
 import json
@@ -40,7 +40,7 @@ def folder(tmp_path_factory):
     return folder
 
 
-def test_fit_says_what_was_learned(cli, folder):
+def test_fit_prints_a_summary(cli, folder):
     code, out, err = cli(
         "fit", "survey.csv", "-o", "x.twoway", "--rank", "2", "--solver", "em", "--only", "age,vote,trust"
     )
@@ -69,7 +69,7 @@ def test_fit_answers_at_once(cli, folder):
     assert [json.loads(line).get("question") for line in out.splitlines()] == [None, "P(vote)", "H(vote)"]
 
 
-def test_a_wrong_question_is_told_before_the_fit(cli, folder):
+def test_a_wrong_question_raises_before_the_fit(cli, folder):
     code, out, err = cli("fit", "survey.csv", "-o", "never.twoway", "--ask", "P(vot)", "--drop", "income")
     assert (code, out) == (3, "")
     assert "did you mean 'vote'?" in err
@@ -232,7 +232,7 @@ def test_the_prompt(cli, monkeypatch, tmp_path):
     assert prompt.history_file().exists()
 
 
-def test_the_prompt_ends_when_told_and_not_by_ctrl_c(cli, monkeypatch, tmp_path):
+def test_the_prompt_ends_on_exit_but_not_on_ctrl_c(cli, monkeypatch, tmp_path):
     import readline
 
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
@@ -337,7 +337,7 @@ def test_labels_of_several_types_are_drawn_as_text(cli, tmp_path):
     assert set(cli("sample", model, "-n", "50")[1].split()) == {"a", "1", "'1'"}
 
 
-def test_an_interrupted_fit_is_saved_and_says_so(cli, folder, monkeypatch):
+def test_an_interrupted_fit_is_saved_and_marked(cli, folder, monkeypatch):
     def interrupt(progress):
         raise KeyboardInterrupt
 
@@ -498,7 +498,7 @@ def test_empty_files_and_free_text(cli, tmp_path):
     assert not (tmp_path / "new").exists()
 
 
-def test_all_columns_that_are_too_much_are_told_at_once(cli, tmp_path):
+def test_all_columns_with_too_many_categories_are_named_at_once(cli, tmp_path):
     path = tmp_path / "much.csv"
     path.write_text("id,a,income,remark\n" + "".join(f"i{n},{n % 3},{n}.5,r{n}\n" for n in range(50)))
     code, _, err = cli("fit", str(path), "-o", str(tmp_path / "new"), "--max-categories", "20")
@@ -603,7 +603,7 @@ def test_a_model_of_a_newer_format(cli, monkeypatch, tmp_path):
     assert code == 4
 
 
-def test_bugs_are_told_as_such(cli, monkeypatch):
+def test_unexpected_exceptions_are_reported_as_bugs(cli, monkeypatch):
     monkeypatch.setattr("twoway.model.pmf.JointPMF.load", lambda path: 1 / 0)
     code, _, err = cli("info", "m.twoway")
     assert code == 1
@@ -616,7 +616,7 @@ def test_bugs_are_told_as_such(cli, monkeypatch):
 # Terminals
 
 
-def test_an_end_that_comes_too_early_is_told_by_its_own_name(cli, monkeypatch):
+def test_an_unexpected_eof_error_is_reported_with_its_class(cli, monkeypatch):
     def ended(_):
         raise EOFError("no more data")
 
@@ -710,7 +710,7 @@ def test_debug_shows_the_traceback_anywhere_in_the_line(folder):
     assert "twoway: no variable 'nix'" in done.stderr
 
 
-def test_what_is_wrong_with_the_line_is_told_in_two(cli):
+def test_usage_errors_are_two_lines(cli):
     code, out, err = cli("fit", "--rnak", "3")
     assert (code, out) == (2, "")
     first, second = err.splitlines()

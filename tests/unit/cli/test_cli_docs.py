@@ -1,4 +1,4 @@
-"""docs/cli.md says what the command line does, and the shell examples of all pages run."""
+"""docs/cli.md documents every command and option, and the shell examples of all pages run."""
 
 import re
 import shlex

@@ -1,4 +1,4 @@
-"""Every command on data whose names and labels mean harm: safe output, the files asked for, and none besides."""
+"""Every command on data with hostile names and labels: safe output, and no files other than those asked for."""
 
 import csv
 import importlib.util

@@ -1,4 +1,4 @@
-"""What a slip of the hand must not cost: inputs as outputs, names that are empty, odd cells among numbers."""
+"""Mistakes on the command line: inputs as outputs, empty names, odd cells among numbers."""
 
 import json
 import os
@@ -116,7 +116,7 @@ def test_counts_are_added_to_tables_of_the_same_order(cli, folder):
     assert tw.Tables.load(folder / "pairs.tables").totals.max() == 900
 
 
-def test_a_link_to_nowhere_is_told_before_the_fit(cli, folder, monkeypatch):
+def test_a_dangling_link_raises_before_the_fit(cli, folder, monkeypatch):
     (folder / "dangling.twoway").symlink_to("/no/such/folder/x.twoway")
     monkeypatch.setattr("twoway.fitting.fit.fit", None)  # nothing is fitted
     code, _, err = cli("fit", "s.csv", "-o", "dangling.twoway")

@@ -1,4 +1,4 @@
-"""The command line on files that are not read into memory: the same answers as for those that are."""
+"""The command line on streamed files gives the same results as on files in memory."""
 
 import json
 import subprocess
@@ -76,7 +76,7 @@ def test_what_is_streamed_is_learned_alike(options, cli, folder, monkeypatch):
         (["--bins", "income", "--bins", "income=4", "--drop", "income"], "no column 'income'"),
     ],
 )
-def test_what_is_wrong_is_told_alike(options, told, cli, monkeypatch):
+def test_errors_are_the_same(options, told, cli, monkeypatch):
     command = ["count", "all.csv", "-o", "no.tables", "--max-categories", "900", *options]
     in_memory = cli(*command)
     monkeypatch.setattr(file_records, "STREAMED_BYTES", 1)
@@ -113,7 +113,7 @@ def test_update_by_a_streamed_file(cli, folder, monkeypatch):
     assert out.splitlines()[-1] == r"new category of 'x2': '\x1b[2J'"
 
 
-def test_an_update_that_is_interrupted_says_so(cli, folder, monkeypatch):
+def test_an_interrupted_update_is_marked(cli, folder, monkeypatch):
     assert cli("fit", "some.csv", "-o", "before.twoway", "--rank", "2", "--force")[0] == 0
     from twoway.solvers import base
 

@@ -1,4 +1,4 @@
-"""The demo, with a fit that takes less time."""
+"""The demo, with a faster fit."""
 
 import functools
 import json

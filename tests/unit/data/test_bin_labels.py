@@ -1,4 +1,4 @@
-"""Categories that are intervals of numbers: what they say, and comparisons that they allow."""
+"""Categories that are intervals of numbers: labels and comparisons."""
 
 import math
 

@@ -49,7 +49,7 @@ def test_every_cell_is_found_by_its_labels(data):
     assert frame["probability"][keep].tolist() == [array[codes]]
 
 
-def test_wrong_labels_say_what_is_known():
+def test_errors_for_wrong_labels_list_the_known_ones():
     with pytest.raises(UnknownNameError, match="no category 'olt' of 'age'; did you mean 'old'"):
         TABLE["olt"]
     with pytest.raises(UnknownNameError, match="no variable 'vot'; did you mean 'vote'"):

@@ -1,4 +1,4 @@
-"""Labels that mean "not observed": they add to the usual ones, hold for one column or all, and are remembered."""
+"""Labels that mean "missing": they add to the usual ones, apply to one column or all, and are remembered."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The one gate: every kind of frame and label in, the same records out; bad input named."""
+"""Reading raw data: every kind of frame and label gives the same records; errors name the bad input."""
 
 import datetime
 import decimal
@@ -393,7 +393,7 @@ def test_columns_lacking_or_left_over_but_not_both():
 
 @examples(50)
 @given(st.data())
-def test_codes_say_what_the_frame_says(data):
+def test_codes_match_the_frame(data):
     schema = data.draw(schemas())
     frame = data.draw(frames(schema))
     records = Records(frame, schema=schema)

@@ -41,7 +41,7 @@ def count_cells(records, threads=None):
     return records.map_reduce(per_block, np.add, threads=threads)
 
 
-def test_what_it_says_of_itself():
+def test_repr():
     assert repr(RECORDS) == "Records(4 records, 2 variables, 4 of 8 cells observed)"
     assert len(RECORDS) == 4
     assert RECORDS.n_observed == 4

@@ -1,4 +1,4 @@
-"""Counts and weights: a constant weight is none, a count is as many records, nothing rests on the sum of weights."""
+"""Counts and weights: a constant weight has no effect, a count repeats a record, the sum of weights is ignored."""
 
 import warnings
 
@@ -255,7 +255,7 @@ def test_names_of_columns():
     assert again.weight_totals.effective == 200
 
 
-def test_whole_numbers_as_weights_are_warned_of_once():
+def test_integer_weights_give_one_warning():
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         tw.Records({"a": [0, 1]}, weights=[2, 2])

@@ -1,4 +1,4 @@
-"""Data sets: published counts, files as their owners ship them, and what is said where there are none."""
+"""Data sets: published counts, files as distributed, and errors if they are missing."""
 
 import types
 import zipfile

@@ -51,7 +51,7 @@ def test_any_joint_is_written_exactly_within_that_rank(sizes, seed, zeros):
     np.testing.assert_allclose(pmf.weights.sum(), 1)
 
 
-def test_a_joint_that_is_none_is_refused():
+def test_an_invalid_joint_raises():
     schema = schema_of(2, 2)
     with pytest.raises(tw.DataError, match=r"the shape \(2, 2\), an axis a variable; got \(4,\)"):
         tw.JointPMF.from_joint([0.25] * 4, schema)
@@ -75,7 +75,7 @@ def test_table_error_has_the_papers_constants():
     assert table_error(10_000, 0.5, 0.1, n_tables=2).error == pytest.approx(table_error(10_000, 0.5, 0.05).error)
 
 
-def test_table_error_says_when_it_does_not_apply():
+def test_table_error_reports_when_it_does_not_apply():
     least = math.sqrt(8 / 1000 * math.log(2 / 0.05))
     assert table_error(1000, least * 1.0001).applies
     bound = table_error(1000, least * 0.9999)
@@ -134,7 +134,7 @@ def test_spa_applies_where_its_conditions_hold():
     assert not spa_error(printed, 1e30).applies  # the corrected ε is M times smaller
 
 
-def test_a_bound_above_every_error_says_so():
+def test_a_bound_above_every_possible_error_is_reported():
     kind = CONSTANTS._replace(epsilon=largest_epsilon(CONSTANTS), sigma_max=100.0)
     bound = spa_error(kind, 1e30)
     assert bound.applies

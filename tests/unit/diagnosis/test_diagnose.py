@@ -164,7 +164,7 @@ def test_alternatives_have_the_very_same_tables(name):
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_data_tell_what_tables_can_carry(seed):
+def test_data_show_which_rank_tables_support(seed):
     """Both kinds of model are fitted to sampling error by many; only one is recovered."""
     good = tw.count(draw_records(dirichlet_rows(10, 6, 6, seed=seed), 30_000, seed=seed))
     bad = tw.count(draw_records(uniform_entries(10, 6, 6, seed=seed), 30_000, seed=seed))
@@ -236,7 +236,7 @@ def test_text_and_json():
     assert {check["status"] for check in told["checks"]} <= {"holds", "fails", "unknown"}
 
 
-def test_the_same_seed_says_the_same():
+def test_the_same_seed_gives_the_same_result():
     tables = tw.count(draw_records(dirichlet_rows(5, 3, 2), 1000))
     assert tw.diagnose(tables, 2).to_dict() == tw.diagnose(tables, 2).to_dict()
 

@@ -1,4 +1,4 @@
-"""Plan: how many records, by trying it out and by the bounds."""
+"""Plan: how many records, by simulation and by the bounds."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""What `diagnose` says of evidence that looks better than it is, and of evidence that is good."""
+"""Verdicts of `diagnose` on evidence that looks better than it is, and on good evidence."""
 
 import functools
 
@@ -56,7 +56,7 @@ def test_free_restarts_find_the_parity():
     )
 
 
-def test_records_that_say_more_than_their_tables():
+def test_records_that_show_more_than_their_tables():
     found = of("XOR, records")
     assert found.records_add_information
     assert found.beyond_tables > 0.45
@@ -131,7 +131,7 @@ def test_text_and_json_name_what_decided():
     assert of("P(a≠b)").to_dict()["contradiction"]["variables"] == ["a", "b", "c"]
 
 
-def test_a_rank_that_is_assumed_is_told():
+def test_an_assumed_rank_is_reported():
     """XOR beside copies of a coin: two components have the tables, and so has the joint that is there."""
     first, second = np.array([0, 0, 1, 1] * 1000), np.array([0, 1, 0, 1] * 1000)
     columns = {"a": first, "copy": first, "again": first, "b": second, "differ": first ^ second}

@@ -1,4 +1,4 @@
-"""Continuous columns: found, cut, labelled."""
+"""Continuous columns: detection, cut points, labels."""
 
 import numpy as np
 import pandas as pd
@@ -147,14 +147,14 @@ def test_every_number_has_one_interval(numbers, n_bins, strategy):
         assert bins.codes(bins.draw(bins.variable.categories, None)).tolist() == list(range(len(bins.variable)))
 
 
-def test_whole_numbers_are_drawn_from_their_own_interval():
+def test_integers_are_drawn_from_their_own_interval():
     bins = make_bins("x", np.array([7.0, 0.0]), n_bins=8, strategy="uniform")  # cut at 6.125
     drawn = bins.draw(np.repeat(bins.variable.categories, 200), np.random.default_rng(0))
     assert set(drawn[200:]) == {7.0}
     assert set(drawn[:200]) == {0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0}
 
 
-def test_fit_says_that_a_column_looks_continuous():
+def test_fit_warns_that_a_column_looks_continuous():
     frame = mixed()
     with pytest.warns(UserWarning, match=r"look continuous.*'income'.*Discretizer") as told:
         pmf = tw.fit(frame, rank=2, solver="em", starts=1)

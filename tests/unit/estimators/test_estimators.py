@@ -1,4 +1,4 @@
-"""Classifier, imputer and density on tables of categories with holes."""
+"""Classifier, imputer and density on categorical tables with missing cells."""
 
 import pickle
 import warnings
@@ -112,7 +112,7 @@ def test_records_without_a_label_help():
     assert (both.predict(frame) == label).mean() > (few.predict(frame) == label).mean() + 0.02
 
 
-def test_a_constant_weight_is_none():
+def test_a_constant_weight_has_no_effect():
     frame, label = survey(80)
     model = tw.JointPMFClassifier(n_starts=1).fit(frame, label)
     for weight in (1e-6, 3, 1e6):
@@ -211,7 +211,7 @@ def test_columns_by_name():
         np.testing.assert_array_equal(model.predict_proba(frame.to_numpy(dtype=object)), expected)
 
 
-def test_an_array_may_stand_for_a_frame_without_names():
+def test_an_array_is_read_as_a_frame_without_names():
     array = np.array([[0, 1, 0], [1, 0, 1], [0, 0, 1], [1, 1, 1]] * 5, dtype=float)
     label = ["a", "b"] * 10
     model = tw.JointPMFClassifier(**QUICK).fit(pd.DataFrame(array), label)
@@ -420,7 +420,7 @@ def test_probabilities_of_holes():
     assert imputer.predict_proba(filled).empty
 
 
-def test_whole_numbers_stay_whole():
+def test_integers_stay_integers():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"income": rng.integers(0, 10_000, 300).astype(float), "vote": rng.choice(["y", "n"], 300)})
     frame.loc[::5, "income"] = np.nan
@@ -469,7 +469,7 @@ def test_tables_as_they_are_can_be_cross_validated(kind, form):
         assert scores.mean() > 0.72
 
 
-def test_what_is_done_to_whole_numbers_is_said_once():
+def test_binning_of_integers_gives_one_warning():
     frame, label = adults(600)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("default")
@@ -519,7 +519,7 @@ def test_types_of_columns_stay(how):
     assert tw.JointPMFImputer(how=how, **QUICK).fit_transform(array).dtype == np.float32
 
 
-def test_names_that_stand_twice():
+def test_duplicate_names():
     with pytest.raises(tw.DataError, match=r"(?s)must differ.*'a' 2 times"):
         tw.JointPMFDensity().fit(pd.DataFrame([[1, 2], [2, 1]], columns=["a", "a"]))
 

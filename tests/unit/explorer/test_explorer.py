@@ -1,4 +1,4 @@
-"""The explorer's page as text; what it does in a browser is in tests/browser."""
+"""The explorer's page as text; tests/browser covers its behavior."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""fit, count and choose_rank: what they refuse, what they report, and how they end."""
+"""fit, count and choose_rank: errors, reports and stop reasons."""
 
 import math
 import pickle
@@ -335,7 +335,7 @@ def test_equal_weights_of_pairs(records):
     assert report.objective == pytest.approx(np.mean([misfit.kl for misfit in report.misfits]), rel=1e-9)
 
 
-def test_warnings_say_what_is_odd():
+def test_warnings_name_the_problem():
     columns = {"a": [0, 1, 1, None], "constant": ["x", "x", None, None]}
     warnings = tw.fit(columns, rank=1, solver="em").report.warnings
     assert any("constant" in warning and "one category only" in warning for warning in warnings)

@@ -1,4 +1,4 @@
-"""What every fit says at its end: how many tables are off by more than chance, and which tables contradict others."""
+"""The check at the end of every fit: tables that are off by more than chance, and tables that contradict others."""
 
 import json
 import math
@@ -72,7 +72,7 @@ def sources(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["records", "frame", "file", "tables", "several"])
-def test_every_fit_says_where_it_is_wrong(kind, tmp_path):
+def test_every_fit_reports_where_it_does_not_fit(kind, tmp_path):
     source = sources(tmp_path)[kind]
     poor = tw.fit(source, rank=1)
     check = poor.report.check
@@ -127,7 +127,7 @@ def test_the_check_is_saved_and_belongs_to_the_fit(tmp_path):
             Report.from_dict({**described, "check": {**described["check"], name: value}})
 
 
-def test_the_command_says_it(tmp_path, capsys, monkeypatch):
+def test_the_command_prints_it(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     FRAME.to_csv("survey.csv", index=False)
     assert run(["fit", "survey.csv", "--rank", "1"]) == 0

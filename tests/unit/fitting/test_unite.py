@@ -1,4 +1,4 @@
-"""Several sources in one fit: their union, what connects them, and what they contradict each other in."""
+"""Several sources in one fit: their union, their connections, and contradictions between them."""
 
 import numpy as np
 import pandas as pd
@@ -168,7 +168,7 @@ def test_tables_and_tables_are_their_sum():
     assert set(pmf.schema.names) == set(NAMES)
 
 
-def test_tables_and_records_tell_more_together_than_apart():
+def test_tables_and_records_together_are_more_accurate():
     """Three components of three categories: the pairs alone leave room that a few records close, and the other way."""
     counted, records = tw.count(part(NAMES, 4000, 1)), part(NAMES, 250, 2)
     fresh = TRUTH.sample(4000, seed=9)

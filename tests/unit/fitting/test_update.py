@@ -1,4 +1,4 @@
-"""New records into a model: close to a fit of all, at the cost of the new ones."""
+"""Updating a model with new records: close to a fit of all, at the cost of the new ones."""
 
 import json
 
@@ -199,7 +199,7 @@ def test_a_file_whose_memory_is_broken_is_refused(tmp_path):
             tw.load(tmp_path / "n.twoway")
 
 
-def test_models_that_do_not_remember_say_so(tmp_path):
+def test_models_without_counts_cannot_be_updated(tmp_path):
     for forgetful in (TRUTH, FIRST.given({"x1": 0}), tw.JointPMF.average([FIRST, FIRST])):
         with pytest.raises(DataError, match="does not remember"):
             tw.update(forgetful, DAYS[0])

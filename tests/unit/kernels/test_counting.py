@@ -1,4 +1,4 @@
-"""The counting kernels equal their slow twin, for every cell type, with weights and without."""
+"""The counting kernels equal their reference versions, for every cell type, with and without weights."""
 
 from itertools import combinations
 

@@ -1,4 +1,4 @@
-"""The kernels of EM equal their slow twins: every cell type, rank, kind of weights and size of record."""
+"""The EM kernels equal their reference versions, for every cell type, rank, kind of weights and record size."""
 
 import itertools
 
@@ -116,7 +116,7 @@ def test_the_logarithm_of_one_is_zero():
 
 
 @pytest.mark.parametrize("rank", RANKS)
-def test_layout_is_whole_lanes(rank):
+def test_layout_uses_full_lanes(rank):
     width, prototype = layout(rank)
     assert rank <= width < rank + 16
     assert width % len(prototype) == 0

@@ -1,4 +1,4 @@
-"""Distances between PMFs, against the joints written out."""
+"""Distances between PMFs, against brute force on the joints."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Every question to a PMF against brute force on the joint written out."""
+"""Every question to a PMF against brute force on the joint."""
 
 import copy
 import math
@@ -274,7 +274,7 @@ def test_branch_and_bound_finds_the_mode(pmf):
     assert joint[tuple(found.codes)] == pytest.approx(joint.max(), rel=1e-9)
 
 
-def test_mode_of_many_variables_is_proven_or_says_not(monkeypatch):
+def test_mode_of_many_variables_reports_whether_it_is_proven(monkeypatch):
     pmf = random_pmf(numbered(60, 4), 8, concentration=0.5)
     mode = pmf.mode()
     assert mode.proven
@@ -287,7 +287,7 @@ def test_mode_of_many_variables_is_proven_or_says_not(monkeypatch):
     assert math.exp(found.log_probability) >= max(flat.prob(cell) for cell in cells) * (1 - 1e-9)
 
 
-def test_enumeration_in_chunks_equals_the_whole(monkeypatch):
+def test_enumeration_in_chunks_equals_full_enumeration(monkeypatch):
     pmf = random_pmf(numbered(5, 4), 3)
     whole, entropy = pmf.mode(), pmf.entropy(pmf.schema.names)
     monkeypatch.setattr(mixture, "_CHUNK", 7)
@@ -814,7 +814,7 @@ def test_information_of_what_hardly_ever_happens():
     assert (table >= 0).all()
 
 
-def test_arguments_in_the_wrong_order_are_told_in_short():
+def test_arguments_in_the_wrong_order_raise_a_short_error():
     schema = Schema(tuple(Variable(f"x{n}", tuple(range(100))) for n in range(50)))
     weights, factors = [1.0], [np.full((100, 1), 0.01)] * 50
     for arguments in ((schema, weights, factors), (weights, schema, factors), (factors, weights, schema)):

@@ -1,4 +1,4 @@
-"""A model as a view: the database's scores and completed rows are the library's."""
+"""A model as a database view: scores and completed rows equal the library's."""
 
 import datetime
 

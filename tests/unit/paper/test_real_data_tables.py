@@ -1,4 +1,4 @@
-"""The tables on real data, on files made up in the same format; and the baselines they compare with."""
+"""The tables on real data, with synthetic files in the same format; and their baselines."""
 
 import json
 
@@ -199,7 +199,7 @@ def test_a_release_is_read_where_it_is_asked_for(tmp_path):
 # Missing data: said before any work
 
 
-def test_missing_data_is_told_before_any_work(tmp_path, monkeypatch):
+def test_missing_data_raises_before_any_work(tmp_path, monkeypatch):
     classification._prepared.cache_clear()
     recommendation._ratings.cache_clear()
     monkeypatch.setenv("TWOWAY_DATA", str(tmp_path / "nowhere"))

@@ -1,4 +1,4 @@
-"""Pictures: what is drawn where, and what cannot be drawn."""
+"""Plots: what is drawn, and errors for what cannot be drawn."""
 
 import math
 import subprocess
@@ -93,7 +93,7 @@ def test_dependence(fitted):
     assert len(labels(many.yaxis)) == 40
 
 
-def test_neighbours_stand_together():
+def test_related_variables_are_drawn_next_to_each_other():
     closeness = np.zeros((6, 6))
     for one, other in [(0, 5), (5, 2), (1, 3), (3, 4)]:
         closeness[one, other] = closeness[other, one] = 1
@@ -169,7 +169,7 @@ def test_axes_that_are_given_are_used(fitted):
     assert tw.plot_residuals(pmf, frame, ax=panels[3]) is panels[3]
 
 
-def test_without_matplotlib_the_error_says_what_to_install():
+def test_without_matplotlib_the_error_names_the_extra():
     code = (
         "import sys; sys.modules['matplotlib'] = None\n"
         "import twoway as tw\n"

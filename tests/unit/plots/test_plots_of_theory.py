@@ -1,4 +1,4 @@
-"""Pictures of a choice of rank and of how categories scatter."""
+"""Plots of the choice of the rank and of the scatter of categories."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Parsing of questions: what is missing, and where."""
+"""Parsing of questions: errors name what is missing, and where."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def test_errors_mark_the_culprit(text, mark):
     assert below == f"    {mark}"
 
 
-def test_a_condition_without_a_value_is_marked_whole():
+def test_a_condition_without_a_value_is_underlined_completely():
     with pytest.raises(QuestionError, match="'stars'") as caught:
         parse_terms("vote = no, stars", SCHEMA)
     assert str(caught.value).endswith("    vote = no, stars\n    ^^^^^^^^^^^^^^^^")
@@ -60,7 +60,7 @@ def test_what_is_missing_in_a_question(text, message):
     assert str(caught.value).splitlines()[0].split("; names and labels")[0] == message
 
 
-def test_whole_numbers_are_read_to_the_last_digit():
+def test_integers_are_read_exactly():
     schema = Schema((Variable("n", (-(2**53) - 1, -(2**53), 2**53, 2**53 + 1)),))
     for number in schema["n"].categories:
         (term,) = parse(f"P(n = {number})", schema).targets

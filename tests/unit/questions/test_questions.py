@@ -1,4 +1,4 @@
-"""The question language: what is printed reads back as the same, answers are the library's, errors point."""
+"""The question language: questions round-trip, answers equal the library's, errors point to the position."""
 
 import math
 
@@ -308,7 +308,7 @@ def test_completion(text, expected):
         "P(vote) " + "x" * 10**6,
     ],
 )
-def test_a_long_question_is_not_repeated_whole(text):
+def test_a_long_question_is_shortened_in_errors(text):
     with pytest.raises(QuestionError) as raised:
         parse(text, SCHEMA)
     assert len(str(raised.value)) < 5000

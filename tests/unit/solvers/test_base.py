@@ -12,7 +12,7 @@ from twoway.solvers.base import Watch
 from twoway.solvers.coupled_nmf import CoupledNMF
 
 
-def test_a_watch_for_a_part_knows_what_the_whole_one_knows(monkeypatch):
+def test_a_watch_for_a_part_shares_the_state_of_its_parent(monkeypatch):
     seen, kept = [], object()
     watch = Watch(seen.append, checkpoint=kept)
     monkeypatch.setattr("twoway.solvers.base.time.monotonic", lambda: 30.0)

@@ -1,4 +1,4 @@
-"""The least-squares fit of three-way tables: kernels against slow twins, and where the descent ends."""
+"""The least-squares fit of three-way tables: kernels against reference versions, and the minimum it reaches."""
 
 import json
 from itertools import combinations, pairwise

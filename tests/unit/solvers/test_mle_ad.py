@@ -1,4 +1,4 @@
-"""The Kullback-Leibler fit of three-way tables ends where alternating directions end."""
+"""The Kullback-Leibler fit of three-way tables reaches the same minimum as alternating directions."""
 
 from itertools import pairwise
 

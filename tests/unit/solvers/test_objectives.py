@@ -1,4 +1,4 @@
-"""What each solver minimises: the number it reports is the one its name promises, written out from the definition."""
+"""The reported objective of each solver equals its definition."""
 
 from dataclasses import replace
 
@@ -66,7 +66,7 @@ def test_pairs(loss, update, distance, name, pair_weights):
     assert solution.solver == "spa+coupled-nmf"
 
 
-def test_smoothing_of_tables_is_of_people_who_stand_in_several():
+def test_the_smoothing_penalty_counts_every_table_of_a_variable():
     smoothing = Smoothing(2.0, 3.0)
     solution = CoupledNMF(max_iter=40, tol=0).solve(problem(smoothing=smoothing))
     pmf, tables = solution.pmf, tw.count(RECORDS)

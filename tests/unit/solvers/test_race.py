@@ -1,4 +1,4 @@
-"""Chains and races of solvers, with solvers that are made up: who gets what, who goes on, and what is told."""
+"""Chains and races of mock solvers: inputs, survivors and reports."""
 
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -62,7 +62,7 @@ def test_those_behind_are_given_up_and_the_best_is_returned():
     assert lasts == pytest.approx([100.0 - passes[n] * speeds[n] / 1000 for n in range(10) if n != 1])
 
 
-def test_a_course_is_told_whole_with_no_pass_twice():
+def test_progress_reports_every_pass_once():
     """Nine starts, three, then one, in two heats and a final."""
     solution = race(Runner((0.01,) * 9, max_iter=3 * _HEAT), problems(9))
     assert solution.objectives == tuple(100.0 - 0.01 * step for step in (0, _HEAT, 2 * _HEAT, 3 * _HEAT))
@@ -144,7 +144,7 @@ def test_progress_is_of_all_starts_together():
     assert done[-1] == told[-1].at_most
 
 
-def test_one_start_tells_its_own_progress():
+def test_a_single_start_reports_its_progress():
     seen = []
 
     @dataclass(frozen=True)

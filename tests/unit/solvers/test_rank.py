@@ -1,4 +1,4 @@
-"""The rank: found where it is known, with everything that was compared."""
+"""The choice of the rank: known ranks are found, and all candidates are reported."""
 
 import numpy as np
 import pandas as pd

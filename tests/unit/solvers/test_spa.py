@@ -11,7 +11,7 @@ from twoway.solvers.spa import SPA
 from twoway.tables.tables import Tables
 
 
-def test_spa_says_what_it_minimises_and_what_it_cannot_do():
+def test_spa_objective_and_limits():
     report = fit(dirichlet_rows(6, 4, 2, seed=1).sample(300, seed=0), rank=2, solver="spa").report
     assert report.objective_name.startswith("mean Kullback-Leibler divergence")
     many = {"a": range(15_000), "b": range(15_000)}
@@ -20,7 +20,7 @@ def test_spa_says_what_it_minimises_and_what_it_cannot_do():
 
 
 @pytest.mark.parametrize("first", [0, 2.5, "a"])
-def test_the_first_group_of_spa_is_a_whole_number(first):
+def test_the_first_group_of_spa_is_an_integer(first):
     with pytest.raises(DataError, match="first must be"):
         fit(dirichlet_rows(4, 3, 2, seed=1).sample(50, seed=0), rank=2, solver=SPA(first=first))
 

@@ -1,4 +1,4 @@
-"""Starts that end well, and smoothing for data that hardly say anything."""
+"""Random starts, and smoothing for uninformative data."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The search for a smoothing, on held-out likelihoods that are made up: it ends where it should."""
+"""The search for a smoothing, on mock held-out likelihoods."""
 
 import math
 
@@ -211,7 +211,7 @@ def choose(records, refit, **options):
     return choose_smoothing(records, refit, **{**usual, **options})
 
 
-def test_all_that_was_compared_is_told_and_the_best_grown_to_all_records():
+def test_all_candidates_are_reported_and_the_best_is_scaled_to_all_records():
     truth = dirichlet_rows(4, 3, 2, seed=1)
     records, seen, told = draw_records(truth, 100), [], []
     chosen, candidates = choose(records, fake_refit(truth, seen), watch=Watch(told.append))

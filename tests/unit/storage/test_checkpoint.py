@@ -1,4 +1,4 @@
-"""An interrupted fit goes on from its last pass, to the result of one that was not interrupted."""
+"""An interrupted fit continues from its last pass, to the result of an uninterrupted one."""
 
 import os
 import signal
@@ -64,7 +64,7 @@ def test_the_same_fit_goes_on(records, tmp_path, n_cycles):
     assert not path.exists()
 
 
-def test_another_fit_starts_anew(records, tmp_path):
+def test_another_fit_ignores_the_checkpoint(records, tmp_path):
     path = tmp_path / "fit.checkpoint"
     monitor, _ = stopped_after(4)
     with pytest.raises(StopError):

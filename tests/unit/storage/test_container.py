@@ -1,4 +1,4 @@
-"""Model files: the same bytes each time, whole or not at all, and nothing but a sound file is read."""
+"""Model files: reproducible bytes, atomic writes, and only valid files are read."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""Model and tables files from somebody who means harm: refused, with little memory, and nothing in them is run."""
+"""Hostile model and tables files: refused with little memory, and nothing in them runs."""
 
 import io
 import json

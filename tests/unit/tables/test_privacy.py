@@ -1,4 +1,4 @@
-"""Noise on tables: as much as is promised, told in the file, and no more than the fit can bear."""
+"""Noise on tables: the promised amount, recorded in the file, and its effect on fits."""
 
 import json
 import math
@@ -59,7 +59,7 @@ def test_one_record_changes_as_many_counts_as_there_are_tables():
     assert weighted.sigma == pytest.approx(3 * noisy.releases[0].sigma)
 
 
-def test_the_noise_has_the_standard_deviation_that_is_told():
+def test_noise_has_the_reported_standard_deviation():
     off = [(TABLES.with_noise(0.5, 1e-5, seed=seed).flat - TABLES.flat) for seed in range(30)]
     # Counts so large that none gets negative.
     large = TABLES.flat > 150
@@ -136,7 +136,7 @@ def test_budgets_are_kept_when_tables_are_added_or_chosen_from():
     assert not any(told in note for note in (one + other).notes)
 
 
-def test_what_is_random_is_not_repeated_unless_a_seed_says_so():
+def test_noise_differs_without_a_seed():
     assert TABLES.with_noise(1.0, 1e-6) != TABLES.with_noise(1.0, 1e-6)
     assert TABLES.with_noise(1.0, 1e-6, seed=1) == TABLES.with_noise(1.0, 1e-6, seed=1)
 
@@ -265,7 +265,7 @@ def test_of_older_files_nobody_knows_where_categories_come_from(tmp_path):
     assert old.with_noise(1.0, 1e-6, public_schema=True, max_weight=1).releases[0].n_tables == 2
 
 
-def test_files_and_databases_say_where_categories_come_from(tmp_path):
+def test_schemas_of_files_and_databases_record_their_origin(tmp_path):
     ibis = pytest.importorskip("ibis")
     frame = pd.DataFrame({**FEW, "w": [1.5, 2.0, 7.0, 1.0]})
     frame.to_csv(tmp_path / "few.csv", index=False)

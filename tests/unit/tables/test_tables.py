@@ -360,7 +360,7 @@ def test_counts_beyond_memory_are_refused_before_anything_is_counted(monkeypatch
     )
 
 
-def test_one_line_says_what_there_is():
+def test_repr_is_one_line():
     assert repr(make_tables(observed=1.0)) == "<Tables: 6 pairs of 4 variables, total 200>"
     tables = make_tables()
     low, high = f"{tables.totals.min():g}", f"{tables.totals.max():g}"

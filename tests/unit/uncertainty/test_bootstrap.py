@@ -1,4 +1,4 @@
-"""Bootstrap: every question has an interval, and intervals hold the truth about as often as they say."""
+"""Bootstrap: every question has an interval, and coverage is about as stated."""
 
 import copy
 import math

@@ -1,4 +1,4 @@
-"""Intervals hold the truth where smoothing shrinks, where the model is wrong, and where tables leave it open."""
+"""Coverage of intervals with smoothing, with a wrong model, and for questions that tables leave open."""
 
 import math
 
@@ -107,7 +107,7 @@ def wrong():
     return tw.bootstrap(tw.fit(frame, rank=1, smoothing=1), frame, n=40)
 
 
-def test_misfit_widens_and_says_so(wrong):
+def test_misfit_widens_intervals_with_a_note(wrong):
     answers = {
         0.45: wrong.prob({"a": 1, "b": 1}),
         0.9: wrong.given({"a": 1}).prob({"b": 1}),
@@ -154,7 +154,7 @@ def coins(tmp_path_factory):
     return boot, path
 
 
-def test_what_tables_leave_open_is_wide_and_says_so(coins):
+def test_answers_that_tables_leave_open_are_widened_with_a_note(coins):
     boot, path = coins
     for one in (boot, tw.Bootstrap.load(path)):
         answer = one.given({"a": 1, "b": 1}).prob({"c": 1})

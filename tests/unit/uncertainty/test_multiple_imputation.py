@@ -1,4 +1,4 @@
-"""Multiple imputation: completed tables that differ as much as they should, and Rubin's rules."""
+"""Multiple imputation: completed tables vary as much as they should, and Rubin's rules."""
 
 import math
 import re

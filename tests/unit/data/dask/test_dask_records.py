@@ -1,4 +1,4 @@
-"""Dask DataFrames: the same schema, counts and fits as in memory, whatever the partitions, and whoever dies."""
+"""Dask DataFrames: the same schema, counts and fits as in memory, for any partitions, even if workers die."""
 
 import logging
 import os
@@ -144,7 +144,7 @@ def test_what_a_newcomer_gets_is_that_in_memory(workers):
 
 
 @pytest.mark.parametrize(("repeats", "weights"), [(1, None), (3, None), (1, "times")])
-def test_sizes_and_the_whole_sample(repeats, weights, engine):
+def test_sizes_and_the_full_sample(repeats, weights, engine):
     """Whether equal records are merged is decided as if they were in one place."""
     survey = pd.concat([SURVEY] * repeats, ignore_index=True)
     survey["times"] = np.ceil(survey["times"])
@@ -329,7 +329,7 @@ def test_a_label_that_the_schema_has_not(threads):
 
 
 @pytest.mark.parametrize("weight", [0.3, 1e6])
-def test_a_constant_weight_is_none(threads, weight):
+def test_a_constant_weight_has_no_effect(threads, weight):
     frame = SURVEY.drop(columns="times")
     plain = tw.DaskRecords(cut(frame, CUTS["uneven"]))
     weighted = tw.DaskRecords(cut(frame.assign(w=weight), CUTS["uneven"]), weights="w")

@@ -1,4 +1,4 @@
-"""Files that are odd but sound: names that differ in case alone, blank first lines, many columns."""
+"""Unusual but valid files: names that differ only in case, blank first lines, many columns."""
 
 import gzip
 
@@ -104,7 +104,7 @@ def test_a_header_of_100_000_names(tmp_path):
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])
 @pytest.mark.parametrize("decimal", ["0.5", "1e0", "-3.25e-2"])
-def test_whole_numbers_beyond_2_53_stay_apart_beside_a_decimal(tmp_path, ending, decimal):
+def test_integers_beyond_2_53_stay_distinct_next_to_a_decimal(tmp_path, ending, decimal):
     numbers = [2**53, 2**53 + 1, -(2**53) - 1, -(2**53), 2**64 + 1, 2**64]
     path = tmp_path / f"x.{ending}"
     lines = [f'{{"id": {n}}}' if ending == "jsonl" else str(n) for n in [*numbers, decimal]]

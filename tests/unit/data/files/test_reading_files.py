@@ -1,4 +1,4 @@
-"""Files of records: every format says the same, types come from the labels, and what is wrong is said in a line."""
+"""Files of records: formats agree, types come from the labels, and errors are one line."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""Tables counted inside a database: the same as in memory, to the last digit, and not one row leaves."""
+"""Tables counted inside a database: exactly as in memory, and no row leaves."""
 
 import datetime
 import re
@@ -460,7 +460,7 @@ def test_no_error_chain_shows_a_password():
     assert "secret" not in str(raised.value)
 
 
-def test_large_whole_tables_come_in_batches(connect, monkeypatch):
+def test_large_tables_are_read_in_batches(connect, monkeypatch):
     """Labels of later batches get codes of their own, and an identifier is refused before all of it was read."""
     monkeypatch.setattr("twoway.data.sql.records._BATCH_ROWS", 7)
     records = pa.table({"a": [f"label {n // 3}" for n in range(100)], "b": [None, 1, 2, None] * 25})

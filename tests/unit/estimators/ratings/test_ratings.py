@@ -1,4 +1,4 @@
-"""RatingPredictor: what it predicts, what it takes, and what it refuses."""
+"""RatingPredictor: predictions, accepted input and errors."""
 
 import pickle
 
@@ -205,7 +205,7 @@ def test_the_same_seed_gives_the_same_and_another_another(ratings, model):
     assert not np.array_equal(other.pmf_.stacked, model.pmf_.stacked)
 
 
-def test_a_missing_rating_is_none_and_a_silent_user_is_a_user(ratings, model):
+def test_missing_ratings_are_ignored_and_users_without_ratings_are_kept(ratings, model):
     more = pd.concat([ratings, pd.DataFrame({"user": ["silent"], "item": [100], "rating": [np.nan]})])
     same = tw.RatingPredictor(rank=3, n_starts=2).fit(more)
     np.testing.assert_array_equal(same.pmf_.stacked, model.pmf_.stacked)

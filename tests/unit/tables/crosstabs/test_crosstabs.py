@@ -1,4 +1,4 @@
-"""Published cross-tabulations: what people print is read, and what cannot be read is named."""
+"""Published cross-tabulations: usual notations are read, and errors name what cannot be read."""
 
 import numpy as np
 import pandas as pd
@@ -134,7 +134,7 @@ def test_every_form_of_frame_is_the_same_table(form):
     assert tables.notes == ()
 
 
-def test_text_cells_under_a_default_index_are_told_from_labels():
+def test_text_cells_under_a_default_index_are_not_labels():
     frame = pd.DataFrame({"no": ["10", "1,000"], "yes": ["20", "5"]})
     tables = Tables.from_crosstabs({("stars", "vote"): frame})
     assert tables.schema["stars"].categories == (0, 1)
