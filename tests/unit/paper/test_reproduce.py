@@ -1,4 +1,4 @@
-"""Every table of the paper at smoke size, through the command line; and what happens when a run is ended or wrong."""
+"""Every table of the paper at smoke size, through the command line; interrupted and failed runs."""
 
 import contextlib
 import json
@@ -93,7 +93,7 @@ def test_every_cell_was_run(one_of_all):
     assert all((line["scores"] is None) != (line["reason"] is None) for line in lines)
 
 
-def test_the_files_say_what_the_lines_say(one_of_all):
+def test_the_written_files_agree_with_the_output(one_of_all):
     name, out, told = one_of_all
     experiment = EXPERIMENTS[name]
     lines = lines_of(out / f"{name}-smoke.jsonl")
@@ -122,7 +122,7 @@ def test_the_files_say_what_the_lines_say(one_of_all):
     assert (out / f"{name}-smoke.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_papers_numbers_stand_only_beside_the_same_setting(smoke):
+def test_published_numbers_are_shown_only_for_the_same_setting(smoke):
     out, told = smoke
     summary = json.loads((out / f"{TABLE}-smoke.json").read_text(encoding="utf-8"))
     like = {metric["name"]: metric["rows"][1]["cells"] for metric in summary["metrics"]}
@@ -210,7 +210,7 @@ def test_what_another_version_saved_is_run_again(smoke, tmp_path):
 
 
 @pytest.mark.parametrize(("ending", "jobs"), [(signal.SIGKILL, 2), (signal.SIGINT, 2), (signal.SIGINT, 1)])
-def test_an_ended_run_leaves_no_process_and_whole_lines(tmp_path, ending, jobs):
+def test_an_ended_run_leaves_no_process_and_complete_lines(tmp_path, ending, jobs):
     """Neither kill -9 nor Ctrl-C leaves a process or saves a fit that was not finished."""
     arguments = ["reproduce", TABLE, "--size", "smoke", "--methods", "RAND-EM", "--jobs", str(jobs)]
     process = subprocess.Popen(
@@ -359,7 +359,7 @@ def test_a_line_for_the_same_cell_counts_once(by_hand):
     assert summarize(experiment, "paper", out) == before
 
 
-def test_the_page_keeps_what_stands_above_its_mark(by_hand):
+def test_the_page_keeps_the_text_above_the_mark(by_hand):
     experiment, out = by_hand
     page = out / "results.md"
     assert reproduce("--page", page, "--out", out).exit_code == 0
