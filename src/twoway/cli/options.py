@@ -270,7 +270,7 @@ def read_by(
             schema=schema,
             untyped=binning.edges,  # what is in bins in the model is numbers in the file
             where=where,
-            unseen="extend" if extend else unseen,  # type: ignore[arg-type]  # checked above
+            unseen="extend" if extend else unseen,
         )
         records = Records(
             binning.apply(table),

@@ -1,4 +1,4 @@
-"""From labels to codes, a slice of columns at a time: what is missing, what the categories are, which cell is which."""
+"""From labels to codes, a slice of columns at a time: what is missing, and which category each cell is."""
 
 from __future__ import annotations
 
@@ -11,17 +11,13 @@ from numpy.typing import NDArray
 
 from twoway.data.missing import Markers, is_null, marker
 from twoway.errors import DataError, unknown
-from twoway.schema import Label, Schema, Variable, label_key, plain_label, sort_labels
+from twoway.schema import Label, Schema, Variable, plain_label
 
 Unseen: TypeAlias = Literal["error", "missing", "extend"]
 """What a label gets that a schema does not have; only records in memory can extend theirs."""
-Found: TypeAlias = dict[tuple[str, object], Label]
-"""Categories by what makes them one and the same."""
 
-# So few labels are looked up all, whether they occur or not, which is quicker than to find out.
-_FEW_LABELS = 256
-
-
+FEW_LABELS = 256
+"""So few labels are all looked up, whether they occur or not: finding out would take longer."""
 NO_MARKERS: Markers = frozenset()
 _DIGITS = 40
 """Decimal numbers of more digits are read as floats, which they may be too large for."""
@@ -52,7 +48,7 @@ def dictionary_of(column: Any) -> tuple[list[Any], NDArray[Any]]:
                 continue
             try:
                 codes[row] = positions.setdefault((type(label), label), len(labels))
-            except TypeError:  # a list or the like is no label, which is found out later
+            except TypeError:  # not a label, such as a list: `clean` refuses it
                 codes[row] = len(labels)
             if codes[row] == len(labels):
                 labels.append(label)
@@ -65,7 +61,7 @@ def dictionary_of(column: Any) -> tuple[list[Any], NDArray[Any]]:
             column = pa.concat_arrays(column.unify_dictionaries().chunks) if column.num_chunks else pa.array([])
     if pa.types.is_null(column.type):
         return [], np.full(len(column), -1, dtype=np.int64)
-    if pa.types.is_nested(column.type):  # no labels, which is found out later
+    if pa.types.is_nested(column.type):  # not labels: `clean` refuses them
         return dictionary_of(column.to_pylist())
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
@@ -87,41 +83,10 @@ def numbers_in(column: Any, what: str) -> NDArray[np.float64]:
         numbers: NDArray[np.float64] = np.array([*labels, None], dtype=np.float64)[codes]
         return numbers
     except (TypeError, ValueError, OverflowError):
-        raise DataError(f"record {what} must be numbers, none beyond what a float can hold") from None
+        raise DataError(f"record {what} must be numbers that a float can hold") from None
 
 
-def collect_labels(
-    found: Found, column: Any, name: str, markers: Markers, rows: NDArray[np.bool_] | None = None
-) -> None:
-    """Add the categories that a slice of a column shows in some rows, or in all, to those found before."""
-    labels, codes = dictionary_of(column)
-    if len(labels) <= _FEW_LABELS and all(_is_known(label, found, markers) for label in labels):
-        return  # whichever of them occur here
-    for code in _used(codes if rows is None else codes[rows], len(labels)):
-        label = clean(labels[code], markers, name)
-        if label is not None:
-            found.setdefault(label_key(label), label)
-
-
-def _is_known(raw: object, found: Found, markers: Markers) -> bool:
-    """Return whether a raw label is a category found before, or one that means "not observed"."""
-    try:
-        return raw is None or marker(raw) in markers or label_key(raw) in found
-    except DataError:  # it is no label, which is wrong only if it occurs
-        return False
-
-
-def categories_of(found: Found, name: str, n_records: int) -> tuple[Label, ...]:
-    """Return the categories found in a column in their order; none at all is an error."""
-    if not found:
-        raise DataError(
-            f"column {name!r} has no observed cell in {n_records} records; "
-            "drop it, or give a schema with its categories"
-        )
-    return tuple(sort_labels(found.values()))
-
-
-def _used(codes: NDArray[Any], n_labels: int) -> NDArray[np.int64]:
+def used_codes(codes: NDArray[Any], n_labels: int) -> NDArray[np.int64]:
     """Return the codes from 0 on that occur, in order."""
     return np.flatnonzero(np.bincount(codes.astype(np.int64) + 1, minlength=n_labels + 1)[1:])
 
@@ -146,12 +111,12 @@ def encode_slice(
         if rows is not None:  # what is not read cannot be wrong
             positions = np.where(rows, positions, -1)
         lookup = np.full(len(labels) + 1, -1, dtype=code_type)  # the last entry is for null, position -1
-        few = rows is None and len(labels) <= _FEW_LABELS
+        few = rows is None and len(labels) <= FEW_LABELS
         known = [schema[name].find(label) if _is_label(label) else None for label in labels] if few else [None]
         if few and None not in known:
             lookup[:-1] = known
         else:
-            for position in _used(positions, len(labels)):
+            for position in used_codes(positions, len(labels)):
                 lookup[position] = _code(
                     schema[name], labels[position], markers[name], unseen, positions, position, start
                 )

@@ -1,6 +1,6 @@
 """Records: observed cells, compressed, with their counts and weights.
 
-Reading raw data into records is the business of `reading`, the one gate; everything behind it trusts it.
+`reading` is the one gate for raw data; everything behind it trusts it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from twoway.schema import Schema
 
 if TYPE_CHECKING:
     from twoway.data.coding import Unseen
-    from twoway.data.reading import Columns
+    from twoway.data.columns import Columns
 
 WORTH_MERGING = 0.9
 """Records without weights are merged where fewer than this share of them differ."""
@@ -46,26 +46,28 @@ class Records:
         A pandas, polars or pyarrow frame, a 2-D numpy array, a mapping of names to columns, the name of a file
         (CSV, TSV, Parquet, Arrow, JSON lines), or records.
         Text, numbers, truth values and categorical columns are categories; whole floats are integers.
-    schema
-        Variables and categories to read by. Found in the data if not given: numbers by size, text by
-        alphabet but "5-9" before "10-14", declared categories (pandas Categorical, polars Enum, an ordered pyarrow
-        dictionary) as declared.
     columns
         The columns to use, all by default; for an array, their names ("x0", "x1", … by default).
+    where
+        A truth value for each record: whether to read it. For files also a condition in SQL: "year >= 2020".
     missing
         Labels that mean "not observed", beside null, NaN and the usual text: the empty one, NA, N/A, n/a, NaN, nan,
         null, NULL and ?. A mapping names those of single columns: ``{"income": [-9, 98]}``; `MissingLabels` says both,
         and can replace the usual ones. Text is compared without surrounding space. The variables of the schema remember
         them, so that a model reads later records alike.
-    counts
-        How many equal records each one stands for: whole numbers, or the name of a column that holds them.
     weights
         How much each record matters, such as the weights of a survey: numbers of 0 or more, or the name of a column
         that holds them. Their scale does not matter. With ``counts`` too, each of so many records has the weight.
-    where
-        A truth value for each record: whether to read it. For files also a condition in SQL: "year >= 2020".
+    counts
+        How many equal records each one stands for: whole numbers, or the name of a column that holds them.
+    max_categories
+        A column with more distinct values is an error. No limit by default.
+    schema
+        Variables and categories to read by. Found in the data if not given: numbers by size, text by
+        alphabet but "5-9" before "10-14", declared categories (pandas Categorical, polars Enum, an ordered pyarrow
+        dictionary) as declared.
     unseen
-        What a label that the schema does not have gets: "error"; "missing"; or "extend", a category of its own.
+        What happens to a label that the schema does not have: "error"; "missing"; or "extend", a category of its own.
 
     Notes
     -----
@@ -98,48 +100,32 @@ class Records:
         self,
         source: Any,
         *,
-        schema: Schema | None = None,
         columns: Sequence[str] | None = None,
-        missing: AnyMissing = (),
-        counts: Any = None,
-        weights: Any = None,
         where: Any = None,
+        missing: AnyMissing = (),
+        weights: Any = None,
+        counts: Any = None,
+        max_categories: int | None = None,
+        schema: Schema | None = None,
         unseen: Unseen = "error",
     ) -> None:
-        from twoway.data.reading import read
+        from twoway.data.reading import Reader, read
 
         before = source if isinstance(source, Records) else None
         if before is not None and schema is None and columns is None and not missing:
             schema = before.schema
-        parts = read(
-            source if before is None else before._columns(),
-            schema=schema,
-            columns=columns,
-            missing=missing,
-            counts=counts,
-            weights=weights,
-            where=where,
-            unseen=unseen,
+        reader = Reader.checked(missing, weights, counts, max_categories, schema, unseen, in_memory=True)
+        self.schema, self.pointers, self.cells, self.weights, self.people = read(
+            source if before is None else before._columns(), reader, columns, where
         )
         if before is not None and counts is None and weights is None:
             before = before if where is None else before.take(np.flatnonzero(where))
-            parts = parts._replace(weights=before.weights, people=before.people)
-        self._set(*parts)
+            self.weights, self.people = before.weights, before.people
         self.library = library_of_source(source)
-
-    def _set(
-        self,
-        schema: Schema,
-        pointers: NDArray[np.int64],
-        cells: NDArray[Any],
-        weights: NDArray[np.float64] | None,
-        people: NDArray[Any] | None,
-    ) -> None:
-        self.schema, self.pointers, self.cells, self.weights, self.people = schema, pointers, cells, weights, people
 
     def _columns(self) -> Columns:
         """Return the records as columns of labels, to be read anew."""
-        from twoway.data.reading import Columns
+        from twoway.data.columns import Columns
 
         codes = self.codes()
 
@@ -161,7 +147,7 @@ class Records:
     ) -> Records:
         """Return records on arrays that are known to be right; nothing is copied or checked."""
         made = cls.__new__(cls)
-        made._set(schema, pointers, cells, weights, people)
+        made.schema, made.pointers, made.cells, made.weights, made.people = schema, pointers, cells, weights, people
         return made
 
     def with_cells(self, schema: Schema, pointers: NDArray[np.int64], cells: NDArray[Any]) -> Records:
@@ -236,10 +222,8 @@ class Records:
         work = self.pointers[:-1] - self.pointers[0] + 4 * np.arange(self.n_records)
         total = self.n_observed + 4 * self.n_records
         edges = np.searchsorted(work, np.linspace(0, total, n_blocks + 1))
-        weights, people = (NO_NUMBERS if array is None else array for array in (self.weights, self.people))
-        return [
-            Block(self.pointers[a : b + 1], self.cells, weights[a:b], people[a:b]) for a, b in itertools.pairwise(edges)
-        ]
+        _, cells, weights, people = self.as_block()
+        return [Block(self.pointers[a : b + 1], cells, weights[a:b], people[a:b]) for a, b in itertools.pairwise(edges)]
 
     def map_reduce(
         self, per_block: Callable[[Block], T], combine: Callable[[T, T], T], *, threads: int | None = None
@@ -253,7 +237,7 @@ class Records:
         return Records.from_cells(self.schema, self.pointers, self.cells, weights, people)
 
     def sample(self, n_observed: int, *, seed: int) -> Records:
-        """Return a random part of the records with about so many observed cells; all if they are fewer."""
+        """Return a random part of the records with about so many observed cells; all if there are fewer."""
         if self.n_observed <= n_observed:
             return self
         return self.thinned(n_observed / self.n_observed, np.random.default_rng(seed))

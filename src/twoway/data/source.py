@@ -1,7 +1,9 @@
-"""Blocks of records, as the kernels take them, and the protocol of every source of records."""
+"""Blocks of records, as the kernels take them, and what every source of records has in common."""
 
 from __future__ import annotations
 
+import operator
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
@@ -15,9 +17,10 @@ if TYPE_CHECKING:
     from twoway.data.records import Records
 
 T = TypeVar("T")
+Source = TypeVar("Source")
 
 NO_NUMBERS = np.empty(0)
-"""What stands for weights and people where there are none."""
+"""The weights and people of a block that has none."""
 
 
 class Block(NamedTuple):
@@ -71,7 +74,7 @@ class RecordSource(Protocol):
 
     @property
     def notes(self) -> Sequence[str]:
-        """What their owner should know of how they are read, for the report."""
+        """Notes for the report on how the records are read."""
 
     def map_reduce(
         self, per_block: Callable[[Block], T], combine: Callable[[T, T], T], *, threads: int | None = None
@@ -89,4 +92,51 @@ class RecordSource(Protocol):
         """
 
     def sample(self, n_observed: int, *, seed: int) -> Records:
-        """Return a random part of the records with about so many observed cells, in memory; all if they are fewer."""
+        """Return a random part of the records with about so many observed cells, in memory; all if there are fewer."""
+
+
+class Totals(NamedTuple):
+    """The sizes of some records, as read and as fitted; these add."""
+
+    n_records: int = 0
+    n_observed: int = 0
+    n_silent: int = 0
+    weight_totals: WeightTotals = WeightTotals()
+    n_fitted: int = 0
+    n_fitted_observed: int = 0
+    fitted_weights: WeightTotals = WeightTotals()
+    """Of the records that have a say."""
+
+    def __add__(self, other: Totals) -> Totals:  # type: ignore[override]
+        return Totals(*map(operator.add, self, other))
+
+
+def coded_for_fit(records: Records) -> tuple[Records, Totals]:
+    """Return the records that have a say in canonical order, and the sizes of all."""
+    heard = records.with_say()
+    fitted = heard.canonical()
+    sizes = records.n_records, records.n_observed, records.n_silent, records.weight_totals
+    return fitted, Totals(*sizes, fitted.n_records, fitted.n_observed, heard.weight_totals)
+
+
+class FittedSource:
+    """Records of which each shows something and weighs something, in units of an effective record."""
+
+    n_silent = 0
+    notes: Sequence[str] = ()
+
+    def __init__(self, schema: Schema, totals: Totals) -> None:
+        self.schema, self.n_records, self.n_observed = schema, totals.n_fitted, totals.n_fitted_observed
+        self.unit = totals.fitted_weights.unit
+        self.weight_totals = totals.fitted_weights.scaled(1.0 / self.unit)
+        self.total_weight = self.weight_totals.total
+
+    @abstractmethod
+    def map_reduce(
+        self, per_block: Callable[[Block], T], combine: Callable[[T, T], T], *, threads: int | None = None
+    ) -> T:
+        """Return the combination of what ``per_block`` gives for each block, always in the same order."""
+
+    def for_fit(self: Source) -> Source:
+        """Return the records themselves."""
+        return self

@@ -12,10 +12,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from twoway.data.categories import observed_labels
 from twoway.data.coding import Unseen
+from twoway.data.columns import Columns, open_columns
 from twoway.data.frames import in_memory
 from twoway.data.missing import MissingLabels
-from twoway.data.reading import Columns, as_numbers, check_options, observed_labels, open_columns
+from twoway.data.reading import as_numbers, check_options
 from twoway.data.records import Records
 from twoway.data.source import Block
 from twoway.data.weighing import check_weights, of_rows
@@ -141,7 +143,7 @@ def read_training(columns: Columns, bins: Mapping[str, Bins], weights: NDArray[n
 
 def _unseen(columns: Columns, variable: Variable) -> list[Label]:
     """Return the labels of a column that are no categories of its variable."""
-    labels = observed_labels(columns, variable.name, MissingLabels().markers(variable.name, variable)).values()
+    labels = observed_labels(columns, variable.name, MissingLabels().markers(variable.name, variable))
     return sort_labels(label for label in labels if variable.find(label) is None)
 
 

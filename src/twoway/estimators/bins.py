@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.data.coding import dictionary_of
+from twoway.data.columns import Columns
 from twoway.data.missing import USUAL
-from twoway.data.reading import Columns
 from twoway.errors import DataError, unknown, whole_number
 from twoway.schema import Variable, looks_continuous
 

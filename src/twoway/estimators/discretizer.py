@@ -12,7 +12,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from twoway.data import frames
-from twoway.data.reading import Columns
+from twoway.data.columns import Columns
 from twoway.data.records import Records
 from twoway.errors import unknown
 from twoway.estimators.base import open_table, read_training, read_weights

@@ -8,18 +8,18 @@ columns are quoted by ibis.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.data.missing import MissingLabels
+from twoway.data.categories import Scan
+from twoway.data.columns import Columns
 from twoway.data.records import Records
 from twoway.data.sql.connections import clear_errors
 from twoway.data.sql.grouping import grouped, grouped_sets
-from twoway.data.sql.records import DatabaseTable, check_number_of_labels
+from twoway.data.sql.records import DatabaseTable, unnumbered_errors
 from twoway.data.weighing import LEAST_WEIGHT, MOST_COUNT, MOST_WEIGHT, WeightTotals
 from twoway.errors import DataError, UnknownNameError
 from twoway.schema import Schema
@@ -40,24 +40,24 @@ def count_inside(table: DatabaseTable, order: int = 2) -> tuple[Tables, int]:
     with clear_errors(backend):
         rows = table.rows()
         schema, n_records, totals = table.schema, 0, WeightTotals()
-        if schema is None or table.number_columns:
+        if schema is None or table.reader.number_columns:
             schema, n_records, totals = _survey(table, backend, rows)
         sets = all_sets(schema, order)
         step, square_step = weight_step(totals.total), weight_step(totals.squares)
-        if table.number_columns:
+        if table.reader.number_columns:
             weights = {"w": _steps(_row_weights(rows), 1.0 / step)}
             if totals.is_weighted:
                 weights["s"] = _steps(_row_squares(rows), 1.0 / square_step)
-            rows = rows.mutate(**weights).drop(*table.number_columns)
+            rows = rows.mutate(**weights).drop(*table.reader.number_columns)
         counts = _Accumulator(schema, sets)
         sizes = {f"c{place}": len(schema[name]) for place, name in enumerate(names)}
-        sums = _add_up if table.number_columns else _count_rows
+        sums = _add_up if table.reader.number_columns else _count_rows
         for wide in grouped_sets(backend, rows, sizes, order, sums, _add_up):
             squares = wide.column("s").to_numpy() if totals.is_weighted else None
             counts.add(_codes(table, schema, wide), wide.column("w").to_numpy(), squares)
-            if not table.number_columns:
+            if not table.reader.number_columns:
                 n_records = max(n_records, *wide.column("w").to_pylist())
-    flat = counts.flat.astype(np.float64) * (step if table.number_columns else 1.0)
+    flat = counts.flat.astype(np.float64) * (step if table.reader.number_columns else 1.0)
     squares = counts.squares.astype(np.float64) * square_step if totals.is_weighted else None
     return Tables.of_counted(schema, sets, flat, squares, totals.largest if totals.is_weighted else 1.0), n_records
 
@@ -97,36 +97,27 @@ def _survey(table: DatabaseTable, backend: Any, rows: Any) -> tuple[Schema, int,
 
     def sums(rows: Any) -> Mapping[str, Any]:
         found = {"w": rows.count()}
-        for what in table.number_columns:
+        for what in table.reader.number_columns:
             numbers = rows[what]
             smallest = numbers.nullif(0.0).min()
             # Beyond, all floats are whole numbers, and no database has integers for them.
             small = ibis.ifelse((numbers > -_MOST_WHOLE) & (numbers < _MOST_WHOLE), numbers, 0.0)
             found |= {f"{what}_known": numbers.count(), f"{what}_least": numbers.min(), f"{what}_most": numbers.max()}
             found |= {f"{what}_smallest": smallest, f"{what}_broken": (small != small.floor()).sum()}
-        if table.number_columns:
+        if table.reader.number_columns:
             found |= {"total": _row_weights(rows).sum(), "squares": _row_squares(rows).sum()}
         return found
 
     columns = [f"c{place}" for place in range(len(table.names))] if table.schema is None else []
     # Each column has one row more, for NULL. Beyond the limit, one of them has too many.
-    most = len(columns) * (table.max_categories + 1) + 1
-    wide = grouped(backend, rows, [(), *((name,) for name in columns)], sums, most + 1)
-    for name, column in zip(table.names, columns, strict=False):
-        check_number_of_labels(table, name, len(wide) - wide.column(column).null_count)
-    n_records = max(wide.column("w").to_pylist())
-    totals = _check_weights(table, wide, n_records) if n_records and table.number_columns else WeightTotals()
-    schema = table.schema if table.schema is not None else _found(table, wide, n_records)
+    limit = None if table.max_categories is None else len(columns) * (table.max_categories + 1) + 2
+    wide = grouped(backend, rows, [(), *((name,) for name in columns)], sums, limit)
+    labels = Columns.of_table(_named(table, wide))
+    scan = Scan.of(labels, table.reader.markers(labels.names), max_categories=table.max_categories)
+    scan.n_records = n_records = max(wide.column("w").to_pylist())
+    totals = _check_weights(table, wide, n_records) if n_records and table.reader.number_columns else WeightTotals()
+    schema = table.schema if table.schema is not None else scan.schema(table.names, table.reader.missing)
     return schema, n_records, totals
-
-
-def _found(table: DatabaseTable, wide: Any, n_records: int) -> Schema:
-    try:
-        named = _named(table, wide)
-        return Records(named, missing=MissingLabels.of(table.missing).among(named.column_names)).schema
-    except DataError as error:
-        # What is read here are labels.
-        raise DataError(re.sub(r"in \d+ records", f"in {n_records} records", str(error))) from None
 
 
 def _check_weights(table: DatabaseTable, wide: Any, n_records: int) -> WeightTotals:
@@ -137,7 +128,7 @@ def _check_weights(table: DatabaseTable, wide: Any, n_records: int) -> WeightTot
 
     largest = smallest = 1.0
     is_whole = True
-    for what, column in table.number_columns.items():
+    for what, column in table.reader.number_columns.items():
         n_null = n_records - max(numbers(f"{what}_known"))
         allowed = "finite and not negative" if what == "weights" else "whole numbers from 0 to 2**53"
         if n_null:
@@ -186,11 +177,12 @@ def _codes(table: DatabaseTable, schema: Schema, wide: Any) -> NDArray[np.int32]
     if not named.num_columns:
         return np.full((len(wide), len(schema)), -1, dtype=np.int32)
     try:
-        return Records(named, schema=schema, missing=MissingLabels.of(table.missing), unseen=table.unseen).codes()
+        with unnumbered_errors():
+            return Records(named, missing=table.reader.missing, schema=schema, unseen=table.unseen).codes()
     except UnknownNameError as error:
         if table.schema is None:
             raise DataError(f"the table was changed while it was counted; count it again ({error})") from None
-        raise UnknownNameError(re.sub(r" \(record \d+\)", "", str(error))) from None
+        raise
 
 
 class _Accumulator:

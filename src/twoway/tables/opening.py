@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from twoway.data.files.file_set import is_path
-from twoway.data.records import as_records
+from twoway.data.files.file_set import find_files, is_path
+from twoway.data.records import Records
 from twoway.data.source import RecordSource
 from twoway.tables.tables import Tables
 
@@ -16,16 +16,13 @@ def open_source(source: Any, order: int = 2) -> RecordSource | Tables:
     Records may stay where they are: large files, partitions. A table of a database whose rows may not leave it is
     counted there, in tables of ``order`` variables.
     """
-    if isinstance(source, Tables):
-        return source
-    if hasattr(type(source), "map_reduce"):
-        found: RecordSource = source
-        return found
+    if isinstance(source, Tables) or hasattr(type(source), "map_reduce"):
+        return source  # type: ignore[no-any-return]
     if is_path(source):
         from twoway.data.files.records import FileRecords, is_large
 
-        if is_large(source):
-            return FileRecords(source)
+        files = find_files(source)
+        return FileRecords(files) if is_large(files) else Records(files)
     if type(source).__module__.partition(".")[0] == "dask":
         from twoway.data.dask.records import DaskRecords
 
@@ -33,7 +30,7 @@ def open_source(source: Any, order: int = 2) -> RecordSource | Tables:
     from twoway.data.sql.records import DatabaseTable, is_database_table, read_rows
 
     if not is_database_table(source):
-        return as_records(source)
+        return Records(source)
     table = source if isinstance(source, DatabaseTable) else DatabaseTable(source)
     if not table.is_counted_inside:
         return read_rows(table)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import examples, frames, schemas
 
-from twoway.data import reading
+from twoway.data import columns
 from twoway.data.coding import dictionary_of
 from twoway.data.missing import USUAL, MissingLabels
 from twoway.data.records import Records
@@ -363,7 +363,7 @@ def test_unseen_labels():
 
 
 def test_unseen_labels_far_down_name_their_record(monkeypatch):
-    monkeypatch.setattr(reading, "_SLICE_ROWS", 4)
+    monkeypatch.setattr(columns, "SLICE_ROWS", 4)
     with pytest.raises(UnknownNameError, match=r"'q' of 'vote' \(record 9\)"):
         Records({"age": ["old"] * 12, "vote": ["no"] * 9 + ["q", "no", "q"]}, schema=SCHEMA)
 
@@ -411,7 +411,7 @@ def test_codes_match_the_frame(data):
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow", "numpy"])
 def test_more_rows_than_a_slice(library):
     """Each slice has labels of its own; the second one none of the first."""
-    n = reading._SLICE_ROWS + 1000
+    n = columns.SLICE_ROWS + 1000
     numbers = np.arange(n) // 1000
     text = np.array([f"t{number:03d}" for number in numbers], dtype=object)
     text[::7] = None
@@ -434,7 +434,7 @@ def test_slices_of_any_size_read_the_same(monkeypatch):
     frame = pa.table({"v": pa.chunked_array([["a", "b"], ["c"], ["a", None]]), "w": [5, 4, 3, 2, 1]})
     whole = Records(frame).codes().tolist()
     for rows in (1, 2, 3):
-        monkeypatch.setattr(reading, "_SLICE_ROWS", rows)
+        monkeypatch.setattr(columns, "SLICE_ROWS", rows)
         assert Records(frame).codes().tolist() == whole
 
 

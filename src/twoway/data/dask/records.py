@@ -11,21 +11,22 @@ from __future__ import annotations
 import functools
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 from uuid import uuid4
 
-from twoway.data.coding import Unseen, categories_of
+from twoway.data.categories import Scan
+from twoway.data.coding import Unseen
 from twoway.data.dask import partitions
-from twoway.data.dask.partitions import Part, Reading, Scan, Totals
-from twoway.data.missing import AnyMissing, MissingLabels
-from twoway.data.reading import check_columns_of, check_options, match_columns
+from twoway.data.dask.partitions import Part
+from twoway.data.missing import AnyMissing
+from twoway.data.reading import Reader, match_columns, with_columns_of
 from twoway.data.records import Records
-from twoway.data.source import Block
+from twoway.data.source import Block, FittedSource, Totals
 from twoway.data.weighing import WeightTotals
-from twoway.errors import ClusterError, DataError, TwowayError
+from twoway.errors import ClusterError, DataError, TwowayError, unknown
 from twoway.schema import Schema
 
 T = TypeVar("T")
@@ -37,24 +38,29 @@ _FAN_IN = 8
 class DaskRecords:
     """Records in a Dask DataFrame, which stay where they are.
 
-    `fit` and `count` take a Dask DataFrame as it is; this class is for the options of reading. Columns and rows are
-    chosen with Dask's own means: ``frame[["age", "vote"]]``, ``frame[frame.age > 17]``.
+    `fit` and `count` take a Dask DataFrame as it is; this class is for the options of reading.
 
     Parameters
     ----------
     source
-        A Dask DataFrame. Nothing of it is computed but sums; persist it first where reading it is slow.
+        A Dask DataFrame. Nothing of it is computed but sums; persist it first if reading it is slow.
+    columns
+        The columns to use, all by default.
+    where
+        Which records to read: a Dask Series of truth values, such as ``frame.age > 17``.
+    missing
+        As for `Records`.
+    weights
+        The name of the column that says how much each record matters.
+    counts
+        The name of the column that says how many equal records each one stands for.
+    max_categories
+        A column with more distinct values is an error. No limit by default.
     schema
         Variables and categories to read by; columns beyond it are not read. Found in the data if not given, the same
         as if all of it were in memory.
-    missing
-        As for `Records`.
-    counts
-        The name of the column that says how many equal records each one stands for.
-    weights
-        The name of the column that says how much each record matters.
     unseen
-        What a label that the schema does not have gets: "error", or "missing".
+        What happens to a label that the schema does not have: "error", or "missing".
 
     Examples
     --------
@@ -73,47 +79,41 @@ class DaskRecords:
         self,
         source: Any,
         *,
-        schema: Schema | None = None,
+        columns: Sequence[str] | None = None,
+        where: Any = None,
         missing: AnyMissing = (),
-        counts: str | None = None,
         weights: str | None = None,
+        counts: str | None = None,
+        max_categories: int | None = None,
+        schema: Schema | None = None,
         unseen: Unseen = "error",
     ) -> None:
-        labels = check_options(schema, missing, unseen)
-        source = _checked(source, schema, counts, weights)
-        reading = Reading(tuple(map(str, source.columns)), schema, labels, counts, weights, unseen)
-        source = source.optimize()
-        self._frames = _Tasks(dict(source.__dask_graph__()), source.__dask_keys__())
-        scan = self._scanned(reading)
-        if scan.is_mixed:
-            scan = self._scanned(reading._replace(looks_behind=True))
+        self._reader = Reader.checked(missing, weights, counts, max_categories, schema, unseen)
+        source = _chosen(source, self._reader, columns, where)
+        self._names = tuple(map(str, source.columns))
+        self._frames: list[Any] = source.to_delayed()
+        scan: Scan = _combined(
+            _each(partitions.scan_partition, self._frames, (self._names, self._reader)), Scan.__add__
+        )
         if scan.n_records:
             scan.weight_totals.check()
-        self.schema = _found_schema(scan, labels) if schema is None else schema
-        self._reading = reading._replace(schema=self.schema)
-        self._scan = scan
-
-    def _scanned(self, reading: Reading) -> Scan:
-        return self._frames.each(partitions.scan_partition, reading).combined(partitions.add_scans)
+        names = self._reader.variable_columns(self._names)
+        self.schema = scan.schema(names, self._reader.missing) if schema is None else schema
+        self.n_records, self.weight_totals = scan.n_records, scan.weight_totals
 
     def __repr__(self) -> str:
-        n_partitions = len(self._frames.keys)
+        n_partitions = len(self._frames)
         return f"DaskRecords({self.n_records} records in {n_partitions} partitions, {len(self.schema)} variables)"
 
-    @property
-    def n_records(self) -> int:
-        """The number of records, those that stand for several counted once."""
-        return self._scan.n_records
+    n_records: int
+    """The number of records, those that stand for several counted once."""
+    weight_totals: WeightTotals
+    """What the records' weights add up to."""
 
     @property
     def total_weight(self) -> float:
         """The sum of the records' weights."""
-        return self._scan.weight_totals.total
-
-    @property
-    def weight_totals(self) -> WeightTotals:
-        """What the records' weights add up to."""
-        return self._scan.weight_totals
+        return self.weight_totals.total
 
     @property
     def n_observed(self) -> int:
@@ -136,9 +136,9 @@ class DaskRecords:
         return _map_reduce(self._code(for_fit=False), per_block, combine, threads)
 
     def for_fit(self) -> Records | _FittedPartitions:
-        """Return the records that have a say, coded and kept in the workers' memory as long as anybody holds them.
+        """Return the records that have a say, coded and kept in the workers' memory as long as anything refers to them.
 
-        Where there is no cluster, this process is the worker.
+        If there is no cluster, this process is the worker.
         """
         return self._fitted[0]
 
@@ -150,185 +150,137 @@ class DaskRecords:
     def _fitted(self) -> tuple[Records | _FittedPartitions, Totals]:
         parts = self._code(for_fit=True)
         if _has_cluster():
-            kept = parts.persisted()
-            totals = kept.each(partitions.totals_of).combined(partitions.add_totals)
+            kept = _run("persist", parts)
+            totals: Totals = _combined(_each(partitions.totals_of, kept), Totals.__add__)
             return _FittedPartitions(self.schema, kept, totals), totals
-        computed: list[Part] = parts.computed()
-        totals = functools.reduce(partitions.add_totals, (part.totals for part in computed))
+        computed: Sequence[Part] = _run("compute", parts)
+        totals = functools.reduce(Totals.__add__, (part.totals for part in computed))
         factor = 1.0 / totals.fitted_weights.unit
         records = partitions.join(self.schema, [block for part in computed for block in part.scaled(factor)])
         return records.canonical().effective(), totals
 
-    def _code(self, *, for_fit: bool) -> _Tasks:
-        return self._frames.each(partitions.code_partition, (self._reading, for_fit))
+    def _code(self, *, for_fit: bool) -> list[Any]:
+        return _each(partitions.code_partition, self._frames, (self._names, self._reader, self.schema, for_fit))
 
 
-class _FittedPartitions:
+class _FittedPartitions(FittedSource):
     """Coded partitions in the workers' memory: only records that have a say, equal ones of a partition merged."""
 
-    notes: Sequence[str] = ()
-
-    def __init__(self, schema: Schema, parts: _Tasks, totals: Totals) -> None:
-        self.schema, self._parts, self._totals = schema, parts, totals
-        self._unit = totals.fitted_weights.unit
-        self.weight_totals = totals.fitted_weights.scaled(1.0 / self._unit)
-
-    @property
-    def n_records(self) -> int:
-        return self._totals.n_fitted
-
-    @property
-    def total_weight(self) -> float:
-        return self.weight_totals.total
-
-    @property
-    def n_observed(self) -> int:
-        return self._totals.n_fitted_observed
-
-    @property
-    def n_silent(self) -> int:
-        return 0
+    def __init__(self, schema: Schema, parts: Sequence[Any], totals: Totals) -> None:
+        super().__init__(schema, totals)
+        self._parts = parts
 
     def map_reduce(
         self, per_block: Callable[[Block], T], combine: Callable[[T, T], T], *, threads: int | None = None
     ) -> T:
-        return _map_reduce(self._parts, per_block, combine, threads, 1.0 / self._unit)
-
-    def for_fit(self) -> _FittedPartitions:
-        return self
+        return _map_reduce(self._parts, per_block, combine, threads, 1.0 / self.unit)
 
     def sample(self, n_observed: int, *, seed: int) -> Records:
         share = 1.0 if self.n_observed <= n_observed else n_observed / self.n_observed
-        drawn = self._parts.each(partitions.sample_partition, (self.schema, share, seed, 1.0 / self._unit)).computed()
+        drawn = _run(
+            "compute", _each(partitions.sample_partition, self._parts, (self.schema, share, seed, 1 / self.unit))
+        )
         return partitions.join(self.schema, drawn).canonical().effective()
 
 
-def _checked(source: Any, schema: Schema | None, counts: str | None, weights: str | None) -> Any:
-    """Return a Dask DataFrame with the columns needed, or raise where that cannot be."""
+def _chosen(source: Any, reader: Reader, columns: Sequence[str] | None, where: Any) -> Any:
+    """Return a Dask DataFrame with the rows and columns needed, or raise if a column is lacking."""
     try:
         import dask.dataframe as dd
     except ImportError:
         raise DataError('records on a cluster need Dask: pip install "twoway[dask]"') from None
     if not isinstance(source, dd.DataFrame):
-        raise DataError(
-            f"DaskRecords reads a Dask DataFrame; got {type(source).__name__}, of which Records may know the type"
-        )
+        raise DataError(f"DaskRecords reads a Dask DataFrame; got {type(source).__name__}, which Records may read")
+    source = source if where is None else source[where]
     by_name = {str(name): name for name in source.columns}
-    for what, name in (("counts", counts), ("weights", weights)):
-        if not isinstance(name, str | None):
-            raise DataError(f"{what} must be the name of a column; got {type(name).__name__}")
-    check_columns_of(list(by_name), counts, weights)
-    if schema is None:
+    wanted = with_columns_of(columns, reader.counts, reader.weights)
+    for name in wanted or ():
+        if name not in by_name:
+            raise unknown("column", name, list(by_name))
+    names = reader.variable_columns(list(by_name) if wanted is None else wanted)
+    if reader.schema is not None:
+        names = match_columns(reader.schema, names)
+    elif wanted is None:
         return source
-    numbers = [name for name in (counts, weights) if name is not None]
-    present = match_columns(schema, [name for name in by_name if name not in numbers])
-    return source[[by_name[name] for name in (*present, *numbers)]]
-
-
-def _found_schema(scan: Scan, missing: MissingLabels) -> Schema:
-    if not scan.columns:
-        raise DataError("the data has no columns; it needs at least one")
-    return Schema.found(
-        {
-            name: found.declared or categories_of(found.observed, name, scan.n_records)
-            for name, found in scan.columns.items()
-        },
-        missing.remembered,
-    )
+    return source[[by_name[name] for name in (*names, *reader.number_columns.values())]]
 
 
 # Tasks
 
 
-class _Tasks(NamedTuple):
-    """A task for each partition, in a graph as Dask's schedulers take it.
+def _each(function: Callable[..., Any], items: Sequence[Any], shared: object = None) -> list[Any]:
+    """Return the tasks of a function that gets each item, its number, and what is the same for all."""
+    import dask
 
-    Made by hand: a round of EM is a graph of its own, and Dask's objects would take longer to build than it runs.
-    """
-
-    graph: Mapping[Any, Any]
-    keys: Sequence[Any]
-
-    def each(self, function: Callable[..., Any], shared: object = None) -> _Tasks:
-        """Return the tasks of a function that gets each result, its number, and what is the same for all."""
-        import cloudpickle
-
-        run = f"{function.__name__}-{uuid4().hex}"
-        # A task of its own: it goes to one worker, from which the others fetch it, each once. Unlike data that are
-        # scattered it can be had again when the workers that hold it die. In bytes, for Dask would look for keys in it.
-        graph = {**self.graph, f"{run}-shared": (cloudpickle.loads, cloudpickle.dumps(shared))}
-        keys = [f"{run}-{number}" for number in range(len(self.keys))]
-        for number, (key, item) in enumerate(zip(keys, self.keys, strict=True)):
-            graph[key] = (function, item, number, f"{run}-shared")
-        return _Tasks(graph, keys)
-
-    def combined(self, combine: Callable[[T, T], T], threads: int | None = None) -> T:
-        """Return all results combined by the workers, as a tree, in their order."""
-        import cloudpickle
-
-        run, level, keys = f"combine-{uuid4().hex}", 0, list(self.keys)
-        graph = {**self.graph, f"{run}-how": (cloudpickle.loads, cloudpickle.dumps(combine))}
-        while len(keys) > 1:
-            level += 1
-            groups = [keys[first : first + _FAN_IN] for first in range(0, len(keys), _FAN_IN)]
-            keys = [f"{run}-{level}-{number}" for number in range(len(groups))]
-            for key, group in zip(keys, groups, strict=True):
-                graph[key] = (partitions.combine_results, group, f"{run}-how")
-        result: T = _Tasks(graph, keys).computed(threads)[0]
-        return result
-
-    def computed(self, threads: int | None = None) -> list[Any]:
-        """Return the results."""
-        limit = {} if threads is None else {"num_workers": threads}
-        with _clear_errors(), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Sending large graph")  # the factors may be large
-            return list(_scheduler()(self.graph, list(self.keys), **limit))
-
-    def persisted(self) -> _Tasks:
-        """Return tasks whose results stay on the workers, which can compute them again."""
-        with _clear_errors():
-            futures = _scheduler()(self.graph, list(self.keys), sync=False)
-        return _Tasks(dict(zip(self.keys, futures, strict=True)), self.keys)
+    # A task of its own: it goes to one worker, from which the others fetch it, each once. Unlike data that are
+    # scattered it can be computed again when the workers that hold it die.
+    sent = _sent(shared)
+    run, task = f"{function.__name__}-{uuid4().hex}", dask.delayed(function, pure=False, traverse=False)
+    return [task(item, number, sent, dask_key_name=f"{run}-{number}") for number, item in enumerate(items)]
 
 
-def _scheduler() -> Callable[..., Any]:
-    """Return what computes a graph: a cluster's client, what Dask is configured to use, or its threads."""
-    from dask.base import get_scheduler
-    from dask.threaded import get
+def _combined(items: Sequence[Any], combine: Callable[[T, T], T], threads: int | None = None) -> T:
+    """Return all results combined by the workers, as a tree, in their order."""
+    import dask
 
-    return get_scheduler() or get  # type: ignore[no-any-return]
+    how, task = _sent(combine), dask.delayed(partitions.combine_results, pure=False)
+    while len(items) > 1:
+        items = [task(items[first : first + _FAN_IN], how) for first in range(0, len(items), _FAN_IN)]
+    result: T = _run("compute", items, threads)[0]
+    return result
+
+
+def _sent(shared: object) -> Any:
+    """Return a task that gives an object; it is sent in bytes, in which Dask does not look for tasks."""
+    import cloudpickle
+    import dask
+
+    return dask.delayed(cloudpickle.loads, pure=False)(cloudpickle.dumps(shared))
+
+
+def _run(what: str, tasks: Sequence[Any], threads: int | None = None) -> Sequence[Any]:
+    """Return the results of tasks ("compute"), or tasks whose results stay on the workers ("persist")."""
+    import dask
+
+    limit = {} if threads is None else {"num_workers": threads}
+    with _clear_errors(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sending large graph")  # the factors may be large
+        results: Sequence[Any] = getattr(dask, what)(*tasks, optimize_graph=False, **limit)
+        return results
 
 
 def _has_cluster() -> bool:
-    return hasattr(getattr(_scheduler(), "__self__", None), "scheduler_info")
+    from dask.base import get_scheduler
+
+    return hasattr(getattr(get_scheduler(), "__self__", None), "scheduler_info")
 
 
 def _map_reduce(
-    parts: _Tasks,
+    parts: Sequence[Any],
     per_block: Callable[[Block], T],
     combine: Callable[[T, T], T],
     threads: int | None,
     factor: float = 1.0,
 ) -> T:
-    return parts.each(partitions.sum_partition, (per_block, combine, factor)).combined(combine, threads)
+    return _combined(_each(partitions.sum_partition, parts, (per_block, combine, factor)), combine, threads)
 
 
 @contextmanager
 def _clear_errors() -> Iterator[None]:
-    """Turn what a cluster raises about itself into an error that says what to do."""
+    """Turn what a cluster raises about itself into an error with advice."""
     try:
         yield
     except TwowayError:
         raise
     except BaseException as error:  # a cancelled task is no Exception
-        told = _explained(error)
-        if told is None:
+        message = _explained(error)
+        if message is None:
             raise
-        raise ClusterError(told) from error
+        raise ClusterError(message) from error
 
 
 def _explained(error: BaseException) -> str | None:
-    """Return what an error says about the cluster, None where it says nothing about it."""
+    """Return the message for an error of the cluster, None for other errors."""
     kind = type(error).__name__
     if kind == "KilledWorker":
         task, worker, allowed = error.args

@@ -1,27 +1,27 @@
-"""Files of records, read into Arrow tables.
+"""The table that files hold: whole in memory, or as a stream of slices of it, whatever its size.
 
-CSV, TSV and JSON lines are read by DuckDB. A text file says nothing of types, so every cell is read as text
-first, and a column is one of numbers where each of its distinct labels is: ``007`` stays text, ``yes`` is no truth
-value, and no cell far down can contradict a guess. Parquet and Arrow files have types of their own, categories and
-their order included, which are kept.
+In a text file a column is one of numbers if each of its distinct labels is: ``007`` stays text, ``yes`` is no truth
+value, and no cell far down can contradict a guess.
 """
 
 from __future__ import annotations
 
-import glob
-import re
-from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from twoway.data.files.conditions import condition_columns, filter_table
+from twoway.data.categories import LabelsByKey, Scan
+from twoway.data.coding import NO_MARKERS, clean
+from twoway.data.columns import Columns
+from twoway.data.files.conditions import condition_columns, filter_table, rows_that_meet
 from twoway.data.files.duck import clear_errors, connect
 from twoway.data.files.file_set import FilePath, FileSet, find_files
+from twoway.data.files.formats import ReadSlices, choose_columns, read_pieces, read_whole, stream, text_relation
 from twoway.data.files.headers import read_header
-from twoway.data.files.text_types import kinds_of, type_column
-from twoway.data.missing import AnyMissing, MissingLabels
-from twoway.errors import DataError, FileFormatError, unknown
-from twoway.schema import Schema
-from twoway.text import shortlist
+from twoway.data.files.text_types import kinds_of, type_column, typed_labels
+from twoway.data.missing import MissingLabels
+from twoway.schema import Schema, Variable, label_key
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,278 +29,208 @@ if TYPE_CHECKING:
     from twoway.data.coding import Unseen
 
 
-def read_table(
-    path: FilePath,
-    columns: Sequence[str] | None = None,
-    *,
-    missing: AnyMissing = (),
-    schema: Schema | None = None,
-    where: str | None = None,
-    unseen: Unseen = "error",
-    untyped: Collection[str] = (),
-) -> pa.Table:
-    """Return a file's records as an Arrow table, holes as nulls.
+class Piece(NamedTuple):
+    """Some rows of one file."""
+
+    path: str
+    start: int
+    """The number of its first row in the file, where no condition leaves rows out."""
+    read: ReadSlices
+
+
+@dataclass(frozen=True)
+class FileTable:
+    """The records of files, some columns or all, which can be read again and again.
 
     Parameters
     ----------
-    path
-        The file; a pattern such as ``trips/*.parquet`` or a folder reads all files it stands for, in the order of
-        their names.
+    files
+        A file, a pattern such as ``trips/*.parquet`` or a folder; several files are read in the order of their names.
     columns
-        The columns to read, all by default.
-    missing
-        Labels that mean "not observed", as for `Records`; in a text file these cells come as null.
-    schema
-        Variables that columns stand for, which then decide whether ``1`` is a number or text.
+        The columns to read.
     where
         A condition in SQL that the records meet.
+    missing
+        Labels that mean "not observed", as for `Records`; in a text file these cells come as null.
+    max_categories
+        A column of text with more labels is an error, before it fills memory.
+    schema
+        Variables that columns stand for, which then decide whether ``1`` is a number or text.
     unseen
         What text gets in a text file among the numbers of a variable of the schema: an error, or "missing".
     untyped
         Variables of the schema that do not decide it.
+    prepare
+        Changes each slice of the stream before it is used.
     """
-    import pyarrow as pa
 
-    found = find_files(path)
-    names = all_columns(found)
-    labels = MissingLabels.of(missing)
-    labels.check_columns([*names, *(() if schema is None else schema.names)])
-    chosen = choose_columns(found, names, columns)
-    read = list(dict.fromkeys([*chosen, *condition_columns(where, names)]))
-    if found.kind == "json":
-        with clear_errors(path), connect() as connection:
-            relation, numbers = json_relation(connection, found, read)
-            table = with_numbers(relation.to_arrow_table().rename_columns(read), numbers)
-    else:
-        texts = found.kind in ("csv", "tsv")
+    files: FileSet
+    columns: Sequence[str]
+    where: str | None = None
+    missing: MissingLabels = MissingLabels()  # noqa: RUF009  # frozen
+    max_categories: int | None = None
+    schema: Schema | None = None
+    unseen: Unseen = "error"
+    untyped: Collection[str] = ()
+    prepare: Callable[[pa.Table], pa.Table] | None = None
+
+    @classmethod
+    def open(cls, path: FilePath | FileSet, columns: Sequence[str] | None = None, **options: Any) -> FileTable:
+        """Return the table of some columns of files, or of all; the options are the fields of the class."""
+        files = find_files(path)
+        options["missing"] = MissingLabels.of(options.get("missing", ()))
+        schema = options.get("schema")
+        options["missing"].check_columns([*files.columns, *(() if schema is None else schema.names)])
+        return cls(files, choose_columns(files, columns), **options)
+
+    @cached_property
+    def _read(self) -> list[str]:
+        """The columns to read: those wanted, and those of the condition."""
+        return list(dict.fromkeys([*self.columns, *condition_columns(self.where, self.files.columns)]))
+
+    @cached_property
+    def _inside(self) -> list[str]:
+        """The columns to read that are in the files, not in their folders' names."""
+        return [name for name in self._read if name not in self.files.partition_names]
+
+    @cached_property
+    def _connection(self) -> Any:
+        return connect()
+
+    def read(self) -> pa.Table:
+        """Return all records as one table, holes as nulls."""
         parts = []
-        for number, one in enumerate(found.paths):
-            with clear_errors(one):
-                inside = [name for name in read if name not in found.partition_names]
-                part = _read_text(one, found.kind, inside) if texts else _read_typed(one, found.kind, inside)
-                parts.append(found.with_partitions(number, part, read).select(read))
-        if texts:
-            more = further_kinds(found)
-            known = {} if schema is None else {variable.name: variable for variable in schema}
+        for number, path in self.files.numbered():
+            with clear_errors(self.files.name if self.files.kind == "json" else path):
+                part = read_whole(self._connection, self.files, path, self._inside)
+            parts.append(self.files.with_partitions(number, part, self._read).select(self._read))
+        # All of a column is there, which says best what its cells are.
+        return self._finished(_put_together(parts), {})
 
-            def column(name: str) -> Any:
-                if name in found.partition_names:
-                    return _column(parts, name)
-                variable = None if name in untyped else known.get(name)
-                texts = labels.texts(name, known.get(name))
-                return type_column(_column(parts, name), texts, variable, kinds_of(variable) | more, unseen)
+    def pieces(self) -> Iterator[Piece]:
+        """Yield the rows in parts that can be read on several threads at once; files in the order of their names."""
+        kinds = {name: kinds for name, (kinds, _) in self._typed_texts.items()}
+        skipped = self._skipped_files()
+        for number, path in self.files.numbered():
+            if number in skipped:
+                continue
+            with clear_errors(self.files.name if self.files.kind == "json" else path):
+                for start, read in read_pieces(self._connection, self.files, path, self._inside):
+                    yield Piece(path, start, self._finishing(number, path, read, kinds))
 
-            table = pa.table({name: column(name) for name in read})
-        else:
-            table = parts[0] if len(parts) == 1 else pa.table({name: _column(parts, name) for name in read})
-            table = table.unify_dictionaries()
-    return table if where is None else filter_table(table, where, names).select(chosen)
+    def _finishing(self, number: int, path: str, read: ReadSlices, kinds: Mapping[str, set[str]]) -> ReadSlices:
+        def finished() -> Iterator[pa.Table]:
+            with clear_errors(path):
+                for part in read():
+                    table = self._finished(self.files.with_partitions(number, part, self._read), kinds)
+                    yield table if self.prepare is None else self.prepare(table)
 
+        return finished
 
-def column_names(path: FilePath) -> list[str]:
-    """Return the names of a file's columns, those that its folders' names are last."""
-    return all_columns(find_files(path))
+    def _finished(self, table: pa.Table, kinds: Mapping[str, set[str]]) -> pa.Table:
+        """Return rows typed, filtered, and with the columns wanted; ``kinds`` says what the cells of columns are."""
+        for place, name in enumerate(table.column_names if self.files.is_text else ()):
+            if name not in self.files.partition_names:
+                variable = self._variable(name)
+                texts = self.missing.texts(name, variable)
+                typed_by = None if name in self.untyped else variable
+                known = kinds.get(name, kinds_of(typed_by)) | self._further_kinds
+                column = type_column(table.column(name), texts, typed_by, known, self.unseen)
+                table = table.set_column(place, name, column)
+        if self.where is not None:
+            table = filter_table(table, self.where, self.files.columns, self._connection)
+        return table.select(list(self.columns))
 
+    def _variable(self, name: str) -> Variable | None:
+        return self.schema[name] if self.schema is not None and name in self.schema else None
 
-def all_columns(files: FileSet) -> list[str]:
-    """Return the names of the first file's columns, and of those that the folders' names are."""
-    with clear_errors(files.paths[0]):
-        names = file_columns(files, files.paths[0])
-    for name in files.partition_names:
-        if name in names:
-            raise DataError(f"{files.paths[0]!r} has a column {name!r} and lies in a folder that says {name!r} too")
-    return [*names, *files.partition_names]
+    @cached_property
+    def _further_kinds(self) -> set[str]:
+        """Return "comma" where ``2,5`` is a number, as it must be where semicolons separate columns."""
+        return {"comma"} if read_header(self.files.paths[0], self.files.kind).delimiter == ";" else set()
 
+    @cached_property
+    def _texts(self) -> Scan:
+        """The columns of text files as they are written, but for those that the schema gives a type."""
+        names = [name for name in self._inside if self._variable(name) is None] if self.files.is_text else []
+        markers = {name: frozenset(map(label_key, self.missing.texts(name))) for name in names}
+        known: dict[str, LabelsByKey] = {name: {} for name in names}
+        scan = Scan(observed=known)
+        for path in self.files.paths if names else ():
+            with clear_errors(path), self._connection.cursor() as cursor:
+                for table in stream(text_relation(cursor, path, self.files.kind, names)):
+                    columns = Columns.of_table(table.rename_columns(names))
+                    scan += Scan.of(columns, markers, max_categories=self.max_categories, known=known)
+        return scan
 
-def file_columns(files: FileSet, path: str) -> list[str]:
-    """Return the names of the columns in a file."""
-    if files.kind in ("parquet", "arrow"):
-        return list(typed_schema(path, files.kind).names)
-    if files.kind == "json":
-        with connect() as connection:
-            return list(_open_json(connection, files.paths)[1])
-    return read_header(path, files.kind).names
+    @cached_property
+    def _typed_texts(self) -> Mapping[str, tuple[set[str], pa.Array]]:
+        """For each of these columns whether it is one of numbers, truth values or text (none), and its labels."""
+        import pyarrow as pa
 
+        typed = {}
+        for name, texts in self._texts.observed.items():
+            labels = typed_labels(pa.array(texts.values(), pa.string()), kinds_of(None) | self._further_kinds)
+            is_text, is_truth = pa.types.is_string(labels.type), pa.types.is_boolean(labels.type)
+            typed[name] = set() if is_text else {"truth" if is_truth else "number"}, labels
+        return typed
 
-def choose_columns(files: FileSet, names: Sequence[str], columns: Sequence[str] | None) -> list[str]:
-    """Return the columns to read, which every file must have, of the same kind, and no others if all are read."""
-    known = set(names)
-    for name in columns or ():
-        if name not in known:
-            raise unknown("column", name, names)
-    chosen = list(names) if columns is None else list(columns)
-    if len(files.paths) == 1 or files.kind == "json":
-        return chosen
-    inside = [name for name in chosen if name not in files.partition_names]
-    first = files.paths[0]
-    typed = files.kind in ("parquet", "arrow")
-    for path in files.paths[1:]:
-        with clear_errors(path):
-            others = dict.fromkeys(file_columns(files, path))
-        lacking = [name for name in inside if name not in others]
-        extra = [name for name in others if name not in known] if columns is None else []
-        if lacking or extra:
-            told = f"lacks the column {lacking[0]!r}" if lacking else f"has a column {extra[0]!r}"
-            raise DataError(
-                f"{path!r} {told}, unlike {first!r}; files of one set have the same columns: {shortlist(inside)}"
-            )
-        if typed:
-            _check_same_kinds(first, path, files.kind, inside)
-    return chosen
+    @cached_property
+    def scan(self) -> Scan | None:
+        """The records and labels of all rows, where finding out what the cells of text are tells it; otherwise None."""
+        if not self.files.is_text or self.where is not None or self.prepare is not None or self.files.partition_names:
+            return None
+        observed = {}
+        for name, (_, labels) in self._typed_texts.items():
+            cleaned = [clean(label, NO_MARKERS, name) for label in labels.to_pylist()]
+            observed[name] = {label_key(label): label for label in cleaned if label is not None}
+        return Scan(self._texts.n_records, self._texts.weight_totals, {}, observed)
 
+    def _skipped_files(self) -> set[int]:
+        """Return the files that the condition leaves out by their folders' names alone."""
+        import pyarrow as pa
 
-def _column(parts: Sequence[pa.Table], name: str) -> pa.ChunkedArray:
-    """Return a column of several tables as one; where some have it as a dictionary and some plain, plain."""
-    import pyarrow as pa
-
-    columns = [part.column(name) for part in parts]
-    kinds = {column.type for column in columns}
-    if len(kinds) > 1:
-        columns = [c.cast(c.type.value_type) if pa.types.is_dictionary(c.type) else c for c in columns]
-        tables = [pa.table({name: column}) for column in columns]
-        return pa.concat_tables(tables, promote_options="permissive").column(name)
-    return pa.chunked_array([chunk for column in columns for chunk in column.chunks], columns[0].type)
-
-
-# Parquet and Arrow
-
-
-def typed_schema(path: str, kind: str) -> pa.Schema:
-    """Return the columns of a Parquet or Arrow file with their types, without an index that pandas wrote."""
-    import pyarrow.dataset as ds
-
-    schema = ds.dataset(path, format="parquet" if kind == "parquet" else "ipc").schema
-    for name in schema.names:
-        if re.fullmatch(r"__index_level_\d+__", name):
-            schema = schema.remove(schema.get_field_index(name))
-    return schema
+        named = condition_columns(self.where, self.files.columns)
+        if self.where is None or not named or not set(named) <= set(self.files.partition_names):
+            return set()
+        table = pa.table(dict(self.files.partition_columns))
+        kept = rows_that_meet(table, self.where, self.files.columns, self._connection).tolist()
+        return set(range(len(self.files.paths))) - set(kept)
 
 
-def _check_same_kinds(first: str, path: str, kind: str, names: Sequence[str]) -> None:
-    """Refuse a column that is numbers in one file and text in another."""
-    import pyarrow as pa
-
-    def described(dtype: pa.DataType) -> str:
-        if pa.types.is_dictionary(dtype):
-            dtype = dtype.value_type
-        if pa.types.is_integer(dtype) or pa.types.is_floating(dtype) or pa.types.is_decimal(dtype):
-            return "number"
-        return "text" if pa.types.is_string(dtype) or pa.types.is_large_string(dtype) else str(dtype)
-
-    one, two = typed_schema(first, kind), typed_schema(path, kind)
-    for name in names:
-        types = described(one.field(name).type), described(two.field(name).type)
-        if types[0] != types[1] and "null" not in types:
-            raise DataError(f"column {name!r} is {types[1]} in {path!r} and {types[0]} in {first!r}")
+def read_table(path: FilePath | FileSet, columns: Sequence[str] | None = None, **options: Any) -> pa.Table:
+    """Return the records of files as an Arrow table; the options are the fields of `FileTable`."""
+    return FileTable.open(path, columns, **options).read()
 
 
-def _read_typed(path: str, kind: str, columns: Sequence[str]) -> pa.Table:
-    import pyarrow.dataset as ds
-
-    return ds.dataset(path, format="parquet" if kind == "parquet" else "ipc").to_table(columns=list(columns))
-
-
-# JSON lines
+def column_names(path: FilePath | FileSet) -> list[str]:
+    """Return the names of the columns of files, those in their folders' names last."""
+    return find_files(path).columns
 
 
-def _open_json(connection: Any, paths: Sequence[str]) -> tuple[Any, dict[str, str]]:
-    """Return JSON files as DuckDB reads them, and what it calls each of their columns."""
-    listed = ", ".join(_literal(glob.escape(path)) for path in paths)
-    # Without the last option, records of 200 columns or more would be one column, of maps.
-    relation = connection.sql(f"SELECT * FROM read_json([{listed}], sample_size = -1, map_inference_threshold = -1)")
-    if relation.columns == ["json"]:
-        raise DataError(f'{paths[0]!r} holds no records; each line must be an object such as {{"age": 30}}')
-    names = dict(zip(relation.columns, relation.columns, strict=True))
-    if any(re.search(r"_\d+$", name) for name in names):
-        # Of keys that differ in case alone, DuckDB gives all but the first a number.
-        keys = connection.sql(f"SELECT DISTINCT unnest(json_keys(json)) FROM read_json_objects([{listed}])").fetchall()
-        known = {key for (key,) in keys}
-        names = {name if name in known else re.sub(r"_\d+$", "", name): name for name in relation.columns}
-        if set(names) != known:
-            raise DataError(f"{paths[0]!r} has keys that differ in case and in a number alone: {shortlist(known)}")
-    return relation, names
-
-
-def json_relation(connection: Any, files: FileSet, columns: Sequence[str]) -> tuple[Any, list[str]]:
-    """Return some columns of JSON files as DuckDB reads them, in their order, and those that are numbers in text."""
-    import duckdb
-
-    if files.partition_names:
-        raise FileFormatError(f"{files.name!r}: folders named {files.partition_names[0]}=… are not read for JSON")
-    relation, names = _open_json(connection, files.paths)
-    types = dict(zip(relation.columns, map(str, relation.types), strict=True))
-    numbers = [name for name in columns if types[names[name]] == "DOUBLE" and names[name] == name]
-    if numbers:
-        # As doubles, whole numbers beyond 2⁵³ would be one where a decimal stands among them.
-        types |= dict.fromkeys(numbers, "VARCHAR")
-        wanted = ", ".join(f"{_literal(name)}: {_literal(types[name])}" for name in relation.columns)
-        listed = ", ".join(_literal(glob.escape(path)) for path in files.paths)
-        relation = connection.sql(f"SELECT * FROM read_json([{listed}], columns = {{{wanted}}})")
-
-    def expression(name: str) -> Any:
-        column = duckdb.SQLExpression('"' + names[name].replace('"', '""') + '"')
-        if types[names[name]] != "JSON":
-            return column
-        # Cells of several types: text without its quotes, the others as they were written.
-        text = duckdb.FunctionExpression("json_extract_string", column, duckdb.ConstantExpression("$"))
-        return text.alias(names[name])
-
-    return relation.select(*map(expression, columns)), numbers
-
-
-def with_numbers(table: pa.Table, names: Sequence[str]) -> pa.Table:
-    """Return a table in which some columns of text are the numbers that they are written as."""
-    for name in names:
-        column = type_column(table.column(name), frozenset(), None, {"number"})
-        table = table.set_column(table.column_names.index(name), name, column.cast(column.type.value_type))
-    return table
-
-
-def _literal(text: str) -> str:
-    """Return text as SQL writes it."""
-    return "'" + text.replace("'", "''") + "'"
-
-
-# CSV and TSV
-
-
-def text_relation(connection: Any, path: str, kind: str, columns: Sequence[str]) -> Any:
-    """Return some columns of a text file, every cell as text, as DuckDB reads them: ``c0``, ``c1``, … in their order.
-
-    The names are ours: of those in the file, DuckDB would take two that differ in case alone for one.
-    """
-    header = read_header(path, kind)
-    position = {name: place for place, name in enumerate(header.names)}
-    relation = connection.read_csv(
-        glob.escape(path),  # a file of this name, not what DuckDB would take for a pattern
-        auto_detect=False,
-        columns={f"c{place}": "VARCHAR" for place in range(len(header.names))},
-        header=True,
-        skiprows=header.n_before,
-        delimiter=header.delimiter,
-        quotechar='"',
-        escapechar='"',
-    )
-    return relation.select(*(f"c{position[name]}" for name in columns))
-
-
-def read_as_written(path: FilePath) -> pa.Table | None:
+def read_as_written(path: FilePath | FileSet) -> pa.Table | None:
     """Return the cells of text files as they are written; None for files of other kinds."""
     import pyarrow as pa
 
-    found = find_files(path)
-    if found.kind not in ("csv", "tsv") or found.partition_names:
+    files = find_files(path)
+    if not files.is_text or files.partition_names:
         return None
-    names = all_columns(found)
-    with clear_errors(path):
-        return pa.concat_tables([_read_text(one, found.kind, names) for one in found.paths])
+    with clear_errors(files.name), connect() as connection:
+        return pa.concat_tables([read_whole(connection, files, path, files.columns) for path in files.paths])
 
 
-def _read_text(path: str, kind: str, columns: Sequence[str]) -> pa.Table:
-    with connect() as connection:
-        return text_relation(connection, path, kind, columns).to_arrow_table().rename_columns(list(columns))
+def _put_together(parts: Sequence[pa.Table]) -> pa.Table:
+    """Return the rows of several tables as one; a column that is a dictionary in some of them only is a plain one."""
+    import pyarrow as pa
 
+    if len(parts) == 1:
+        return parts[0].unify_dictionaries()
 
-def further_kinds(files: FileSet) -> set[str]:
-    """Return "comma" for text files in which ``2,5`` is a number: who parts columns by semicolons needs the comma."""
-    return {"comma"} if read_header(files.paths[0], files.kind).delimiter == ";" else set()
+    def plain(part: pa.Table) -> pa.Table:
+        for place, (name, column) in enumerate(zip(part.column_names, part.columns, strict=True)):
+            is_same = all(other.schema.field(name).type == column.type for other in parts)
+            if pa.types.is_dictionary(column.type) and not is_same:
+                part = part.set_column(place, name, column.cast(column.type.value_type))
+        return part
+
+    return pa.concat_tables(map(plain, parts), promote_options="permissive").unify_dictionaries()

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
 from typing import Any
 
-import numpy as np
-
-from twoway.data.coding import Unseen, numbers_in
-from twoway.data.missing import AnyMissing, MissingLabels
-from twoway.data.reading import check_columns_of, check_options, match_columns
+from twoway.data.categories import LabelsByKey, Scan
+from twoway.data.coding import Unseen
+from twoway.data.columns import Columns
+from twoway.data.missing import AnyMissing
+from twoway.data.reading import Reader, check_columns_of, match_columns
 from twoway.data.records import Records
 from twoway.data.sql.connections import clear_errors
-from twoway.errors import DataError, UnknownNameError, unknown, whole_number
+from twoway.errors import DataError, UnknownNameError, unknown
 from twoway.schema import Schema
-
-_MOST_WHOLE = 2.0**60
 
 MAX_CATEGORIES = 1000
 """More distinct values are rather identifiers or measurements, which would leave the database as rows do."""
@@ -43,22 +43,22 @@ class DatabaseTable:
     table
         A table of ibis, of any backend that speaks SQL: ``ibis.connect("postgres://…").table("survey")``, and all that
         ibis makes of it (joins, filters, new columns).
-    schema
-        Variables and categories to read by. Found by one more query if not given.
     columns
         The columns to use, all by default.
-    missing
-        As for `Records`.
-    counts
-        The name of a column that says how many equal records each one stands for.
-    weights
-        The name of a column that says how much each record matters.
     where
         Which records to count: a condition of ibis, or text in the database's own SQL.
-    unseen
-        What a label that the schema does not have gets: "error", or "missing".
+    missing
+        As for `Records`.
+    weights
+        The name of a column that says how much each record matters.
+    counts
+        The name of a column that says how many equal records each one stands for.
     max_categories
-        Columns with more distinct values are an error.
+        A column with more distinct values is an error.
+    schema
+        Variables and categories to read by. Found by one more query if not given.
+    unseen
+        What happens to a label that the schema does not have: "error", or "missing".
     inside
         Whether the database counts, so that no row leaves it. That takes several times as long as reading the columns,
         so by default only clusters of machines do (Spark, BigQuery, Snowflake, Databricks, Trino, Athena).
@@ -76,44 +76,38 @@ class DatabaseTable:
     """
 
     table: Any
-    schema: Schema | None = None
+    _: KW_ONLY
     columns: Sequence[str] | None = None
-    missing: AnyMissing = ()
-    counts: str | None = None
-    weights: str | None = None
     where: Any = None
+    missing: AnyMissing = ()
+    weights: str | None = None
+    counts: str | None = None
+    max_categories: int | None = MAX_CATEGORIES
+    schema: Schema | None = None
     unseen: Unseen = "error"
-    max_categories: int = MAX_CATEGORIES
     inside: bool | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.table, DatabaseTable) or not is_database_table(self.table):
             raise DataError(f"a DatabaseTable is made of a table of ibis, not of {type(self.table).__name__}")
-        labels = check_options(self.schema, self.missing, self.unseen)
-        object.__setattr__(self, "missing", labels)
-        whole_number("max_categories", self.max_categories, 1)
-        known = self.table.columns
-        labels.check_columns([*known, *(() if self.schema is None else self.schema.names)])
+        known, types = self.table.columns, self.table.schema()
+        self.reader.missing.check_columns([*known, *(() if self.schema is None else self.schema.names)])
         for name in self.columns or ():
             if name not in known:
                 raise unknown("column", name, known)
         check_columns_of(known, self.counts, self.weights)
         for name in self.names:
-            kind = self.table.schema()[name]
+            kind = types[name]
             if kind.is_nested() or kind.is_binary() or kind.is_json() or kind.is_geospatial():
-                raise DataError(f"column {name!r} holds {kind}, which is no category; leave it out")
-        for what, column in self.number_columns.items():
-            if not self.table.schema()[column].is_numeric():
-                raise DataError(f"record {what} must be numbers; column {column!r} holds {self._type(column)}")
+                raise DataError(f"column {name!r} holds {kind}, which is not a category; leave it out")
+        for what, column in self.reader.number_columns.items():
+            if not types[column].is_numeric():
+                raise DataError(f"record {what} must be numbers; column {column!r} holds {types[column]}")
 
-    @property
-    def number_columns(self) -> dict[str, str]:
-        """The columns of counts and weights, where there are some."""
-        named = {"counts": self.counts, "weights": self.weights}
-        return {what: column for what, column in named.items() if column is not None}
-
-    def _type(self, name: str) -> str:
-        return str(self.table.schema()[name])
+    @cached_property
+    def reader(self) -> Reader:
+        """How the rows are read."""
+        return Reader.checked(self.missing, self.weights, self.counts, self.max_categories, self.schema, self.unseen)
 
     @property
     def is_counted_inside(self) -> bool:
@@ -130,56 +124,53 @@ class DatabaseTable:
         return tuple(names if self.schema is None else match_columns(self.schema, names))
 
     def rows(self) -> Any:
-        """Return the ibis table of the rows to count: columns c0, c1, …, and those of `number_columns`."""
+        """Return the ibis table of the rows to count: columns c0, c1, …, and ``counts`` and ``weights``, if any."""
         table = self.table
         if isinstance(self.where, str):
             table = _where(table, self.where)
         elif self.where is not None:
             table = table.filter(self.where)
         columns = {f"c{place}": table[name] for place, name in enumerate(self.names)}
-        columns |= {what: table[column].cast("float64") for what, column in self.number_columns.items()}
+        columns |= {what: table[column].cast("float64") for what, column in self.reader.number_columns.items()}
         return table.select(**columns)
 
 
 def read_rows(table: DatabaseTable) -> Records:
     """Return the rows of a database table, which come as a stream of Arrow batches and are coded as they come."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    backend, names = table.table.get_backend(), table.names
-    index = pa.int16() if table.max_categories < 2**15 else pa.int32()
+    backend, reader = table.table.get_backend(), table.reader
+    names = [*table.names, *reader.number_columns.values()]
+    index = pa.int16() if table.max_categories is not None and table.max_categories < 2**15 else pa.int32()
+    scan, parts = Scan(), []
+    known: dict[str, LabelsByKey] = {name: {} for name in table.names}
     with clear_errors(backend):
         rows = table.rows()
-        types = rows.schema().to_pyarrow().types
-        labels = [pa.array([], kind) for kind in types]
-        columns: list[list[Any]] = [[] for _ in names]
-        numbers = {what: [np.empty(0)] for what in table.number_columns}
+        types = pa.schema(list(zip(names, rows.schema().to_pyarrow().types, strict=True)))
         for batch in _batches(backend, rows):
-            for place, name in enumerate(names):
-                coded = batch.column(place).dictionary_encode()
-                labels[place] = pc.unique(pa.concat_arrays([labels[place], coded.dictionary]))
-                check_number_of_labels(table, name, len(labels[place]))
-                codes = pc.index_in(coded.dictionary, value_set=labels[place]).cast(index).take(coded.indices)
-                columns[place].append(codes)
-            for what, parts in numbers.items():
-                parts.append(numbers_in(batch.column(rows.columns.index(what)), what))
-    coded_columns = {
-        name: pa.chunked_array(
-            [pa.DictionaryArray.from_arrays(chunk, labels[place]) for chunk in columns[place]],
-            pa.dictionary(index, types[place]),
-        )
-        for place, name in enumerate(names)
-    }
-    try:
+            part = pa.Table.from_batches([batch]).rename_columns(names)
+            scan += reader.scan(Columns.of_table(part), start=scan.n_records, known=known)
+            for place, name in enumerate(table.names):
+                coded = part.column(name).dictionary_encode()
+                part = part.set_column(place, name, coded.cast(pa.dictionary(index, types.field(name).type)))
+            parts.append(part)
+    with unnumbered_errors():
         return Records(
-            pa.table(coded_columns),
-            schema=table.schema,
-            missing=MissingLabels.of(table.missing).among(names),
+            pa.concat_tables(parts) if parts else types.empty_table(),
+            missing=reader.missing.among(names),
+            weights=table.weights,
+            counts=table.counts,
+            schema=scan.schema(table.names, reader.missing) if table.schema is None else table.schema,
             unseen=table.unseen,
-            counts=np.concatenate(numbers["counts"]) if "counts" in numbers else None,
-            weights=np.concatenate(numbers["weights"]) if "weights" in numbers else None,
         )
-    except UnknownNameError as error:  # rows of a database have no number
+
+
+@contextmanager
+def unnumbered_errors() -> Iterator[None]:
+    """Leave the numbers of records out of errors: rows of a database have none."""
+    try:
+        yield
+    except UnknownNameError as error:
         raise UnknownNameError(re.sub(r" \(record \d+\)", "", str(error))) from None
 
 
@@ -189,15 +180,6 @@ def _batches(backend: Any, rows: Any) -> Iterator[Any]:
         yield from backend.to_pyarrow(rows).to_batches(max_chunksize=_BATCH_ROWS)
     else:
         yield from backend.to_pyarrow_batches(rows, chunk_size=_BATCH_ROWS)
-
-
-def check_number_of_labels(table: DatabaseTable, name: str, n_labels: int) -> None:
-    """Raise where a column has more distinct values than are allowed."""
-    if n_labels > table.max_categories:
-        raise DataError(
-            f"column {name!r} has more than {table.max_categories:,} distinct values: free text, measurements or "
-            "an identifier? leave it out, or raise max_categories to take each value as a category"
-        )
 
 
 def _where(table: Any, condition: str) -> Any:

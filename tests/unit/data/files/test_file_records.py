@@ -10,8 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import twoway as tw
-from twoway.data.files import batches, scratch
+from twoway.data.files import formats, scratch
 from twoway.data.files import records as file_records
+from twoway.data.files.reading import FileTable
 from twoway.data.files.writing import write_table
 from twoway.datasets import dirichlet_rows, hide
 from twoway.errors import DataError, FileFormatError, UnknownNameError
@@ -23,7 +24,7 @@ N_RECORDS = 3000
 
 @pytest.fixture(autouse=True)
 def small_slices(monkeypatch):
-    monkeypatch.setattr(batches, "SLICE_ROWS", 400)
+    monkeypatch.setattr(formats, "SLICE_ROWS", 400)
 
 
 @pytest.fixture
@@ -109,7 +110,7 @@ def test_a_full_disk_means_that_files_are_read_again(frame, parquet, spilled, mo
 
     options = {"rank": 2, "solver": EM(max_iter=10, tol=0), "starts": 1}
     expected = tw.fit(frame[VARIABLES], **options)
-    monkeypatch.setattr(scratch.ScratchRecords, "append", full)
+    monkeypatch.setattr(scratch.ScratchFile, "append", full)
     again = tw.fit(tw.FileRecords(parquet, columns=VARIABLES), **options)
     np.testing.assert_allclose(again.stacked, expected.stacked, atol=1e-9)
     assert any("reads the files again" in w and "No space left" in w for w in again.report.warnings)
@@ -246,7 +247,7 @@ def test_a_file_that_may_not_be_read(tmp_path):
         ({"columns": ["x1", "x9"]}, "no column 'x9'"),
         ({"weights": "wait"}, "no column 'wait' for the weights; did you mean 'weight'"),
         ({"weights": "x1", "columns": ["x2"]}, r"records\.parquet.*record weights must be finite.* nan"),
-        ({"weights": [1, 2]}, "by its name"),
+        ({"weights": [1, 2]}, "weights must be the name of a column; got list"),
         ({"where": [True]}, "a condition in SQL"),
         ({"unseen": "drop"}, "unseen must be"),
         ({"max_categories": 3}, "more than 3 distinct values"),
@@ -271,7 +272,7 @@ def test_text_files_have_one_type_a_column_from_first_to_last(tmp_path):
 def test_small_groups_of_rows_are_read_together(tmp_path):
     table = pa.table({"a": ["x", "y"] * 500, "b": ["u", "v"] * 500})
     pq.write_table(table, tmp_path / "a.parquet", row_group_size=10)
-    opened = batches.Batches.open(tmp_path / "a.parquet")
+    opened = FileTable.open(tmp_path / "a.parquet")
     pieces = list(opened.pieces())
     assert [piece.start for piece in pieces] == [0, 400, 800]
     assert pa.types.is_dictionary(next(pieces[0].read()).column("a").type)  # text is not made

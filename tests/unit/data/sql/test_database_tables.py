@@ -185,7 +185,7 @@ def test_infinite_weights_and_text(connect):
 def test_what_is_no_category(connect):
     database = connect("duckdb://")
     table = database.create_table("t", pa.table({"a": [[1], [2]], "b": ["x", "y"]}))
-    with pytest.raises(DataError, match="column 'a' holds array<int64>, which is no category"):
+    with pytest.raises(DataError, match="column 'a' holds array<int64>, which is not a category"):
         tw.count(table)
     with pytest.raises(DataError, match="made of a table of ibis"):
         tw.DatabaseTable({"a": [1]})

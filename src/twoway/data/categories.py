@@ -1,0 +1,157 @@
+"""Which categories columns have, found part by part: what the parts show adds up, wherever they are.
+
+One pass over the rows of any source gives a `Scan`. Scans add, so slices of a file, partitions of a cluster and batches
+of a database find the same categories as one table in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.data.coding import FEW_LABELS, clean, dictionary_of, used_codes
+from twoway.data.columns import Columns
+from twoway.data.missing import Markers, MissingLabels, marker
+from twoway.data.weighing import WeightTotals
+from twoway.errors import DataError
+from twoway.schema import Label, Schema, label_key, sort_labels
+
+LabelsByKey: TypeAlias = dict[tuple[str, object], Label]
+"""Categories by what makes two labels the same."""
+
+
+@dataclass
+class Scan:
+    """What some rows show before they are coded: how many there are, what they weigh, which labels they have."""
+
+    n_records: int = 0
+    weight_totals: WeightTotals = field(default_factory=WeightTotals)
+    declared: dict[str, LabelsByKey] = field(default_factory=dict)
+    """The labels that the type of each column declares, in order; none where parts of the column declare none."""
+    observed: dict[str, LabelsByKey] = field(default_factory=dict)
+    """The labels that occur in each column."""
+
+    def __add__(self, other: Scan) -> Scan:
+        """Return what both show, ``self`` being the earlier rows.
+
+        As in a table put together: categories that all parts declare are listed in the order in which they come up, and
+        parts without rows do not decide about types.
+        """
+        n_records, totals = self.n_records + other.n_records, self.weight_totals + other.weight_totals
+        if not self.n_records or not other.n_records:
+            labels = other if other.n_records or not self.observed else self
+            return Scan(n_records, totals, labels.declared, labels.observed)
+        declared, observed = {}, {}
+        for name, labels_before in self.observed.items():
+            both = self.declared[name], other.declared[name]
+            declared[name] = both[0] | both[1] if both[0] and both[1] else {}
+            labels_after = other.observed[name]
+            observed[name] = labels_before if labels_after is labels_before else labels_before | labels_after
+        return Scan(n_records, totals, declared, observed)
+
+    @classmethod
+    def of(
+        cls,
+        columns: Columns,
+        markers: Mapping[str, Markers],
+        weights: NDArray[np.float64] | None = None,
+        people: NDArray[Any] | None = None,
+        *,
+        rows: NDArray[np.bool_] | None = None,
+        max_categories: int | None = None,
+        known: Mapping[str, LabelsByKey] | None = None,
+        are_all: bool = False,
+    ) -> Scan:
+        """Return what columns show, in some rows or in all; too many labels are an error, before they fill memory.
+
+        Parameters
+        ----------
+        columns, markers
+            The columns to find categories in, and the labels that mean "not observed" in each.
+        weights, people
+            Of the rows, as `Records` has them.
+        rows
+            Which rows to read, (n_rows,).
+        max_categories
+            The most labels that a column may have.
+        known
+            Labels of other rows, to which these are added; several threads may share them.
+        are_all
+            Whether there are no other rows: what a type declares then needs no look at the cells.
+        """
+        n_records = columns.n_rows if rows is None else int(np.count_nonzero(rows))
+        scan = cls(n_records, WeightTotals.of(weights, people, n_records))
+        for name in columns.names:
+            labels = (label for label in columns.declared.get(name, ()) if marker(label) not in markers[name])
+            declared = scan.declared[name] = {label_key(label): label for label in labels}
+            observed = scan.observed[name] = {} if known is None else known[name]
+            if not (declared and are_all):
+                _collect(observed, columns, name, markers[name], rows, max_categories)
+            check_number_of_labels(name, max(len(declared), len(observed)), max_categories)
+        return scan
+
+    def schema(self, names: Iterable[str], missing: MissingLabels) -> Schema:
+        """Return the variables that some columns are; a column without a label is an error."""
+        categories = {name: self._categories(name) for name in names}
+        if not categories:
+            raise DataError("the data has no columns; it needs at least one")
+        return Schema.found(categories, missing.remembered)
+
+    def _categories(self, name: str) -> tuple[Label, ...]:
+        if declared := self.declared.get(name):
+            return tuple(declared.values())
+        if observed := self.observed.get(name):
+            return tuple(sort_labels(observed.values()))
+        raise DataError(
+            f"column {name!r} has no observed cell in {self.n_records} records; "
+            "drop it, or give a schema with its categories"
+        )
+
+
+def observed_labels(
+    columns: Columns, name: str, markers: Markers, rows: NDArray[np.bool_] | None = None
+) -> Sequence[Label]:
+    """Return the labels that occur in a column, in some rows or in all, each once."""
+    labels: LabelsByKey = {}
+    _collect(labels, columns, name, markers, rows, None)
+    return list(labels.values())
+
+
+def check_number_of_labels(name: str, n_labels: int, most: int | None) -> None:
+    """Raise if a column has more labels than are allowed."""
+    if most is not None and n_labels > most:
+        raise DataError(
+            f"column {name!r} has more than {most:,} distinct values: free text, an identifier or measurements? "
+            "leave it out, put it into bins, or allow more (max_categories)"
+        )
+
+
+def _collect(
+    labels: LabelsByKey,
+    columns: Columns,
+    name: str,
+    markers: Markers,
+    rows: NDArray[np.bool_] | None,
+    max_categories: int | None,
+) -> None:
+    for start, stop in columns.slices():
+        raw_labels, codes = dictionary_of(columns.read_slice(name, start, stop))
+        if len(raw_labels) <= FEW_LABELS and all(_is_known(raw, labels, markers) for raw in raw_labels):
+            continue  # whichever of them occur here
+        for code in used_codes(codes if rows is None else codes[rows[start:stop]], len(raw_labels)):
+            label = clean(raw_labels[code], markers, name)
+            if label is not None:
+                labels.setdefault(label_key(label), label)
+        check_number_of_labels(name, len(labels), max_categories)
+
+
+def _is_known(raw: Any, labels: LabelsByKey, markers: Markers) -> bool:
+    """Return whether a raw label is a category seen before, or one that means "not observed"."""
+    try:
+        return raw is None or marker(raw) in markers or label_key(raw) in labels
+    except DataError:  # it is not a label, which is an error only if it occurs
+        return False

@@ -1,0 +1,190 @@
+"""Named columns of labels, whatever they come in: frames, arrays, mappings, Arrow tables.
+
+Every frame library meets here as Arrow columns, read a slice at a time so that memory stays small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.data.coding import NO_MARKERS, clean, numbers_in
+from twoway.errors import DataError, unknown
+from twoway.schema import Label, first_duplicate
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SLICE_ROWS = 2**16
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Named columns of one length, any slice of which can be had as labels and codes."""
+
+    names: tuple[str, ...]
+    n_rows: int
+    read_slice: Callable[[str, int, int], Any]
+    """(name, first row, row after the last) -> Arrow array, or a list of Python objects."""
+    declared: Mapping[str, tuple[Label, ...]]
+    """The categories of columns whose type declares them, in order."""
+
+    @classmethod
+    def of_table(cls, table: pa.Table) -> Columns:
+        """Return the columns of an Arrow table."""
+
+        def read_slice(name: str, start: int, stop: int) -> Any:
+            return table.column(name).slice(start, stop - start)
+
+        declared = {name: _declared_by_arrow(table.column(name), name) for name in table.column_names}
+        return cls(tuple(table.column_names), table.num_rows, read_slice, declared)
+
+    def slices(self) -> list[tuple[int, int]]:
+        """Return the first row of each slice, and the row after its last."""
+        return [(start, min(start + SLICE_ROWS, self.n_rows)) for start in range(0, self.n_rows, SLICE_ROWS)]
+
+    def numbers(self, name: str, what: str) -> NDArray[np.float64]:
+        """Return a column of counts or weights."""
+        parts = [numbers_in(self.read_slice(name, start, stop), what) for start, stop in self.slices()]
+        return np.concatenate([np.empty(0), *parts])
+
+    def select(self, names: Sequence[str]) -> Columns:
+        """Return some of the columns; unknown ones are an error."""
+        return replace(self, names=_known(names, self.names))
+
+
+def open_columns(source: Any, columns: Sequence[str] | None = None) -> Columns:
+    """Return the columns of a frame, array or mapping, some of them or all."""
+    if columns is not None:
+        _check_names_differ(columns)
+    if isinstance(source, np.ndarray):
+        return _open_array(source, columns)
+    if isinstance(source, Columns):
+        return source if columns is None else source.select(columns)
+    return _open_frame(source, columns)
+
+
+def _open_frame(source: Any, columns: Sequence[str] | None) -> Columns:
+    import narwhals as nw
+    import pyarrow as pa
+
+    if isinstance(source, Mapping):
+        source = _frame_of(source)
+    if hasattr(source, "set_axis") and not all(isinstance(name, str) for name in getattr(source, "columns", ())):
+        # pandas names columns by anything; variables have text names.
+        source = source.set_axis([str(name) for name in source.columns], axis=1)
+    try:
+        frame = nw.from_native(source)
+    except nw.exceptions.DuplicateError:
+        _check_names_differ([str(name) for name in getattr(source, "column_names", source.columns)])
+        raise
+    except TypeError:
+        raise DataError(
+            "records come from a pandas, polars or pyarrow frame, a 2-D numpy array or a mapping of columns; "
+            f"got {type(source).__name__}"
+        ) from None
+    if isinstance(frame, nw.LazyFrame):
+        frame = frame.collect()
+    _check_names_differ(frame.columns)
+
+    def read_slice(name: str, start: int, stop: int) -> Any:
+        column = frame[name][start:stop]
+        # Arrow would make True and 2.5 one type, and has no word for some types of pandas.
+        if column.dtype in (nw.Object, nw.Unknown):
+            return column.to_list()
+        try:
+            arrow = column.to_arrow()
+        except UnicodeEncodeError:  # half of a surrogate pair, which is refused as a label
+            return column.to_list()
+        values = getattr(arrow.type, "value_type", None)
+        return column.to_list() if isinstance(values, pa.BaseExtensionType) else arrow
+
+    names = _known(frame.columns if columns is None else columns, frame.columns)
+    return Columns(names, len(frame), read_slice, {name: _declared(frame[name], name) for name in names})
+
+
+def _frame_of(columns: Mapping[Any, Any]) -> Any:
+    """Return a mapping of columns as a pandas frame."""
+    import pandas as pd
+
+    for name, column in columns.items():
+        if isinstance(column, str | bytes) or not hasattr(column, "__len__"):
+            raise DataError(f"column {str(name)!r} must be a sequence of cells; got {column!r}")
+    if any(hasattr(column, "columns") for column in columns.values()):
+        raise DataError("a mapping of frames holds tables, not records: Tables.from_crosstabs(…) reads them")
+    lengths = {str(name): len(column) for name, column in columns.items()}
+    if len(set(lengths.values())) > 1:
+        raise DataError(f"columns must be of one length; got {lengths}")
+    return pd.DataFrame({name: _series(column) for name, column in columns.items()})
+
+
+def _series(column: Any) -> Any:
+    """Return a column of a mapping as a pandas Series that keeps whole numbers as they are, even beside a hole."""
+    import pandas as pd
+
+    try:
+        series = pd.Series(column).reset_index(drop=True)
+    except ValueError as error:  # of several dimensions
+        raise DataError(f"a column must be a sequence of cells: {error}") from None
+    # For the sake of a hole, pandas makes floats of whole numbers, and beyond 2⁵³ different ones become equal.
+    is_listed = series.dtype.kind == "f" and isinstance(column, list | tuple)
+    if is_listed and any(isinstance(cell, int) and abs(cell) > 2**53 for cell in column):
+        return pd.Series(column, dtype=object)
+    return series
+
+
+def _open_array(array: NDArray[Any], names: Sequence[str] | None) -> Columns:
+    import pyarrow as pa
+
+    if array.ndim != 2:
+        raise DataError(f"an array of records must have 2 dimensions, records by variables; got {array.ndim}")
+    names = [f"x{column}" for column in range(array.shape[1])] if names is None else list(names)
+    if len(names) != array.shape[1]:
+        raise DataError(f"the array has {array.shape[1]} columns and got {len(names)} names")
+    position = {name: column for column, name in enumerate(names)}
+
+    def read_slice(name: str, start: int, stop: int) -> Any:
+        column = array[start:stop, position[name]]
+        return column.tolist() if column.dtype.kind in "Oc" else pa.array(column, from_pandas=True)
+
+    return Columns(tuple(names), len(array), read_slice, {})
+
+
+def _known(names: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
+    for name in names:
+        if name not in known:
+            raise unknown("column", name, known)
+    return tuple(names)
+
+
+def _check_names_differ(names: Iterable[str]) -> None:
+    if (name := first_duplicate(names)) is not None:
+        raise DataError(f"duplicate column name {name!r}; names must differ")
+
+
+def _declared(series: Any, name: str) -> tuple[Label, ...]:
+    """Return the categories that a column's type declares in a meaningful order, or none."""
+    import narwhals as nw
+
+    native = series.to_native()
+    if isinstance(series.dtype, nw.Enum):
+        return _labels(series.dtype.categories, name)
+    if isinstance(series.dtype, nw.Categorical) and hasattr(native, "cat") and hasattr(native.cat, "categories"):
+        # pandas: a fixed list. In polars and Arrow an unordered dictionary lists labels as they came.
+        return _labels(native.cat.categories, name)
+    return _declared_by_arrow(native, name) if hasattr(native, "unify_dictionaries") else ()
+
+
+def _declared_by_arrow(column: pa.ChunkedArray, name: str) -> tuple[Label, ...]:
+    if not getattr(column.type, "ordered", False) or not len(column):
+        return ()
+    return _labels(column.unify_dictionaries().chunk(0).dictionary.to_pylist(), name)
+
+
+def _labels(declared: Iterable[object], name: str) -> tuple[Label, ...]:
+    labels = (clean(label, NO_MARKERS, name) for label in declared)
+    return tuple(label for label in labels if label is not None)
