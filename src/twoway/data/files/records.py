@@ -193,7 +193,9 @@ class FileRecords:
 
         Pieces are some blocks one after the other; what is combined is combined by one thread at a time.
         """
-        cell_type = np.min_scalar_type(self.schema.n_categories - 1)  # before the threads, each of which would look for it
+        cell_type = np.min_scalar_type(
+            self.schema.n_categories - 1
+        )  # before the threads, each of which would look for it
         no_records = Block(np.zeros(1, dtype=np.int64), np.empty(0, dtype=cell_type))
 
         def work(piece: Piece) -> T:
