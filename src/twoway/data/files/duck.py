@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from twoway.data.files.file_set import FilePath
 from twoway.errors import FileFormatError, TwowayError
+
+if TYPE_CHECKING:
+    from twoway.data.files.file_set import FilePath
 
 
 @contextmanager

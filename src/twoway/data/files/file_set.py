@@ -38,8 +38,6 @@ FORMATS: Mapping[str, str] = {
 }
 """The format for each ending of a file name; CSV, TSV and JSON may be compressed: .gz, .zst."""
 
-DELIMITERS = ",;\t|"
-"""What may separate the columns of a text file."""
 COMPRESSED = (".gz", ".zst")
 _COMPRESSION = 8
 """How much smaller text files become when compressed, about."""

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from twoway.data.files.duck import clear_errors, connect
-from twoway.data.files.file_set import FileSet
 from twoway.data.files.headers import read_header
 from twoway.data.files.text_types import type_column
 from twoway.errors import DataError, FileFormatError, unknown
@@ -20,6 +19,8 @@ from twoway.text import shortlist
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from twoway.data.files.file_set import FileSet
 
 SLICE_ROWS = 2**17
 """Large enough to hide what a slice costs, small enough that some of them are nothing in memory."""

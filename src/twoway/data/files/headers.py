@@ -7,11 +7,12 @@ import io
 import re
 from typing import NamedTuple
 
-from twoway.data.files.file_set import DELIMITERS
 from twoway.errors import DataError, FileFormatError
 from twoway.schema import first_duplicate
 from twoway.text import shortlist
 
+DELIMITERS = ",;\t|"
+"""What may separate the columns of a text file."""
 _MOST_BYTES = 2**24
 _BLANK = ' \t\r\n"' + DELIMITERS
 """A line of nothing else, as spreadsheets write it for an empty row, names no column."""

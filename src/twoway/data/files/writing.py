@@ -10,7 +10,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, BinaryIO
 
-from twoway.data.files.file_set import COMPRESSED, DELIMITERS, FORMATS, FilePath, format_of, is_data
+from twoway.data.files.file_set import COMPRESSED, FORMATS, FilePath, format_of, is_data
+from twoway.data.files.headers import DELIMITERS
 from twoway.errors import FileFormatError
 from twoway.storage.container import whole_or_not_at_all
 
