@@ -31,7 +31,7 @@ class Columns:
     read_slice: Callable[[str, int, int], Any]
     """(name, first row, row after the last) -> Arrow array, or a list of Python objects."""
     declared: Mapping[str, tuple[Label, ...]]
-    """The categories of columns whose type declares them, in order."""
+    """The categories of those columns whose type declares them, in order."""
 
     @classmethod
     def of_table(cls, table: pa.Table) -> Columns:
@@ -41,7 +41,7 @@ class Columns:
             return table.column(name).slice(start, stop - start)
 
         declared = {name: _declared_by_arrow(table.column(name), name) for name in table.column_names}
-        return cls(tuple(table.column_names), table.num_rows, read_slice, declared)
+        return cls(tuple(table.column_names), table.num_rows, read_slice, _not_empty(declared))
 
     def slices(self) -> list[tuple[int, int]]:
         """Return the first row of each slice, and the row after its last."""
@@ -104,7 +104,8 @@ def _open_frame(source: Any, columns: Sequence[str] | None) -> Columns:
         return column.to_list() if isinstance(values, pa.BaseExtensionType) else arrow
 
     names = _known(frame.columns if columns is None else columns, frame.columns)
-    return Columns(names, len(frame), read_slice, {name: _declared(frame[name], name) for name in names})
+    declared = {name: _declared(frame[name], name) for name in names}
+    return Columns(names, len(frame), read_slice, _not_empty(declared))
 
 
 def _frame_of(columns: Mapping[Any, Any]) -> Any:
@@ -188,3 +189,7 @@ def _declared_by_arrow(column: pa.ChunkedArray, name: str) -> tuple[Label, ...]:
 def _labels(declared: Iterable[object], name: str) -> tuple[Label, ...]:
     labels = (clean(label, NO_MARKERS, name) for label in declared)
     return tuple(label for label in labels if label is not None)
+
+
+def _not_empty(declared: Mapping[str, tuple[Label, ...]]) -> dict[str, tuple[Label, ...]]:
+    return {name: labels for name, labels in declared.items() if labels}
