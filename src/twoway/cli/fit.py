@@ -60,7 +60,7 @@ def fit(
     rank: Annotated[int | None, typer.Option(help="The number of components; chosen if not given.")] = None,
     solver: Annotated[str, typer.Option(help="auto, em, coupled-nmf, spa, ctd, mle-ad, or a chain: spa+em.")] = "auto",
     seed: Seed = 0,
-    smoothing: Annotated[str, typer.Option(help="Pseudo-records a component, or auto.")] = "auto",
+    smoothing: Annotated[float | None, typer.Option(help="Pseudo-records per component; chosen if not given.")] = None,
     only: Only = None,
     drop: Drop = None,
     missing: Missing = None,
@@ -121,12 +121,6 @@ def fit(
     is_half_done = beside is not None and beside.exists() and _is_half_done(out)
     check_output(out, force or is_half_done, tables, *(data or []))
     checkpoint = None if beside is None else Checkpoint(beside)
-    amount: Any = smoothing
-    if smoothing != "auto":
-        try:
-            amount = float(smoothing)
-        except ValueError:
-            raise DataError(f"--smoothing must be a number or auto, not {smoothing!r}") from None
     reading = Reading(
         only, drop, missing_labels(missing, missing_only), counts, weights, bins, max_categories, all_of(where)
     )
@@ -143,7 +137,7 @@ def fit(
         rank=rank,
         solver=solver,
         seed=seed,
-        smoothing=amount,
+        smoothing=smoothing,
         threads=threads,
         monitor=shows_progress() or None,
         checkpoint=checkpoint,

@@ -99,7 +99,7 @@ def diagnose(
         if records is not None:
             n_records = records.total_weight
             findings = _with_records(findings, fits.pmf, records, seed, threads, watch)
-        watch.tell(Progress("checking conditions", 0, 1))
+        watch.show(Progress("checking conditions", 0, 1))
         return judge(_with_models(findings, fits, graph, n_records, seed), graph)
 
 

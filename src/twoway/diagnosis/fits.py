@@ -65,7 +65,7 @@ def fit_starts(
         solver = _solver(part, rank)
         smoothing = _LITTLE if known is None else Smoothing()
         for number in range(_N_STARTS):
-            watch.tell(Progress("trying starts", number, _N_STARTS))
+            watch.show(Progress("trying starts", number, _N_STARTS))
             # Starts are not annealed: that would hide how many places they can end in.
             by_spa = number == 0 and part.pairs.can_carry(rank)
             start = None if by_spa else random_start(evidence.schema, rank, part.sets.shares, (seed, number))

@@ -11,36 +11,38 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property, partial
-from typing import Any, TypeAlias
+from functools import cached_property
+from typing import Any, Self, TypeAlias
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from twoway.arrays import Floats
 from twoway.data.records import Records
-from twoway.errors import DataError, whole_number
+from twoway.errors import DataError, warn_caller, whole_number
 from twoway.model.pmf import JointPMF
 from twoway.parallel import usable_cores
-from twoway.report import Start, StopReason
-from twoway.solvers.base import Path, Smoothing, Watch
+from twoway.report import StopReason
 from twoway.solvers.cells import CellSets
+from twoway.solvers.heldout import HeldOut, try_in_order
 from twoway.solvers.latent import fit_cells
+from twoway.solvers.loop import Descent, Loop
+from twoway.solvers.problem import Smoothing
 from twoway.solvers.starts import random_start
+from twoway.solvers.watch import Watch
 
 Losses: TypeAlias = tuple[Floats, Floats]
 """The loss of each prediction, and how much each counts; both (n_predictions,)."""
 Loss: TypeAlias = Callable[[JointPMF, Records], Losses]
-"""From a model and held-out records to the losses of what it predicts of them."""
+"""From a model and held-out records to the losses of its predictions."""
 
 # Each about the golden ratio above the one before.
 _RANKS = (1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610, 987)
-# A component needs about so many records to stand on.
-_RECORDS_A_COMPONENT = 4
+# A component needs about so many records.
+_RECORDS_PER_COMPONENT = 4
 _MOST_PASSES = 300
 _SMOOTHING, _MORE_SMOOTHING = 0.25, 4.0
 _LEAST_SMOOTHING, _MOST_SMOOTHING = 2.0**-8, 2.0**8
-# The search for a rank ends after so many in a row that predict no better.
-_PATIENCE = 2
 # What a higher rank or another smoothing must save of the mean loss: more than this, and more than the standard error
 # of what it saves or, where few records decide, a great share of it.
 _LEAST_GAIN, _GREAT_SHARE = 0.0005, 0.2
@@ -61,30 +63,46 @@ class Recipe:
 
     rank: int
     smoothing: float
-    """Pseudo-records a component."""
+    """Pseudo-records per component."""
 
 
 @dataclass(frozen=True)
-class AveragedFit:
-    """A mixture of fits, and how it came about."""
+class Average:
+    """A mixture of fits, and how they ended."""
 
     pmf: JointPMF
+    n_iter: int
+    """The number of passes of the longest fit."""
+    stop_reason: StopReason
+    """``CONVERGED`` only where all fits converged."""
+
+    @classmethod
+    def of(cls, fits: Iterable[Descent], **others: Any) -> Self:
+        """Return the average of fits."""
+        fits = list(fits)
+        reasons = sorted((fit.stop_reason for fit in fits), key=lambda reason: reason is StopReason.CONVERGED)
+        pmf = JointPMF.average([fit.pmf for fit in fits])
+        return cls(pmf, max(len(fit.objectives) for fit in fits), reasons[0], **others)
+
+    def describe_end(self, estimator: Any) -> None:
+        """Set ``converged_``, ``n_iter_`` and ``stop_reason_`` of an estimator; warn if a fit did not converge."""
+        estimator.n_iter_, estimator.stop_reason_ = self.n_iter, self.stop_reason
+        estimator.converged_ = self.stop_reason is StopReason.CONVERGED
+        if not estimator.converged_:
+            warn_caller(
+                f"{type(estimator).__name__} did not converge in {self.n_iter} passes; "
+                "a lower rank, or more smoothing, needs fewer",
+                ConvergenceWarning,
+            )
+
+
+@dataclass(frozen=True)
+class AveragedFit(Average):
+    """An average of fits, and how its recipe was chosen."""
+
     recipe: Recipe
     candidates: tuple[Mapping[str, Any], ...]
     """A dictionary for each recipe that was compared: its parts and its "loss"; empty where nothing was chosen."""
-    starts: tuple[Start, ...]
-    """How each of the fits went."""
-
-    @property
-    def n_iter(self) -> int:
-        """The number of passes of the longest fit."""
-        return max(start.n_iter for start in self.starts)
-
-    @property
-    def stop_reason(self) -> StopReason:
-        """Why the fits ended: ``CONVERGED`` only where all of them converged."""
-        reasons = [start.stop_reason for start in self.starts]
-        return next((reason for reason in reasons if reason is not StopReason.CONVERGED), StopReason.CONVERGED)
 
 
 def fit_average(
@@ -113,8 +131,8 @@ def fit_average(
     fitter = _Fitter(tol, seed, usable_cores() if threads is None else whole_number("threads", threads, 1))
     recipe, candidates = _Choice(fitter, records.sample(_SAMPLE_CELLS, seed=seed), loss).make(rank, smoothing)
     fits = fitter.fit_all([_Task(records, recipe, number) for number in range(n_starts)])
-    starts = tuple(Start("em", path.objectives, path.stop_reason) for _, path in fits)
-    return AveragedFit(JointPMF.average([pmf for pmf, _ in fits]).sorted_by_weight(), recipe, candidates, starts)
+    average = AveragedFit.of(fits, recipe=recipe, candidates=candidates)
+    return replace(average, pmf=average.pmf.sorted_by_weight())
 
 
 @dataclass(frozen=True)
@@ -131,21 +149,15 @@ class _Fitter:
     seed: int
     threads: int
 
-    def fit_all(self, tasks: Iterable[_Task]) -> list[tuple[JointPMF, Path]]:
-        """Return the fits of some tasks and how they went, several at a time, in their order."""
+    def fit_all(self, tasks: Iterable[_Task]) -> list[Descent]:
+        """Return the fits of some tasks, several at a time, in their order."""
         watch = Watch()
+        loop = Loop("averaging", _MOST_PASSES, self.tol, watch)
 
-        def fit(task: _Task) -> tuple[JointPMF, Path]:
+        def fit(task: _Task) -> Descent:
             sets, recipe = CellSets.of_records(task.records, 1), task.recipe
-            return fit_cells(
-                sets,
-                random_start(sets.schema, recipe.rank, sets.shares, (self.seed, task.number)),
-                smoothing=Smoothing(recipe.smoothing, recipe.smoothing),
-                max_iter=_MOST_PASSES,
-                tol=self.tol,
-                task="averaging",
-                watch=watch,
-            )
+            start = random_start(sets.schema, recipe.rank, sets.shares, (self.seed, task.number))
+            return fit_cells(sets, start, Smoothing(recipe.smoothing, recipe.smoothing), loop)
 
         with ThreadPoolExecutor(self.threads) as pool:
             try:
@@ -162,21 +174,20 @@ class _Choice:
     fitter: _Fitter
     records: Records
     loss: Loss
-    losses: dict[Recipe, Losses] = field(default_factory=dict)
+    tried: dict[Recipe, HeldOut] = field(default_factory=dict)
+    """Negative losses are scores: higher is better."""
 
     def make(self, rank: int | None, smoothing: float | None) -> tuple[Recipe, tuple[Mapping[str, Any], ...]]:
-        """Return the recipe, with what is given kept, and all that were compared."""
-        first = _SMOOTHING if smoothing is None else float(smoothing)
+        """Return the recipe, with the rank and smoothing that are given, and all that were compared."""
+        best = Recipe(rank or 1, _SMOOTHING if smoothing is None else float(smoothing))
         if not self.folds:
-            return Recipe(rank or 1, first), ()
-        best = Recipe(rank or 1, first)
+            return best, ()
         if rank is None:
             best = self._higher(best)
         if smoothing is None:
-            for factor in (_MORE_SMOOTHING, 1.0 / _MORE_SMOOTHING):
-                best = self._climb(best, partial(self._smoother, factor=factor))
-        order = sorted(self.losses)
-        return best, tuple({**asdict(recipe), "loss": _mean(self.losses[recipe])} for recipe in order)
+            best = self._smoother(self._smoother(best, _MORE_SMOOTHING), 1.0 / _MORE_SMOOTHING)
+        candidates = ({**asdict(recipe), "loss": -self.tried[recipe].mean} for recipe in sorted(self.tried))
+        return best, tuple(candidates)
 
     @cached_property
     def folds(self) -> list[tuple[Records, Records]]:
@@ -195,51 +206,48 @@ class _Choice:
         """Return the recipe of the best rank from the one given on."""
         sizes = self.records.schema.sizes
         # No joint distribution of these variables needs more than the latter.
-        most = min(self.records.total_weight / _RECORDS_A_COMPONENT, math.prod(sizes) // max(sizes))
-        failed = 0
-        for rank in _RANKS:
-            if failed == _PATIENCE or rank > most:
-                break
-            if rank > best.rank:
-                following = replace(best, rank=rank)
-                is_better = self._is_better(following, best)
-                best, failed = (following, 0) if is_better else (best, failed + 1)
+        most = min(self.records.total_weight / _RECORDS_PER_COMPONENT, math.prod(sizes) // max(sizes))
+
+        def is_better(rank: int) -> bool:
+            nonlocal best
+            higher = replace(best, rank=rank)
+            if not self._is_better(higher, best):
+                return False
+            best = higher
+            return True
+
+        try_in_order((rank for rank in _RANKS if best.rank < rank <= most), is_better)
         return best
 
-    def _climb(self, best: Recipe, following: Callable[[Recipe], Recipe | None]) -> Recipe:
-        """Return the last of the recipes that follow one another as long as each predicts better."""
-        while (candidate := following(best)) is not None and self._is_better(candidate, best):
+    def _smoother(self, best: Recipe, factor: float) -> Recipe:
+        """Return the recipe with the smoothing multiplied as long as it predicts better."""
+        while _LEAST_SMOOTHING <= best.smoothing * factor <= _MOST_SMOOTHING:
+            candidate = replace(best, smoothing=best.smoothing * factor)
+            if not self._is_better(candidate, best):
+                break
             best = candidate
         return best
 
-    def _smoother(self, recipe: Recipe, factor: float) -> Recipe | None:
-        smoothing = recipe.smoothing * factor
-        inside = _LEAST_SMOOTHING <= smoothing <= _MOST_SMOOTHING
-        return replace(recipe, smoothing=smoothing) if inside else None
-
-    def _is_better(self, one: Recipe, other: Recipe) -> bool:
-        if _mean(self._losses_of(other)) <= _SMALL_LOSS:  # nothing is left to gain
+    def _is_better(self, recipe: Recipe, other: Recipe) -> bool:
+        other_loss = -self._held_out(other).mean
+        if other_loss <= _SMALL_LOSS:  # nothing is left to gain
             return False
-        (losses, weights), (others, _) = self._losses_of(one), self._losses_of(other)
-        gain = _mean((others - losses, weights))
-        error = math.sqrt(_mean(((others - losses - gain) ** 2, weights)) / float(weights.sum()))
-        return gain > max(_LEAST_GAIN, min(error, _GREAT_SHARE * _mean((others, weights))))
+        gain, error = self._held_out(other).behind(self._held_out(recipe))
+        return gain > max(_LEAST_GAIN, min(error, _GREAT_SHARE * other_loss))
 
-    def _losses_of(self, recipe: Recipe) -> Losses:
-        """Return the losses under a recipe."""
-        if recipe not in self.losses:
+    def _held_out(self, recipe: Recipe) -> HeldOut:
+        """Return the scores of the held-out records under a recipe."""
+        if recipe not in self.tried:
             tasks = [_Task(train, recipe, number) for train, _ in self.folds for number in range(_TRIAL_STARTS)]
-            fits = [pmf for pmf, _ in self.fitter.fit_all(tasks)]
-            averages = [JointPMF.average(fits[at : at + _TRIAL_STARTS]) for at in range(0, len(fits), _TRIAL_STARTS)]
-            scored = [self.loss(pmf, held) for pmf, (_, held) in zip(averages, self.folds, strict=True)]
-            losses, weights = map(np.concatenate, zip(*scored, strict=True))
-            self.losses[recipe] = losses, weights
-        return self.losses[recipe]
+            fits = [fit.pmf for fit in self.fitter.fit_all(tasks)]
+            scored = []
+            for place, (_, held) in enumerate(self.folds):
+                average = JointPMF.average(fits[place * _TRIAL_STARTS : (place + 1) * _TRIAL_STARTS])
+                losses, weights = self.loss(average, held)
+                scored.append((-losses, weights))
+            self.tried[recipe] = HeldOut.of_folds(scored)
+        return self.tried[recipe]
 
 
 def _without_zeros(fold: Records) -> Records:
     return fold if fold.weights is None else fold.take(np.flatnonzero(fold.weights))
-
-
-def _mean(losses: Losses) -> float:
-    return float(np.average(losses[0], weights=losses[1]))

@@ -8,12 +8,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any, Literal, Never, SupportsFloat
+from typing import Any, Never, SupportsFloat
 
 import numpy as np
 
 from twoway import __version__
-from twoway.arrays import Floats
 from twoway.checks.contradiction import find_contradiction
 from twoway.checks.disagreement import disagreements
 from twoway.checks.fit_quality import fit_check, modelled_shares
@@ -26,9 +25,9 @@ from twoway.model.pmf import JointPMF
 from twoway.model.posterior import posterior_of
 from twoway.report import FitCheck, Monitor, ProgressBar, Report, StopReason, TableMisfit
 from twoway.schema import Variable, label_key, looks_continuous
-from twoway.solvers import Auto, Evidence, Problem, Smoothing, Solution, Solver, SolverChoice, Watch, find_solver
-from twoway.solvers.cells import ExpectedCounts, expected_counts
-from twoway.solvers.coupled_nmf import check_connected
+from twoway.solvers import Evidence, Problem, Smoothing, Solution, SolverChoice, Watch, find_solver
+from twoway.solvers.cells import theta_of, times_log
+from twoway.solvers.problem import check_connected
 from twoway.solvers.rank import RankChoice, choose_rank_from, n_parameters
 from twoway.storage.checkpoint import Checkpoint
 from twoway.tables.opening import open_source
@@ -52,7 +51,7 @@ def fit(
     solver: SolverChoice = "auto",
     seed: int = 0,
     starts: int | None = None,
-    smoothing: float | Literal["auto"] = "auto",
+    smoothing: float | None = None,
     threads: int | None = None,
     monitor: Monitor | bool | None = None,
     checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
@@ -75,9 +74,9 @@ def fit(
     seed
         The source of every random choice; the same seed gives the same model, whatever the number of threads.
     starts
-        How many starts to take the best of; each solver has a sensible default.
+        How many starts to run, of which the best is taken; each solver has a sensible default.
     smoothing
-        Pseudo-records a component. "auto" lets the solver "auto" choose it by held-out likelihood, and is 0 for others.
+        Pseudo-records per component. None lets the solver "auto" choose it by held-out likelihood, and is 0 for others.
     threads
         All cores by default.
     monitor
@@ -106,29 +105,30 @@ def fit(
     seed = whole_number("seed", seed, 0)
     if rank is not None:
         rank = whole_number("rank", rank, 1)
-    found = _with_smoothing(find_solver(solver, starts), smoothing)
-    given = Smoothing() if smoothing == "auto" else Smoothing(float(smoothing), float(smoothing))
+    chosen_solver, given_smoothing = find_solver(solver, starts), _check_smoothing(smoothing)
     evidence, warnings, n_observed = evidence_of(source, threads)
-    if rank is not None and rank * evidence.schema.n_categories > _MOST_NUMBERS:
+    n_categories = evidence.schema.n_categories
+    if rank is not None and rank * n_categories > _MOST_NUMBERS:
         raise DataError(
-            f"rank {rank} with {evidence.schema.n_categories} categories in all would be "
-            f"{rank * evidence.schema.n_categories:.2g} numbers, more than {_MOST_NUMBERS:.2g}; use a lower rank"
+            f"rank {rank} with {n_categories} categories in all would be {rank * n_categories:.2g} numbers, "
+            f"more than {_MOST_NUMBERS:.2g}; use a lower rank"
         )
-    kept = checkpoint if isinstance(checkpoint, Checkpoint | None) else Checkpoint(checkpoint)
-    if kept is not None:
-        kept.open(_described(evidence, rank, found, seed, given))
-    with watching(monitor) as told:
-        watch = Watch(told, checkpoint=kept)
+    saved = checkpoint if isinstance(checkpoint, Checkpoint | None) else Checkpoint(checkpoint)
+    if saved is not None:
+        saved.open(_described(evidence, rank, chosen_solver, seed, given_smoothing))
+    with watching(monitor) as callback:
+        watch = Watch(callback, checkpoint=saved)
         choice = choose_rank_from(evidence, None, seed=seed, watch=watch) if rank is None else None
-        chosen = rank if choice is None else choice.rank
-        problem = Problem(evidence, chosen or 1, seed, smoothing=given, watch=watch)
-        solution = found.solve(problem)
-    if kept is not None:
-        kept.close(is_interrupted=watch.interrupted)
-        if kept is not checkpoint:  # whose owner removes it when the model is saved
-            kept.remove()
+        problem = Problem(
+            evidence, rank or (choice.rank if choice else 1), seed, smoothing=given_smoothing, watch=watch
+        )
+        solution = chosen_solver.solve(problem)
+    if saved is not None:
+        saved.close(is_interrupted=watch.interrupted)
+        if saved is not checkpoint:  # whose owner removes it when the model is saved
+            saved.remove()
     pmf = solution.pmf.sorted_by_weight()
-    report = _report(pmf, found, problem, solution, choice, warnings)
+    report = _report(pmf, chosen_solver.name, problem, solution, choice, warnings)
     report = replace(report, n_observed=n_observed or None, seconds=time.perf_counter() - began)
     return pmf.with_report(report).with_library(library_of_source(source))
 
@@ -173,8 +173,8 @@ def choose_rank(
     """
     seed = whole_number("seed", seed, 0)
     evidence, _, _ = evidence_of(source, threads)
-    with watching(monitor) as told:
-        return choose_rank_from(evidence, ranks, seed=seed, watch=Watch(told))
+    with watching(monitor) as callback:
+        return choose_rank_from(evidence, ranks, seed=seed, watch=Watch(callback))
 
 
 def load(path: Any) -> JointPMF:
@@ -196,17 +196,14 @@ def _refuse(function: Callable[..., Any], others: Mapping[str, object]) -> None:
         raise unknown_option(function.__name__, name, allowed)
 
 
-def _with_smoothing(solver: Solver, smoothing: float | Literal["auto"]) -> Solver:
-    if smoothing == "auto":
-        return solver
+def _check_smoothing(smoothing: float | None) -> Smoothing | None:
+    if smoothing is None:
+        return None
     if not isinstance(smoothing, SupportsFloat) or not 0 <= float(smoothing) <= _MOST_SMOOTHING:
         raise DataError(
-            f"smoothing must be 'auto' or a number of pseudo-records between 0 and {_MOST_SMOOTHING:g}, "
-            f"not {smoothing!r}"
+            f"smoothing must be None or a number of pseudo-records between 0 and {_MOST_SMOOTHING:g}, not {smoothing!r}"
         )
-    if isinstance(solver, Auto):
-        return replace(solver, smoothing=Smoothing(float(smoothing), float(smoothing)))
-    return solver
+    return Smoothing(float(smoothing), float(smoothing))
 
 
 def watching(monitor: Monitor | bool | None) -> Any:
@@ -229,22 +226,20 @@ def evidence_of(source: Any, threads: int | None) -> tuple[Evidence, list[str], 
     if isinstance(opened, Tables):
         check_connected(opened)
         return Evidence(opened.schema, tables=opened, threads=threads), [*from_sources, *opened.notes], 0
-    records = opened
-    n_observed = records.n_observed
+    records, n_observed = opened, opened.n_observed
     if n_observed == 0:
         raise DataError(f"none of the {records.n_records} records shows a single cell; there is nothing to fit")
     constant = [variable.name for variable in records.schema if len(variable) == 1]
-    warnings = [*from_sources]
+    warnings = list(from_sources)
     if constant:
         warnings.append(f"one category only, which says nothing about the others: {shortlist(constant)}")
     continuous = [v.name for v in records.schema if _is_continuous(v)]
     if continuous:
-        told = (
+        warnings.append(
             f"numbers that look continuous, each of which is a category now: {shortlist(continuous)}; "
             "put them into bins: twoway.Discretizer"
         )
-        warn_caller(told)
-        warnings.append(told)
+        warn_caller(warnings[-1])
     many = [v.name for v in records.schema if len(v) > max(50, 0.2 * records.n_records) and v.name not in continuous]
     if many:
         warnings.append(
@@ -270,54 +265,43 @@ def _is_continuous(variable: Variable) -> bool:
 
 
 def _report(
-    pmf: JointPMF,
-    solver: Solver,
-    problem: Problem,
-    solution: Solution,
-    choice: RankChoice | None,
-    warnings: list[str],
+    pmf: JointPMF, solver: str, problem: Problem, solution: Solution, choice: RankChoice | None, warnings: list[str]
 ) -> Report:
     evidence = problem.evidence
-    starts = (solution.as_start(), *solution.others)
-    told = [*warnings, *dict.fromkeys(solution.warnings)]
+    warnings = [*warnings, *dict.fromkeys(solution.warnings)]
     if choice is not None and choice.candidates[0].get("held_out", 0.0) is None:
-        told.append("there is too little to choose a rank by; give one")
+        warnings.append("there is too little data to choose a rank by; give one")
     if pmf.rank > (enough := sufficient_rank(pmf.schema)):
-        told.append(f"rank {pmf.rank} is more than any joint distribution of these variables needs, which is {enough}")
+        warnings.append(f"rank {pmf.rank} is more than any joint distribution of these variables needs: {enough}")
     if solution.stop_reason is StopReason.MAX_ITER:
-        told.append(
-            "the passes allowed were used up before the fit converged: read it with care; a lower rank, or more "
-            "smoothing, needs fewer"
+        warnings.append(
+            "the fit did not converge within the passes allowed: read it with care; a lower rank, or more smoothing, "
+            "needs fewer"
         )
     if solution.stop_reason is StopReason.INTERRUPTED or problem.watch.interrupted:
-        told.append("the fit was interrupted; this is the best found until then")
+        warnings.append("the fit was interrupted; this is the best model up to then")
+    expected = evidence.sets.expected(theta_of(pmf), pmf.rank)
+    compared, n_tables = evidence.compared_tables(_MOST_COMPARED, _MOST_COMPARED_CELLS, seed=problem.seed)
+    check = fit_check(pmf, compared, n_tables)
     report = Report(
-        solver=solver.name,
+        solver=solver,
         rank=pmf.rank,
         seed=problem.seed,
         smoothing=solution.smoothing.factors,
         weight_smoothing=solution.smoothing.weights,
         objective_name=solution.objective_name,
-        starts=starts,
+        starts=(solution.as_start(), *solution.others),
         best=0,
         n_parameters=n_parameters(pmf.schema, pmf.rank),
         candidates=(*(choice.candidates if choice else ()), *solution.candidates),
-        warnings=tuple(told),
+        warnings=tuple(warnings),
+        support=evidence.sets.support(expected.counts, pmf.rank),
+        check=check,
     )
-    expected = _expected(pmf, evidence)
-    compared, n_tables = evidence.compared_tables(_MOST_COMPARED, _MOST_COMPARED_CELLS, seed=problem.seed)
-    check = fit_check(pmf, compared, n_tables)
-    report = replace(report, support=evidence.sets.support(expected.counts, pmf.rank), check=check)
     if evidence.records is None:
         misfits = _misfits(pmf, evidence.tables(evidence.given_order))
-        return replace(report, misfits=misfits, warnings=(*report.warnings, *_contradictions(compared, check)))
+        return replace(report, misfits=misfits, warnings=(*warnings, *_contradictions(compared, check)))
     return _with_likelihood(report, pmf, evidence.records, expected.log_likelihood, evidence.threads)
-
-
-def _expected(pmf: JointPMF, evidence: Evidence) -> ExpectedCounts:
-    from twoway.kernels.expectation import pack
-
-    return expected_counts(evidence.sets.records, pack(pmf.weights, pmf.stacked), pmf.rank, evidence.threads)
 
 
 def _with_likelihood(
@@ -327,14 +311,13 @@ def _with_likelihood(
 
     def uncertainty(block: Block) -> float:
         memberships, _ = posterior_of(block, pmf.weights, pmf.stacked)
-        entropies = _entropies(memberships)
+        entropies = -times_log(memberships, memberships).sum(axis=1)
         return float(entropies.sum() if block.weights.size == 0 else (entropies * block.weights).sum())
 
+    n_records, n_free = records.total_weight, report.n_parameters or 0
     if not np.isfinite(log_likelihood):
-        told = "some records are impossible under this model: it gives no probability to what they show"
-        return replace(report, n_records=records.total_weight, warnings=(*report.warnings, told))
-    n_free = report.n_parameters or 0
-    n_records = records.total_weight
+        warning = "some records are impossible under this model: it gives their values no probability"
+        return replace(report, n_records=n_records, warnings=(*report.warnings, warning))
     relative_entropy = None
     if pmf.rank > 1:
         total = records.map_reduce(uncertainty, float.__add__, threads=threads)
@@ -347,13 +330,6 @@ def _with_likelihood(
         bic=float(np.log(n_records)) * n_free - 2.0 * log_likelihood,
         relative_entropy=relative_entropy,
     )
-
-
-def _entropies(shares: Floats) -> Floats:
-    logs = np.zeros_like(shares)
-    np.log(shares, where=shares > 0, out=logs)
-    entropies: Floats = -(shares * logs).sum(axis=1)
-    return entropies
 
 
 def _contradictions(tables: Tables, check: FitCheck | None) -> list[str]:
@@ -369,9 +345,7 @@ def _misfits(pmf: JointPMF, tables: Tables) -> tuple[TableMisfit, ...]:
     """Return how far the model is from each table, worst first."""
     table = np.repeat(np.arange(len(tables)), np.diff(tables.starts))
     shares, modelled = tables.flat / tables.totals[table], modelled_shares(pmf, tables)
-    logs = np.zeros_like(shares)
-    np.log(shares / np.maximum(modelled, 1e-300), where=shares > 0, out=logs)
-    kl = np.maximum(np.bincount(table, shares * logs), 0.0)
+    kl = np.maximum(np.bincount(table, times_log(shares, shares / np.maximum(modelled, 1e-300))), 0.0)
     distances = 0.5 * np.bincount(table, np.abs(shares - modelled))
     columns = zip(tables.names, tables.weights.tolist(), distances.tolist(), kl.tolist(), strict=True)
     misfits = [TableMisfit(*row) for row in columns]

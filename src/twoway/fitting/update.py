@@ -23,14 +23,15 @@ from twoway.model.pmf import JointPMF, check_model
 from twoway.model.posterior import records_for
 from twoway.report import Monitor, Report, Start
 from twoway.schema import Schema
-from twoway.solvers.base import Watch, descend
-from twoway.solvers.cells import CellSets, Theta, expected_counts, sums_of_variables
+from twoway.solvers.cells import CellSets, Theta, pmf_of, sums_of_variables, theta_of
+from twoway.solvers.loop import Loop
 from twoway.solvers.rank import n_parameters
 from twoway.solvers.starts import normalized, softened
+from twoway.solvers.watch import Watch
 
 # What a start gives to a category that is impossible in a component, of the variable's overall shares.
 _SOFTENING = 1e-3
-_UPDATED = "records were added since the fit: what they say about likelihood, AIC and BIC of all is not known"
+_UPDATED = "records were added since the fit: the likelihood, AIC and BIC of all records are not known"
 
 
 def update(
@@ -59,7 +60,7 @@ def update(
     max_iter
         Passes over the new records.
     tol
-        Stop when three cycles of up to three passes each lower the objective by less than this share.
+        Stop when each of three cycles of up to three passes lowers the objective by less than this share.
     threads
         All cores by default.
     monitor
@@ -84,34 +85,33 @@ def update(
             "models that `fit` makes do, but not averages, conditional ones or files of older versions"
         )
     records = _read(pmf.schema, source, extend)
-    heard = records.for_fit()
-    if heard.n_observed == 0:
+    fitted = records.for_fit()
+    if fitted.n_observed == 0:
         return pmf
-    pmf = _extended(pmf, heard.schema)
-    sets = CellSets.of_records(heard, threads)
-    with watching(monitor) as told:
-        watch = Watch(told)
-        found, start, support = _absorb(pmf, report, sets, max_iter, tol, watch)
-    n_records = None if report.n_records is None else report.n_records + heard.total_weight
-    told_before = [one for one in report.warnings if one != _UPDATED]
-    return found.with_report(
+    pmf = _extended(pmf, fitted.schema)
+    sets = CellSets.of_records(fitted, threads)
+    with watching(monitor) as callback:
+        updated, start, support = _absorb(pmf, report, sets, Loop("update", max_iter, tol, Watch(callback)))
+    n_records = None if report.n_records is None else report.n_records + fitted.total_weight
+    warnings = [warning for warning in report.warnings if warning != _UPDATED]
+    return updated.with_report(
         replace(
             report,
             solver=f"{report.solver.removesuffix('+update')}+update",
-            objective_name="negative log-posterior a new record, old records as prior",
+            objective_name="negative log-posterior per new record, with the old records as prior",
             starts=(start,),
             best=0,
             n_records=n_records,
             n_observed=None if report.n_observed is None else report.n_observed + records.n_observed,
             log_likelihood=None,
-            n_parameters=n_parameters(found.schema, found.rank),
+            n_parameters=n_parameters(updated.schema, updated.rank),
             aic=None,
             bic=None,
             relative_entropy=None,
             misfits=(),
             check=None,
             candidates=(),
-            warnings=(*told_before, _UPDATED),
+            warnings=(*warnings, _UPDATED),
             support=support,
             seconds=time.perf_counter() - began,
         )
@@ -147,9 +147,7 @@ def _extended(pmf: JointPMF, schema: Schema) -> JointPMF:
     return JointPMF.from_stacked(schema, pmf.weights, stacked, pmf.report)
 
 
-def _absorb(
-    pmf: JointPMF, report: Report, sets: CellSets, max_iter: int, tol: float, watch: Watch
-) -> tuple[JointPMF, Start, Floats]:
+def _absorb(pmf: JointPMF, report: Report, sets: CellSets, loop: Loop) -> tuple[JointPMF, Start, Floats]:
     """Return the model with the new records in it, how it got there, and what it rests on then."""
     from twoway.kernels.expectation import pack
 
@@ -171,19 +169,16 @@ def _absorb(
     total_weight = sets.records.total_weight
 
     def step(theta: Theta) -> tuple[Theta, float]:
-        expected = expected_counts(sets.records, theta, rank, sets.threads)
+        expected = sets.expected(theta, rank)
         # Zero at rest and negative elsewhere: what the old records say against the new parameters.
         against = float(remembered[is_there] @ np.log(theta[is_there] / at_rest[is_there]))
         following = _maximized(remembered + expected.counts, shares, schema, rank)
         return following, -(expected.log_likelihood + against) / total_weight
 
-    path = descend(
-        step, pack(start.weights, start.stacked), schema, rank, max_iter=max_iter, tol=tol, task="update", watch=watch
-    )
-    new = expected_counts(sets.records, path.theta, rank, sets.threads).counts
-    theta = _maximized(remembered + new, shares, schema, rank)
-    found = JointPMF.from_stacked(schema, theta[0, :rank].copy(), theta[1:, :rank].copy())
-    return found, Start("update", path.objectives, path.stop_reason), sums_of_variables(old + new, schema, rank)
+    descent = loop.descend(step, start)
+    new = sets.expected(theta_of(descent.pmf), rank).counts
+    updated = pmf_of(schema, _maximized(remembered + new, shares, schema, rank), rank)
+    return updated, Start("update", descent.objectives, descent.stop_reason), sums_of_variables(old + new, schema, rank)
 
 
 def _maximized(counts: Theta, shares: Floats, schema: Schema, rank: int) -> Theta:

@@ -10,13 +10,14 @@ from typing import TypeAlias
 
 from twoway.errors import DataError, unknown, whole_number
 from twoway.solvers.auto import Auto
-from twoway.solvers.base import Evidence, Problem, Smoothing, Solution, Solver, Watch
 from twoway.solvers.combine import Chain, MultiStart
 from twoway.solvers.coupled_nmf import CoupledNMF
 from twoway.solvers.ctd import CTD
 from twoway.solvers.em import EM
 from twoway.solvers.mle_ad import MLEAD
+from twoway.solvers.problem import Evidence, IterativeSolver, Problem, Smoothing, Solution, Solver
 from twoway.solvers.spa import SPA
+from twoway.solvers.watch import Watch
 
 __all__ = [
     "CTD",
@@ -48,7 +49,7 @@ SOLVERS: dict[str, Callable[[], Solver]] = {
 
 SolverChoice: TypeAlias = str | Solver | Sequence[str | Solver]
 
-# What an iterative solver on its own gets; a chain begins where its first solver says.
+# For an iterative solver on its own; a chain has one start, that of its first solver.
 _DEFAULT_STARTS = 10
 
 
@@ -58,41 +59,34 @@ def find_solver(choice: SolverChoice, starts: int | None = None) -> Solver:
     Parameters
     ----------
     starts
-        How many starts to take the best of; by default 10 for an iterative solver, 16 for "auto", one for a chain.
+        How many starts to run, of which the best is taken. By default 10 for an iterative solver, 16 for "auto", one
+        for a chain.
 
     Examples
     --------
     >>> find_solver("spa+em").name
     'spa+em'
     """
-    if starts is not None:
-        starts = whole_number("starts", starts, 1)
-    parts: Sequence[str | Solver]
-    if isinstance(choice, str):
-        parts = choice.split("+")
-    else:
-        parts = choice if isinstance(choice, Sequence) else [choice]
-    solvers = tuple(_find_one(part.strip() if isinstance(part, str) else part) for part in parts)
+    n_starts = None if starts is None else whole_number("starts", starts, 1)
+    named = choice.split("+") if isinstance(choice, str) else choice
+    solvers = tuple(map(_find_one, named if isinstance(named, Sequence) else (named,)))
     if not solvers:
-        raise DataError("a chain of solvers needs at least one; got none")
-    if len(solvers) > 1:
-        chain = Chain(solvers)
-        return chain if starts is None or starts == 1 else MultiStart(chain, starts)
-    solver = solvers[0]
+        raise DataError("a chain of solvers needs at least one solver; got none")
+    solver = solvers[0] if len(solvers) == 1 else Chain(solvers)
     if isinstance(solver, Auto):
-        return solver if starts is None else Auto(starts, solver.smoothing)
-    if starts is None:
-        starts = _DEFAULT_STARTS if hasattr(solver, "max_iter") else 1
-    return solver if starts == 1 else MultiStart(solver, starts)
+        return solver if n_starts is None else Auto(n_starts)
+    if n_starts is None:
+        n_starts = _DEFAULT_STARTS if isinstance(solver, IterativeSolver) else 1
+    return solver if n_starts == 1 else MultiStart(solver, n_starts)
 
 
 def _find_one(part: str | Solver) -> Solver:
+    if isinstance(part, type):
+        raise DataError(f"a solver is a name or an object, not a class: write {part.__name__}(), with its brackets")
     if not isinstance(part, str):
-        if isinstance(part, type):
-            raise DataError(f"a solver is a name or an object, not a class: write {part.__name__}(), with its brackets")
-        if not hasattr(part, "solve"):
-            raise DataError(f"a solver is a name or an object with a method solve; got {part!r}")
+        if not isinstance(part, Solver):
+            raise DataError(f"a solver is a name or an object with a name and a method solve; got {part!r}")
         return part
-    if part not in SOLVERS:
-        raise unknown("solver", part, SOLVERS)
-    return SOLVERS[part]()
+    if part.strip() not in SOLVERS:
+        raise unknown("solver", part.strip(), SOLVERS)
+    return SOLVERS[part.strip()]()

@@ -10,17 +10,18 @@ from twoway.data.records import Records
 from twoway.data.source import RecordSource
 from twoway.errors import DataError
 from twoway.model.pmf import JointPMF
-from twoway.solvers.base import NO_SMOOTHING, Evidence, Problem, Smoothing, Solution
 from twoway.solvers.combine import race
 from twoway.solvers.coupled_nmf import CoupledNMF
 from twoway.solvers.em import EM
 from twoway.solvers.latent import fit_cells
+from twoway.solvers.loop import Loop
 from twoway.solvers.mle_ad import MLEAD
+from twoway.solvers.problem import Evidence, Problem, Smoothing, Solution
 from twoway.solvers.starts import random_start, softened
 from twoway.solvers.tuning import choose_smoothing
 
-# Counting all pairs of more cells than this costs more than random starts.
-_MOST_CELLS = 5000
+# Counting all pairs of more categories than this costs more than random starts.
+_MOST_CATEGORIES = 5000
 # Smoothing is chosen, and starts are compared, on so many observed cells at most: more would say the same.
 _SAMPLE_CELLS = 1_000_000
 _N_FOLDS = 5
@@ -38,8 +39,6 @@ class Auto:
 
     n_starts: int = 16
     """The chain's start and random ones."""
-    smoothing: Smoothing | None = None
-    """None chooses it by held-out likelihood."""
 
     name: ClassVar[str] = "auto"
 
@@ -49,46 +48,44 @@ class Auto:
         return self._from_tables(problem) if records is None else self._from_records(problem, records)
 
     def _from_tables(self, problem: Problem) -> Solution:
-        smoothing, candidates = self.smoothing, _NO_CANDIDATES
-        solver = CoupledNMF() if problem.evidence.given_order == 2 else MLEAD()
-        whole, exact = problem.evidence.sample(_SAMPLE_CELLS, seed=problem.seed), problem.evidence.sets.records
-        if smoothing is None and abs(whole.total_weight - exact.total_weight) > 0.1 * exact.total_weight:
-            smoothing = NO_SMOOTHING  # shares given as counts: nothing says how many records they rest on
-        if smoothing is None:
-            start = replace(solver, tol=1e-5, max_iter=300).solve(problem).pmf
-            smoothing, candidates = self._choose_smoothing(problem, start)
-        problem = replace(problem, smoothing=smoothing)
+        evidence, candidates = problem.evidence, _NO_CANDIDATES
+        solver = CoupledNMF() if evidence.given_order == 2 else MLEAD()
+        if problem.smoothing is None:
+            sample_weight = evidence.sample(_SAMPLE_CELLS, seed=problem.seed).total_weight
+            total_weight = evidence.sets.records.total_weight
+            if abs(sample_weight - total_weight) > 0.1 * total_weight:
+                smoothing = Smoothing()  # shares given as counts: the number of records behind them is unknown
+            else:
+                start = replace(solver, tol=1e-5, max_iter=300).solve(problem).pmf
+                smoothing, candidates = self._choose_smoothing(problem, start)
+            problem = replace(problem, smoothing=smoothing)
         solution = race(solver, [replace(problem, number=number) for number in range(self.n_starts)])
         return replace(solution, candidates=candidates)
 
     def _from_records(self, problem: Problem, records: RecordSource) -> Solution:
         sample = records.sample(_SAMPLE_CELLS, seed=problem.seed)
-        start = self._chain_start(problem)
-        smoothing, candidates = self.smoothing, _NO_CANDIDATES
-        if smoothing is None:
+        start, candidates = self._chain_start(problem), _NO_CANDIDATES
+        if problem.smoothing is None:
             smoothing, candidates = self._choose_smoothing(problem, None if start is None else start.pmf)
-        problem = replace(problem, smoothing=smoothing)
-        # Starts race on the sample: it tells good ones from bad ones as well as all records do. Where it is all of
+            problem = replace(problem, smoothing=smoothing)
+        # Starts race on the sample, which tells good ones from bad ones as well as all records do. Where it is all of
         # them, it has them in memory, wherever they come from.
-        is_part = records.n_observed > _SAMPLE_CELLS
         evidence = Evidence(records.schema, records=sample, threads=problem.evidence.threads)
         raced = problem if sample is records else replace(problem, evidence=evidence)
         problems = [replace(raced, number=number) for number in range(self.n_starts)]
         if start is not None:
             problems[0] = replace(raced, start=start.pmf, origin=start.solver)
         solution = race(EM(), problems)
-        if is_part:
-            others = tuple(
-                replace(one, solver=f"{one.solver} on a sample") for one in (solution.as_start(), *solution.others)
-            )
+        if records.n_observed > _SAMPLE_CELLS:
+            starts = (solution.as_start(), *solution.others)
             final = EM().solve(replace(problem, start=solution.pmf, origin=solution.solver))
-            solution = replace(final, others=others)
+            solution = replace(final, others=tuple(replace(s, solver=f"{s.solver} on a sample") for s in starts))
         return replace(solution, candidates=candidates)
 
     def _chain_start(self, problem: Problem) -> Solution | None:
         """Return where the chain of table solvers ends, or None where there are no tables to speak of."""
         schema = problem.evidence.schema
-        if len(schema) < 2 or schema.n_categories > _MOST_CELLS:
+        if len(schema) < 2 or schema.n_categories > _MOST_CATEGORIES:
             return None
         try:
             solution = CoupledNMF(tol=1e-5, max_iter=300).solve(problem)
@@ -102,34 +99,23 @@ class Auto:
         evidence, watch = problem.evidence, problem.watch
         from_tables = evidence.records is None
         sets, sample = evidence.sets, evidence.sample(_SAMPLE_CELLS, seed=problem.seed)
-        # On little data each start finds a peak of its own, and the fit will take the highest: so must its rehearsal.
+        # On little data each start ends at a peak of its own, and the fit takes the highest: so must its rehearsal.
         n_random = (0 if start else 1) + (_REHEARSED_STARTS if sample.n_observed <= _LITTLE_CELLS else 0)
         starts = [] if start is None else [start]
         starts += [
             random_start(sets.schema, problem.rank, sets.shares, (problem.seed, number))
             for number in range(1, n_random + 1)
         ]
+        loop = Loop("choosing the smoothing", 200, 1e-6, watch.quiet())
 
         def refit(train: Records, smoothing: Smoothing) -> JointPMF:
-            part = sets.with_records(train)
-            fits = [
-                fit_cells(
-                    part,
-                    one,
-                    smoothing=smoothing,
-                    max_iter=200,
-                    tol=1e-6,
-                    task="choosing the smoothing",
-                    watch=watch.quiet(),
-                )
-                for one in starts
-            ]
-            return min(fits, key=lambda fit: fit[1].objectives[-1])[0]
+            fits = [fit_cells(sets.with_records(train), start, smoothing, loop) for start in starts]
+            return min(fits, key=lambda fit: fit.objectives[-1]).pmf
 
         return choose_smoothing(
             sample,
             refit,
-            # A person stands in many tables: held-out counts forgive more, and too much smoothing is hard to leave.
+            # A person is counted in many tables: held-out counts forgive more, and too much smoothing is hard to leave.
             first=1.0 if from_tables else 8.0,
             n_components=1 if from_tables else problem.rank,
             n_folds=_N_FOLDS,

@@ -15,6 +15,7 @@ import numpy as np
 from twoway.arrays import Floats
 from twoway.data.records import Records
 from twoway.data.source import Block, RecordSource
+from twoway.model.pmf import JointPMF
 from twoway.schema import Schema
 from twoway.solvers.pairs import PairWeights
 from twoway.tables.tables import Tables
@@ -38,6 +39,18 @@ class ExpectedCounts:
         # The left one is a partial sum that nobody else holds.
         np.add(self.counts, other.counts, out=self.counts)
         return ExpectedCounts(self.counts, self.log_likelihood + other.log_likelihood)
+
+
+def theta_of(pmf: JointPMF) -> Theta:
+    """Return a PMF's parameters as the kernels take them."""
+    from twoway.kernels.expectation import pack
+
+    return pack(pmf.weights, pmf.stacked)
+
+
+def pmf_of(schema: Schema, theta: Theta, rank: int) -> JointPMF:
+    """Return the PMF of parameters."""
+    return JointPMF.from_stacked(schema, theta[0, :rank].copy(), theta[1:, :rank].copy())
 
 
 def expected_counts(records: RecordSource, theta: Theta, rank: int, threads: int | None) -> ExpectedCounts:
@@ -95,13 +108,17 @@ class CellSets:
         """The variables."""
         return self.records.schema
 
+    def expected(self, theta: Theta, rank: int) -> ExpectedCounts:
+        """Return the sums of the E-step over all sets."""
+        return expected_counts(self.records, theta, rank, self.threads)
+
     @cached_property
     def totals(self) -> Floats:
         """How often each cell was observed, shape (n_categories,)."""
         theta = np.zeros((1 + self.schema.n_categories, 4))
         theta[:, 0] = 1.0
         # The expected counts of a single component are plain counts.
-        return expected_counts(self.records, theta, 1, self.threads).counts[1:, 0]
+        return self.expected(theta, 1).counts[1:, 0]
 
     @cached_property
     def shares(self) -> Floats:
@@ -129,8 +146,12 @@ class CellSets:
 def _negative_entropy(tables: Tables, pair_weights: PairWeights) -> float:
     """Return the weighted mean over tables of Σ x log x."""
     shares = tables.flat / np.repeat(tables.totals, np.diff(tables.starts))
-    logs = np.zeros_like(shares)
-    np.log(shares, where=shares > 0, out=logs)
-    of_table = np.add.reduceat(shares * logs, tables.starts[:-1])
+    of_table = np.add.reduceat(times_log(shares, shares), tables.starts[:-1])
     weights = tables.weights if pair_weights == "counts" else np.ones(len(tables))
     return float((of_table * weights).sum() / weights.sum())
+
+
+def times_log(shares: Floats, values: Floats) -> Floats:
+    """Return shares · log(values), 0 where the share is 0."""
+    product: Floats = shares * np.log(values, where=shares > 0, out=np.zeros_like(shares))
+    return product

@@ -10,14 +10,12 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from twoway.errors import DataError
-from twoway.solvers.base import Problem, Solution
 from twoway.solvers.latent import anneal, fit_cells
 from twoway.solvers.mirror import Loss, fit_by_mirror_descent
 from twoway.solvers.pairs import PairWeights
-from twoway.solvers.spa import MOST_CELLS, SPA
-from twoway.solvers.starts import random_start, softened
-from twoway.tables.tables import Tables
-from twoway.text import shortlist
+from twoway.solvers.problem import Problem, Solution
+from twoway.solvers.spa import MOST_CATEGORIES, SPA
+from twoway.solvers.starts import softened
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,7 @@ class CoupledNMF:
     max_iter: int = 5000
     """Passes over the tables."""
     tol: float = 1e-8
-    """Stop when three cycles of up to three passes each lower the objective by less than this share."""
+    """Stop when each of three cycles of up to three passes lowers the objective by less than this share."""
 
     name: ClassVar[str] = "coupled-nmf"
 
@@ -48,77 +46,35 @@ class CoupledNMF:
             raise DataError(f"pair_weights must be 'counts' or 'equal', not {self.pair_weights!r}")
 
     def solve(self, problem: Problem) -> Solution:
-        """Return the PMF at the end of one descent: from the start given, else from `SPA` or at random.
+        """Return the PMF at the end of one descent: from the given start, else from `SPA` or at random.
 
-        The first of several starts takes what `SPA` finds, where it can carry the rank.
+        The first of several starts takes the solution of `SPA`, where it can find so many components.
         """
-        evidence = problem.evidence
-        check_connected(evidence.tables(2))
+        evidence, smoothing = problem.evidence, problem.given_smoothing
+        evidence.connected_tables(2)
         sets = evidence.table_sets(self.pair_weights)
-        is_small = sets.schema.n_categories <= MOST_CELLS
-        can_carry = is_small and evidence.pairs.can_carry(problem.rank)
-        if problem.start is None and problem.number == 0 and can_carry:
-            found = SPA().solve(problem)
-            problem = replace(problem, start=softened(found.pmf, sets.shares), origin=found.solver)
-        start = problem.start or random_start(sets.schema, problem.rank, sets.shares, problem.seeds)
+        is_small = sets.schema.n_categories <= MOST_CATEGORIES
+        if problem.start is None and problem.number == 0 and is_small and evidence.pairs.can_carry(problem.rank):
+            direct = SPA().solve(problem)
+            problem = replace(problem, start=softened(direct.pmf, sets.shares), origin=direct.solver)
+        start = problem.first_point(sets)
         if self.loss == "kl" and self.update != "mirror":
-            max_iter, smoothing = self.max_iter, problem.smoothing
             if problem.start is None:
-                start = anneal(sets, start, smoothing=smoothing, max_iter=max_iter, watch=problem.watch)
-            pmf, path = fit_cells(
-                sets,
-                start,
-                smoothing=smoothing,
-                max_iter=max_iter,
-                tol=self.tol,
-                task=self.name,
-                watch=problem.watch,
-            )
-        elif any(problem.smoothing):
+                start = anneal(sets, start, smoothing, self.max_iter, problem.watch)
+            descent = fit_cells(sets, start, smoothing, problem.loop(self))
+        elif any(smoothing):
             raise DataError("mirror descent fits the tables as they are; smoothing needs update='em'")
         else:
-            pmf, path = fit_by_mirror_descent(
-                evidence.pairs,
-                start,
-                self.loss,
-                self.pair_weights,
-                max_iter=self.max_iter,
-                tol=self.tol,
-                task=self.name,
-                watch=problem.watch,
-            )
+            loop = problem.loop(self, accelerate=False)
+            descent = fit_by_mirror_descent(evidence.pairs, start, self.loss, self.pair_weights, loop)
         no_split = evidence.graph.why_no_split(problem.rank)
-        warnings = () if no_split is None else (_rank_warning(problem.rank, no_split),)
+        warnings = (
+            []
+            if no_split is None
+            else [
+                f"two-way tables cannot identify rank {problem.rank} here: {no_split}; answers about three or more "
+                "variables may be arbitrary"
+            ]
+        )
         kind = "Kullback-Leibler divergence" if self.loss == "kl" else "half squared distance"
-        return Solution(
-            pmf,
-            path.objectives,
-            path.stop_reason,
-            problem.chain(self.name),
-            f"mean {kind} a pair",
-            problem.smoothing,
-            warnings,
-        )
-
-
-def check_connected(tables: Tables) -> None:
-    """Raise where the tables leave variables unconnected: nothing says how these go together."""
-    if len(tables) == 0:
-        raise DataError(
-            f"there is no table of {shortlist(tables.schema.names)}: no {tables.order} variables were seen together; "
-            "solver='em' on records needs none"
-        )
-    groups = tables.components()
-    if len(groups) > 1:
-        smallest = min(groups, key=len)
-        raise DataError(
-            f"no table connects {shortlist(smallest)} with the other variables; add a table that does, "
-            "or fit the groups apart: " + "; ".join(shortlist(group, 4) for group in groups[:4])
-        )
-
-
-def _rank_warning(rank: int, no_split: str) -> str:
-    return (
-        f"two-way tables cannot identify rank {rank} here: {no_split}; answers about three or more variables may be "
-        "arbitrary"
-    )
+        return problem.solution(self, descent, f"mean {kind} per pair", *warnings)

@@ -3,7 +3,7 @@
 Kargas, Sidiropoulos and Fu, Tensors, learning, and "Kolmogorov extension" for finite-alphabet random vectors, 2018. One
 factor after the other, then the weights, by ADMM on F × F systems (AO-ADMM: Huang, Sidiropoulos and Liavas, A flexible
 and efficient algorithmic framework for constrained matrix and tensor factorization, 2016). No block may rise, so a
-sweep never does, and `descend` extrapolates between sweeps.
+sweep never does, and the loop extrapolates between sweeps.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ import numpy as np
 
 from twoway.errors import DataError, whole_number
 from twoway.model.pmf import JointPMF
-from twoway.solvers.base import Path, Problem, Solution, Watch, descend
 from twoway.solvers.cells import Theta
-from twoway.solvers.starts import random_start
-from twoway.solvers.triples import three_way_tables
+from twoway.solvers.loop import Descent, Loop
+from twoway.solvers.problem import Problem, Solution
 from twoway.tables.tables import Tables
 
 
@@ -29,7 +28,7 @@ class CTD:
     max_iter: int = 2000
     """Sweeps over the tables."""
     tol: float = 1e-8
-    """Stop when three cycles of up to three sweeps each lower the objective by less than this share."""
+    """Stop when each of three cycles of up to three sweeps lowers the objective by less than this share."""
     n_inner: int = 10
     """ADMM steps for each factor in a sweep."""
 
@@ -39,33 +38,20 @@ class CTD:
         whole_number("n_inner", self.n_inner, 1)
 
     def solve(self, problem: Problem) -> Solution:
-        """Return the PMF at the end of one descent, from the start given or a random one."""
-        if any(problem.smoothing):
+        """Return the PMF at the end of one descent, from the given start or a random one."""
+        if any(problem.given_smoothing):
             raise DataError(
                 "solver 'ctd' fits the tables as they are, without smoothing; 'mle-ad' fits the same tables and smooths"
             )
-        tables = three_way_tables(problem.evidence, self.name)
-        start = problem.start or random_start(tables.schema, problem.rank, problem.evidence.sets.shares, problem.seeds)
-        pmf, path = fit_squares(
-            tables,
-            start,
-            n_inner=self.n_inner,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            task=self.name,
-            watch=problem.watch,
-        )
-        return Solution(
-            pmf, path.objectives, path.stop_reason, problem.chain(self.name), "half the squared error of all triples"
-        )
+        tables = problem.evidence.connected_tables(3)
+        start = problem.first_point(problem.evidence.sets)
+        descent = fit_squares(tables, start, self.n_inner, problem.loop(self))
+        return problem.solution(self, descent, "half the squared error of all triples")
 
 
-def fit_squares(
-    tables: Tables, start: JointPMF, *, n_inner: int, max_iter: int, tol: float, task: str, watch: Watch
-) -> tuple[JointPMF, Path]:
-    """Return the PMF at the end of the descent on half the squared error, and how it went."""
+def fit_squares(tables: Tables, start: JointPMF, n_inner: int, loop: Loop) -> Descent:
+    """Return the end of the descent on half the squared error."""
     from twoway.kernels import triples
-    from twoway.kernels.expectation import pack
     from twoway.kernels.lanes import layout
 
     schema, rank = tables.schema, start.rank
@@ -88,7 +74,4 @@ def fit_squares(
         # Where the fit is exact, the difference may round to less than zero.
         return following, max(constant + here, 0.0)
 
-    path = descend(
-        update, pack(start.weights, start.stacked), schema, rank, max_iter=max_iter, tol=tol, task=task, watch=watch
-    )
-    return JointPMF.from_stacked(schema, path.theta[0, :rank].copy(), path.theta[1:, :rank].copy()), path
+    return loop.descend(update, start)

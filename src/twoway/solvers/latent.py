@@ -6,9 +6,11 @@ import numpy as np
 
 from twoway.arrays import Floats
 from twoway.model.pmf import JointPMF
-from twoway.solvers.base import Path, Smoothing, Watch, descend
-from twoway.solvers.cells import CellSets, Theta, expected_counts
+from twoway.solvers.cells import CellSets, Theta
+from twoway.solvers.loop import Descent, Loop
+from twoway.solvers.problem import Smoothing
 from twoway.solvers.starts import is_one_component
+from twoway.solvers.watch import Watch
 
 # Annealing begins where this share of a component is smoothing, and goes down by this factor a stage. More, and all
 # components become one; less, and each rushes to the nearest peak.
@@ -19,16 +21,8 @@ _STAGE_PASSES = 10
 
 
 def fit_cells(
-    sets: CellSets,
-    start: JointPMF,
-    *,
-    smoothing: Smoothing,
-    max_iter: int,
-    tol: float,
-    task: str,
-    watch: Watch,
-    pseudo_shares: Floats | None = None,
-) -> tuple[JointPMF, Path]:
+    sets: CellSets, start: JointPMF, smoothing: Smoothing, loop: Loop, pseudo_shares: Floats | None = None
+) -> Descent:
     """Return the PMF that best explains sets of cells, and how the loop got there.
 
     The objective is the negative log-likelihood for each unit of weight, with the penalty that smoothing stands for.
@@ -56,7 +50,7 @@ def fit_cells(
     total_weight = sets.records.total_weight
 
     def update(theta: Theta) -> tuple[Theta, float]:
-        expected = expected_counts(sets.records, theta, rank, sets.threads)
+        expected = sets.expected(theta, rank)
         value = expected.log_likelihood
         if penalised:
             value += log_prior(theta, pseudo_counts, rank) - least_penalty
@@ -67,14 +61,10 @@ def fit_cells(
         maximize(expected.counts, pseudo_counts, shares, schema.offsets, rank, following)
         return following, sets.offset - value / total_weight
 
-    path = descend(
-        update, pack(start.weights, start.stacked), schema, rank, max_iter=max_iter, tol=tol, task=task, watch=watch
-    )
-    pmf = JointPMF.from_stacked(schema, path.theta[0, :rank].copy(), path.theta[1:, :rank].copy())
-    return pmf, path
+    return loop.descend(update, start)
 
 
-def anneal(sets: CellSets, start: JointPMF, *, smoothing: Smoothing, max_iter: int, watch: Watch) -> JointPMF:
+def anneal(sets: CellSets, start: JointPMF, smoothing: Smoothing, max_iter: int, watch: Watch) -> JointPMF:
     """Return a start after some passes under much smoothing, then ever less of it.
 
     Smoothing draws components together and lets only the strongest dependences part them, then weaker ones: fits that
@@ -89,7 +79,5 @@ def anneal(sets: CellSets, start: JointPMF, *, smoothing: Smoothing, max_iter: i
     for share in _FIRST_SHARE * _SHARE_RATIO ** np.arange(_STAGES):
         strong = share / (1.0 - share) * of_component
         stage = Smoothing(max(smoothing.factors, strong), max(smoothing.weights, strong))
-        annealed, _ = fit_cells(
-            sets, annealed, smoothing=stage, max_iter=passes, tol=0.0, task="annealing", watch=watch
-        )
+        annealed = fit_cells(sets, annealed, stage, Loop("annealing", passes, 0.0, watch)).pmf
     return start if is_one_component(annealed) else annealed

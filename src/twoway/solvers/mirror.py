@@ -13,8 +13,8 @@ import numpy as np
 
 from twoway.arrays import Floats
 from twoway.model.pmf import JointPMF
-from twoway.solvers.base import Path, Watch, descend
 from twoway.solvers.cells import Theta
+from twoway.solvers.loop import Descent, Loop
 from twoway.solvers.pairs import PairMatrix, PairWeights
 
 Loss = Literal["kl", "euclidean"]
@@ -23,19 +23,11 @@ _SEARCHES = 30  # halvings of a step before a block is left as it is
 
 
 def fit_by_mirror_descent(
-    pairs: PairMatrix,
-    start: JointPMF,
-    loss: Loss,
-    pair_weights: PairWeights,
-    *,
-    max_iter: int,
-    tol: float,
-    task: str,
-    watch: Watch,
-) -> tuple[JointPMF, Path]:
-    """Return the PMF at the end of the descent, and how it went."""
+    pairs: PairMatrix, start: JointPMF, loss: Loss, pair_weights: PairWeights, loop: Loop
+) -> Descent:
+    """Return the end of the descent."""
     schema, rank = pairs.schema, start.rank
-    # Each table stands in the matrix twice.
+    # The matrix holds each table twice.
     of_pair = pairs.weights if pair_weights == "counts" else (pairs.weights > 0).astype(float)
     of_pair = of_pair / (of_pair.sum() / 2.0)
     weights = np.repeat(np.repeat(of_pair, schema.sizes, axis=0), schema.sizes, axis=1)
@@ -90,6 +82,4 @@ def fit_by_mirror_descent(
         lam[:] = move(len(schema), lam[None].copy(), 1, evaluate_weights)[0]
         return following, objective / 2.0
 
-    theta = np.vstack([start.weights, start.stacked])
-    path = descend(sweep, theta, schema, rank, max_iter=max_iter, tol=tol, task=task, watch=watch, accelerate=False)
-    return JointPMF.from_stacked(schema, path.theta[0].copy(), path.theta[1:].copy()), path
+    return loop.descend(sweep, start)

@@ -24,10 +24,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from twoway.solvers.base import Problem, Solution
 from twoway.solvers.latent import fit_cells
-from twoway.solvers.starts import random_start
-from twoway.solvers.triples import three_way_tables
+from twoway.solvers.problem import Problem, Solution
 
 
 @dataclass(frozen=True)
@@ -37,30 +35,14 @@ class MLEAD:
     max_iter: int = 5000
     """Passes over the tables."""
     tol: float = 1e-10
-    """Stop when three cycles of up to three passes each lower the objective by less than this share. Tighter than
+    """Stop when each of three cycles of up to three passes lowers the objective by less than this share. Tighter than
     elsewhere: plain multiplicative updates, run to their end, must get no lower."""
 
     name: ClassVar[str] = "mle-ad"
 
     def solve(self, problem: Problem) -> Solution:
-        """Return the PMF at the end of one descent, from the start given or a random one."""
-        three_way_tables(problem.evidence, self.name)
+        """Return the PMF at the end of one descent, from the given start or a random one."""
+        problem.evidence.connected_tables(3)
         sets = problem.evidence.table_sets("counts", order=3)
-        start = problem.start or random_start(sets.schema, problem.rank, sets.shares, problem.seeds)
-        pmf, path = fit_cells(
-            sets,
-            start,
-            smoothing=problem.smoothing,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            task=self.name,
-            watch=problem.watch,
-        )
-        return Solution(
-            pmf,
-            path.objectives,
-            path.stop_reason,
-            problem.chain(self.name),
-            "mean Kullback-Leibler divergence a triple",
-            problem.smoothing,
-        )
+        descent = fit_cells(sets, problem.first_point(sets), problem.given_smoothing, problem.loop(self))
+        return problem.solution(self, descent, "mean Kullback-Leibler divergence per triple")

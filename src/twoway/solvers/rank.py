@@ -1,4 +1,4 @@
-"""How many components: as many as pay on what was held out, or as tables show above sampling error.
+"""How many components: as many as improve held-out likelihood, or as tables show above sampling error.
 
 Ranks are tried from the smallest up. Each begins where the one below it ended, with its components split, and is raced
 against a random start; folds begin where the whole ended. So a rank costs a few short fits.
@@ -13,26 +13,25 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from twoway.arrays import Floats
-from twoway.data.records import Records
 from twoway.errors import DataError, whole_number
 from twoway.model.pmf import JointPMF
 from twoway.report import Progress, StopReason
 from twoway.schema import Schema
-from twoway.solvers.base import Evidence, Smoothing, Watch
-from twoway.solvers.cells import CellSets, expected_counts
+from twoway.solvers.cells import CellSets, theta_of
+from twoway.solvers.heldout import HeldOut, log_scores, try_in_order
 from twoway.solvers.latent import fit_cells
+from twoway.solvers.loop import Descent, Loop
+from twoway.solvers.problem import Evidence, Smoothing
 from twoway.solvers.spectrum import CLEAR, spectrum
 from twoway.solvers.starts import normalized, random_start
+from twoway.solvers.watch import Watch
 from twoway.tables.pair_graph import PairGraph
 
 _DEFAULT_RANKS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 65, 80, 100)
-# The search ends after so many ranks in a row that do not pay.
-_PATIENCE = 2
-# Nats a record by which a higher rank must predict better.
+# Nats per record by which a higher rank must predict better.
 _LEAST_GAIN = 1e-4
-# A component needs at least so many records to stand on.
-_RECORDS_A_COMPONENT = 10
+# A component needs at least so many records.
+_RECORDS_PER_COMPONENT = 10
 _N_SPLITS, _FIRST_PASSES = 2, 30
 _MOST_PASSES, _MOST_OVER_TABLES = 600, 3000
 _TOL = 1e-6
@@ -61,7 +60,7 @@ class RankChoice:
 
     def __str__(self) -> str:
         keys = list(self.candidates[0])
-        rows = [keys, *([_shown(one[key]) for key in keys] for one in self.candidates)]
+        rows = [keys, *([_shown(candidate[key]) for key in keys] for candidate in self.candidates)]
         widths = [max(len(row[column]) for row in rows) for column in range(len(keys))]
         lines = ["  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in rows]
         return "\n".join([f"rank {self.rank}, by {self.how}", *lines])
@@ -78,7 +77,7 @@ def choose_rank_from(evidence: Evidence, ranks: Iterable[int] | None, *, seed: i
         raise DataError("there must be at least one rank to choose from; got none")
     most = math.inf
     if ranks is None:
-        most = max(1.0, evidence.sets.records.total_weight / _RECORDS_A_COMPONENT)
+        most = max(1.0, evidence.sets.records.total_weight / _RECORDS_PER_COMPONENT)
     # One component is the baseline that all others have to beat.
     tried = sorted({1, *(rank for rank in asked if rank <= most)})
     search = _Search(tried, None if ranks is None else frozenset(asked))
@@ -97,28 +96,24 @@ class _Search:
 
     def eligible(self, tried: Mapping[int, T]) -> Mapping[int, T]:
         """Return what may be chosen of what was tried; all of it where nothing may."""
-        return {rank: one for rank, one in tried.items() if self.allowed is None or rank in self.allowed} or tried
+        return {rank: trial for rank, trial in tried.items() if self.allowed is None or rank in self.allowed} or tried
 
     def run(self, try_rank: Callable[[int], bool], best: Callable[[], int], watch: Watch) -> None:
-        """Try ranks until they stop paying, then the ones beside the best."""
-        unpaid, tried = 0, set[int]()
+        """Try ranks until they are not better, then the ones beside the best."""
+        tried = set[int]()
 
         def attempt(rank: int) -> bool:
-            watch.tell(Progress("choosing the rank", len(tried), len(self.ranks)))
-            pays = try_rank(rank)
-            if watch.interrupted:  # and the fits cut short
+            watch.show(Progress("choosing the rank", len(tried), len(self.ranks)))
+            is_better = try_rank(rank)
+            if watch.interrupted:  # which cut the fits short
                 raise KeyboardInterrupt
             tried.add(rank)
-            return pays
+            return is_better
 
         with watch.guard():
-            for rank in self.ranks:
-                unpaid = 0 if attempt(rank) else unpaid + 1
-                if unpaid >= _PATIENCE:
-                    break
+            try_in_order(self.ranks, attempt)
             while self.allowed is None:
-                beside = [rank for rank in (best() - 1, best() + 1) if rank >= 1 and rank not in tried]
-                beside = [rank for rank in beside if rank < max(tried)]
+                beside = [rank for rank in (best() - 1, best() + 1) if 1 <= rank < max(tried) and rank not in tried]
                 if not beside:
                     break
                 attempt(beside[0])
@@ -127,35 +122,25 @@ class _Search:
 class _Ladder:
     """Fits of ever higher ranks to the same sets, each from the one below."""
 
-    def __init__(self, sets: CellSets, smoothing: Smoothing, passes: int, seed: int, watch: Watch) -> None:
-        self.sets, self.smoothing, self.passes, self.seed, self.watch = sets, smoothing, passes, seed, watch
+    def __init__(self, sets: CellSets, smoothing: Smoothing, max_iter: int, seed: int, watch: Watch) -> None:
+        self.sets, self.smoothing, self.max_iter, self.seed, self.watch = sets, smoothing, max_iter, seed, watch.quiet()
         self.fits: dict[int, JointPMF] = {}
 
-    def fit(self, sets: CellSets, start: JointPMF, passes: int | None = None) -> tuple[JointPMF, float, bool]:
-        """Return a fit, its objective, and whether it had converged."""
-        pmf, path = fit_cells(
-            sets,
-            start,
-            smoothing=self.smoothing,
-            max_iter=passes or self.passes,
-            tol=_TOL,
-            task="choosing the rank",
-            watch=self.watch.quiet(),
-        )
-        return pmf, path.objectives[-1], path.stop_reason is StopReason.CONVERGED
+    def fit(self, sets: CellSets, start: JointPMF, max_iter: int | None = None) -> Descent:
+        """Return a short fit."""
+        loop = Loop("choosing the rank", max_iter or self.max_iter, _TOL, self.watch)
+        return fit_cells(sets, start, self.smoothing, loop)
 
-    def climb(self, rank: int) -> tuple[JointPMF, bool]:
-        """Return the best fit of a rank, and whether it had converged."""
-        schema, shares = self.sets.schema, self.sets.shares
+    def climb(self, rank: int) -> Descent:
+        """Return the best fit of a rank."""
         below = max((known for known in self.fits if known < rank), default=None)
-        starts = [random_start(schema, rank, shares, (self.seed, rank))]
+        starts = [random_start(self.sets.schema, rank, self.sets.shares, (self.seed, rank))]
         if below is not None:
             starts += [_split(self.fits[below], rank, (self.seed, rank, number)) for number in range(_N_SPLITS)]
         heats = [self.fit(self.sets, start, _FIRST_PASSES) for start in starts]
-        best = min(heats, key=lambda heat: heat[1])
-        pmf, _, converged = self.fit(self.sets, best[0])
-        self.fits[rank] = pmf
-        return pmf, converged
+        descent = self.fit(self.sets, min(heats, key=lambda heat: heat.objectives[-1]).pmf)
+        self.fits[rank] = descent.pmf
+        return descent
 
 
 def _split(pmf: JointPMF, rank: int, seeds: tuple[int, ...]) -> JointPMF:
@@ -181,25 +166,13 @@ def n_parameters(schema: Schema, rank: int) -> int:
 # From records
 
 
-@dataclass
-class _HeldOut:
-    """How well one rank predicts each held-out record."""
+@dataclass(frozen=True)
+class _Trial:
+    """A rank, how well it predicts held-out records, and whether its fits converged."""
 
     rank: int
-    scores: Floats
-    weights: Floats
+    held_out: HeldOut
     converged: bool
-
-    @property
-    def mean(self) -> float:
-        return float(np.average(self.scores, weights=self.weights))
-
-    def behind(self, other: _HeldOut) -> tuple[float, float]:
-        """Return by how much another rank predicts better, and the standard error of that."""
-        gaps = other.scores - self.scores
-        mean = float(np.average(gaps, weights=self.weights))
-        variance = float(np.average(np.square(gaps - mean), weights=self.weights))
-        return mean, math.sqrt(variance / float(self.weights.sum()))
 
 
 def _from_records(evidence: Evidence, search: _Search, seed: int, watch: Watch) -> RankChoice:
@@ -207,116 +180,102 @@ def _from_records(evidence: Evidence, search: _Search, seed: int, watch: Watch) 
     folds = sample.folds(_FOLDS, seed=seed)
     if sample.n_observed > _MANY:
         folds = folds[:_FOLDS_OF_MANY]
-    ladder = _Ladder(sets.with_records(sample), _SMOOTHING, _MOST_PASSES, seed, watch)
-    tried: dict[int, _HeldOut] = {}
     if not folds:
         least = min(search.allowed or {1})
         return RankChoice(least, ({"rank": least, "held_out": None},))
+    ladder = _Ladder(sets.with_records(sample), _SMOOTHING, _MOST_PASSES, seed, watch)
+    tried: dict[int, _Trial] = {}
 
     def try_rank(rank: int) -> bool:
-        whole, converged = ladder.climb(rank)
-        scores, weights = [], []
-        for train, held in folds:
-            pmf, _, settled = ladder.fit(sets.with_records(train), whole)
-            converged &= settled
-            held_weights = np.ones(held.n_records) if held.weights is None else held.weights
-            there = held_weights > 0
-            scores.append(pmf.log_prob(held)[there])
-            weights.append(held_weights[there])
-        found = _HeldOut(rank, np.concatenate(scores), np.concatenate(weights), converged)
-        before = _peak(tried)
-        tried[rank] = found
-        if before is None:
-            return True
-        gain, error = before.behind(found)
+        whole = ladder.climb(rank)
+        fits = [ladder.fit(sets.with_records(train), whole.pmf) for train, _ in folds]
+        held_out = HeldOut.of_folds(log_scores(fit.pmf, held) for fit, (_, held) in zip(fits, folds, strict=True))
+        gain, error = _peak(tried).held_out.behind(held_out) if tried else (math.inf, 0.0)
+        tried[rank] = _Trial(rank, held_out, all(map(_has_converged, (whole, *fits))))
         return gain > max(error, _LEAST_GAIN)
 
     search.run(try_rank, lambda: _chosen(search.eligible(tried)), watch)
     if not tried:
         raise KeyboardInterrupt
-    peak = _peak(tried)
-    assert peak is not None
+    peak, baseline = _peak(tried).held_out, tried[min(tried)].held_out
     candidates = []
-    for rank in sorted(tried):
-        behind, error = tried[rank].behind(peak)
+    for rank, trial in sorted(tried.items()):
+        behind, error = trial.held_out.behind(peak)
         candidates.append(
             {
                 "rank": rank,
-                "held_out": tried[rank].mean,
-                "gain": tried[rank].mean - tried[min(tried)].mean,
+                "held_out": trial.held_out.mean,
+                "gain": trial.held_out.mean - baseline.mean,
                 "behind": behind,
                 "standard_error": error,
-                "converged": tried[rank].converged,
+                "converged": trial.converged,
             }
         )
     return RankChoice(_chosen(search.eligible(tried)), tuple(candidates))
 
 
-def _peak(tried: Mapping[int, _HeldOut]) -> _HeldOut | None:
+def _has_converged(descent: Descent) -> bool:
+    return descent.stop_reason is StopReason.CONVERGED
+
+
+def _peak(tried: Mapping[int, _Trial]) -> _Trial:
     """Return the converged rank that predicts best, or the best of all where none has converged."""
-    fair = [one for one in tried.values() if one.converged] or list(tried.values())
-    return max(fair, key=lambda one: one.mean, default=None)
+    fair = [trial for trial in tried.values() if trial.converged] or list(tried.values())
+    return max(fair, key=lambda trial: trial.held_out.mean)
 
 
-def _chosen(eligible: Mapping[int, _HeldOut]) -> int:
+def _chosen(eligible: Mapping[int, _Trial]) -> int:
     """Return the smallest rank that is within a standard error of the best."""
     peak = _peak(eligible)
-    assert peak is not None
-    for rank in sorted(eligible):
-        behind, error = eligible[rank].behind(peak)
-        if eligible[rank].converged and behind <= max(error, _LEAST_GAIN):
+    for rank, trial in sorted(eligible.items()):
+        behind, error = trial.held_out.behind(peak.held_out)
+        if trial.converged and behind <= max(error, _LEAST_GAIN):
             return rank
     return peak.rank
-
-
-def _log_likelihood(records: Records, pmf: JointPMF, threads: int | None) -> float:
-    from twoway.kernels.expectation import pack
-
-    return expected_counts(records, pack(pmf.weights, pmf.stacked), pmf.rank, threads).log_likelihood
 
 
 # From tables
 
 
 def _from_tables(evidence: Evidence, search: _Search, seed: int, watch: Watch) -> RankChoice:
-    tables = evidence.tables(evidence.given_order)
-    ladder = _Ladder(evidence.sets, Smoothing(1.0, 1.0), _MOST_OVER_TABLES, seed, watch)
+    tables, sets = evidence.tables(evidence.given_order), evidence.sets
+    ladder = _Ladder(sets, Smoothing(1.0, 1.0), _MOST_OVER_TABLES, seed, watch)
     graph = PairGraph.of(tables) if tables.order == 2 else None
-    # Each person stands in many tables: so often too much is counted.
-    copies = float(evidence.sets.copies.mean())
+    # Each person is counted in many tables: so many times too often.
+    copies = float(sets.copies.mean())
     n_splits = max(1, int(_SPECTRUM_WORK / tables.schema.n_categories**3))
-    found: dict[int, dict[str, Any]] = {}
+    tried: dict[int, dict[str, Any]] = {}
 
     def try_rank(rank: int) -> bool:
-        pmf, converged = ladder.climb(rank)
-        log_likelihood = _log_likelihood(tables.as_records(), pmf, evidence.threads) / copies
-        one: dict[str, Any] = {"rank": rank, "singular": None, "noise": None, "converged": converged}
-        one["aic"] = 2.0 * n_parameters(tables.schema, rank) - 2.0 * log_likelihood
-        splits = graph.splits(rank + 2, np.random.default_rng(seed)) if graph is not None else []
+        descent = ladder.climb(rank)
+        trial: dict[str, Any] = {"rank": rank, "singular": None, "noise": None, "converged": _has_converged(descent)}
+        log_likelihood = sets.expected(theta_of(descent.pmf), rank).log_likelihood / copies
+        trial["aic"] = 2.0 * n_parameters(tables.schema, rank) - 2.0 * log_likelihood
+        splits = [] if graph is None else graph.splits(rank + 2, np.random.default_rng(seed))
         if splits:
-            shown = spectrum(tables, pmf, splits[:n_splits], None, seed)
-            one |= {"singular": shown.singular[rank], "noise": shown.noise}
-        better = not found or one["aic"] < min(known["aic"] for known in found.values())
-        found[rank] = one
-        return _goes_on(one) if splits else better
+            shown = spectrum(tables, descent.pmf, splits[:n_splits], None, seed)
+            trial |= {"singular": shown.singular[rank], "noise": shown.noise}
+        has_least_aic = all(trial["aic"] < other["aic"] for other in tried.values())
+        tried[rank] = trial
+        return _shows_more(trial) if splits else has_least_aic
 
-    search.run(try_rank, lambda: _rank_of_tables(search.eligible(found))[0], watch)
-    if not found:
+    search.run(try_rank, lambda: _rank_of_tables(search.eligible(tried))[0], watch)
+    if not tried:
         raise KeyboardInterrupt
-    rank, how = _rank_of_tables(search.eligible(found))
-    return RankChoice(rank, tuple(found[one] for one in sorted(found)), how)
+    rank, how = _rank_of_tables(search.eligible(tried))
+    return RankChoice(rank, tuple(tried[rank] for rank in sorted(tried)), how)
 
 
-def _goes_on(candidate: Mapping[str, Any]) -> bool:
+def _shows_more(trial: Mapping[str, Any]) -> bool:
     """Return whether tables show a component beyond a rank."""
-    return candidate["singular"] is not None and candidate["singular"] > CLEAR * candidate["noise"]
+    return trial["singular"] is not None and trial["singular"] > CLEAR * trial["noise"]
 
 
 def _rank_of_tables(eligible: Mapping[int, Mapping[str, Any]]) -> tuple[int, How]:
     """Return the smallest rank beyond which tables show nothing, or that of the least AIC."""
-    listed = [eligible[rank] for rank in sorted(eligible)]
-    fair = [one for one in listed if one["converged"]] or listed
-    for one in fair:
-        if one["singular"] is not None and not _goes_on(one):
-            return int(one["rank"]), "spectrum"
-    return int(min(fair, key=lambda one: float(one["aic"]))["rank"]), "AIC"
+    trials = [trial for _, trial in sorted(eligible.items())]
+    fair = [trial for trial in trials if trial["converged"]] or trials
+    for trial in fair:
+        if trial["singular"] is not None and not _shows_more(trial):
+            return int(trial["rank"]), "spectrum"
+    return int(min(fair, key=lambda trial: float(trial["aic"]))["rank"]), "AIC"

@@ -8,7 +8,7 @@ projection finds such columns. H follows by nonnegative least squares, the weigh
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -17,12 +17,13 @@ from twoway.arrays import Bools, Floats
 from twoway.errors import DataError, whole_number
 from twoway.model.pmf import JointPMF
 from twoway.report import StopReason
-from twoway.solvers.base import Problem, Solution
+from twoway.solvers.loop import Descent
 from twoway.solvers.pairs import PairMatrix
+from twoway.solvers.problem import Problem, Solution
 from twoway.solvers.starts import normalized
 
 # The matrix of all pairs is written out: 3 GB at this size.
-MOST_CELLS = 20_000
+MOST_CATEGORIES = 20_000
 _MOST_TRIALS = 200
 
 
@@ -41,9 +42,9 @@ class SPA:
     def solve(self, problem: Problem) -> Solution:
         """Return the best solution over the splits."""
         schema, rank = problem.evidence.schema, problem.rank
-        if schema.n_categories > MOST_CELLS:
+        if schema.n_categories > MOST_CATEGORIES:
             raise DataError(
-                f"'spa' takes up to {MOST_CELLS} categories in all, and there are {schema.n_categories}; "
+                f"'spa' takes up to {MOST_CATEGORIES} categories in all, and there are {schema.n_categories}; "
                 "use solver='coupled-nmf'"
             )
         pairs = problem.evidence.pairs
@@ -55,10 +56,8 @@ class SPA:
             quick = [pairs.divergence(solve_split(pairs, split, rank, exact=False)) for split in splits]
             splits = [splits[int(np.argmin(quick))]]
         pmf = solve_split(pairs, splits[0], rank)
-        value = pairs.divergence(pmf)
-        return Solution(
-            pmf, (value,), StopReason.DIRECT, problem.chain(self.name), "mean Kullback-Leibler divergence a pair"
-        )
+        descent = Descent(pmf, (pairs.divergence(pmf),), StopReason.DIRECT)
+        return replace(problem, smoothing=None).solution(self, descent, "mean Kullback-Leibler divergence per pair")
 
     def splits(self, pairs: PairMatrix, rank: int, seeds: Sequence[int]) -> Iterator[Bools]:
         """Yield splits as masks of the first group, those that can carry the rank only."""

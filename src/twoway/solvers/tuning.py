@@ -11,48 +11,38 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from twoway.arrays import Floats
 from twoway.data.records import Records
 from twoway.model.pmf import JointPMF
 from twoway.report import Progress
-from twoway.solvers.base import Smoothing, Watch
+from twoway.solvers.heldout import HeldOut, log_scores
+from twoway.solvers.problem import Smoothing
 from twoway.solvers.starts import is_one_component
+from twoway.solvers.watch import Watch
 
 Refit = Callable[[Records, Smoothing], JointPMF]
 
 _LEAST, _MOST = 2.0**-4, 2.0**12
 _LEAST_GAIN = 1e-5
 _USUAL_TRIALS = 12
-# Nats a record between which two held-out likelihoods are the same.
+# Nats per record below which two held-out likelihoods are the same.
 _SAME = 1e-4
 _EDGE_TRIALS = 4
 _WEIGHT_SHARES = (0.1, 0.3, 0.6, 0.9, 0.99)
 
 
 @dataclass(frozen=True)
-class HeldOut:
-    """The mean log-likelihood of held-out records under some smoothing, and its parts."""
+class Trial:
+    """A smoothing, and how well it predicts held-out records."""
 
     smoothing: Smoothing
-    of_record: Floats
-    """(n_records × folds,), each record under the fold that held it out."""
-    weights: Floats
+    held_out: HeldOut
     is_plain: bool
     """Whether smoothing made all components one: no dependence is left."""
 
     @property
     def mean(self) -> float:
-        """The mean log-likelihood of a record."""
-        return float(np.average(self.of_record, weights=self.weights))
-
-    def loss_against(self, other: HeldOut) -> tuple[float, float]:
-        """Return by how much the other one predicts better, and the standard error of that."""
-        differences = other.of_record - self.of_record
-        mean = float(np.average(differences, weights=self.weights))
-        variance = float(np.average((differences - mean) ** 2, weights=self.weights))
-        return mean, math.sqrt(variance / self.weights.sum())
+        """The mean log-likelihood of the held-out records."""
+        return self.held_out.mean
 
 
 def choose_smoothing(
@@ -72,18 +62,16 @@ def choose_smoothing(
         Among how many components the weights are shared out; 1 leaves them the smoothing of the factors.
     """
     folds = records.folds(n_folds, seed=seed)
-    tried: dict[Smoothing, HeldOut] = {}
+    tried: dict[Smoothing, Trial] = {}
 
-    def evaluate(smoothing: Smoothing) -> HeldOut:
+    def evaluate(smoothing: Smoothing) -> Trial:
         if smoothing not in tried:
-            watch.tell(Progress("choosing the smoothing", len(tried), _USUAL_TRIALS))
+            watch.show(Progress("choosing the smoothing", len(tried), _USUAL_TRIALS))
             fits = [refit(train, smoothing) for train, _ in folds]
-            if watch.interrupted:  # and the fits cut short
+            if watch.interrupted:  # which cut the fits short
                 raise KeyboardInterrupt
-            scores = [_score(fit, held) for fit, (_, held) in zip(fits, folds, strict=True)]
-            of_record, weights = map(np.concatenate, zip(*scores, strict=True))
-            is_plain = all(map(is_one_component, fits))
-            tried[smoothing] = HeldOut(smoothing, of_record, weights, is_plain)
+            held_out = HeldOut.of_folds(log_scores(pmf, held) for pmf, (_, held) in zip(fits, folds, strict=True))
+            tried[smoothing] = Trial(smoothing, held_out, all(map(is_one_component, fits)))
         return tried[smoothing]
 
     with watch.guard():
@@ -93,20 +81,20 @@ def choose_smoothing(
                 _search_weights(evaluate, best, records.total_weight / n_components)
     if not tried:
         return Smoothing(first, first), ()
-    chosen = max(tried.values(), key=lambda one: (one.mean, one.smoothing))
+    chosen = max(tried.values(), key=lambda trial: (trial.mean, trial.smoothing))
     candidates = tuple(
-        {"smoothing": one.smoothing.factors, "weight_smoothing": one.smoothing.weights, "held_out": one.mean}
-        for one in sorted(tried.values(), key=lambda one: one.smoothing)
+        {"smoothing": trial.smoothing.factors, "weight_smoothing": trial.smoothing.weights, "held_out": trial.mean}
+        for trial in sorted(tried.values(), key=lambda trial: trial.smoothing)
     )
     # It was chosen for what is left when a fold is held out, and what it must keep down, chance, grows as a root.
     whole = math.sqrt(len(folds) / (len(folds) - 1.0)) if len(folds) > 1 else 1.0
     return Smoothing(whole * chosen.smoothing.factors, whole * chosen.smoothing.weights), candidates
 
 
-def _search_factors(evaluate: Callable[[Smoothing], HeldOut], first: float) -> HeldOut:
+def _search_factors(evaluate: Callable[[Smoothing], Trial], first: float) -> Trial:
     """Return the peak over smoothing that is the same for factors and weights, by doubling and halving."""
 
-    def at(factors: float) -> HeldOut:
+    def at(factors: float) -> Trial:
         return evaluate(Smoothing(factors, factors))
 
     best = at(first)
@@ -134,7 +122,7 @@ def _search_factors(evaluate: Callable[[Smoothing], HeldOut], first: float) -> H
     return refined if refined.mean > best.mean else best
 
 
-def _edge(at: Callable[[float], HeldOut], plain: HeldOut) -> HeldOut:
+def _edge(at: Callable[[float], Trial], plain: Trial) -> Trial:
     """Return the best near the edge below which smoothing is too weak to make all components one.
 
     Where dependence hardly stands out from chance, only the strongest of it is worth fitting, and that is there.
@@ -149,25 +137,17 @@ def _edge(at: Callable[[float], HeldOut], plain: HeldOut) -> HeldOut:
             outside = between.smoothing.factors
         else:
             inside = between.smoothing.factors
-        best = max(best, between, key=lambda one: one.mean)
+        best = max(best, between, key=lambda trial: trial.mean)
     return best
 
 
-def _search_weights(evaluate: Callable[[Smoothing], HeldOut], best: HeldOut, weight_of_component: float) -> None:
+def _search_weights(evaluate: Callable[[Smoothing], Trial], best: Trial, weight_of_component: float) -> None:
     """Try ever more equal weights, until held-out records clearly object."""
     for share in _WEIGHT_SHARES:
         candidate = Smoothing(best.smoothing.factors, share / (1.0 - share) * weight_of_component)
         if candidate.weights > best.smoothing.weights:
             following = evaluate(candidate)
-            loss, error = following.loss_against(best)
+            loss, error = following.held_out.behind(best.held_out)
             if loss > 2.0 * error:
                 return
             best = following if loss < 0.0 else best
-
-
-def _score(pmf: JointPMF, held: Records) -> tuple[Floats, Floats]:
-    """Return the log-likelihood of each held-out record, and its weight."""
-    weights = np.ones(held.n_records) if held.weights is None else held.weights
-    scores = pmf.log_prob(held)
-    there = weights > 0
-    return scores[there], weights[there]

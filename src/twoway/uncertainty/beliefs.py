@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.model.pmf import JointPMF
-from twoway.solvers.base import Smoothing
 from twoway.solvers.cells import CellSets
+from twoway.solvers.problem import Smoothing
 from twoway.solvers.starts import normalized
 
 _LEAST_SHARE = 1e-300

@@ -15,11 +15,13 @@ from twoway.model.pmf import JointPMF, check_model
 from twoway.model.posterior import records_for
 from twoway.parallel import usable_cores
 from twoway.report import Monitor, Progress, StopReason
-from twoway.solvers.base import Smoothing, Watch
 from twoway.solvers.cells import CellSets
 from twoway.solvers.latent import fit_cells
+from twoway.solvers.loop import Loop
+from twoway.solvers.problem import Smoothing
 from twoway.solvers.resampling import FromRecords, FromTables, Resampling
 from twoway.solvers.starts import softened
+from twoway.solvers.watch import Watch
 from twoway.tables.tables import Tables
 from twoway.uncertainty.beliefs import drawn_shares, likely_smoothings, smoothing_of
 from twoway.uncertainty.bootstrap import LEAST_REPLICATES, Bootstrap
@@ -95,17 +97,8 @@ def bootstrap(
         ) -> tuple[JointPMF, StopReason]:
             # A model may have zeros, which multiplicative updates cannot leave.
             start = softened(pmf, sets.shares, 1e-6) if drawn is not None or (pmf.stacked == 0).any() else pmf
-            found, path = fit_cells(
-                sets,
-                start,
-                smoothing=smoothing,
-                max_iter=_MAX_ITER,
-                tol=tol,
-                task="",
-                watch=watch.quiet(),
-                pseudo_shares=drawn,
-            )
-            return found, path.stop_reason
+            descent = fit_cells(sets, start, smoothing, Loop("", _MAX_ITER, tol, watch.quiet()), drawn)
+            return descent.pmf, descent.stop_reason
 
         def replicate(number: int) -> tuple[JointPMF, StopReason]:
             random = np.random.default_rng([seed, number, 1])
@@ -120,7 +113,7 @@ def bootstrap(
                 try:
                     for one in pool.map(replicate, range(n)):
                         found.append(one)
-                        watch.tell(Progress("drawing replicates", len(found), n))
+                        watch.show(Progress("drawing replicates", len(found), n))
                 except KeyboardInterrupt:
                     watch.interrupt()
                     pool.shutdown(cancel_futures=True)

@@ -115,12 +115,12 @@ def test_update_by_a_streamed_file(cli, folder, monkeypatch):
 
 def test_an_interrupted_update_is_marked(cli, folder, monkeypatch):
     assert cli("fit", "some.csv", "-o", "before.twoway", "--rank", "2", "--force")[0] == 0
-    from twoway.solvers import base
+    from twoway.solvers.watch import Watch
 
     def interrupt(self, progress):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(base.Watch, "tell", interrupt)
+    monkeypatch.setattr(Watch, "show", interrupt)
     code, out, _ = cli("update", "before.twoway", "some.csv", "-o", "half.twoway")
     assert code == 130
     assert out.endswith("interrupted by Ctrl-C: the model is the best found until then\n")

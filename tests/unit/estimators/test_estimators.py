@@ -348,8 +348,7 @@ def test_an_average_knows_how_its_fits_ended(tol, reason):
     records = draw_records(dirichlet_rows(4, 3, 2, seed=1), 100, observed=0.8, seed=1)
     fitted = fit_average(records, _record_loss, rank=2, smoothing=1.0, n_starts=3, tol=tol, seed=0, threads=1)
     assert fitted.stop_reason is reason
-    assert fitted.n_iter == max(start.n_iter for start in fitted.starts)
-    assert len(fitted.starts) == 3
+    assert (fitted.n_iter >= 300) == (reason is tw.StopReason.MAX_ITER)
 
 
 def random_schema():

@@ -10,14 +10,15 @@ from twoway.datasets import dirichlet_rows, draw_records
 from twoway.report import StopReason
 from twoway.solvers import auto
 from twoway.solvers.auto import Auto
-from twoway.solvers.base import Evidence, Problem, Smoothing, Watch
 from twoway.solvers.cells import CellSets, expected_counts
 from twoway.solvers.coupled_nmf import CoupledNMF
 from twoway.solvers.ctd import CTD
 from twoway.solvers.em import EM
 from twoway.solvers.latent import anneal, fit_cells
 from twoway.solvers.mle_ad import MLEAD
+from twoway.solvers.problem import Evidence, Problem, Smoothing
 from twoway.solvers.starts import random_start
+from twoway.solvers.watch import Watch
 
 TRUTH = dirichlet_rows(5, 3, 2, seed=2)
 RECORDS = draw_records(TRUTH, 400, observed=0.7, seed=1).for_fit()
@@ -51,9 +52,9 @@ def half_square(shares, model):
 @pytest.mark.parametrize(
     ("loss", "update", "distance", "name"),
     [
-        ("kl", "em", kl, "mean Kullback-Leibler divergence a pair"),
-        ("kl", "mirror", kl, "mean Kullback-Leibler divergence a pair"),
-        ("euclidean", "mirror", half_square, "mean half squared distance a pair"),
+        ("kl", "em", kl, "mean Kullback-Leibler divergence per pair"),
+        ("kl", "mirror", kl, "mean Kullback-Leibler divergence per pair"),
+        ("euclidean", "mirror", half_square, "mean half squared distance per pair"),
     ],
 )
 def test_pairs(loss, update, distance, name, pair_weights):
@@ -92,7 +93,7 @@ def test_triples():
     solution = MLEAD(max_iter=30).solve(problem())
     found, totals = distances(solution.pmf, 3, kl)
     assert solution.objectives[-1] == pytest.approx(np.average(found, weights=totals), rel=1e-9)
-    assert solution.objective_name == "mean Kullback-Leibler divergence a triple"
+    assert solution.objective_name == "mean Kullback-Leibler divergence per triple"
 
 
 def mean_log_prob(pmf):
@@ -102,9 +103,9 @@ def mean_log_prob(pmf):
 def test_records():
     solution = EM(max_iter=30).solve(problem())
     assert solution.objectives[-1] == pytest.approx(-mean_log_prob(solution.pmf), rel=1e-12)
-    assert solution.objective_name == "negative log-likelihood a record"
+    assert solution.objective_name == "negative log-likelihood per record"
     penalised = EM(max_iter=30).solve(problem(smoothing=Smoothing(2.0, 3.0)))
-    assert penalised.objective_name == "negative penalised log-likelihood a record"
+    assert penalised.objective_name == "negative penalised log-likelihood per record"
     assert penalised.smoothing == Smoothing(2.0, 3.0)
     # The penalty from its least value: pseudo-records of the overall shares, and of equal weights.
     pmf, shares = penalised.pmf, problem().evidence.sets.shares
@@ -136,24 +137,24 @@ def test_annealing_goes_down_from_much_smoothing_to_what_is_wanted(monkeypatch):
     sets = CellSets.of_records(RECORDS, 1)
     stages = []
 
-    def look(sets, start, **options):
-        stages.append(options)
-        return fit_cells(sets, start, **options)
+    def look(sets, start, smoothing, loop):
+        stages.append((smoothing, loop))
+        return fit_cells(sets, start, smoothing, loop)
 
     monkeypatch.setattr("twoway.solvers.latent.fit_cells", look)
     start = random_start(sets.schema, 2, sets.shares, (0, 0))
-    anneal(sets, start, smoothing=Smoothing(0.5, 20.0), max_iter=1000, watch=Watch())
+    anneal(sets, start, Smoothing(0.5, 20.0), 1000, Watch())
     of_component = RECORDS.total_weight / 2
     shares = 0.25 * 0.8 ** np.arange(12)
     strong = shares / (1 - shares) * of_component
-    assert [one["smoothing"].factors for one in stages] == pytest.approx(strong.tolist())
-    assert [one["smoothing"].weights for one in stages] == pytest.approx(np.maximum(strong, 20.0).tolist())
-    assert {(one["max_iter"], one["tol"], one["task"]) for one in stages} == {(10, 0.0, "annealing")}
+    assert [smoothing.factors for smoothing, _ in stages] == pytest.approx(strong.tolist())
+    assert [smoothing.weights for smoothing, _ in stages] == pytest.approx(np.maximum(strong, 20.0).tolist())
+    assert {(loop.max_iter, loop.tol, loop.task) for _, loop in stages} == {(10, 0.0, "annealing")}
     stages.clear()
-    anneal(sets, start, smoothing=Smoothing(), max_iter=96, watch=Watch())
-    assert {one["max_iter"] for one in stages} == {4}
+    anneal(sets, start, Smoothing(), 96, Watch())
+    assert {loop.max_iter for _, loop in stages} == {4}
     stages.clear()
-    assert anneal(sets, start, smoothing=Smoothing(), max_iter=71, watch=Watch()) is start
+    assert anneal(sets, start, Smoothing(), 71, Watch()) is start
     assert not stages
 
 
@@ -174,7 +175,7 @@ def test_tables_get_a_smoothing_and_shares_do_not():
 
 def test_the_fit_to_all_records_goes_on_where_the_race_on_a_sample_ended(monkeypatch):
     monkeypatch.setattr(auto, "_SAMPLE_CELLS", 600)
-    solution = Auto(n_starts=3, smoothing=Smoothing()).solve(problem())
+    solution = Auto(n_starts=3).solve(problem(smoothing=Smoothing()))
     assert len(solution.others) == 3
     assert all(start.solver.endswith(" on a sample") for start in solution.others)
     assert solution.solver == f"{solution.others[0].solver.removesuffix(' on a sample')}+em"
@@ -190,9 +191,9 @@ def test_smoothing_is_rehearsed_with_as_many_starts_as_matter(n_records, n_start
     """On little data several, of which the best is taken; on much, the one at hand."""
     fits = []
 
-    def look(part, start, **options):
-        fits.append(options)
-        return fit_cells(part, start, **{**options, "max_iter": 2})
+    def look(part, start, smoothing, loop):
+        fits.append(loop)
+        return fit_cells(part, start, smoothing, replace(loop, max_iter=2))
 
     def choose(sample, refit, **options):
         found = refit(sample, Smoothing(1.0, 1.0))
@@ -210,7 +211,7 @@ def test_smoothing_is_rehearsed_with_as_many_starts_as_matter(n_records, n_start
     solver = Auto(n_starts=1)
     solver._choose_smoothing(given, truth)
     assert len(fits) == n_starts
-    assert {(one["max_iter"], one["tol"], one["task"]) for one in fits} == {(200, 1e-6, "choosing the smoothing")}
+    assert {(loop.max_iter, loop.tol, loop.task) for loop in fits} == {(200, 1e-6, "choosing the smoothing")}
     fits.clear()
     solver._choose_smoothing(given, None)
     assert len(fits) == n_starts

@@ -8,8 +8,10 @@ import pytest
 
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.report import StopReason
-from twoway.solvers.base import Evidence, Problem, Solution, Watch
-from twoway.solvers.combine import _FINALISTS, _HEAT, Chain, MultiStart, _passes, race
+from twoway.solvers.combine import _HEAT, Chain, MultiStart, _heats, race
+from twoway.solvers.loop import Descent
+from twoway.solvers.problem import Evidence, Problem, Solution
+from twoway.solvers.watch import Watch
 
 TRUTH = dirichlet_rows(3, 2, 2, seed=1)
 RECORDS = draw_records(TRUTH, 50)
@@ -26,6 +28,7 @@ class Runner:
 
     speeds: tuple[float, ...]
     max_iter: int = 1000
+    tol: float = 0.0
     finish: int = 10**9
     log: list[Any] = field(default_factory=list, compare=False)
     name: str = "runner"
@@ -37,7 +40,7 @@ class Runner:
         speed = self.speeds[problem.number]
         objectives = tuple(100.0 - speed * step for step in (done, done + passes))
         stop = StopReason.CONVERGED if done + passes >= self.finish else StopReason.MAX_ITER
-        return Solution(TRUTH, objectives, stop, problem.chain(self.name), "distance", warnings=(f"{problem.number}",))
+        return problem.solution(self, Descent(TRUTH, objectives, stop), "distance", f"{problem.number}")
 
 
 def test_those_behind_are_given_up_and_the_best_is_returned():
@@ -53,10 +56,10 @@ def test_those_behind_are_given_up_and_the_best_is_returned():
     assert heats[0] == 10
     assert all(later <= earlier for earlier, later in pairwise(heats))
     finalists = [number for number, done in enumerate(passes) if done == runner.max_iter]
-    assert sorted(finalists) == sorted(sorted(range(10), key=lambda number: -speeds[number])[:_FINALISTS])
+    assert finalists == [1]
     assert solution.objectives[-1] == pytest.approx(100.0 - 9.0)
     assert len(solution.others) == 9
-    assert [start.stop_reason for start in solution.others].count(StopReason.OUTRUN) == 10 - _FINALISTS
+    assert [start.stop_reason for start in solution.others].count(StopReason.OUTRUN) == 9
     # In the order of their numbers, without the best.
     lasts = [start.objectives[-1] for start in solution.others]
     assert lasts == pytest.approx([100.0 - passes[n] * speeds[n] / 1000 for n in range(10) if n != 1])
@@ -110,18 +113,12 @@ def test_a_solver_without_passes_runs_each_start_once():
     assert len(solution.others) == 2
 
 
-def test_passes_are_counted_before_they_are_run():
-    n, limit = 27, 1000
-    expected, spent = [], 0
-    while n > _FINALISTS and spent + _HEAT < limit:
-        expected.append(n * _HEAT)
-        n, spent = max(_FINALISTS, -(-n // 3)), spent + _HEAT
-    expected.append(n * (limit - spent))
-    assert list(_passes(27, limit, 0)) == expected
-    assert len(expected) > 1
-    assert list(_passes(27, None, 0)) == [27]
-    assert list(_passes(27, _HEAT, 0)) == [27 * _HEAT]
-    assert list(_passes(_FINALISTS, limit, 200)) == [_FINALISTS * (limit - 200)]
+def test_heats_are_known_before_they_are_run():
+    assert list(_heats(27, 1000)) == [(27, _HEAT), (9, _HEAT), (3, _HEAT), (1, 1000 - 3 * _HEAT)]
+    assert list(_heats(10, 2 * _HEAT)) == [(10, _HEAT), (4, _HEAT)]
+    assert list(_heats(27, 1)) == [(27, 1)]
+    assert list(_heats(27, _HEAT)) == [(27, _HEAT)]
+    assert list(_heats(1, 1000)) == [(1, 1000)]
 
 
 def test_progress_is_of_all_starts_together():
@@ -132,12 +129,12 @@ def test_progress_is_of_all_starts_together():
         def solve(self, problem):
             from twoway.report import Progress
 
-            problem.watch.tell(Progress("own", self.max_iter, self.max_iter, 1.0))
+            problem.watch.show(Progress("own", self.max_iter, self.max_iter, 1.0))
             return super().solve(problem)
 
     race(Telling((0.01,) * 9), problems(9, watch=Watch(told.append)))
     assert {progress.task for progress in told} == {"runner, 9 starts"}
-    assert {progress.at_most for progress in told} == {sum(_passes(9, 1000, 0))}
+    assert {progress.at_most for progress in told} == {sum(starts * passes for starts, passes in _heats(9, 1000))}
     done = [progress.done for progress in told]
     assert done == sorted(done)
     assert done[:9] == [_HEAT * (place + 1) for place in range(9)]
@@ -176,16 +173,16 @@ class Link:
     def solve(self, problem):
         self.seen.append(problem)
         model = dirichlet_rows(3, 2, 2, seed=len(self.name))
-        chain = problem.chain(self.name)
-        return Solution(model, (1.0,), StopReason.CONVERGED, chain, "distance", warnings=(f"from {self.name}",))
+        descent = Descent(model, (1.0,), StopReason.CONVERGED)
+        return problem.solution(self, descent, "distance", f"from {self.name}")
 
 
 def test_each_link_starts_where_the_one_before_ended():
     links = Link("a"), Link("bb"), Link("ccc")
-    chain = Chain(links)
-    assert chain.name == "a+bb+ccc"
+    several = Chain(links)
+    assert several.name == "a+bb+ccc"
     (given,) = problems(1)
-    solution = chain.solve(given)
+    solution = several.solve(given)
     assert [link.seen[0].origin for link in links] == ["", "a", "a+bb"]
     assert links[0].seen == [given]
     assert links[2].seen[0].start is not None

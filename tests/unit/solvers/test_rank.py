@@ -73,7 +73,7 @@ def test_tables_without_a_split_are_judged_by_aic():
 def test_too_little_to_choose_by():
     pmf = tw.fit({"a": [1], "b": [2]})
     assert pmf.rank == 1
-    assert any("too little to choose a rank by" in warning for warning in pmf.report.warnings)
+    assert any("too little data to choose a rank" in warning for warning in pmf.report.warnings)
 
 
 def test_the_same_seed_chooses_the_same_and_ctrl_c_ends_it():

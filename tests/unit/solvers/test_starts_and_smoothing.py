@@ -8,11 +8,13 @@ from twoway.datasets import dirichlet_rows, draw_records
 from twoway.errors import DataError
 from twoway.solvers import find_solver
 from twoway.solvers.auto import Auto
-from twoway.solvers.base import NO_SMOOTHING, Smoothing, Watch
 from twoway.solvers.cells import CellSets
 from twoway.solvers.coupled_nmf import CoupledNMF
 from twoway.solvers.latent import anneal, fit_cells
+from twoway.solvers.loop import Loop
+from twoway.solvers.problem import Smoothing
 from twoway.solvers.starts import random_start
+from twoway.solvers.watch import Watch
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +24,7 @@ def sets():
 
 
 def descend(sets, start, max_iter=1500):
-    _, path = fit_cells(sets, start, smoothing=NO_SMOOTHING, max_iter=max_iter, tol=1e-7, task="test", watch=Watch())
+    path = fit_cells(sets, start, Smoothing(), Loop("test", max_iter, 1e-7))
     return path.objectives
 
 
@@ -31,7 +33,7 @@ def test_annealed_starts_end_lower(sets):
     for seed in range(12):
         start = random_start(sets.schema, 6, sets.shares, (seed, 0))
         plain.append(descend(sets, start)[-1])
-        start = anneal(sets, start, smoothing=NO_SMOOTHING, max_iter=1500, watch=Watch())
+        start = anneal(sets, start, Smoothing(), 1500, Watch())
         annealed.append(descend(sets, start)[-1])
     assert np.mean(annealed) < np.mean(plain)
     assert min(annealed) <= min(plain) + 1e-6
@@ -39,21 +41,21 @@ def test_annealed_starts_end_lower(sets):
 
 def test_annealing_takes_at_most_half_of_the_passes(sets):
     start = random_start(sets.schema, 6, sets.shares, (0, 0))
-    assert anneal(sets, start, smoothing=NO_SMOOTHING, max_iter=71, watch=Watch()) is start
-    moved = anneal(sets, start, smoothing=NO_SMOOTHING, max_iter=72, watch=Watch())
+    assert anneal(sets, start, Smoothing(), 71, Watch()) is start
+    moved = anneal(sets, start, Smoothing(), 72, Watch())
     assert np.abs(moved.stacked - start.stacked).max() > 0.01
 
 
 def test_a_start_is_kept_where_annealing_would_make_all_components_one(sets):
     start = random_start(sets.schema, 6, sets.shares, (0, 0))
-    assert anneal(sets, start, smoothing=Smoothing(1e6, 1e6), max_iter=1500, watch=Watch()) is start
+    assert anneal(sets, start, Smoothing(1e6, 1e6), 1500, Watch()) is start
 
 
 def test_many_variables_do_not_begin_as_one_component():
     truth = dirichlet_rows(60, 5, 20, seed=0)
     many = CellSets.of_tables(tw.count(draw_records(truth, 5000, observed=0.5, seed=1)), "counts", 1)
     start = random_start(many.schema, 20, many.shares, (0, 0))
-    start = anneal(many, start, smoothing=NO_SMOOTHING, max_iter=1500, watch=Watch())
+    start = anneal(many, start, Smoothing(), 1500, Watch())
     assert np.ptp(start.stacked, axis=1).max() > 0.1
 
 
@@ -84,9 +86,9 @@ def test_pure_chance_costs_little():
     assert max(losses) < 0.02
 
 
-def test_starts_do_not_change_the_smoothing():
-    given = Auto(smoothing=Smoothing(1.0, 2.0))
-    assert find_solver(given, 3) == Auto(3, Smoothing(1.0, 2.0))
+def test_starts_of_a_given_solver_are_replaced_only_where_some_are_asked_for():
+    given = Auto(n_starts=5)
+    assert find_solver(given, 3) == Auto(3)
     assert find_solver(given, None) is given
 
 

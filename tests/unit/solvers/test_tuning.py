@@ -8,13 +8,15 @@ import pytest
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.report import Progress
 from twoway.solvers import tuning
-from twoway.solvers.base import Smoothing, Watch
-from twoway.solvers.tuning import HeldOut, choose_smoothing
+from twoway.solvers.heldout import HeldOut, log_scores
+from twoway.solvers.problem import Smoothing
+from twoway.solvers.tuning import Trial, choose_smoothing
+from twoway.solvers.watch import Watch
 
 
 def held_out(smoothing, mean, *, is_plain=False, spread=0.0):
     of_record = mean + spread * np.array([-1.0, 1.0, -1.0, 1.0])
-    return HeldOut(smoothing, of_record, np.ones(4), is_plain)
+    return Trial(smoothing, HeldOut(of_record, np.ones(4)), is_plain)
 
 
 class Landscape:
@@ -186,13 +188,13 @@ def test_less_smoothing_than_the_factors_have_is_not_tried():
 
 def test_a_mean_and_a_loss_are_weighted():
     weights = np.array([1.0, 3.0])
-    one = HeldOut(Smoothing(1.0, 1.0), np.array([-2.0, -1.0]), weights, False)
-    other = HeldOut(Smoothing(2.0, 2.0), np.array([-1.0, -1.5]), weights, False)
+    one = HeldOut(np.array([-2.0, -1.0]), weights)
+    other = HeldOut(np.array([-1.0, -1.5]), weights)
     assert one.mean == -1.25
-    loss, error = one.loss_against(other)
+    loss, error = one.behind(other)
     assert loss == (1.0 - 1.5) / 4.0
     assert error == pytest.approx(math.sqrt(((1.125**2) + 3 * (0.375**2)) / 4.0 / 4.0))
-    assert other.loss_against(one)[0] == -loss
+    assert other.behind(one)[0] == -loss
 
 
 # All together
@@ -252,7 +254,7 @@ def test_too_little_to_hold_out_begins_and_ends_with_the_first():
 def test_records_without_weight_are_not_scored():
     truth = dirichlet_rows(3, 3, 2, seed=1)
     records = draw_records(truth, 6)
-    scores, weights = tuning._score(truth, records.reweighted(np.array([0.0, 1.0, 2.0, 0.0, 0.5, 3.0])))
+    scores, weights = log_scores(truth, records.reweighted(np.array([0.0, 1.0, 2.0, 0.0, 0.5, 3.0])))
     assert weights.tolist() == [1.0, 2.0, 0.5, 3.0]
     np.testing.assert_allclose(scores, truth.log_prob(records)[[1, 2, 4, 5]])
-    assert tuning._score(truth, records)[1].tolist() == [1.0] * 6
+    assert log_scores(truth, records)[1].tolist() == [1.0] * 6

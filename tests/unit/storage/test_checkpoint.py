@@ -13,7 +13,7 @@ import twoway as tw
 from twoway.cli import run
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.errors import DataError, FileFormatError
-from twoway.solvers import base
+from twoway.solvers.watch import Watch
 from twoway.storage import checkpoint, container
 
 
@@ -96,14 +96,14 @@ def test_any_number_of_loops_is_read_again(tmp_path):
     points = [np.random.default_rng(number).random((1 + number % 3, 4)) for number in range(130)]
     for point in points:
         key, _ = written.begin(point)
-        written.tell(key, checkpoint.LoopState(point, point + 1, {"cycles": len(point)}), has_ended=True)
+        written.save(key, checkpoint.SavedLoop((point, point + 1, np.array([np.inf])), "converged"))
     read = checkpoint.Checkpoint(path)
     read.open("a fit")
     for point in points:
-        _, state = read.begin(point)
-        np.testing.assert_array_equal(state.point, point)
-        np.testing.assert_array_equal(state.best, point + 1)
-        assert state.numbers == {"cycles": len(point)}
+        _, (arrays, stop_reason) = read.begin(point)
+        for array, expected in zip(arrays, (point, point + 1, [np.inf]), strict=True):
+            np.testing.assert_array_equal(array, expected)
+        assert stop_reason == "converged"
 
 
 def test_a_checkpoint_without_a_state_or_with_a_wrong_shape(tmp_path):
@@ -113,10 +113,10 @@ def test_a_checkpoint_without_a_state_or_with_a_wrong_shape(tmp_path):
     written.write()
     checkpoint.Checkpoint(path).open("a fit")
     key, _ = written.begin(np.zeros(3))
-    written.tell(key, checkpoint.LoopState(np.zeros(3), np.zeros(3), {}))
+    written.save(key, checkpoint.SavedLoop((np.zeros(3), np.zeros(3)), None))
     header, arrays = container.read(path)
-    container.write(path, "checkpoint", {**header, "loops": [{**header["loops"][0], "point": [7]}]}, arrays)
-    with pytest.raises(FileFormatError, match="no checkpoint"):
+    container.write(path, "checkpoint", {**header, "loops": [{**header["loops"][0], "shapes": [[7], [3]]}]}, arrays)
+    with pytest.raises(FileFormatError, match="not a checkpoint"):
         checkpoint.Checkpoint(path).open("a fit")
 
 
@@ -124,10 +124,10 @@ def test_a_file_that_is_no_checkpoint_is_not_replaced(records, tmp_path):
     path = tmp_path / "model.twoway"
     tw.fit(records, **OPTIONS).save(path)
     content = path.read_bytes()
-    with pytest.raises(FileFormatError, match="no checkpoint"):
+    with pytest.raises(FileFormatError, match="not a checkpoint"):
         tw.fit(records, checkpoint=path, **OPTIONS)
     assert path.read_bytes() == content
-    with pytest.raises(DataError, match="folder that exists"):
+    with pytest.raises(DataError, match="existing folder"):
         tw.fit(records, checkpoint=tmp_path / "nix" / "c", **OPTIONS)
 
 
@@ -141,16 +141,16 @@ def test_the_same_command_goes_on(records, tmp_path, monkeypatch, capsys):
     assert run(command) == 4  # it is there already
     model.unlink()
     passes = 0
-    tell = base.Watch.tell
+    show = Watch.show
 
     def interrupted(self, progress):
         nonlocal passes
         passes += 1
         if passes == 4:
             raise KeyboardInterrupt
-        tell(self, progress)
+        show(self, progress)
 
-    monkeypatch.setattr(base.Watch, "tell", interrupted)
+    monkeypatch.setattr(Watch, "show", interrupted)
     assert run(command) == 130
     assert model.exists()
     assert (tmp_path / "m.twoway.checkpoint").exists()
@@ -182,21 +182,21 @@ def test_the_checkpoint_goes_when_the_model_is_saved_not_before(tmp_path, monkey
 
 KILLED = """
 import os, signal, sys
-from twoway import checkpoint, container
 from twoway.cli import run
-from twoway.solvers import base
+from twoway.solvers.watch import Watch
+from twoway.storage import checkpoint
 
 checkpoint.SECONDS = checkpoint._WORTH_SECONDS = 0.0
-tell, passes = base.Watch.tell, 0
+show, passes = Watch.show, 0
 
 def killed(self, progress):
     global passes
     passes += 1
     if passes == int(sys.argv[1]):
         os.kill(os.getpid(), signal.SIGKILL)
-    tell(self, progress)
+    show(self, progress)
 
-base.Watch.tell = killed
+Watch.show = killed
 run(sys.argv[2:])
 """
 
@@ -213,13 +213,13 @@ def test_a_killed_command_goes_on_too(tmp_path, monkeypatch, capsys):
     assert kept.exists()
     assert not model.exists()
     n_told = []
-    tell = base.Watch.tell
+    show = Watch.show
 
     def counting(self, progress):
         n_told[-1] += 1
-        tell(self, progress)
+        show(self, progress)
 
-    monkeypatch.setattr(base.Watch, "tell", counting)
+    monkeypatch.setattr(Watch, "show", counting)
     n_told.append(0)
     assert run(command) == 0
     resumed = tw.load(model)

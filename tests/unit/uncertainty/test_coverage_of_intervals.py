@@ -8,9 +8,10 @@ import pytest
 import twoway as tw
 from twoway.cli import run
 from twoway.datasets import dirichlet_rows, draw_records
-from twoway.solvers.base import Smoothing, Watch
 from twoway.solvers.cells import CellSets
 from twoway.solvers.latent import fit_cells
+from twoway.solvers.loop import Loop
+from twoway.solvers.problem import Smoothing
 from twoway.uncertainty.beliefs import drawn_shares, likely_smoothings
 
 RECORDS = draw_records(dirichlet_rows(4, 3, 2, seed=4), 300, observed=0.8, seed=1)
@@ -51,13 +52,13 @@ def test_shares_of_its_own_are_the_overall_ones_where_they_are_the_same():
     sets, smoothing = CellSets.of_records(RECORDS, 1), Smoothing(3.0, 7.0)
     start = tw.fit(RECORDS, rank=2, smoothing=1, starts=1)
     overall = np.vstack([np.ones(2), np.repeat(sets.shares[:, None], 2, axis=1)])
-    options = {"smoothing": smoothing, "max_iter": 300, "tol": 1e-10, "task": "", "watch": Watch(None)}
-    plain, path = fit_cells(sets, start, **options)
-    own, other = fit_cells(sets, start, **options, pseudo_shares=overall)
-    np.testing.assert_allclose(own.stacked, plain.stacked, atol=1e-5)
-    np.testing.assert_allclose(own.weights, plain.weights, atol=1e-5)
-    assert all(later <= earlier + 1e-12 for earlier, later in zip(other.objectives, other.objectives[1:], strict=False))
-    assert path.stop_reason is other.stop_reason
+    loop = Loop("", 300, 1e-10)
+    plain = fit_cells(sets, start, smoothing, loop)
+    own = fit_cells(sets, start, smoothing, loop, overall)
+    np.testing.assert_allclose(own.pmf.stacked, plain.pmf.stacked, atol=1e-5)
+    np.testing.assert_allclose(own.pmf.weights, plain.pmf.weights, atol=1e-5)
+    assert all(later <= earlier + 1e-12 for earlier, later in zip(own.objectives, own.objectives[1:], strict=False))
+    assert plain.stop_reason is own.stop_reason
 
 
 def test_replicates_repeat_the_choice_of_smoothing():

@@ -9,38 +9,39 @@ along with all else, pass by pass (empirical Bayes).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from twoway.arrays import Floats, Ints
+from twoway.arrays import Bools, Floats, Ints
+from twoway.estimators.averaging import Average
 from twoway.estimators.ratings.table import RatingTable
 from twoway.model.pmf import JointPMF
 from twoway.model.posterior import memberships_of
-from twoway.solvers.cells import CellSets, expected_counts
+from twoway.solvers.cells import CellSets, Theta
+from twoway.solvers.heldout import HeldOut, try_in_order
+from twoway.solvers.loop import Loop
 from twoway.solvers.starts import random_start
 
-_MAX_PASSES = 100
-# Passes end when the log-likelihood changes by less than this share: what comes later does not predict better.
-_TOLERANCE = 1e-4
-
-
+_MAX_ITER = 100
+# Passes end when the log-likelihood rises by less than this share: later ones do not improve predictions.
+_TOL = 1e-4
 # Ranks are compared, from the smallest up, by ratings that are held out.
 _RANKS = (1, 2, 5, 10, 20, 40, 80)
-_PATIENCE = 2
 _FOLDS = 5
 _TRIAL_STARTS = 3
-# On so many ratings one fold tells ranks apart; and no more than the second number are looked at.
+# On so many ratings one fold tells ranks apart; no more than the second number are used.
 _MANY_RATINGS, _MOST_RATINGS = 50_000, 500_000
-# A component needs at least so many users to stand on.
-_USERS_A_COMPONENT = 5
+# A component needs at least so many users.
+_USERS_PER_COMPONENT = 5
 # Pairs of user and item are answered in chunks of about this many numbers.
 _CHUNK = 2**22
 
 
 def average_fit(
     table: RatingTable, rank: int, *, smoothing: float, n_starts: int, seed: int, threads: int | None
-) -> JointPMF:
+) -> Average:
     """Return the average of several fits, each from a random start of its own.
 
     Parameters
@@ -50,33 +51,30 @@ def average_fit(
     """
     rated_some = np.flatnonzero(np.diff(table.records.pointers))
     sets = CellSets.of_records(table.records.take(rated_some).canonical(), threads)
-    return JointPMF.average([_fit(sets, rank, smoothing, (seed, number)) for number in range(n_starts)])
+    starts = (random_start(sets.schema, rank, sets.shares, (seed, number)) for number in range(n_starts))
+    loop = Loop("ratings", _MAX_ITER, _TOL, accelerate=False, quiet_cycles=1)
+    average = Average.of(loop.descend(em_step(sets, rank, smoothing), start) for start in starts)
+    if loop.watch.interrupted:
+        raise KeyboardInterrupt
+    return average
 
 
-def _fit(sets: CellSets, rank: int, smoothing: float, seeds: tuple[int, int]) -> JointPMF:
-    pmf = random_start(sets.schema, rank, sets.shares, seeds)
-    before = -np.inf
-    for _ in range(_MAX_PASSES):
-        pmf, log_likelihood = _step(sets, pmf, smoothing)
-        gain, before = log_likelihood - before, log_likelihood
-        if abs(gain) < _TOLERANCE * abs(log_likelihood):
-            break
-    return pmf
-
-
-def _step(sets: CellSets, pmf: JointPMF, smoothing: float) -> tuple[JointPMF, float]:
-    """Return the next PMF, and the log-likelihood of the one given."""
+def em_step(sets: CellSets, rank: int, smoothing: float) -> Callable[[Theta], tuple[Theta, float]]:
+    """Return one pass of EM: from parameters to the next ones, and the negative log-likelihood of the given ones."""
     from twoway.kernels.expectation import pack
 
     of_item = sets.shares.reshape(len(sets.schema), -1)
-    expected = expected_counts(sets.records, pack(pmf.weights, pmf.stacked), pmf.rank, sets.threads)
-    counts = expected.counts[:, : pmf.rank]
-    of_cell = counts[1:].reshape(*of_item.shape, pmf.rank)
-    factors = of_cell + smoothing * _tilted(of_item, of_cell)
-    factors /= factors.sum(axis=1, keepdims=True)
-    weights = counts[0] + smoothing
-    following = JointPMF.from_stacked(sets.schema, weights / weights.sum(), factors.reshape(-1, pmf.rank))
-    return following, expected.log_likelihood
+
+    def step(theta: Theta) -> tuple[Theta, float]:
+        expected = sets.expected(theta, rank)
+        counts = expected.counts[:, :rank]
+        of_cell = counts[1:].reshape(*of_item.shape, rank)
+        factors = of_cell + smoothing * _tilted(of_item, of_cell)
+        factors /= factors.sum(axis=1, keepdims=True)
+        weights = counts[0] + smoothing
+        return pack(weights / weights.sum(), factors.reshape(-1, rank)), -expected.log_likelihood
+
+    return step
 
 
 def _tilted(of_item: Floats, of_cell: Floats) -> Floats:
@@ -128,21 +126,16 @@ def expected_in_components(pmf: JointPMF, table: RatingTable) -> Floats:
 def _answers(pmf: JointPMF, table: RatingTable, user_codes: Ints, item_codes: Ints, of_item: Floats) -> Floats:
     """Return the mean of what holds in each component, (n_items, n_numbers, rank), by each user's memberships."""
     answers = np.empty((len(user_codes), of_item.shape[1]))
-    for pairs in _chunks(user_codes, max(1, _CHUNK // of_item[0].size)):
+    # Those of a user together, a chunk at a time.
+    order, size = np.argsort(user_codes, kind="stable"), max(1, _CHUNK // of_item[0].size)
+    for pairs in (order[first : first + size] for first in range(0, len(order), size)):
         users, of_pair = np.unique(user_codes[pairs], return_inverse=True)
         memberships = np.tile(pmf.weights, (len(users), 1))
-        there = users >= 0
-        if there.any():
-            memberships[there] = memberships_of(table.records.take(users[there]), pmf.weights, pmf.stacked)
+        is_known = users >= 0
+        if is_known.any():
+            memberships[is_known] = memberships_of(table.records.take(users[is_known]), pmf.weights, pmf.stacked)
         answers[pairs] = np.einsum("pf,pnf->pn", memberships[of_pair], of_item[item_codes[pairs]])
     return answers
-
-
-def _chunks(user_codes: Ints, size: int) -> Iterator[Ints]:
-    """Yield the positions of pairs, a chunk at a time, those of a user together."""
-    order = np.argsort(user_codes, kind="stable")
-    for first in range(0, len(order), size):
-        yield order[first : first + size]
 
 
 # How many components
@@ -157,24 +150,26 @@ def choose_rank(
         some = random.uniform(size=len(table.users)) < _MOST_RATINGS / len(table.keys)
         table = table.only(some[table.keys // len(table.items)])
     n_users = int(np.count_nonzero(np.diff(table.records.pointers)))
-    ranks = [rank for rank in _RANKS if rank <= max(1, n_users // _USERS_A_COMPONENT)]
+    ranks = [rank for rank in _RANKS if rank <= max(1, n_users // _USERS_PER_COMPONENT)]
     if len(table.keys) < _FOLDS:
         return ranks[0], []
     fold_of_rating = random.permutation(len(table.keys)) % _FOLDS
     folds = [fold_of_rating == fold for fold in range(_FOLDS if len(table.keys) <= _MANY_RATINGS else 1)]
-    compared: list[dict[str, float]] = []
-    best = 0
-    for place, rank in enumerate(ranks):
-        errors = []
-        for held in folds:
-            train = table.only(~held)
-            pmf = average_fit(train, rank, smoothing=smoothing, n_starts=_TRIAL_STARTS, seed=seed, threads=threads)
-            users, items = np.divmod(table.keys[held], len(table.items))
-            actual = table.points[table.records.cells[held] % table.n_points]
-            errors.append(expectations(pmf, train, users, items) - actual)
-        compared.append({"rank": rank, "rmse": float(np.sqrt(np.mean(np.concatenate(errors) ** 2)))})
-        if compared[place]["rmse"] < compared[best]["rmse"]:
-            best = place
-        if place - best >= _PATIENCE:
-            break
-    return ranks[best], compared
+    options: dict[str, Any] = {"smoothing": smoothing, "n_starts": _TRIAL_STARTS, "seed": seed, "threads": threads}
+    tried: dict[int, float] = {}
+
+    def score(rank: int, held: Bools) -> tuple[Floats, Floats]:
+        train = table.only(~held)
+        users, items = np.divmod(table.keys[held], len(table.items))
+        predicted = expectations(average_fit(train, rank, **options).pmf, train, users, items)
+        actual = table.points[table.records.cells[held] % table.n_points]
+        return -((predicted - actual) ** 2), np.ones(len(actual))
+
+    def is_better(rank: int) -> bool:
+        rmse = float(np.sqrt(-HeldOut.of_folds(score(rank, held) for held in folds).mean))
+        lowest = min(tried.values(), default=np.inf)
+        tried[rank] = rmse
+        return rmse < lowest
+
+    try_in_order(ranks, is_better)
+    return min(tried, key=tried.__getitem__), [{"rank": rank, "rmse": rmse} for rank, rmse in tried.items()]

@@ -57,6 +57,12 @@ class RatingPredictor(BaseEstimator):  # type: ignore[misc]
         The average of the fits: every other question about the items can be asked of it.
     rank_ : int
         The rank of each fit.
+    converged_ : bool
+        Whether all fits converged; a `ConvergenceWarning` says if not.
+    n_iter_ : int
+        The number of passes of the longest fit.
+    stop_reason_ : StopReason
+        Why the fits ended.
     items_, users_ : Index
         The items, and the users of the training ratings.
     scale_ : ndarray
@@ -114,7 +120,9 @@ class RatingPredictor(BaseEstimator):  # type: ignore[misc]
         self.users_, self.items_, self.scale_ = self.known_.users, self.known_.items, self.known_.points
         options: dict[str, Any] = {"smoothing": float(self.smoothing), "seed": seed, "threads": self.threads}
         self.rank_, self.validation_ = choose_rank(self.known_, **options) if rank is None else (rank, [])
-        self.pmf_ = average_fit(self.known_, self.rank_, n_starts=n_starts, **options)
+        average = average_fit(self.known_, self.rank_, n_starts=n_starts, **options)
+        self.pmf_ = average.pmf
+        average.describe_end(self)
         return self
 
     def predict(self, X: Any, known: Any = None) -> Floats:

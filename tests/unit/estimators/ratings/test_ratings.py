@@ -13,9 +13,9 @@ from sklearn.model_selection import cross_val_score
 
 import twoway as tw
 from twoway.datasets import dirichlet_rows, draw_records
-from twoway.estimators.ratings.model import _step, average_fit, expectations
+from twoway.estimators.ratings.model import average_fit, em_step, expectations
 from twoway.estimators.ratings.table import read_ratings
-from twoway.solvers.cells import CellSets
+from twoway.solvers.cells import CellSets, theta_of
 from twoway.solvers.starts import random_start
 
 COLUMNS = ("user", "item", "rating")
@@ -133,15 +133,15 @@ def test_a_pass_follows_its_formula():
             tilted = share[n] * (given + extra) / (usual + extra)
             drawn = counts[n, :, f] + smoothing * tilted / tilted.sum()
             factors[n, :, f] = drawn / drawn.sum()
-    following, at_start = _step(sets, pmf, smoothing)
-    np.testing.assert_allclose(following.weights, (weights + smoothing) / (weights + smoothing).sum())
-    np.testing.assert_allclose(following.stacked, factors.reshape(24, 2))
-    assert at_start == pytest.approx(log_likelihood)
+    following, at_start = em_step(sets, 2, smoothing)(theta_of(pmf))
+    np.testing.assert_allclose(following[0, :2], (weights + smoothing) / (weights + smoothing).sum())
+    np.testing.assert_allclose(following[1:, :2], factors.reshape(24, 2))
+    assert at_start == pytest.approx(-log_likelihood)
 
 
 def test_a_component_without_users_is_no_trouble():
     table = read_ratings(long_table(4), COLUMNS)
-    pmf = average_fit(table, 50, smoothing=1e-6, n_starts=2, seed=0, threads=1)
+    pmf = average_fit(table, 50, smoothing=1e-6, n_starts=2, seed=0, threads=1).pmf
     assert np.isfinite(pmf.stacked).all()
     np.testing.assert_allclose([factor.sum(axis=0) for factor in pmf.factors], 1.0)
 
