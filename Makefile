@@ -1,4 +1,4 @@
-# Everything happens in .venv/; nothing but Python, gcc and make is needed beforehand.
+# Everything is installed into .venv/; you need only Python, gcc and make.
 PYTHON ?= python3
 BIN := .venv/bin
 
@@ -6,31 +6,31 @@ BIN := .venv/bin
         lock audit bench release clean
 
 help:
-	@echo "make install    set up .venv/: the command .venv/bin/twoway, and all that a developer needs"
-	@echo "make demo       set up, then learn handwritten digits with half their pixels hidden"
+	@echo "make install    create .venv/ with the command .venv/bin/twoway and all development tools"
+	@echo "make demo       set up, then complete handwritten digits with half of their pixels hidden"
 	@echo "make test       set up, then lint, type-check and test"
 	@echo "make test-fresh make test in RUNS fresh clones (10), with each of PYTHONS in turn (3.11, 3.12, 3.13)"
-	@echo "make test-all   the tests that take longer, too; then those of the oldest versions, and with no extra"
-	@echo "make coverage   what share of lines and branches the tests run"
-	@echo "make mutate     what share of small changes to the code the tests find (hours)"
-	@echo "make lock       pin the newest versions for development; make audit looks for known vulnerabilities"
-	@echo "make test-data  the slow tests on real data in the folder that TWOWAY_DATA names"
+	@echo "make test-all   all tests, including slow ones, the oldest allowed versions and no optional extras"
+	@echo "make coverage   the share of lines and branches that the tests run"
+	@echo "make mutate     the share of small changes to the code that the tests detect (hours)"
+	@echo "make lock       pin the newest versions for development; make audit checks them for known vulnerabilities"
+	@echo "make test-data  slow tests on real data in the folder TWOWAY_DATA"
 	@echo "make fuzz       fuzzers of files and questions, FUZZ_SECONDS each (60)"
 	@echo "make bench      the benchmarks; rewrites docs/benchmarks.md"
 	@echo "make docs       the documentation as a site; open site/index.html"
 	@echo "make release    build the source distribution and the wheel into dist/, and test them in an empty environment"
 
-# Stamps: set-up runs again only when what it depends on has changed.
+# Stamps: set-up runs again only when its inputs have changed.
 .venv/.users: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 
-# The versions that the lock names; where this Python is newer than they are, the newest that the bounds allow.
+# The locked versions or, if this Python is too new for them, the newest that the bounds allow.
 .venv/.developers: pyproject.toml requirements-dev.lock
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements-dev.lock || \
-	echo "the locked versions cannot be had here: the newest ones that go together instead"
+	echo "the locked versions are not available: installing the newest compatible ones"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
 	@touch .venv/.users $@
 
@@ -44,7 +44,7 @@ lint: .venv/.developers
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# What some tests need beyond Python; without it they are skipped, with a reason. No server of Debian's own is started.
+# Requirements of some tests beyond Python; without them these tests are skipped. Debian's own server is not started.
 system:
 	@wanted=""; \
 	command -v chromium >/dev/null || command -v google-chrome >/dev/null || test -n "$$TWOWAY_CHROMIUM" || wanted="chromium"; \
@@ -56,18 +56,18 @@ system:
 	    mkdir -p /etc/postgresql-common/createcluster.d && \
 	    echo "create_main_cluster = false" >/etc/postgresql-common/createcluster.d/no-cluster.conf;; esac; \
 	  apt-get install -y -qq --no-install-recommends $$wanted; \
-	else echo "not here: $$wanted; the tests that need it will be skipped (apt-get install $$wanted)"; fi || \
-	echo "not all of $$wanted could be installed: the tests that need it will be skipped"
+	else echo "not installed: $$wanted; tests that need it will be skipped (apt-get install $$wanted)"; fi || \
+	echo "could not install all of $$wanted: tests that need it will be skipped"
 
-# Lint and tests side by side: both are mostly one core's work.
+# Lint and tests in parallel: each uses mostly one core.
 test: .venv/.developers system
 	$(MAKE) --jobs 2 --output-sync=target --no-print-directory lint unit
 
-# Sets of text, too, are in the same order every time; test-all leaves that to chance.
+# A fixed hash seed makes the order of sets reproducible; test-all varies it.
 unit:
 	PYTHONHASHSEED=0 $(BIN)/pytest -n auto --dist loadfile
 
-# The last commit as others get it, beside this clone so that data are found; a clone that fails is left for inspection.
+# The last commit in fresh clones next to this one, so that data are found; a failing clone is kept for inspection.
 RUNS ?= 10
 PYTHONS ?= python3.11 python3.12 python3.13
 test-fresh:
@@ -77,12 +77,12 @@ test-fresh:
 	  rm -rf $$clone; set -- "$$@" $$1; shift; \
 	done
 
-# A thorough run looks for new examples, ten times as many of each property. One that fails becomes an @example.
+# Search for new examples, ten times as many of each property. A failing one becomes an @example.
 test-all: .venv/.developers system test-data test-oldest test-bare
 	$(BIN)/pytest -n auto --dist loadfile -m "not data" --hypothesis-profile=thorough
 
-# The oldest versions that pyproject.toml allows, and the newest with no optional extra, each in an environment of its own.
-# Old versions warn of one another, which is not for this library to mend.
+# The oldest versions that pyproject.toml allows, and the newest without optional extras, each in its own environment.
+# Ignore warnings of old versions about each other.
 OTHER = $(BIN)/uv pip install --quiet --python .venv-$(1)/bin/python
 test-oldest: .venv/.developers
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-oldest
@@ -94,8 +94,8 @@ test-bare: .venv/.developers
 	$(call OTHER,bare) . pytest hypothesis polars
 	.venv-bare/bin/python -m pytest tests/unit tests/contracts
 
-# No tracer sees compiled code, so the kernels' own tests run a second time uncompiled. An empty cache makes the compiler
-# itself run in sight of the tracer.
+# Tracers do not see compiled code, so the kernels' tests also run uncompiled. An empty cache makes the compiler run
+# under the tracer, too.
 UNCOMPILED = tests/unit/kernels/test_kernels.py tests/unit/kernels/test_counting.py tests/unit/data/test_records.py \
   tests/unit/solvers/test_ctd.py::test_contractions_equal_their_twin tests/unit/solvers/test_ctd.py::test_a_sweep_improves_and_knows_where_it_ends \
   tests/unit/solvers/test_ctd.py::test_a_block_falls_until_it_is_solved_and_stays_on_its_simplex
@@ -129,7 +129,7 @@ bench: .venv/.developers
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[bench]"
 	$(BIN)/python benchmarks/core.py
 
-# What to upload, built and tried: twine upload dist/*
+# Build and test the distributions; upload them with: twine upload dist/*
 release: .venv/.developers
 	$(BIN)/pytest -m "" tests/supply
 	rm -rf dist

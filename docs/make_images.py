@@ -1,9 +1,9 @@
-"""Make the pictures of the documentation anew: docs/img/explorer.png and docs/img/digits.svg.
+"""Create the pictures of the documentation: docs/img/explorer.png and docs/img/digits.svg.
 
     python docs/make_images.py
 
-Needs Chromium and playwright (make install browser) and, for the explorer, the survey of US voters in 2000 that the R
-package poLCA ships, as lca/poLCA__election.csv in the folder that TWOWAY_DATA names.
+Needs Chromium and playwright (make install browser) and, for the explorer, the survey of US voters in 2000 from the R
+package poLCA, as lca/poLCA__election.csv in the folder TWOWAY_DATA.
 """
 
 from __future__ import annotations

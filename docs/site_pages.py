@@ -1,4 +1,4 @@
-"""Pages of the site that are files of the repository: written once, with links that hold in both places."""
+"""Site pages that are files of the repository, with links adjusted for the site."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PAGES = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.
 
 
 def as_page(text: str) -> str:
-    """Return a file's text with its links as they are inside docs/."""
+    """Return a file's text with its links relative to docs/."""
     text = re.sub(r"(\]\(|src=\")docs/", r"\1", text)
     for name, page in PAGES.items():
         text = text.replace(f"]({name}", f"]({page}")
@@ -28,7 +28,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Return a page of docs/ with its links to files above it leading to their pages."""
+    """Return a page of docs/ with links to files above it replaced by links to their pages."""
     for name, page in PAGES.items():
         markdown = markdown.replace(f"](../{name}", f"]({page}")
     return markdown

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# Tests are never timed: a first call compiles, and machines are shared. `make test` tries the same examples every time;
-# `make test-all` looks for new ones, and what it finds becomes an @example of the test that failed.
+# No deadlines: a first call compiles, and machines are shared. `make test` uses the same examples every time;
+# `make test-all` searches for new ones, and each failing example becomes an @example of its test.
 settings.register_profile("twoway", deadline=None, derandomize=True, database=None)
 settings.register_profile("thorough", deadline=None, max_examples=1000, print_blob=True)
 settings.load_profile("twoway")
@@ -26,7 +26,7 @@ def pytest_sessionstart():
         providers._get_local_constants = lambda: providers._local_constants
 
 
-# What a shell without job control starts in the background ignores Ctrl-C; the tests of Ctrl-C must not.
+# Background jobs of a shell without job control ignore Ctrl-C; the tests of Ctrl-C must not.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def folder_or_skip(variable):
-    """Return the folder that an environment variable names; skip where it names none."""
+    """Return the folder in an environment variable; skip the test if there is none."""
     folder = os.environ.get(variable)
     if not folder:
         pytest.skip(f"needs real data: set {variable} to their folder (CONTRIBUTING.md)")

@@ -47,5 +47,5 @@ def hostile_frame(n_records=60, seed=0):
 
 
 def is_safe(text):
-    """Return whether a terminal shows text as it is: no control character but the line's end."""
+    """Return whether text is safe for a terminal: no control characters except line ends."""
     return all(char == "\n" or char.isprintable() for char in text)

@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-# Debian keeps them out of the path.
+# Debian does not put them on the path.
 _FOLDERS = [*sorted(glob.glob("/usr/lib/postgresql/*/bin"), reverse=True), *os.environ.get("PATH", "").split(":")]
 
 _CLUSTER = ["--no-sync", "--auth=scram-sha-256", "--encoding=UTF8", "--locale=C.UTF-8"]
@@ -52,7 +52,7 @@ class Server:
 
 @contextlib.contextmanager
 def run_server():
-    """Start a server and stop it at the end; skip, with a reason, where it cannot be had."""
+    """Start a server and stop it at the end; skip the test if there is none."""
     programs = {name: _program(name) for name in ("initdb", "postgres")}
     if None in programs.values():
         pytest.skip("there is no PostgreSQL server here: apt-get install postgresql")
@@ -62,7 +62,7 @@ def run_server():
             pytest.skip("PostgreSQL does not run as root, and there is no user postgres to run it")
         prefix = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
     password = secrets.token_hex(8)
-    # Not under pytest's own folder, which other users may not enter.
+    # Not in pytest's folder, which other users cannot access.
     with tempfile.TemporaryDirectory(prefix="twoway-postgres-") as folder:
         secret = os.path.join(folder, "password")
         with open(secret, "w", encoding="utf-8") as stream:

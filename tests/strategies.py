@@ -12,7 +12,7 @@ from twoway.schema import Schema, Variable, label_key
 
 
 def examples(n):
-    """Return settings for about n examples, and as many times more in a thorough run as that asks for."""
+    """Return settings for about n examples, scaled up in a thorough run."""
     return settings(max_examples=max(1, n * settings.default.max_examples // 100))
 
 

@@ -15,11 +15,11 @@ import twoway
 README = Path(__file__).resolve().parents[1] / "README.md"
 PAGES = sorted((README.parent / "docs").glob("*.md"))
 MODULES = ["twoway", *(module.name for module in pkgutil.walk_packages(twoway.__path__, "twoway."))]
-MODULES = [name for name in MODULES if not name.endswith("__main__")]  # importing that one runs it
+MODULES = [name for name in MODULES if not name.endswith("__main__")]  # importing it runs the program
 
 
 def code_blocks(text, language="python"):
-    """Return the fenced blocks of a language, each with the line it begins at; those inside a list are indented."""
+    """Return the fenced blocks of a language, each with its first line; blocks in lists are dedented."""
     fence = re.compile(rf"^ *```{language}[^\n]*\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
     return [
         (text.count("\n", 0, found.start(1)) + 1, textwrap.dedent(found.group(1))) for found in fence.finditer(text)
@@ -27,16 +27,16 @@ def code_blocks(text, language="python"):
 
 
 def run_block(source, line, namespace, path="README.md"):
-    """Run a block: as a doctest where it shows a prompt, as a program otherwise."""
+    """Run a block: as a doctest if it has a prompt, otherwise as a program."""
     if ">>>" in source:
         parser, runner = doctest.DocTestParser(), doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
         example = parser.get_doctest(source, namespace, path, path, line - 1)
-        told = []
-        runner.run(example, out=told.append, clear_globs=False)
-        assert not runner.failures, "".join(told)
+        messages = []
+        runner.run(example, out=messages.append, clear_globs=False)
+        assert not runner.failures, "".join(messages)
         namespace.update(example.globs)
     else:
-        # Lines keep the numbers they have in the file.
+        # Keep the line numbers of the file.
         exec(compile("\n" * (line - 1) + source, path, "exec"), namespace)
 
 
@@ -57,19 +57,19 @@ def test_docstrings_do_have_examples():
 
 
 def test_readme(tmp_path, monkeypatch):
-    """The blocks run in order in one namespace, in a folder where they may write."""
+    """The blocks run in order in one namespace, in a temporary folder."""
     monkeypatch.chdir(tmp_path)
     namespace = {"__name__": "readme"}
     text = README.read_text(encoding="utf-8")
     for line, source in code_blocks(text):
         run_block(source, line, namespace)
-    # What the page shows is what comes out, but for the last digits of another processor.
+    # The output on the page is correct, up to the last digits on another processor.
     tables = re.findall(r"^18-39 +([\d.]+) +([\d.]+)\n40\+ +([\d.]+) +([\d.]+)$", text, re.MULTILINE)
     by_command, joint = np.array(tables, dtype=float).reshape(2, 2, 2)
-    came_out = np.asarray(namespace["pmf"].marginal(["age", "vote"]))
-    np.testing.assert_allclose(came_out, joint, atol=0.0003)
-    # The command chose another rank, so that it agrees a little less.
-    np.testing.assert_allclose(came_out / came_out.sum(axis=1, keepdims=True), by_command, atol=0.02)
+    computed = np.asarray(namespace["pmf"].marginal(["age", "vote"]))
+    np.testing.assert_allclose(computed, joint, atol=0.0003)
+    # The command chose another rank, so it agrees less closely.
+    np.testing.assert_allclose(computed / computed.sum(axis=1, keepdims=True), by_command, atol=0.02)
     survey = namespace["survey"]
     assert f"{len(survey):,} records, {survey.isna().to_numpy().mean():.1%} of their cells missing" in text
     for name, nats in re.findall(r"age × (\w+): ([\d.]+) nats", text):
@@ -90,7 +90,7 @@ def test_the_readme_claims_no_more_speed_than_was_measured():
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_pages(page, tmp_path, monkeypatch):
-    """A page's blocks run in order, in a namespace of their own and a folder where they may write."""
+    """A page's blocks run in order, in one namespace and a temporary folder."""
     monkeypatch.chdir(tmp_path)
     namespace = {"__name__": page.stem}
     for line, source in code_blocks(page.read_text(encoding="utf-8")):
@@ -119,7 +119,7 @@ def test_the_reference_has_every_public_name():
 
 @pytest.mark.slow
 def test_the_site_builds_without_a_warning(site):
-    """A link or an anchor that leads nowhere, a page that no menu names and an unknown object are warnings."""
+    """Broken links and anchors, pages without a menu entry and unknown objects are warnings."""
     built = {page.stem for page in site.glob("*.html")}
     assert {page.stem for page in PAGES} | {"index", "changelog", "contributing"} <= built
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 
 def drawn_examples():
-    """Return what a property is tried on."""
+    """Return the examples of a property."""
     examples = []
 
     @given(st.integers(), st.floats())

@@ -11,7 +11,7 @@ import twoway
 
 PACKAGE = Path(twoway.__file__).parent
 
-# The one order of packages, lowest first: each imports only those before it.
+# The order of the packages, lowest first: each imports only those before it.
 LAYERS = [
     "text",
     "arrays",
@@ -55,7 +55,7 @@ def is_type_checking(test):
 
 
 def imports(source, name, known, is_package=False):
-    """Yield the modules of the package that a module imports anywhere, but not for type checkers only."""
+    """Yield the modules of the package that a module imports, except those for type checkers only."""
     waiting = [ast.parse(source)]
     while waiting:
         node = waiting.pop()
@@ -88,14 +88,14 @@ def upward_imports(sources, layers):
     for name, (source, is_package) in sources.items():
         layer = name.partition(".")[0]
         for target in imports(source, name, sources, is_package):
-            # The package itself holds only the version, and hands out public names when they are asked for.
+            # The package itself contains only the version, and loads public names on demand.
             if target and (not name or layers.index(target.partition(".")[0]) > layers.index(layer)):
                 upward += [f"{name or 'twoway'} imports {target}"]
     return upward
 
 
 def cycles(sources):
-    """Return the modules that import one another in a circle."""
+    """Return the modules that import each other in a cycle."""
     targets = {
         name: set(imports(source, name, sources, is_package)) - {""} for name, (source, is_package) in sources.items()
     }
@@ -170,11 +170,11 @@ def test_imports_of_packages_are_found():
     assert cycles(sources) == ["box", "box.inner"]
 
 
-# What is imported only when it is used
+# Lazy imports
 
 
 def imported_after(code, tmp_path):
-    """Return the top-level packages that a fresh process has imported after some code."""
+    """Return the top-level packages that a new process imports when it runs some code."""
     script = f"{code}\nimport sys\nprint(' '.join(sorted({{name.split('.')[0] for name in sys.modules}})))"
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False

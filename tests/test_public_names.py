@@ -50,7 +50,7 @@ FUNCTIONS = public_functions()
 
 
 def not_public(annotation):
-    """Return the classes of the package that an annotation, as it is written, names and that are not public."""
+    """Return the private classes of the package that an annotation names."""
     return (set(re.findall(r"\w+", str(annotation))) & CLASSES) - PUBLIC - INTERNAL
 
 
@@ -81,7 +81,7 @@ def test_functions_and_classes_are_found():
 
 
 def takes_seed(function):
-    """Return whether a function has the parameter, those that a dataclass makes of its fields aside."""
+    """Return whether a function has the parameter, except as a dataclass field."""
     return "seed" in inspect.signature(function).parameters and function.__qualname__ not in DATACLASSES
 
 

@@ -17,7 +17,7 @@ from twoway.tables.tables import Tables
 
 @dataclass(frozen=True)
 class VerdictCase:
-    """What is to be diagnosed, at which rank, and what is so."""
+    """Evidence to diagnose, a rank, and the truth."""
 
     make: Callable[[], Any]
     rank: int | None
@@ -25,7 +25,7 @@ class VerdictCase:
 
 
 def parity(n_records: int, *, seed: int = 0, n_values: int = 2, order: str = "abc", extra: int = 0) -> pd.DataFrame:
-    """Two fair coins (or dice of so many values) and their sum modulo that number; independent columns beside them."""
+    """Two fair coins (or dice with n values) and their sum modulo n, plus independent columns."""
     random = np.random.default_rng(seed)
     a, b = random.integers(0, n_values, (2, n_records))
     columns = dict(zip(order, (a, b, (a + b) % n_values), strict=True))
@@ -45,7 +45,7 @@ def identical(n_columns: int = 3, n_values: int = 2) -> pd.DataFrame:
 
 
 def copied(name: str, *, seed: int = 0, n_categories: int = 6, rank: int = 4) -> pd.DataFrame:
-    """Records of a model of some rank, and a copy of one of their columns, of which no component knows."""
+    """Records of a model of some rank, and a copy of one of their columns, which no component explains."""
     frame = dirichlet_rows(5, n_categories, rank, seed=seed).sample(20_000, seed=seed)
     return frame.assign(copy=frame[name])
 
@@ -58,14 +58,14 @@ def sampled(
 
 
 def under_connected(*names: str, n_categories: int = 3, seed: int = 0) -> Tables:
-    """Variables that stand in a table with one binary variable only."""
+    """Variables whose only table is with a binary variable."""
     frame = dirichlet_rows(6, n_categories, 3, seed=seed).sample(50_000, seed=seed)
     tables = tw.count(frame.assign(x3=(frame["x3"] > 0).astype(int)))
     return tables.select([pair for pair in tables.pairs if not set(pair) & set(names) or "x3" in pair])
 
 
 def contradicting(n_records: float = 1000.0, others: int = 0) -> Tables:
-    """P(a ≠ b) = 0.2, P(b ≠ c) = 0.1 and P(a ≠ c) = 0.8: more than 0.3 cannot be; and independent variables beside."""
+    """P(a ≠ b) = 0.2, P(b ≠ c) = 0.1 and P(a ≠ c) = 0.8, where at most 0.3 is possible, plus independent variables."""
 
     def table(different: float) -> list[float]:
         return [0.5 * (1.0 - different), 0.5 * different, 0.5 * different, 0.5 * (1.0 - different)]
@@ -110,7 +110,7 @@ NOT_KNOWN = {
         lambda: binary(4, 5, seed=1), None, "models with the same tables are 0.4 away"
     ),
 }
-"""The lines of the table in docs/how-sure.md that `diagnose` must not assure."""
+"""Rows of the table in docs/how-sure.md that `diagnose` must not call recoverable."""
 
 MORE_NOT_KNOWN = {
     **{
@@ -162,7 +162,7 @@ MORE_NOT_KNOWN = {
         for n, rank, seed in ((4, 5, 0), (5, 6, 2), (6, 6, 3))
     },
 }
-"""Their relatives: other variables, orders, sizes, ranks and kinds of evidence."""
+"""Variants: other variables, orders, sizes, ranks and kinds of evidence."""
 
 KNOWN = {
     "three identical columns, rank 2": VerdictCase(lambda: tw.count(identical()), 2, "zeros leave no other model"),
@@ -185,4 +185,4 @@ KNOWN = {
         lambda: sampled(1, 4000, n_categories=3), None, "three-way tables agree"
     ),
 }
-"""What must stay known, with or without a condition."""
+"""Cases that must stay recoverable, with or without a condition."""

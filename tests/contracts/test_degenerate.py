@@ -58,7 +58,7 @@ def test_all_the_way(data, tmp_path):
 
 
 @pytest.mark.parametrize("data", DEGENERATE)
-def test_doubts(data):
+def test_checks_and_intervals(data):
     """What is said about a fit is finite, or refused with a reason."""
     source, rank = DEGENERATE[data]
     records = as_records(source)
@@ -77,7 +77,7 @@ def test_doubts(data):
 
 
 @pytest.mark.parametrize("data", DEGENERATE)
-def test_tables_of_it(data):
+def test_counting_and_fitting_the_counts(data):
     """Counting, and fitting the counts: a PMF, or tables that do not connect the variables."""
     source, rank = DEGENERATE[data]
     tables = tw.count(source)

@@ -49,7 +49,7 @@ def test_a_replaced_file_keeps_its_permissions_and_a_link_stays_a_link(folder):
     assert tw.load(folder / "m.twoway").prob({"vote": "yes"}) == pytest.approx(1.0)
 
 
-def test_a_link_to_nowhere_is_filled(tmp_path):
+def test_a_dangling_link_is_filled(tmp_path):
     os.symlink("later.twoway", tmp_path / "link.twoway")
     dirichlet_rows(2, 2, 1).save(tmp_path / "link.twoway")
     assert tw.load(tmp_path / "later.twoway").rank == 1
@@ -153,7 +153,7 @@ def test_no_network(monkeypatch, tmp_path):
     tw.explore(tw.fit(records, rank=2, solver="em"), tmp_path / "x.html")
 
 
-def test_kernels_that_nobody_can_keep(folder, tmp_path, as_nobody):
+def test_kernels_that_cannot_be_cached(folder, tmp_path, as_nobody):
     """An installation that belongs to somebody else, and no folder to write to at all."""
     for place in (folder, *folder.parents[:3]):
         os.chmod(place, 0o755)
@@ -238,6 +238,6 @@ def test_many_write_the_same_file(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["x.twoway"]
 
 
-def test_the_name_of_a_file_that_is_no_text(tmp_path):
+def test_file_names_that_cannot_be_decoded(tmp_path):
     with pytest.raises(DataError, match="set PYTHONUTF8=1"):
         tw.fit(str(tmp_path / "gr\udcc3.csv"))

@@ -56,7 +56,7 @@ def test_the_citation_names_this_version():
 
 
 @pytest.mark.slow
-def test_its_contents(wheel):
+def test_contents_of_the_wheel(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         (about,) = [name for name in names if name.endswith(".dist-info/METADATA")]

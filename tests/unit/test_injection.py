@@ -38,7 +38,7 @@ def test_the_helper_can_fail():
         assert is_safe(escaped(text))
 
 
-def test_what_is_printed(pmf, records):
+def test_printed_text_is_escaped(pmf, records):
     tables = tw.count(records)
     fitted = tw.fit(tables, rank=2, solver="coupled-nmf", starts=1)
     first, second = pmf.schema.names[:2]

@@ -37,7 +37,7 @@ def test_options_of_loops(solver, options):
         tw.fit(FRAME, rank=1, solver=solver(**options), starts=1)
 
 
-def test_a_class_is_no_solver():
+def test_a_class_is_not_a_solver():
     with pytest.raises(DataError, match=r"not a class: write EM\(\)"):
         tw.fit(FRAME, rank=1, solver=EM)
     with pytest.raises(DataError, match="a method solve"):

@@ -54,7 +54,7 @@ def test_to_json_and_back_without_the_seconds():
     assert isinstance(again.starts[0].stop_reason, StopReason)
 
 
-def test_equality_looks_at_everything_but_the_clock():
+def test_equality_ignores_the_time():
     described = REPORT.to_dict()
     assert Report.from_dict(described | {"rank": 4}) != REPORT
 

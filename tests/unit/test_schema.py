@@ -74,7 +74,7 @@ def test_values_are_the_numbers_unless_given():
 
 
 @pytest.mark.parametrize("values", [(1.0,), (1.0, float("nan")), (1.0, float("inf")), (1.0, 2.0, 3.0)])
-def test_values_must_be_one_finite_number_a_category(values):
+def test_values_must_be_one_finite_number_per_category(values):
     with pytest.raises(DataError, match=r"'vote' has 2 categories"):
         Variable("vote", ("no", "yes"), values)
 
@@ -163,7 +163,7 @@ def test_numbers_within_text_are_sorted_by_size(labels, expected):
 
 
 @pytest.mark.parametrize("make", [lambda text: Variable(text, (1, 2)), lambda text: Variable("a", ("b", text))])
-def test_half_of_a_surrogate_pair_is_no_name_and_no_category(make):
+def test_half_of_a_surrogate_pair_is_refused_as_name_and_category(make):
     for half in ("\ud800", "before \udfff behind"):
         with pytest.raises(DataError, match="surrogate"):
             make(half)

@@ -43,14 +43,14 @@ def parameters_of_python():
     return names
 
 
-def test_options_that_are_advised_are_there():
+def test_recommended_options_exist():
     allowed = options_of_commands() | {"--help", "--version", "--debug", "--install-completion", "--show-completion"}
     named = [(place, option) for place, text in messages() for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)]
     assert len(named) > 30
     assert [(place, option) for place, option in named if option not in allowed] == []
 
 
-def test_parameters_that_are_advised_are_there():
+def test_recommended_parameters_exist():
     known = parameters_of_python()
     assert {"smoothing", "unseen", "max_iter", "n_bins"} <= known
     named = [(place, name) for place, text in messages() for name in re.findall(r"\b([a-z_]+)='[\w+-]+'", text)]

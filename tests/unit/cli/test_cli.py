@@ -556,7 +556,7 @@ def test_a_long_list_of_categories_is_shortened_in_notes(cli, tmp_path):
     assert "means 2024-01-10, 2024-01-11, …, 2024-01-28 (19 categories)" in err
 
 
-def test_columns_that_are_no_categories(cli, tmp_path):
+def test_columns_that_are_not_categorical(cli, tmp_path):
     path, out = tmp_path / "x.parquet", str(tmp_path / "new")
     pd.DataFrame({"a": [1, 2, 1], "nothing": [None] * 3, "lists": [[1], [2], None]}).to_parquet(path)
     code, _, err = cli("fit", str(path), "-o", out)

@@ -43,7 +43,7 @@ def answers(cli, *command):
     ],
     ids=["plain", "bins and weights", "a condition"],
 )
-def test_what_is_streamed_is_learned_alike(options, cli, folder, monkeypatch):
+def test_streamed_files_give_the_same_model(options, cli, folder, monkeypatch):
     fit = ["fit", "all.csv", "-o", "m.twoway", "--rank", "2", "--solver", "em", *options]
     count = ["count", "all.csv", "-o", "t.tables", *options]
     learned, counted = answers(cli, *fit), answers(cli, *count)

@@ -84,12 +84,12 @@ def test_truth_values_and_numbers_are_different_codes():
 
 
 @pytest.mark.parametrize("wrong", [3, None])
-def test_what_is_no_collection_of_labels(wrong):
+def test_missing_must_be_labels(wrong):
     with pytest.raises(tw.DataError, match="missing must be labels"):
         tw.Records({"a": [1]}, missing=wrong)
 
 
-def test_models_and_tables_keep_them(tmp_path):
+def test_models_and_tables_keep_missing_labels(tmp_path):
     frame = pd.DataFrame({"a": [1, -9, 2, 1] * 20, "b": ["x", "y", "x", "-"] * 20})
     records = tw.Records(frame, missing=[-9, "-"])
     pmf = tw.fit(records, rank=1)
@@ -107,7 +107,7 @@ def test_models_and_tables_keep_them(tmp_path):
     assert tw.update(loaded, frame).schema["a"].missing[-2:] == (-9, "-")
 
 
-def test_a_file_of_an_earlier_version_has_none():
+def test_a_file_of_an_earlier_version_has_no_missing_labels():
     described = tw.Schema((tw.Variable("a", (1, 2)),)).to_dict()
     assert "missing" not in described[0]
     assert tw.Schema.from_dict(json.loads(json.dumps(described)))["a"].missing is None

@@ -190,7 +190,7 @@ def test_labels(column, expected):
 @pytest.mark.parametrize(
     "cell", [b"x", [1], {"x": 1}, (1, 2), 1j, np.array([1, 2]), object()], ids=lambda c: str(type(c))
 )
-def test_cells_that_are_no_labels(cell):
+def test_cells_that_are_not_labels(cell):
     for column in (objects(cell, "x"), objects(cell, cell), objects(cell, None)):
         with pytest.raises(DataError, match=r"column 'v': a category must be text, a number"):
             Records(pd.DataFrame({"v": pd.Series(column, dtype=object)}))
@@ -209,7 +209,7 @@ def test_columns_of_other_types():
 
 
 @pytest.mark.parametrize("infinite", [np.inf, -np.inf])
-def test_infinity_is_no_category(infinite):
+def test_infinity_is_not_a_category(infinite):
     with pytest.raises(DataError, match="column 'v': a category must be a finite number"):
         Records({"v": [1.0, infinite]})
 
@@ -331,7 +331,7 @@ def test_where():
             Records(COLUMNS, where=where)
 
 
-def test_what_is_not_read_has_no_say():
+def test_records_outside_where_have_no_effect():
     assert categories({"v": ["a", "b"]}, where=[True, False])["v"] == ("a",)
     schema = Schema((Variable("v", ("a",)),))
     assert Records({"v": ["a", "b"]}, schema=schema, where=[True, False]).n_records == 1

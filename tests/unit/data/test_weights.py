@@ -229,7 +229,7 @@ def test_extreme_weights_give_a_model_without_a_warning(weights):
 
 
 @pytest.mark.parametrize("flat", [[5e-324] * 4, [1e308] * 4, [1, 1e308, 1, 1], [1e-320, 0, 0, 0]])
-def test_counts_of_tables_that_are_none(flat):
+def test_invalid_counts_of_tables(flat):
     schema = tw.Schema((tw.Variable("a", (0, 1)), tw.Variable("b", (0, 1))))
     with pytest.raises(DataError, match=r"a count must be at most|a table's total must be between"):
         tw.Tables(schema, [[0, 1]], flat)

@@ -72,7 +72,7 @@ def test_the_same_seed_plans_the_same():
         ([0.2], None, True),
     ],
 )
-def test_where_the_law_leads(errors, needed, is_beyond):
+def test_extrapolation_of_the_error(errors, needed, is_beyond):
     trials = [Trial(100 * 4**i, (error,)) for i, error in enumerate(errors)]
     found, beyond = _needed(trials, 0.05)
     assert beyond == is_beyond

@@ -166,7 +166,7 @@ def test_the_order_of_columns_does_not_matter(solver):
     np.testing.assert_allclose(np.asarray(one.marginal(names)), np.asarray(other.marginal(names)), atol=1e-9)
 
 
-def test_the_order_of_weighted_rows_does_not_matter_to_auto():
+def test_auto_does_not_depend_on_the_order_of_weighted_rows():
     random = np.random.default_rng(0)
     frame = pd.DataFrame(random.integers(0, 3, (300, 4)), columns=list("abcd")).astype(float)
     weights = random.integers(1, 5, 300).astype(float)

@@ -181,13 +181,13 @@ def test_weighted_tables_are_not_taken_for_rounded_ones():
     assert disagreements(counted(1.0, ("sex", "vote")) + counted(1.0, ("sex", "region"))) == []
 
 
-def test_chance_is_no_contradiction():
+def test_chance_differences_are_not_contradictions():
     rng = np.random.default_rng(1)
     n_suspected = sum(bool(disagreements(Tables.from_crosstabs(crosstabs(rng)))) for _ in range(200))
     assert n_suspected <= 4
 
 
-def test_holes_at_random_are_no_contradiction():
+def test_cells_missing_at_random_are_not_contradictions():
     for seed in range(20):
         records = draw_records(dirichlet_rows(8, 4, 3, seed=seed), 1000, observed=0.5, seed=seed)
         assert disagreements(Tables.count(records)) == []
@@ -204,7 +204,7 @@ def test_holes_that_depend_on_another_answer_are_one():
 
 
 @pytest.mark.parametrize("decimals", [0, 1])
-def test_rounding_is_no_contradiction(decimals):
+def test_rounding_is_not_a_contradiction(decimals):
     rng = np.random.default_rng(2)
     for _ in range(50):
         joint = rng.dirichlet(np.ones(24)).reshape(4, 3, 2)

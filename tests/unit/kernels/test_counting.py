@@ -73,7 +73,7 @@ def test_pointers_need_not_start_at_zero():
     np.testing.assert_array_equal(whole, parts[0] + parts[1])
 
 
-def test_counts_add_to_what_is_there():
+def test_counts_add_to_an_existing_file():
     offsets, pointers, cells, _ = make_records(1, [2, 2], 10, 1.0)
     first, n_entries = counting.strips(offsets, 2)
     counts = np.full(n_entries, 7, dtype=np.uint32)

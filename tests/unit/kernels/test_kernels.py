@@ -161,7 +161,7 @@ def test_cells_beyond_the_small_types():
     assert_same_as_twin(np.array([0, 1]), np.array([65_535], dtype=np.uint16), None, np.ones(3) / 3, factors[:65_536])
 
 
-def test_records_of_weight_zero_have_no_say():
+def test_records_of_weight_zero_have_no_effect():
     _, pointers, cells, _, weights, factors = make_problem(5)
     record_weights = np.zeros(len(pointers) - 1)
     counts, log_likelihood = run_expect(pointers, cells, record_weights, weights, factors)
@@ -180,7 +180,7 @@ def test_weights_are_records_repeated():
     assert twice[1] == pytest.approx(2 * once[1], rel=1e-13)
 
 
-def test_counts_add_to_what_is_there():
+def test_counts_add_to_an_existing_file():
     _, pointers, cells, _, weights, factors = make_problem(4)
     theta = pack(weights, factors)
     counts = np.full_like(theta, 7.0)

@@ -109,7 +109,7 @@ def test_what_the_model_does_not_know_and_what_it_calls_impossible(database):
     assert ask(database, pmf, "score", missing=["z"])[1][-1] == pytest.approx(0.0)
 
 
-def test_more_categories_than_columns_may_be(database, monkeypatch):
+def test_more_categories_than_allowed_columns(database, monkeypatch):
     monkeypatch.setattr("twoway.model.sql_view._MOST_COLUMNS", 25)
     pmf = random_pmf(SCHEMA, 3)
     rows = rows_of(SCHEMA, 20)

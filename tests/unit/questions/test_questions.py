@@ -131,7 +131,7 @@ def test_long_texts_take_no_longer_than_they_are(case):
         parse(LONG[case], SCHEMA)
 
 
-def test_leading_zeros_are_no_others_number():
+def test_leading_zeros_do_not_change_a_number():
     assert parse("P(rating = " + "0" * 5000 + "4)", SCHEMA) == parse("P(rating = 4)", SCHEMA)
 
 

@@ -246,7 +246,7 @@ def test_tables_have_equal_weight_whatever_their_totals():
     assert one.objectives[-1] == pytest.approx(other.objectives[-1], rel=1e-9)
 
 
-def test_what_it_cannot_do_is_said():
+def test_unsupported_options_raise():
     tables = as_tables(random_pmf(SCHEMA, 2))
     with pytest.raises(DataError, match="'ctd' fits the tables as they are, without smoothing"):
         tw.fit(tables, rank=2, solver="ctd", smoothing=1.0)

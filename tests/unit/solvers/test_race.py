@@ -86,7 +86,7 @@ def test_the_name_of_the_chain_survives_the_heats():
     assert {start.solver for start in (solution.as_start(), *solution.others)} == {"spa+runner"}
 
 
-def test_who_has_arrived_does_not_run_again():
+def test_converged_starts_do_not_run_again():
     runner = Runner((0.01,) * 9, finish=100)
     solution = race(runner, problems(9))
     assert [number for number, *_ in runner.log] == list(range(9))

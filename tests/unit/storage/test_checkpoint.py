@@ -120,7 +120,7 @@ def test_a_checkpoint_without_a_state_or_with_a_wrong_shape(tmp_path):
         checkpoint.Checkpoint(path).open("a fit")
 
 
-def test_a_file_that_is_no_checkpoint_is_not_replaced(records, tmp_path):
+def test_a_file_that_is_not_a_checkpoint_is_not_replaced(records, tmp_path):
     path = tmp_path / "model.twoway"
     tw.fit(records, **OPTIONS).save(path)
     content = path.read_bytes()
@@ -161,7 +161,7 @@ def test_the_same_command_goes_on(records, tmp_path, monkeypatch, capsys):
     capsys.readouterr()
 
 
-def test_the_checkpoint_goes_when_the_model_is_saved_not_before(tmp_path, monkeypatch, capsys):
+def test_the_checkpoint_is_removed_after_the_model_is_saved(tmp_path, monkeypatch, capsys):
     dirichlet_rows(4, 3, 2, seed=1).sample(300, seed=0).to_csv(tmp_path / "records.csv", index=False)
     command = ["fit", str(tmp_path / "records.csv"), "-o", str(tmp_path / "m.twoway"), "--rank", "2", "--solver", "em"]
     kept = tmp_path / "m.twoway.checkpoint"

@@ -93,7 +93,7 @@ def refused(kind, path, match="twoway"):
 
 
 @both
-def test_what_is_changed_below_is_sound_before(kind, tmp_path):
+def test_the_unchanged_files_are_valid(kind, tmp_path):
     path = saved(kind, tmp_path)
     write(path, members(path))
     assert load(kind, path).schema == SCHEMA
@@ -140,7 +140,7 @@ ARRAYS = {
 
 @both
 @pytest.mark.parametrize("case", ARRAYS)
-def test_arrays_that_lie(kind, case, tmp_path):
+def test_arrays_with_wrong_headers(kind, case, tmp_path):
     path = saved(kind, tmp_path)
     write(path, {**members(path), "weights.npy": ARRAYS[case]})
     refused(kind, path)
@@ -269,7 +269,7 @@ SCHEMAS = {
 
 @both
 @pytest.mark.parametrize("case", SCHEMAS)
-def test_schemas_that_are_none(kind, case, tmp_path):
+def test_invalid_schemas_are_refused(kind, case, tmp_path):
     path = saved(kind, tmp_path)
     changed(path, [("schema", SCHEMAS[case])])
     refused(kind, path)
@@ -291,7 +291,7 @@ def test_numbers_that_cannot_be_written_again(kind, number, tmp_path):
 
 @both
 @pytest.mark.parametrize("header", [b"[" * 100_000, b'{"a":' * 50_000, b"\xff", b"", b"[]", b"null", b'{"format": 1}'])
-def test_headers_that_are_none(kind, header, tmp_path):
+def test_invalid_headers_are_refused(kind, header, tmp_path):
     path = saved(kind, tmp_path)
     write(path, {**members(path), "header.json": header})
     refused(kind, path)
@@ -340,7 +340,7 @@ def test_tables_of_more_cells_than_there_are_numbers():
         Tables(schema, [[0, 1, 2]], np.zeros(2**66 % 2**64))
 
 
-def test_replicates_that_are_none(tmp_path):
+def test_invalid_replicates_are_refused(tmp_path):
     path = tmp_path / "boot.twoway"
     Bootstrap(PMF, (PMF, PMF), PMF).save(path)
     assert len(Bootstrap.load(path).replicates) == 2

@@ -217,7 +217,7 @@ def test_one_record_more_changes_nothing_but_the_counts_below_the_noise(before, 
         assert len(tables) + len(tables.empty) == 3
 
 
-def test_what_was_found_in_the_data_is_not_released_unasked(tmp_path):
+def test_categories_found_in_the_data_are_not_released_by_default(tmp_path):
     found = tw.count(FEW)
     with pytest.raises(DataError, match=r"'a', 'b', 'c' were found in the data.*public_schema=True"):
         found.with_noise(1.0, 1e-6)
@@ -247,7 +247,7 @@ def test_what_was_found_in_the_data_is_not_released_unasked(tmp_path):
             tables.with_noise(1.0, 1e-6, max_weight=1)
 
 
-def test_of_older_files_nobody_knows_where_categories_come_from(tmp_path):
+def test_older_files_do_not_record_the_origin_of_categories(tmp_path):
     Tables.count(Records(FEW, schema=SCHEMA)).save(tmp_path / "new.tables")
     header, arrays = container.read(tmp_path / "new.tables")
     for name in ("format", "version", "kind", "written_by", "heaviest"):

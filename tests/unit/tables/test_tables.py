@@ -141,7 +141,7 @@ def test_one_variable_is_pooled_by_totals():
     assert tables.marginal("a").total == 30
 
 
-def test_tables_without_counts_are_not_there():
+def test_tables_without_counts_are_left_out():
     records = Records({"a": [0, 1, None], "b": [0, None, 1], "c": [None, 1, None]})
     tables = Tables.count(records)
     assert tables.names == tables.pairs == (("a", "b"), ("a", "c"))

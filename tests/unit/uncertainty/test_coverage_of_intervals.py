@@ -32,7 +32,7 @@ def test_mutual_information_at_200_records_is_not_always_too_low():
     assert np.mean(too_low) < 0.2
 
 
-def test_beliefs_are_drawn_as_so_many_records():
+def test_priors_are_drawn_like_records():
     sets = CellSets.of_records(RECORDS, 1)
     smoothing = Smoothing(20.0, 50.0)
     drawn = np.array([drawn_shares(sets, 2, smoothing, np.random.default_rng(seed)) for seed in range(2000)])

@@ -135,7 +135,7 @@ def test_a_fit_with_weights(workers):
     assert_same_model(tw.fit(records, **em), tw.fit(tw.Records(SURVEY, weights="times"), **em))
 
 
-def test_what_a_newcomer_gets_is_that_in_memory(workers):
+def test_default_results_equal_those_in_memory(workers):
     """Rank, smoothing and starts are chosen on a sample, which is all of these records, in the same order."""
     fitted, expected = tw.fit(cut(RECORDS, CUTS["uneven"])), tw.fit(RECORDS)
     assert_same_model(fitted, expected, 1e-12)
@@ -320,7 +320,7 @@ def test_partitions_whose_columns_differ(threads):
         tw.count(parts(*frames))
 
 
-def test_a_label_that_the_schema_has_not(threads):
+def test_a_label_that_the_schema_lacks(threads):
     schema = tw.Schema((tw.Variable("v", ("a", "b")),))
     source = parts(text("a", "b"), text("b", "bb"))
     with pytest.raises(tw.UnknownNameError, match=r"partition 1: no category 'bb' of 'v' \(record 1\); did you mean"):

@@ -258,7 +258,7 @@ def test_wrong_options(parquet, options, match):
         tw.count(tw.FileRecords(parquet, **options))
 
 
-def test_text_files_have_one_type_a_column_from_first_to_last(tmp_path):
+def test_text_files_have_one_type_per_column(tmp_path):
     path = tmp_path / "records.csv"
     path.write_text("a,b,c\n" + "1,true,7\n" * 1000 + "x,false,1.5\nNA,,\n")
     records = tw.FileRecords(path)

@@ -173,7 +173,7 @@ def test_column_names(tmp_path):
         ("x", b"a\n", FileFormatError, "ends in ''"),
     ],
 )
-def test_wrong_files_are_said_in_one_line(tmp_path, name, content, error, match):
+def test_errors_for_wrong_files_are_one_line(tmp_path, name, content, error, match):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(error, match=match) as caught:
         tw.Records(tmp_path / name)
@@ -181,7 +181,7 @@ def test_wrong_files_are_said_in_one_line(tmp_path, name, content, error, match)
     assert len(str(caught.value)) < 600
 
 
-def test_files_that_are_not_there(tmp_path):
+def test_missing_files(tmp_path):
     with pytest.raises(MissingFileError, match=r"there is no file .*nix.csv"):
         tw.Records(tmp_path / "nix.csv")
     (tmp_path / "folder.csv").mkdir()

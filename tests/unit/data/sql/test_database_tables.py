@@ -182,7 +182,7 @@ def test_infinite_weights_and_text(connect):
         tw.DatabaseTable(table, columns=["A"])
 
 
-def test_what_is_no_category(connect):
+def test_columns_of_unsupported_types(connect):
     database = connect("duckdb://")
     table = database.create_table("t", pa.table({"a": [[1], [2]], "b": ["x", "y"]}))
     with pytest.raises(DataError, match="column 'a' holds array<int64>, which is not a category"):
@@ -281,7 +281,7 @@ def test_the_fewest_scans_without(connect, monkeypatch):
     assert sum(str(step[3]).startswith("SCAN t") and not re.match(r"SCAN t\d", str(step[3])) for step in plan) <= 1
 
 
-def test_groupings_are_parted_where_a_database_takes_no_more(connect, monkeypatch):
+def test_groupings_are_split_where_a_database_limits_them(connect, monkeypatch):
     sizes = {f"c{place}": 4 for place in range(100)}
     pairs = list(combinations(sizes, 2))
     parts = list(_parts(pairs, sizes))

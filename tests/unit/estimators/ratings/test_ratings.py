@@ -65,7 +65,7 @@ def test_known_ratings_come_back_as_they_are(model, ratings):
     assert (model.predict_proba(ratings).max(axis=1) == 1).all()
 
 
-def test_a_user_of_whom_nothing_is_known_gets_the_prior(model):
+def test_a_user_without_ratings_gets_the_prior(model):
     pairs = pd.DataFrame({"user": ["nobody", "nobody"], "item": [100, 103]})
     expected = [model.pmf_.expect("100"), model.pmf_.expect("103")]
     np.testing.assert_allclose(model.predict(pairs), expected)
@@ -139,7 +139,7 @@ def test_a_pass_follows_its_formula():
     assert at_start == pytest.approx(-log_likelihood)
 
 
-def test_a_component_without_users_is_no_trouble():
+def test_a_component_without_users_has_no_effect():
     table = read_ratings(long_table(4), COLUMNS)
     pmf = average_fit(table, 50, smoothing=1e-6, n_starts=2, seed=0, threads=1).pmf
     assert np.isfinite(pmf.stacked).all()

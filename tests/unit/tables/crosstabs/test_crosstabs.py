@@ -369,7 +369,7 @@ def test_shares_that_totals_leave_open_may_follow_from_another_table():
     np.testing.assert_allclose(read["age", "region"], joint.sum(axis=1), atol=1e-9)
 
 
-def test_a_row_of_nobody():
+def test_a_row_without_people():
     frame = printed(conditional(COUNTS.to_numpy()), AGE, VOTE, 1).assign(Base=[30, 0, 35])
     frame.loc["middle", list(VOTE)] = "-"
     read = Tables.from_crosstabs({KEY: frame}, kind="row")

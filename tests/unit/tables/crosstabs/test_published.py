@@ -101,13 +101,13 @@ def test_a_banner_sheet(tmp_path):
         ("t.csv", ",,Total\n,,\nq,,\n,yes,1\n", DataError, "which are its two variables"),
     ],
 )
-def test_what_is_no_table(tmp_path, name, text, error, match):
+def test_files_without_a_valid_table(tmp_path, name, text, error, match):
     (tmp_path / name).write_text(text)
     with pytest.raises(error, match=match):
         read_published(tmp_path / name)
 
 
-def test_nothing_there(tmp_path):
+def test_no_tables_to_read(tmp_path):
     with pytest.raises(DataError, match="has no tables"):
         read_published(tmp_path)
     with pytest.raises(MissingFileError):
