@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from browser.pages import assert_shows, card, click, labels, settle
 from random_models import numbered, random_pmf
+from reference.replicates import unpack
 
-from twoway.explorer.replicates import pack, unpack
+from twoway.explorer.replicates import pack
 from twoway.model.pmf import JointPMF
 from twoway.schema import Schema, Variable
 from twoway.uncertainty.bootstrap import Bootstrap

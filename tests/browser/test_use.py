@@ -82,7 +82,7 @@ def test_search(open_page):
     assert page.locator("#count").text_content() == "2 of 3 variables"
     find.fill("<b>")
     assert page.locator("#cards h3").count() == 0
-    assert page.locator("#count").text_content() == "Nothing is called “<b>”."
+    assert page.locator("#count").text_content() == "No variable or category matches “<b>”."
     find.press("Escape")
     settle(page)
     assert page.locator("#cards h3").count() == 3
@@ -112,7 +112,7 @@ def test_back_and_forward_and_edited_addresses(open_page):
     page.wait_for_function("document.getElementById('warning').textContent.includes('nowhere')")
     assert_shows(page, pmf, {2: {0, 1}})
     warning = page.locator("#warning").text_content()
-    assert warning.endswith("left out here: nowhere; v1 = 77; %E0%A4%A; component 9.")
+    assert warning.endswith(": nowhere; v1 = 77; %E0%A4%A; component 9.")
     click(page, 2, 0)
     assert page.locator("#warning").is_hidden()
 

@@ -49,14 +49,13 @@ def movielens(path: str | os.PathLike[str] = "ml-latest-small") -> pd.DataFrame:
 
 
 def _find(path: Path) -> Path:
-    """Return the folder, zip or file meant, or raise an error that explains where to get it."""
-    candidates = [path]
-    named = in_data_folder("movielens", path.name)
-    if len(path.parts) == 1 and named is not None:
-        candidates += [named, named.with_name(f"{path.name}.zip")]
-    for candidate in candidates:
-        if candidate.is_file() or any((candidate / file).is_file() for file in _FILES):
-            return candidate
+    """Return the file of ratings or the zip meant, or raise an error that explains where to get it."""
+    places = [path]
+    if len(path.parts) == 1 and (named := in_data_folder("movielens", path.name)) is not None:
+        places += [named, named.with_name(f"{path.name}.zip")]
+    for file in (file for place in places for file in (place, *(place / name for name in _FILES))):
+        if file.is_file():
+            return file
     if path.is_dir():
         raise MissingFileError(f"the folder {str(path)!r} has neither {' nor '.join(_FILES)}; get one from {PAGE}")
     name = f"{path.name.removesuffix('.zip')}.zip"
@@ -68,9 +67,6 @@ def _find(path: Path) -> Path:
 
 def _open(source: Path, stack: ExitStack) -> tuple[str, str | IO[bytes]]:
     """Return the name of the file of ratings, and its path or a stream of its content."""
-    if source.is_dir():
-        file = next(file for file in _FILES if (source / file).is_file())
-        return file, str(source / file)
     if not zipfile.is_zipfile(source):
         return source.name, str(source)
     archive = stack.enter_context(zipfile.ZipFile(source))

@@ -103,7 +103,7 @@ function drawCards() {
   }
   showCards(indices.slice(0, limit).map(cardOf));
   const total = model.variables.length;
-  setText(at.count, indices.length === total ? "" : indices.length ? `${indices.length} of ${total} variables` : `Nothing is called “${state.find.trim()}”.`);
+  setText(at.count, indices.length === total ? "" : indices.length ? `${indices.length} of ${total} variables` : `No variable or category matches “${state.find.trim()}”.`);
   at.more.hidden = indices.length <= limit;
   setText(at.more, `Show ${Math.min(PAGE, indices.length - limit)} more of ${indices.length}`);
   if (at.find.value !== state.find) at.find.value = state.find;
@@ -196,12 +196,12 @@ function expectedText(expected) {
 }
 
 function warningText() {
-  if (unknown.length) return `The address names what this page does not have, left out here: ${unknown.slice(0, 5).join("; ")}${unknown.length > 5 ? "; …" : ""}.`;
+  if (unknown.length) return `The address has names that this page does not know, and ignores: ${unknown.slice(0, 5).join("; ")}${unknown.length > 5 ? "; …" : ""}.`;
   if (!state.hasEvidence) return "";
-  if (!answer.shares) return "The model holds this combination to be impossible, so there is nothing to show. Take one of the above away.";
+  if (!answer.shares) return "According to the model this combination is impossible, so there is nothing to show. Remove one of the above.";
   const probability = Math.exp(answer.logProbability);
   if (probability >= RARE && !(model.records * probability < FEW_RECORDS && model.records)) return "";
-  return "This combination hardly ever occurs. The data hold few records like it or none, so the bars below rest on the model’s assumptions: do not read much into them.";
+  return "This combination hardly ever occurs. The data have few such records or none, so the bars below rest on the model’s assumptions: do not rely on them.";
 }
 
 /** Return the variables that evidence changes most, leaving out those it is about. */

@@ -74,9 +74,9 @@ function spread({ shown, links }) {
     const heat = 0.12 * (1 - step / 300);
     for (const node of nodes) [node.dx, node.dy] = [-0.03 * node.x, -0.03 * node.y];
     for (let i = 0; i < nodes.length; i++) {
-      for (let j = 0; j < i; j++) push(nodes[i], nodes[j], -(distance ** 2));
+      for (let j = 0; j < i; j++) pull(nodes[i], nodes[j], (length) => -((distance / length) ** 2));
     }
-    for (const [one, other, strength] of springs) pull(one, other, strength / distance);
+    for (const [one, other, strength] of springs) pull(one, other, (length) => (strength / distance) * length);
     for (const node of nodes) {
       const length = Math.hypot(node.dx, node.dy) || 1;
       node.x += (node.dx / length) * Math.min(length, heat);
@@ -93,20 +93,11 @@ function spread({ shown, links }) {
   return places;
 }
 
-function push(one, other, strength) {
+/** Move two nodes toward each other by a share of their distance, which strengthOf gives; away if it is negative. */
+function pull(one, other, strengthOf) {
   const dx = other.x - one.x || 1e-3;
   const dy = other.y - one.y;
-  const scale = strength / (dx * dx + dy * dy);
-  one.dx += dx * scale;
-  one.dy += dy * scale;
-  other.dx -= dx * scale;
-  other.dy -= dy * scale;
-}
-
-function pull(one, other, strength) {
-  const dx = other.x - one.x;
-  const dy = other.y - one.y;
-  const scale = strength * Math.hypot(dx, dy);
+  const scale = strengthOf(Math.hypot(dx, dy));
   one.dx += dx * scale;
   one.dy += dy * scale;
   other.dx -= dx * scale;

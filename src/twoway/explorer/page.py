@@ -1,4 +1,4 @@
-"""A model as one self-contained HTML page: no server, no network, nothing executed but the page's own script."""
+"""A model as one self-contained HTML page: no server, no network, no script but the page's own."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from twoway.storage.container import check_path, whole_or_not_at_all
 from twoway.uncertainty.bootstrap import Bootstrap
 
 LINKS = 20
-"""The page knows the links of each variable to this many others, its strongest."""
+"""The page contains the strongest links of each variable, to this many others."""
 
 # One script, in the order in which its parts use one another.
 _SCRIPTS = ("model.js", "intervals.js", "wording.js", "state.js", "cards.js", "map.js", "components.js", "main.js")
 
 
 def explore(pmf: JointPMF | Bootstrap, path: str | os.PathLike[str], *, title: str | None = None) -> None:
-    """Write a page on which a person clicks what is known and sees all other variables change.
+    """Write a page on which you click what is known and see all other variables change.
 
-    The page carries the whole model, exactly: what it shows is what `JointPMF.given` answers. It is one file that
-    needs neither a server nor a network, so it can be mailed, put on a shared folder or opened from a disk.
+    The page contains the exact model: it shows what `JointPMF.given` answers. It is one file that needs neither a
+    server nor a network, so you can mail it, put it in a shared folder or open it from a disk.
 
     Parameters
     ----------
     pmf
-        The model; or a `Bootstrap` of it, and each number on the page has an interval.
+        The model; or a `Bootstrap` of it, which adds an interval to each number on the page.
     path
         Where to write; an existing file is replaced once the new one is complete.
     title
-        The headline; the file's name if not given.
+        The headline; by default the file's name.
 
     Examples
     --------
@@ -61,13 +61,13 @@ def explore(pmf: JointPMF | Bootstrap, path: str | os.PathLike[str], *, title: s
 
 
 def describe(model: JointPMF | Bootstrap, title: str) -> dict[str, Any]:
-    """Return all that the page shows, as JSON can hold it; the parameters bit by bit, in base64."""
+    """Return everything that the page shows, as JSON; the exact parameters in base64."""
     pmf = model.pmf if isinstance(model, Bootstrap) else model
     return {
-        "title": _sound_text(title),
+        "title": _encodable(title),
         "version": __version__,
         "records": None if pmf.report is None else pmf.report.n_records,
-        "warnings": [] if pmf.report is None else [_sound_text(warning) for warning in pmf.report.warnings],
+        "warnings": [] if pmf.report is None else [_encodable(warning) for warning in pmf.report.warnings],
         "variables": [
             {
                 "name": variable.name,
@@ -78,13 +78,13 @@ def describe(model: JointPMF | Bootstrap, title: str) -> dict[str, Any]:
         ],
         "weights": _base64(pmf.weights),
         "factors": _base64(pmf.stacked),
-        "replicates": _described(model) if isinstance(model, Bootstrap) else None,
+        "replicates": _describe_replicates(model) if isinstance(model, Bootstrap) else None,
         "links": strongest_links(pairwise_information(pmf.weights, pmf.factors), LINKS),
     }
 
 
 def label_texts(variable: Variable) -> list[str]:
-    """Return the categories as text, each different: where 1 and "1" are both there, the text has quotes.
+    """Return the categories as distinct texts: with both 1 and "1", text gets quotes.
 
     Examples
     --------
@@ -117,8 +117,8 @@ def strongest_links(information: NDArray[np.float64], n_each: int) -> list[tuple
 def render(described: dict[str, Any]) -> str:
     """Return the page: the template with the style, the script and what `describe` returned.
 
-    The browser is told to run the one script and use the one style whose hashes stand in the page's head, and to fetch
-    nothing. Labels reach the page as JSON only.
+    The page's security policy allows one script and one style, by their hashes, and no requests. Labels are in the page
+    as JSON only.
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
@@ -143,7 +143,7 @@ def _fingerprint(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _described(boot: Bootstrap) -> dict[str, Any]:
+def _describe_replicates(boot: Bootstrap) -> dict[str, Any]:
     packed = pack(boot)
     return {
         "level": boot.level,
@@ -159,6 +159,6 @@ def _base64(array: NDArray[Any], dtype: str = "<f8") -> str:
     return base64.b64encode(np.ascontiguousarray(array, dtype=dtype).tobytes()).decode()
 
 
-def _sound_text(text: str) -> str:
-    """Return text that a browser can encode: half of a surrogate pair becomes a replacement mark."""
+def _encodable(text: str) -> str:
+    """Return text that a browser can encode: half of a surrogate pair becomes a replacement character."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

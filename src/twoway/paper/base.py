@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ Scores = dict[str, float]
 Details = dict[str, Any]
 """What is saved beside the scores: how a method ended, what it chose."""
 
-# What a seed is for: each purpose has random numbers of its own, so that no method starts from the model's own.
+# What a seed is for: each purpose has random numbers of its own, so that no method starts from those of the model.
 FOR_MODEL, FOR_RECORDS, FOR_METHOD = 1, 2, 3
 
 # A process with the library imported and its kernels loaded.
@@ -34,26 +35,34 @@ class Setting(ABC):
         """About how much there is to compute, in a unit that all settings share; the time left is estimated from it."""
 
     @property
-    @abstractmethod
     def n_bytes(self) -> int:
-        """About how much memory a trial takes at its peak."""
+        """About how much memory a trial needs at its peak."""
+        return PROCESS_BYTES
 
     @property
     def n_trials(self) -> int:
-        """How many trials the column has at the paper's size."""
+        """The number of trials of the column at the paper's size."""
         return 20
 
     @property
     def is_papers(self) -> bool:
-        """Whether the paper's numbers were got on this very data."""
+        """Whether the paper's numbers were computed on the same data."""
         return True
 
+    @abstractmethod
+    def column(self, varies: str) -> str:
+        """Return the title of the column in a table whose columns differ in this."""
+
+    def with_release(self, release: str) -> Setting:
+        """Return the same on another release of MovieLens, where that matters."""
+        return self
+
     def check(self) -> None:  # noqa: B027
-        """Raise where data is missing; what is drawn at random needs none."""
+        """Raise if data are missing."""
 
     @abstractmethod
     def smaller(self) -> Setting:
-        """Return a setting of the same kind that takes next to no time, to load and compile everything."""
+        """Return a similar setting that takes almost no time, to load and compile everything."""
 
     @abstractmethod
     def data(self, trial: int) -> Any:
@@ -61,7 +70,7 @@ class Setting(ABC):
 
     @abstractmethod
     def run(self, method: str, data: Any, trial: int, threads: int | None) -> tuple[Scores, Details]:
-        """Return what a method scores; a `TwowayError` says why it cannot be run on this data."""
+        """Return the scores of a method; a `TwowayError` explains why it cannot be run on this data."""
 
 
 def seed_of(*numbers: int) -> int:
@@ -72,3 +81,9 @@ def seed_of(*numbers: int) -> int:
 def method_seed(trial: int) -> int:
     """Return the seed that every method of a trial gets."""
     return seed_of(FOR_METHOD, trial)
+
+
+def seconds_since(fit_began: float, all_began: float | None = None) -> Scores:
+    """Return the seconds that a fit took until now, and those with everything that was compared before it."""
+    now = time.perf_counter()
+    return {"seconds": now - fit_began, "seconds_all": now - (fit_began if all_began is None else all_began)}

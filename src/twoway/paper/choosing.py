@@ -1,6 +1,6 @@
-"""The paper's methods on real data: rank and rounds of EM are chosen on the validation part, then all is fitted again.
+"""The paper's methods on real data: rank and rounds of EM are chosen on the validation part, then fitted again.
 
-What is fitted again sees training and validation part together, like every other method on real data.
+The last fit uses the training and the validation part together, like every other method on real data.
 """
 
 from __future__ import annotations
@@ -15,18 +15,19 @@ import numpy as np
 from twoway.data.records import Records
 from twoway.errors import DataError, TwowayError
 from twoway.model.pmf import JointPMF
+from twoway.paper.base import Details, Scores, seconds_since
 from twoway.solvers import CTD, EM, MLEAD, SPA, CoupledNMF, Evidence, Problem, Solution, Solver
 from twoway.solvers.starts import softened
 
 # The paper's programs stop when the objective changes by less than this share.
 _TOLERANCE = 1e-6
-# As the paper did, EM is ended early where that predicts better.
+# As in the paper, EM stops early if that predicts better.
 _ROUNDS = (5, 10, 20, 30)
 
 
 @dataclass(frozen=True)
 class _FirstFive:
-    """The paper's split, the first five variables against the others; another one where tables between them lack."""
+    """The paper's split, the first five variables against the others; another if a table between them is missing."""
 
     name: ClassVar[str] = "spa"
 
@@ -48,19 +49,6 @@ CHAINS: dict[str, tuple[Solver, ...]] = {
 }
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """A model, what was chosen for it, and how long that took."""
-
-    pmf: JointPMF
-    rank: int
-    rounds: int | None
-    seconds: float
-    """Of the last fit."""
-    seconds_all: float
-    """With all that was compared to choose it."""
-
-
 def fit_chosen(
     method: str,
     train: Records,
@@ -70,40 +58,39 @@ def fit_chosen(
     *,
     seed: int,
     threads: int | None,
-) -> Chosen:
-    """Return the model of the rank (and rounds of EM) that loses least on the validation part, fitted to both parts.
+) -> tuple[JointPMF, Scores, Details]:
+    """Return the model of the rank (and rounds of EM) with the least loss on the validation part, fitted to both parts.
 
-    Ranks that a method cannot find are passed over; where it can find none, the first one's error is raised.
+    Ranks that a method cannot find are skipped; if it can find none, the first error is raised. The seconds of the last
+    fit and of everything are returned too, and the rank and the rounds.
     """
     began = time.perf_counter()
     evidence = _evidence(train, threads)
-    best, chosen = np.inf, None
-    error: TwowayError | None = None
+    losses = {}
+    errors = []
     for rank in ranks:
         try:
             for pmf, rounds in _fits(CHAINS[method], evidence, rank, _ROUNDS, seed):
-                if (lost := loss(pmf)) < best:
-                    best, chosen = lost, (rank, rounds)
-        except TwowayError as reason:
-            error = error or reason
-    if chosen is None:
-        raise TwowayError("no rank was tried") if error is None else error
-    rank, rounds = chosen
-    middle = time.perf_counter()
+                losses[rank, rounds] = loss(pmf)
+        except TwowayError as error:
+            errors.append(error)
+    if not losses:
+        raise errors[0]
+    rank, rounds = min(losses, key=lambda choice: losses[choice])
+    refit_began = time.perf_counter()
     pmf, _ = next(_fits(CHAINS[method], _evidence(train_and_validation, threads), rank, (rounds or 0,), seed))
-    end = time.perf_counter()
-    return Chosen(pmf, rank, rounds, end - middle, end - began)
+    return pmf, seconds_since(refit_began, began), {"rank": rank, "rounds": rounds}
 
 
 def _evidence(records: Records, threads: int | None) -> Evidence:
-    shown = records.take(np.flatnonzero(np.diff(records.pointers))).canonical()
-    return Evidence(records.schema, records=shown, threads=threads)
+    not_empty = records.take(np.flatnonzero(np.diff(records.pointers))).canonical()
+    return Evidence(records.schema, records=not_empty, threads=threads)
 
 
 def _fits(
     chain: Sequence[Solver], evidence: Evidence, rank: int, all_rounds: Sequence[int], seed: int
 ) -> Iterator[tuple[JointPMF, int | None]]:
-    """Yield a chain's solution for each number of rounds of EM; what comes before EM is solved once."""
+    """Yield the solution of a chain for each number of rounds of EM; the solvers before EM run once."""
     problem = Problem(evidence, rank, seed)
     for solver in chain[:-1]:
         problem = replace(problem, start=softened(solver.solve(problem).pmf, evidence.sets.shares))

@@ -1,4 +1,4 @@
-"""Columns of real records with a class: which share of the classes in the test part is predicted right."""
+"""Columns of real records with a class: the share of classes in the test part that is predicted correctly."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from twoway import datasets
 from twoway.data.records import Records
 from twoway.model.pmf import JointPMF
 from twoway.model.posterior import memberships_of
-from twoway.paper.base import FOR_RECORDS, PROCESS_BYTES, Details, Scores, Setting, method_seed, seed_of
+from twoway.paper.base import FOR_RECORDS, Details, Scores, Setting, method_seed, seconds_since, seed_of
 from twoway.paper.choosing import CHAINS, fit_chosen
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Classification(Setting):
 
     name: str
     n_records: int
-    """How many rows are used; where these are not all, to see that everything runs, one rank is enough."""
+    """The number of rows used; fewer than all serve to see that everything runs, and try one rank only."""
 
     @property
     def drawn(self) -> str:
@@ -67,13 +67,12 @@ class Classification(Setting):
         """About how much there is to compute."""
         return 200.0 * self.n_records
 
-    @property
-    def n_bytes(self) -> int:
-        """About how much memory a trial takes: next to nothing beside the libraries."""
-        return PROCESS_BYTES
+    def column(self, varies: str) -> str:
+        """Return the name of the data set."""
+        return self.name.capitalize()
 
     def check(self) -> None:
-        """Raise where the data is missing."""
+        """Raise if the data are missing."""
         _prepared(self.name)
 
     def smaller(self) -> Classification:
@@ -93,17 +92,16 @@ class Classification(Setting):
         seed = method_seed(trial)
         if method in CHAINS:
             ranks = _RANKS[self.name] if self.n_records == len(data.frame) else _RANKS[self.name][:1]
-            predicted, seconds, details = _run_chain(method, self._filled(data), ranks, seed, threads)
+            predicted, seconds, details = _run_chain(method, self._filled(data), ranks, seed=seed, threads=threads)
         elif method in CLASSIFIERS:
-            predicted, seconds, details = _run_classifier(method, data, seed)
+            predicted, seconds, details = _run_classifier(method, data, seed=seed)
         else:
-            predicted, seconds, details = _run_auto(data, seed, threads)
+            predicted, seconds, details = _run_auto(data, seed=seed, threads=threads)
         actual = data.frame[_CLASS].to_numpy()[data.test]
-        accuracy = 100.0 * float(np.mean(predicted == actual))
-        return {"accuracy": accuracy, "seconds": seconds[0], "seconds_all": seconds[1]}, details
+        return {"accuracy": 100.0 * float(np.mean(predicted == actual)), **seconds}, details
 
     def _filled(self, data: Split) -> Split:
-        """Return what the paper's methods saw: of the votes, the missing ones filled by the most common."""
+        """Return the data as the paper's methods saw them: missing votes are replaced by the most common ones."""
         if self.name != "votes":
             return data
         common = data.frame.iloc[data.train].mode().iloc[0]
@@ -120,11 +118,11 @@ def _prepared(name: str) -> pd.DataFrame:
     return frame
 
 
-Result = tuple[NDArray[Any], tuple[float, float], Details]
-"""The classes predicted for the test part, seconds of the fit and with all that was compared, and what was chosen."""
+Result = tuple[NDArray[Any], Scores, Details]
+"""The classes predicted for the test part, the seconds, and what was chosen."""
 
 
-def _run_chain(method: str, data: Split, ranks: tuple[int, ...], seed: int, threads: int | None) -> Result:
+def _run_chain(method: str, data: Split, ranks: tuple[int, ...], *, seed: int, threads: int | None) -> Result:
     schema = data.records.schema
     label = schema.index(_CLASS)
     hidden = data.records.showing(np.arange(len(schema)) != label)
@@ -139,13 +137,12 @@ def _run_chain(method: str, data: Split, ranks: tuple[int, ...], seed: int, thre
         return float(np.mean(predict(pmf, data.validation) != codes[data.validation]))
 
     parts = data.records.take(data.train), data.records.take(data.train_and_validation)
-    found = fit_chosen(method, *parts, ranks, loss, seed=seed, threads=threads)
-    labels = np.array(schema[_CLASS].categories, dtype=object)[predict(found.pmf, data.test)]
-    return labels, (found.seconds, found.seconds_all), {"rank": found.rank, "rounds": found.rounds}
+    pmf, seconds, details = fit_chosen(method, *parts, ranks, loss, seed=seed, threads=threads)
+    return np.array(schema[_CLASS].categories, dtype=object)[predict(pmf, data.test)], seconds, details
 
 
-def _run_classifier(method: str, data: Split, seed: int) -> Result:
-    """Return what a classifier of scikit-learn predicts, tuned on the validation part, then fitted to both parts."""
+def _run_classifier(method: str, data: Split, *, seed: int) -> Result:
+    """Return the predictions of a scikit-learn classifier, tuned on the validation part, then fitted to both parts."""
     import warnings
 
     from sklearn.model_selection import GridSearchCV, PredefinedSplit
@@ -154,23 +151,23 @@ def _run_classifier(method: str, data: Split, seed: int) -> Result:
 
     rows = data.train_and_validation
     fold = np.where(np.arange(len(rows)) < len(data.train), -1, 0)
-    search = GridSearchCV(*pipeline_and_grid(method, seed), cv=PredefinedSplit(fold))
+    search = GridSearchCV(*pipeline_and_grid(method, seed=seed), cv=PredefinedSplit(fold))
     features = data.frame.drop(columns=_CLASS)
     began = time.perf_counter()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of candidates that do not converge: the validation part judges them
+        warnings.simplefilter("ignore")  # about candidates that do not converge: the validation part decides
         search.fit(features.iloc[rows], data.frame[_CLASS].iloc[rows])
-    seconds_all = time.perf_counter() - began
-    return search.predict(features.iloc[data.test]), (search.refit_time_, seconds_all), search.best_params_
+    seconds = {**seconds_since(began), "seconds": search.refit_time_}
+    return search.predict(features.iloc[data.test]), seconds, search.best_params_
 
 
-def _run_auto(data: Split, seed: int, threads: int | None) -> Result:
-    """Return what the library's own classifier predicts with its defaults; it makes its own validation part."""
+def _run_auto(data: Split, *, seed: int, threads: int | None) -> Result:
+    """Return the predictions of the library's classifier with its defaults; it makes its own validation part."""
     from twoway.estimators import JointPMFClassifier
 
     model = JointPMFClassifier(random_state=seed, threads=threads, unseen="missing")
     rows, features = data.train_and_validation, data.frame.drop(columns=_CLASS)
     began = time.perf_counter()
     model.fit(features.iloc[rows], data.frame[_CLASS].iloc[rows])
-    seconds = time.perf_counter() - began
-    return model.predict(features.iloc[data.test]), (seconds, seconds), {}
+    seconds = seconds_since(began)
+    return model.predict(features.iloc[data.test]), seconds, {}

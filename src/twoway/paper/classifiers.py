@@ -1,4 +1,4 @@
-"""The classifiers that the joint PMF is compared with, from scikit-learn, with what is tried to tune each of them."""
+"""The classifiers of scikit-learn that the joint PMF is compared with, and the parameters tried for each of them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-# One-hot inputs: a missing cell is a category of its own, one never seen in training is none.
+# One-hot inputs: a missing cell is a category of its own; categories not seen in training are ignored.
 _COSTS = (0.01, 0.1, 1.0, 10.0, 100.0)
 
 
-def pipeline_and_grid(method: str, seed: int) -> tuple[Any, dict[str, list[Any]]]:
-    """Return a classifier on one-hot inputs, and the values of its parameters to choose among."""
+def pipeline_and_grid(method: str, *, seed: int) -> tuple[Any, dict[str, list[Any]]]:
+    """Return a classifier on one-hot inputs, and the values of its parameters to choose from."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.naive_bayes import MultinomialNB
     from sklearn.pipeline import Pipeline
@@ -21,7 +21,7 @@ def pipeline_and_grid(method: str, seed: int) -> tuple[Any, dict[str, list[Any]]
     model, grid = {
         "SVM": (LinearSVC(random_state=seed), {"C": [*_COSTS]}),
         "Logistic Regression": (LogisticRegression(max_iter=1000), {"C": [*_COSTS]}),
-        # Two records that differ in k attributes are at the squared distance 2k.
+        # The squared distance of two records that differ in k attributes is 2k.
         "SVM-RBF": (SVC(random_state=seed, cache_size=500), {"C": [1.0, 10.0, 100.0], "gamma": [0.02, 0.1]}),
         # On one-hot inputs, counts of categories are multinomial.
         "Naive Bayes": (MultinomialNB(), {"alpha": [0.01, 0.1, 1.0, 10.0]}),

@@ -1,7 +1,7 @@
 """Biased matrix factorisation, the baseline of the rating tables: alternating ridge regressions.
 
 A rating is μ + b_user + c_item + p_user · q_item (Koren, Bell and Volinsky, Matrix factorization techniques for
-recommender systems, 2009). Users and items take turns: with the one side fixed, the other is a ridge regression each.
+recommender systems, 2009). Users and items alternate: with one side fixed, a vector of the other is a ridge regression.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from twoway.estimators.ratings.table import RatingTable
 
 _PENALTY = 10.0
-# Normal equations are solved for so many users at a time.
+# The normal equations of this many users are solved at a time.
 _CHUNK = 2**13
 
 
 @dataclass(frozen=True)
 class Factorization:
-    """A prediction for each user and item; μ, and for each side vectors whose last number is the bias."""
+    """Predictions for users and items: μ, and one vector per user and item, whose last number is the bias."""
 
     mean: float
     lowest: float
@@ -42,8 +42,8 @@ class Factorization:
         return clipped
 
 
-def sweeps(table: RatingTable, rank: int, seed: int) -> Iterator[Factorization]:
-    """Yield the factorisation after each sweep over users and items, without end."""
+def sweeps(table: RatingTable, rank: int, *, seed: int) -> Iterator[Factorization]:
+    """Yield the factorisation after each sweep over users and items, indefinitely."""
     records, points = table.records, table.points
     shown = np.zeros((records.n_records, len(table.items)))
     rating = np.zeros_like(shown)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,15 +17,24 @@ from twoway.datasets import movielens
 from twoway.errors import DataError
 from twoway.model.pmf import JointPMF
 from twoway.paper import factorization
-from twoway.paper.base import FOR_RECORDS, PROCESS_BYTES, Details, Scores, Setting, method_seed, seed_of
+from twoway.paper.base import (
+    FOR_RECORDS,
+    PROCESS_BYTES,
+    Details,
+    Scores,
+    Setting,
+    method_seed,
+    seconds_since,
+    seed_of,
+)
 from twoway.paper.choosing import CHAINS, fit_chosen
 
-if TYPE_CHECKING:  # scikit-learn takes seconds to import, and the synthetic tables do without
+if TYPE_CHECKING:  # scikit-learn takes seconds to import, and the synthetic tables do not need it
     from twoway.estimators.ratings.table import RatingTable
 
     Predict = Callable[[Ints, Ints], Floats]
-    # Predictions for pairs, the seconds of the fit and with all that was compared, and what was chosen.
-    Result = tuple[Predict, tuple[float, float], Details]
+    # Predictions for pairs, the seconds, and what was chosen.
+    Result = tuple[Predict, Scores, Details]
 
 _COLUMNS = ("user", "item", "rating")
 _SCALE = (1, 2, 3, 4, 5)
@@ -44,7 +54,7 @@ AVERAGES: dict[str, Callable[[Ints, Ints], Ints]] = {
     "Movie Average": lambda users, items: items,
 }
 
-# MovieLens's numbers. Of the paper's 30 Action films one, 1036, stands in its list twice: see docs/results.md.
+# MovieLens's numbers. The paper's list of 30 Action films has 1036 twice: see docs/results.md.
 FILMS = {
     "action": (
         *(110, 165, 260, 377, 380, 457, 589, 592, 648, 780, 1196, 1198, 1210, 1240, 1580, 2571, 3578, 4993, 5952, 7153),
@@ -85,7 +95,15 @@ class Recommendation(Setting):
     """Which films: a key of ``FILMS``."""
     release: str = "ml-latest-small"
     n_users: int | None = None
-    """How many users are used; where these are not all, to see that everything runs, one rank is enough."""
+    """The number of users; fewer than all serve to see that everything runs, and try one rank only."""
+
+    def column(self, varies: str) -> str:
+        """Return the name of the set of films."""
+        return self.name.capitalize()
+
+    def with_release(self, release: str) -> Recommendation:
+        """Return the same on another release of MovieLens."""
+        return replace(self, release=release)
 
     @property
     def drawn(self) -> str:
@@ -94,22 +112,22 @@ class Recommendation(Setting):
 
     @property
     def work(self) -> float:
-        """About how much there is to compute: the sets are of like sizes."""
+        """About how much there is to compute: the sets have similar sizes."""
         return 2000.0 * (self.n_users or 1000)
 
     @property
     def n_bytes(self) -> int:
-        """About how much memory a trial takes, from the size of the table."""
+        """About how much memory a trial needs, from the size of the table."""
         n_users = self.n_users or len(_ratings(self.name, self.release).users)
         return PROCESS_BYTES + n_users * 2**12
 
     @property
     def is_papers(self) -> bool:
-        """Whether the paper used these very ratings."""
+        """Whether the paper used the same ratings."""
         return self.release == "ml-20m" and self.n_users is None
 
     def check(self) -> None:
-        """Raise where the data is missing."""
+        """Raise if the data are missing."""
         _ratings(self.name, self.release)
 
     def smaller(self) -> Recommendation:
@@ -125,7 +143,7 @@ class Recommendation(Setting):
         place = np.random.default_rng(seed_of(FOR_RECORDS, trial)).permutation(n)
         test, validation = place < round(_TEST * n), place >= round((1.0 - _VALIDATION) * n)
         train = ~(test | validation)
-        # Of a user or a film without any training rating nothing can be said, so nothing is asked.
+        # Nothing can be predicted for a user or a film without any training rating.
         users, items = np.divmod(table.keys, len(table.items))
         asked = np.isin(users, users[train]) & np.isin(items, items[train])
         return Hidden(table, train, validation & asked, test & asked)
@@ -135,19 +153,16 @@ class Recommendation(Setting):
         seed = method_seed(trial)
         if method in CHAINS:
             ranks = _RANKS if self.n_users is None else _RANKS[:1]
-            predict, seconds, details = _run_chain(method, data, ranks, seed, threads)
+            predict, seconds, details = _run_chain(method, data, ranks, seed=seed, threads=threads)
         elif method == "BMF":
-            predict, seconds, details = _run_factorization(data, seed)
+            predict, seconds, details = _run_factorization(data, seed=seed)
         elif method in AVERAGES:
             predict, seconds, details = _run_average(method, data)
         else:
-            predict, seconds, details = _run_auto(data, seed, threads)
+            predict, seconds, details = _run_auto(data, seed=seed, threads=threads)
         users, items, actual = data.pairs(data.test)
         errors = predict(users, items) - actual
-        scores = {"rmse": float(np.sqrt(np.mean(errors**2))), "mae": float(np.mean(np.abs(errors)))}
-        if method in AVERAGES:  # they take no time to speak of
-            return scores, details
-        return {**scores, "seconds": seconds[0], "seconds_all": seconds[1]}, details
+        return {"rmse": float(np.sqrt(np.mean(errors**2))), "mae": float(np.mean(np.abs(errors))), **seconds}, details
 
 
 @cache
@@ -170,7 +185,7 @@ def _rmse(predict: Predict, pairs: tuple[Ints, Ints, Floats]) -> float:
     return float(np.sqrt(np.mean((predict(users, items) - actual) ** 2)))
 
 
-def _run_chain(method: str, data: Hidden, ranks: tuple[int, ...], seed: int, threads: int | None) -> Result:
+def _run_chain(method: str, data: Hidden, ranks: tuple[int, ...], *, seed: int, threads: int | None) -> Result:
     from twoway.estimators.ratings.model import expectations
 
     train, both = data.table.only(data.train), data.table.only(data.train | data.validation)
@@ -179,34 +194,29 @@ def _run_chain(method: str, data: Hidden, ranks: tuple[int, ...], seed: int, thr
     def loss(pmf: JointPMF) -> float:
         return _rmse(lambda users, items: expectations(pmf, train, users, items), held)
 
-    found = fit_chosen(method, train.records, both.records, ranks, loss, seed=seed, threads=threads)
-    details = {"rank": found.rank, "rounds": found.rounds}
-    return (
-        lambda users, items: expectations(found.pmf, both, users, items),
-        (found.seconds, found.seconds_all),
-        details,
-    )
+    chosen = fit_chosen(method, train.records, both.records, ranks, loss, seed=seed, threads=threads)
+    pmf, seconds, details = chosen
+    return lambda users, items: expectations(pmf, both, users, items), seconds, details
 
 
-def _run_factorization(data: Hidden, seed: int) -> Result:
-    """Return the factorisation whose rank, and number of sweeps before the error rises, the validation part chose."""
+def _run_factorization(data: Hidden, *, seed: int) -> Result:
+    """Return the factorisation; the validation part chooses its rank, and its sweeps end when the error there rises."""
     began = time.perf_counter()
     train, held = data.table.only(data.train), data.pairs(data.validation)
-    found = []
+    candidates = []
     for rank in _BMF_RANKS:
         lowest, n_sweeps = np.inf, 0
-        for number, model in enumerate(factorization.sweeps(train, rank, seed), 1):
+        for number, model in enumerate(factorization.sweeps(train, rank, seed=seed), 1):
             error = _rmse(model.predict, held)
             if error >= lowest or number > _MOST_SWEEPS:
                 break
             lowest, n_sweeps = error, number
-        found.append((lowest, rank, n_sweeps))
-    _, rank, n_sweeps = min(found)
-    middle = time.perf_counter()
+        candidates.append((lowest, rank, n_sweeps))
+    _, rank, n_sweeps = min(candidates)
+    refit_began = time.perf_counter()
     both = data.table.only(data.train | data.validation)
-    last = next(model for number, model in enumerate(factorization.sweeps(both, rank, seed), 1) if number == n_sweeps)
-    end = time.perf_counter()
-    return last.predict, (end - middle, end - began), {"rank": rank, "sweeps": n_sweeps}
+    last = next(islice(factorization.sweeps(both, rank, seed=seed), n_sweeps - 1, None))
+    return last.predict, seconds_since(refit_began, began), {"rank": rank, "sweeps": n_sweeps}
 
 
 def _run_average(method: str, data: Hidden) -> Result:
@@ -214,11 +224,11 @@ def _run_average(method: str, data: Hidden) -> Result:
     group_of = AVERAGES[method]
     groups = group_of(users, items)
     means = np.bincount(groups, ratings) / np.maximum(np.bincount(groups), 1)
-    return lambda users, items: means[group_of(users, items)], (0.0, 0.0), {}
+    return lambda users, items: means[group_of(users, items)], {}, {}  # they take no time worth mentioning
 
 
-def _run_auto(data: Hidden, seed: int, threads: int | None) -> Result:
-    """Return what the library's own predictor says with its defaults; it makes its own validation part."""
+def _run_auto(data: Hidden, *, seed: int, threads: int | None) -> Result:
+    """Return the library's predictor with its defaults; it makes its own validation part."""
     import pandas as pd
 
     from twoway.estimators import RatingPredictor
@@ -227,9 +237,9 @@ def _run_auto(data: Hidden, seed: int, threads: int | None) -> Result:
     model = RatingPredictor(scale=_SCALE, random_state=seed, threads=threads)
     began = time.perf_counter()
     model.fit(pd.DataFrame({"user": users, "item": items, "rating": ratings}))
-    seconds = time.perf_counter() - began
-
-    def predict(users: Ints, items: Ints) -> Floats:
-        return model.predict(pd.DataFrame({"user": users, "item": items}))
-
-    return predict, (seconds, seconds), {"rank": model.rank_}
+    seconds = seconds_since(began)
+    return (
+        lambda users, items: model.predict(pd.DataFrame({"user": users, "item": items})),
+        seconds,
+        {"rank": model.rank_},
+    )

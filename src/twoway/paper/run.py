@@ -194,17 +194,16 @@ def check_writable(out: Path) -> None:
 
 def _check_memory(fits: Sequence[Fit], jobs: int) -> None:
     """Raise if the largest fits that may run at the same time do not fit in memory."""
-
-    def n_at_a_time(fit: Fit) -> int:
-        return 1 if fit.experiment.is_timed else min(jobs, len(fits))
-
-    available = _available_bytes()
-    largest = max(fits, key=lambda fit: n_at_a_time(fit) * fit.setting.n_bytes, default=None)
-    if largest is not None and (needed := n_at_a_time(largest) * largest.setting.n_bytes) > available:
+    n_at_a_time = [1 if fit.experiment.is_timed else min(jobs, len(fits)) for fit in fits]
+    needed = [n * fit.setting.n_bytes / 2**30 for n, fit in zip(n_at_a_time, fits, strict=True)]
+    available = _available_bytes() / 2**30
+    if needed and max(needed) > available:
+        place = needed.index(max(needed))
+        fit, n = fits[place], n_at_a_time[place]
         raise DataError(
-            f"{largest.experiment.name!r} at {largest.setting.drawn} needs about "
-            f"{largest.setting.n_bytes / 2**30:.1f} GB per job, {needed / 2**30:.1f} GB for {n_at_a_time(largest)} at "
-            f"a time, and {available / 2**30:.1f} GB are available; use fewer --jobs or a smaller --size"
+            f"{fit.experiment.name!r} at {fit.setting.drawn} needs about {needed[place] / n:.1f} GB per job, "
+            f"{needed[place]:.1f} GB for {n} at a time, and {available:.1f} GB are available; use fewer --jobs or a "
+            "smaller --size"
         )
 
 

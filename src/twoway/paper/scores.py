@@ -1,4 +1,4 @@
-"""What an estimate is scored by: the measures as defined, and as the paper's programs computed them."""
+"""The scores of an estimate: the measures as defined, and as the paper's programs computed them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from twoway.model.pmf import JointPMF
 
 @dataclass(frozen=True)
 class Metric:
-    """A number that says how good a method is."""
+    """A number that shows how good a method is."""
 
     title: str
     short: str
@@ -35,8 +35,8 @@ METRICS = {
     ),
     "rmse": Metric("RMSE on the test part", "RMSE", shows_decimals=True),
     "mae": Metric("MAE on the test part", "MAE", shows_decimals=True),
-    "seconds": Metric("Seconds a fit", "seconds"),
-    "seconds_all": Metric("Seconds with all that was compared to choose ranks and the like", "seconds in all"),
+    "seconds": Metric("Seconds per fit", "seconds"),
+    "seconds_all": Metric("Seconds in all, with the choice of ranks and other parameters", "seconds in all"),
 }
 
 
@@ -54,7 +54,7 @@ def scores_of(truth: JointPMF, estimate: JointPMF, seconds: float) -> dict[str, 
 def published_mse(truth: JointPMF, estimate: JointPMF) -> float:
     """Return the MSE with the first factor of the truth multiplied by its weights, the estimate's not.
 
-    The paper's tables with 5 variables were computed so. A perfect estimate gets about 0.0204 there.
+    The paper's tables with 5 variables were computed in this way. A perfect estimate gets about 0.0204 there.
 
     Examples
     --------
@@ -66,6 +66,6 @@ def published_mse(truth: JointPMF, estimate: JointPMF) -> float:
     matched = match_components(truth, estimate)
     first = slice(0, truth.schema.sizes[0])
     right, wrong = truth.stacked[first], truth.stacked[first] * truth.weights
-    found = estimate.stacked[first][:, matched]
-    constant = np.square(found - wrong).sum() - np.square(found - right).sum()
+    estimated = estimate.stacked[first][:, matched]
+    constant = np.square(estimated - wrong).sum() - np.square(estimated - right).sum()
     return factor_mse(truth, estimate) + float(constant) / (len(truth.schema) * truth.rank)

@@ -15,27 +15,30 @@ from twoway.paper.scores import METRICS
 from twoway.paper.tables import EXPERIMENTS, Experiment, Size
 
 Summary = dict[str, Any]
+LinesByCell = dict[tuple[Setting, str], list[Line]]
+"""The lines of each setting and method, in the order of the trials."""
 
 
 def summarize(experiment: Experiment, size: Size, out: Path, trials: int | None = None) -> Summary:
-    """Return a table of what is saved in a folder, as plain dictionaries.
+    """Return a table of the results saved in a folder, as plain dictionaries.
 
     Only the first ``trials`` trials count (by default as many as the size has), so that the same question
     has the same answer however many were run.
     """
-    settings = experiment.settings(size)
-    wanted = {setting: trials or experiment.n_trials(setting, size) for setting in settings}
-    by_key = {settings_key(asdict(setting)): setting for setting in settings}
-    lines: dict[tuple[Setting, int, str], Line] = {}
-    for line in read_lines(results_file(out, experiment, size)):
-        setting = by_key.get(settings_key(line["setting"]))
-        if setting is not None and line["trial"] < wanted[setting] and line["method"] in experiment.methods:
-            lines[setting, line["trial"], line["method"]] = line
-    found: dict[tuple[Setting, str], list[Line]] = {}
-    for setting, trial, method in sorted(lines, key=lambda key: key[1]):
-        found.setdefault((setting, method), []).append(lines[setting, trial, method])
-    option = "" if trials is None else f" --trials {trials}"
+    n_trials = {setting: trials or experiment.n_trials(setting, size) for setting in experiment.settings(size)}
+    by_key = {settings_key(asdict(setting)): setting for setting in n_trials}
+    lines = {
+        (by_key.get(settings_key(line["setting"])), line["method"], line["trial"]): line
+        for line in read_lines(results_file(out, experiment, size))
+    }
+    cells: LinesByCell = {
+        (setting, method): [lines[key] for trial in range(n) if (key := (setting, method, trial)) in lines]
+        for setting, n in n_trials.items()
+        for method in experiment.methods
+    }
+    used = [line for cell in cells.values() for line in cell]
     table = next(name for name in EXPERIMENTS if experiment.name.startswith(name))
+    option = "" if trials is None else f" --trials {trials}"
     option += "" if table == experiment.name else f" --movielens {experiment.name.removeprefix(f'{table}-')}"
     return {
         "table": experiment.name,
@@ -45,48 +48,49 @@ def summarize(experiment: Experiment, size: Size, out: Path, trials: int | None 
         "size": size,
         "version": __version__,
         "command": f"twoway reproduce {table} --size {size}{option}",
-        "dates": sorted({line["date"] for line in lines.values()}),
-        "machines": sorted({line["machine"] for line in lines.values()}),
+        "dates": sorted({line["date"] for line in used}),
+        "machines": sorted({line["machine"] for line in used}),
         "columns": [
             {
-                "title": experiment.column(setting),
+                "title": setting.column(experiment.varies),
                 "drawn": setting.drawn,
                 "setting": asdict(setting),
-                "trials": wanted[setting],
+                "trials": n,
             }
-            for setting in settings
+            for setting, n in n_trials.items()
         ],
-        "metrics": [_summarize_metric(experiment, metric, wanted, found) for metric in experiment.metrics],
-        "reasons": _reasons(experiment, wanted, found),
+        "metrics": [_summarize_metric(experiment, metric, list(n_trials), cells) for metric in experiment.metrics],
+        "reasons": _reasons(experiment, cells),
         "note": experiment.note,
-        "not_run": [name for name in experiment.methods if not any(method == name for _, method in found)],
+        "not_run": [name for name in experiment.methods if not any(cells[setting, name] for setting in n_trials)],
     }
 
 
-def _summarize_metric(
-    experiment: Experiment, metric: str, wanted: dict[Setting, int], found: dict[tuple[Setting, str], list[Line]]
-) -> Summary:
-    rows = [
-        {
-            "method": method,
-            "cells": [
-                _cell(metric, found.get((setting, method), []), experiment.published(metric, method, setting))
-                for setting in wanted
-            ],
-        }
+def _summarize_metric(experiment: Experiment, metric: str, settings: list[Setting], cells: LinesByCell) -> Summary:
+    rows = {
+        method: [
+            _cell(metric, cells[setting, method], experiment.published(metric, method, setting)) for setting in settings
+        ]
         for method in experiment.methods
-    ]
+    }
+    sign = -1.0 if METRICS[metric].is_higher_better else 1.0
+    best = []
+    for place in range(len(settings)):
+        column = {method: row[place] for method, row in rows.items()}
+        # A method that failed in some trials has the mean of the others only, and cannot be the best.
+        means = {name: cell["mean"] for name, cell in column.items() if cell["mean"] is not None and not cell["failed"]}
+        best.append(min(means, key=lambda name: sign * means[name], default=None))  # called at once
     return {
         "name": metric,
         "title": METRICS[metric].title,
         "paper": experiment.metrics[metric],
-        "rows": rows,
-        "best": [_best(metric, rows, column) for column in range(len(wanted))],
+        "rows": [{"method": method, "cells": row} for method, row in rows.items()],
+        "best": best,
     }
 
 
 def _cell(metric: str, lines: list[Line], published: tuple[float, float | None] | None) -> Summary:
-    """Return mean, sample standard deviation, how many trials were run and failed, the paper's number, the better."""
+    """Return mean, sample standard deviation, the numbers of trials run and failed, the paper's number, the better."""
     scored = [line["scores"] for line in lines if line["scores"] is not None]
     values = [scores[metric] for scores in scored if metric in scores]
     mean = statistics.fmean(values) if values else None
@@ -108,31 +112,12 @@ def _cell(metric: str, lines: list[Line], published: tuple[float, float | None] 
     }
 
 
-def _best(metric: str, rows: list[Summary], column: int) -> str | None:
-    """Return the method with the best mean of a column, among those that never failed there."""
-    means = {row["method"]: row["cells"][column] for row in rows}
-    entered = {name: cell["mean"] for name, cell in means.items() if cell["mean"] is not None and not cell["failed"]}
-    sign = -1.0 if METRICS[metric].is_higher_better else 1.0
-    return min(entered, key=lambda name: sign * float(entered[name])) if entered else None
-
-
-def _reasons(
-    experiment: Experiment, wanted: dict[Setting, int], found: dict[tuple[Setting, str], list[Line]]
-) -> list[Summary]:
-    """Return why methods had nothing to say, the commonest reason of each column and method."""
+def _reasons(experiment: Experiment, cells: LinesByCell) -> list[Summary]:
+    """Return why methods failed: the most common reason of each column and method."""
     reasons = []
-    for method in experiment.methods:
-        for setting in wanted:
-            lines = found.get((setting, method), [])
-            told = Counter(line["reason"] for line in lines if line["reason"] is not None)
-            if told:
-                reasons.append(
-                    {
-                        "method": method,
-                        "column": experiment.column(setting),
-                        "failed": told.total(),
-                        "trials": len(lines),
-                        "reason": told.most_common(1)[0][0],
-                    }
-                )
+    for (setting, method), lines in sorted(cells.items(), key=lambda cell: experiment.methods.index(cell[0][1])):
+        if counts := Counter(line["reason"] for line in lines if line["reason"] is not None):
+            column, reason = setting.column(experiment.varies), counts.most_common(1)[0][0]
+            row = {"method": method, "column": column, "failed": counts.total(), "trials": len(lines), "reason": reason}
+            reasons.append(row)
     return reasons

@@ -1,4 +1,4 @@
-"""Columns of synthetic data: a model is drawn, then records from it with holes; methods see the records only."""
+"""Columns of synthetic data: a model is drawn, then records with missing cells; methods see the records only."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from twoway.paper.base import FOR_MODEL, FOR_RECORDS, PROCESS_BYTES, Details, Sc
 from twoway.paper.scores import scores_of
 from twoway.solvers import SPA, CoupledNMF, SolverChoice
 
-# Kernels are loaded, and compiled where they never were, on so many records at most before anything is timed.
+# Before anything is timed, kernels are loaded or compiled on at most this many records.
 _FEW_RECORDS = 1000
 
 
-# Each method as a solver of this library, with the number of its starts. The paper's stopping rules and starts need the
+# Each method as a solver of this library, with its number of starts. The paper's stopping rules and starts need the
 # truth; these stop on their own objective, with the defaults. The split of SPA is the paper's.
 _SPA = SPA(first=3)
 SOLVERS: dict[str, tuple[SolverChoice, int | None]] = {
@@ -33,7 +33,7 @@ SOLVERS: dict[str, tuple[SolverChoice, int | None]] = {
 
 @dataclass(frozen=True)
 class Synthetic(Setting):
-    """What a trial draws: a model, and records from it with holes."""
+    """What a trial draws: a model, and records from it with missing cells."""
 
     n_records: int
     observed: float = 0.5
@@ -42,16 +42,21 @@ class Synthetic(Setting):
     rank: int = 5
     n_categories: int = 10
     epsilon: float | None = 0.1
-    """How far one variable is from separable; None imposes nothing."""
+    """How far one variable is from separable; None for models without such a variable."""
 
     @property
     def drawn(self) -> str:
-        """How many records."""
+        """The number of records."""
         return f"S={power(self.n_records)}"
+
+    def column(self, varies: str) -> str:
+        """Return what differs from the other columns."""
+        shape = f"[{self.n_variables},{self.rank},{self.n_categories}]"
+        return {"records": self.drawn, "observed": f"p={self.observed:g}"}.get(varies, shape)
 
     @property
     def n_trials(self) -> int:
-        """How many trials the column has at the paper's size: fewer where there are very many records."""
+        """The number of trials at the paper's size: fewer if there are very many records."""
         return 5 if self.n_records >= 10**6 else 20
 
     def model(self, trial: int) -> JointPMF:
@@ -73,7 +78,7 @@ class Synthetic(Setting):
 
     @property
     def n_bytes(self) -> int:
-        """About how much memory a trial takes at its peak, while the records are drawn."""
+        """About how much memory a trial needs at its peak, while the records are drawn."""
         return self.n_records * (4 * self.n_variables + 10 * (self.n_categories - 1)) + PROCESS_BYTES
 
     def smaller(self) -> Synthetic:
@@ -86,15 +91,13 @@ class Synthetic(Setting):
         began = time.perf_counter()
         pmf = fit(data, rank=self.rank, solver=solver, starts=starts, seed=method_seed(trial), threads=threads)
         seconds = time.perf_counter() - began
-        report = pmf.report
-        details = (
-            {} if report is None else {"stop": report.stop_reason.value, "passes": report.starts[report.best].n_iter}
-        )
+        assert pmf.report is not None
+        details = {"stop": pmf.report.stop_reason.value, "passes": pmf.report.starts[pmf.report.best].n_iter}
         return scores_of(self.model(trial), pmf, seconds), details
 
 
 def power(number: int) -> str:
-    """Return a number, as a power of ten where it is a large one.
+    """Return a number, as a power of ten if it is a large one.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The registry of the paper's tables: their columns, which methods they compare, how often, and what is scored."""
+"""The registry of the paper's tables: their columns, the methods they compare, and what is scored."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Literal
 
+from twoway.datasets.uci import SOURCES
 from twoway.errors import unknown
 from twoway.paper.base import Setting
 from twoway.paper.choosing import CHAINS
@@ -37,7 +38,7 @@ METHODS: dict[str, str] = {
     "Movie Average": "the mean of the film's ratings",
     "auto": "the library's defaults: `fit`; on real data `JointPMFClassifier` and `RatingPredictor`",
 }
-"""What each method does. On real data, ranks and the like are chosen on the validation part."""
+"""What each method does. On real data, ranks and other parameters are chosen on the validation part."""
 
 
 @dataclass(frozen=True)
@@ -55,34 +56,23 @@ class Experiment:
     smoke: tuple[Setting, ...]
     """Smaller ones, to see that everything runs."""
     metrics: Mapping[str, str | None]
-    """What is scored, and the paper's word for it where its number is the like one."""
+    """What is scored, and the paper's word for it if its number is comparable."""
     methods: tuple[str, ...] = tuple(SOLVERS)
     note: str = ""
-    """What has to be said below the table."""
+    """A remark below the table."""
     is_timed: bool = False
-    """Whether trials run one after the other, each with all cores, because time is what they measure."""
+    """Whether fits run one after the other, each with all cores, because their time is measured."""
 
     def settings(self, size: Size) -> tuple[Setting, ...]:
         """Return the columns at a size."""
         return self.paper if size == "paper" else self.smoke
 
     def n_trials(self, setting: Setting, size: Size) -> int:
-        """Return how many trials a column has unless told otherwise."""
+        """Return the default number of trials of a column."""
         return 2 if size == "smoke" else setting.n_trials
 
-    def column(self, setting: Setting) -> str:
-        """Return the title of a column."""
-        if isinstance(setting, Classification | Recommendation):
-            return setting.name.capitalize()
-        assert isinstance(setting, Synthetic)
-        if self.varies == "records":
-            return setting.drawn
-        if self.varies == "observed":
-            return f"p={setting.observed:g}"
-        return f"[{setting.n_variables},{setting.rank},{setting.n_categories}]"
-
     def published(self, metric: str, method: str, setting: Setting) -> tuple[float, float | None] | None:
-        """Return the paper's number and its standard deviation, where printed; None where there is no like number."""
+        """Return the paper's number and its standard deviation, if printed; None without a comparable number."""
         word = self.metrics[metric]
         if word is None or setting not in self.paper or not setting.is_papers:
             return None
@@ -90,17 +80,12 @@ class Experiment:
         if row is None:
             return None
         number = row[self.paper.index(setting)]
-        return (float(number[0]), float(number[1])) if isinstance(number, list) else (float(number), None)
+        return tuple(number) if isinstance(number, list) else (number, None)
 
     def with_release(self, release: str) -> Experiment:
-        """Return the table of another release of MovieLens; others are as they are."""
-        if not any(isinstance(setting, Recommendation) for setting in self.paper) or release == DEFAULT_RELEASE:
-            return self
-        paper, smoke = (
-            tuple(replace(setting, release=release) for setting in settings if isinstance(setting, Recommendation))
-            for settings in (self.paper, self.smoke)
-        )
-        return replace(self, name=f"{self.name}-{release}", paper=paper, smoke=smoke)
+        """Return the table on another release of MovieLens; tables on other data stay the same."""
+        paper, smoke = (tuple(setting.with_release(release) for setting in part) for part in (self.paper, self.smoke))
+        return self if paper == self.paper else replace(self, name=f"{self.name}-{release}", paper=paper, smoke=smoke)
 
 
 @cache
@@ -108,102 +93,97 @@ def _published() -> Any:
     return json.loads((files(__package__) / "published.json").read_text(encoding="utf-8"))
 
 
-def _by_records(*sizes: int, like: Synthetic) -> tuple[Setting, ...]:
+def _by_records(like: Synthetic, *sizes: int) -> tuple[Setting, ...]:
+    """Return columns that differ in the number of records."""
     return tuple(replace(like, n_records=size) for size in sizes)
 
 
-_VOTES_NOTE = (
-    "the paper's methods get missing votes filled by the most common ones, as there; `auto` takes them as missing, the "
-    "classifiers as a category of their own"
-)
-_NURSERY_NOTE = "as in the paper, without the column finance, and with the classes priority and spec_prior as one"
-_ACTION_NOTE = (
-    "29 films, not 30: film 1036 stands in the paper's list twice, so that there a method can read a hidden rating off "
-    "its copy; the paper's numbers are flattered by that"
-)
 _FEW = Synthetic(1000)
 _MANY = Synthetic(1000, n_variables=15, rank=10, epsilon=None)
-_MEASURES: dict[str, str | None] = {"mse": None, "mse_published": "MSE", "mre": None, "mre_estimate": "MRE"}
 _DECADES = (10**3, 10**4, 10**5, 10**6)
+_UCI_LABELS = {"votes": "tab:votes", "car": "tab:uci_car", "nursery": "tab:nursery", "mushroom": "tab:mushroom"}
+_FILM_LABELS = {"action": "tab:action", "animation": "tab:anim", "romance": "tab:romance"}
+_NOTES = {
+    "votes": "for the paper's methods, missing votes are replaced by the most common ones, as in the paper; `auto` "
+    "treats them as missing, the classifiers as a category of their own",
+    "nursery": "as in the paper, without the column finance, and with the classes priority and spec_prior as one",
+    "action": "29 films, not 30: film 1036 is in the paper's list twice, so that a method can read a hidden rating "
+    "from its copy, which makes the paper's numbers look better",
+}
 
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
     for experiment in (
         *(
             Experiment(
-                f"synthetic-eps{epsilon}",
-                f"MSE and MRE, N=5, F=5, I=10, p=0.5, ε={epsilon}",
-                label,
-                "records",
-                _by_records(*_DECADES, like=replace(_FEW, epsilon=epsilon)),
-                _by_records(200, 1000, like=replace(_FEW, epsilon=epsilon)),
-                _MEASURES,
+                name=f"synthetic-eps{epsilon}",
+                title=f"MSE and MRE, N=5, F=5, I=10, p=0.5, ε={epsilon}",
+                label=label,
+                metrics={"mse": None, "mse_published": "MSE", "mre": None, "mre_estimate": "MRE"},
+                varies="records",
+                paper=_by_records(replace(_FEW, epsilon=epsilon), *_DECADES),
+                smoke=_by_records(replace(_FEW, epsilon=epsilon), 200, 1000),
             )
             for epsilon, label in ((0.1, "tab:synthetic2"), (0.3, "tab:synthetic_ep3"))
         ),
         Experiment(
-            "synthetic-sparse",
-            "MSE at very small p, N=5, F=5, I=10, ε=0.1",
-            "tab:mse_smallp",
-            "observed",
-            tuple(Synthetic(10**5, observed) for observed in (0.1, 0.05, 0.01, 0.005)),
-            tuple(Synthetic(2000, observed) for observed in (0.1, 0.005)),
-            {"mse": None, "mse_published": "MSE", "mre": None},
+            name="synthetic-sparse",
+            title="MSE at very small p, N=5, F=5, I=10, ε=0.1",
+            label="tab:mse_smallp",
+            varies="observed",
+            paper=tuple(Synthetic(10**5, observed) for observed in (0.1, 0.05, 0.01, 0.005)),
+            smoke=tuple(Synthetic(2000, observed) for observed in (0.1, 0.005)),
+            metrics={"mse": None, "mse_published": "MSE", "mre": None},
         ),
         *(
             Experiment(
-                f"synthetic-n15-p{observed}",
-                f"MSE, and MRE, which the paper lacks, N=15, F=10, I=10, p={observed}",
-                label,
-                "records",
-                _by_records(*_DECADES, like=replace(_MANY, observed=observed)),
-                _by_records(100, 200, like=replace(_MANY, observed=observed)),
-                {"mse": "MSE", "mre": None},
+                name=f"synthetic-n15-p{observed}",
+                title=f"MSE, and MRE, which the paper lacks, N=15, F=10, I=10, p={observed}",
+                label=label,
+                metrics={"mse": "MSE", "mre": None},
+                varies="records",
+                paper=_by_records(replace(_MANY, observed=observed), *_DECADES),
+                smoke=_by_records(replace(_MANY, observed=observed), 100, 200),
             )
             for observed, label in ((0.5, "tab:synthetic3"), (0.2, "tab:synthetic4"))
         ),
         Experiment(
-            "runtime",
-            "Seconds a fit for [N,F,I], p=0.5; one at a time, each with all cores",
-            "tab:runtime",
-            "shape",
-            (replace(_FEW, n_records=10**5), replace(_MANY, n_records=10**5)),
-            (replace(_FEW, n_records=200), replace(_MANY, n_records=100)),
-            {"seconds": "seconds"},
+            name="runtime",
+            title="Seconds per fit for [N,F,I], p=0.5; one at a time, each with all cores",
+            label="tab:runtime",
+            varies="shape",
+            paper=(replace(_FEW, n_records=10**5), replace(_MANY, n_records=10**5)),
+            smoke=(replace(_FEW, n_records=200), replace(_MANY, n_records=100)),
+            metrics={"seconds": "seconds"},
             is_timed=True,
         ),
         *(
             Experiment(
-                name,
-                f"Accuracy (%) on UCI's {name.capitalize()}",
-                label,
-                "data",
-                (Classification(name, n_records),),
-                (Classification(name, 150),),
-                {"accuracy": "Accuracy", "seconds": "seconds", "seconds_all": None},
-                (*CHAINS, *CLASSIFIERS, "auto"),
-                note,
+                name=name,
+                title=f"Accuracy (%) on UCI's {name.capitalize()}",
+                label=label,
+                varies="data",
+                paper=(Classification(name, SOURCES[name].n_records),),
+                smoke=(Classification(name, 150),),
+                metrics={"accuracy": "Accuracy", "seconds": "seconds", "seconds_all": None},
+                methods=(*CHAINS, *CLASSIFIERS, "auto"),
+                note=_NOTES.get(name, ""),
             )
-            for name, label, n_records, note in (
-                ("votes", "tab:votes", 435, _VOTES_NOTE),
-                ("car", "tab:uci_car", 1728, ""),
-                ("nursery", "tab:nursery", 12960, _NURSERY_NOTE),
-                ("mushroom", "tab:mushroom", 8124, ""),
-            )
+            for name, label in _UCI_LABELS.items()
         ),
         *(
             Experiment(
-                f"movielens-{name}",
-                f"RMSE and MAE of hidden ratings, {len(films)} films of the set {name.capitalize()}",
-                label,
-                "data",
-                (Recommendation(name),),
-                (Recommendation(name, n_users=100),),
-                {"rmse": "RMSE", "mae": "MAE", "seconds": "seconds", "seconds_all": None},
-                (*CHAINS, "BMF", *AVERAGES, "auto"),
-                _ACTION_NOTE if name == "action" else "",
+                name=f"movielens-{name}",
+                title=f"RMSE and MAE of hidden ratings, {len(FILMS[name])} films of the set {name.capitalize()}",
+                label=label,
+                varies="data",
+                paper=(Recommendation(name),),
+                smoke=(Recommendation(name, n_users=100),),
+                metrics={"rmse": "RMSE", "mae": "MAE", "seconds": "seconds", "seconds_all": None},
+                methods=(*CHAINS, "BMF", *AVERAGES, "auto"),
+                note=_NOTES.get(name, ""),
             )
-            for (name, films), label in zip(FILMS.items(), ("tab:action", "tab:anim", "tab:romance"), strict=True)
+            for name, label in _FILM_LABELS.items()
         ),
     )
 }
@@ -226,7 +206,7 @@ def find_experiments(names: list[str], release: str = DEFAULT_RELEASE) -> list[E
 
 
 def find_methods(names: list[str]) -> list[str]:
-    """Return the methods of these names, in the registry's order; all of them for none.
+    """Return the methods of these names, in the registry's order; all of them if there are no names.
 
     Examples
     --------

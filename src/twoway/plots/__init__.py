@@ -1,4 +1,4 @@
-"""Pictures of a model and of its fit, with matplotlib (``pip install "twoway[plot]"``); each returns the Axes."""
+"""Plots of a model and of its fit, with matplotlib (``pip install "twoway[plot]"``); each returns the Axes."""
 
 from twoway.plots.fit import plot_convergence, plot_residuals
 from twoway.plots.model import plot_components, plot_dependence

@@ -1,4 +1,4 @@
-"""Pictures of a fit: how the starts went, and where the model differs from the tables."""
+"""Plots of a fit: how the starts converged, and where the model differs from the tables."""
 
 from __future__ import annotations
 
@@ -13,23 +13,21 @@ from twoway.data.records import as_records
 from twoway.errors import DataError
 from twoway.model.measures import standardized_residuals
 from twoway.model.pmf import JointPMF, check_model
-from twoway.plots.heatmap import axes_or_new, draw_heatmap, plain
+from twoway.plots.heatmap import axes_or_new, draw_heatmap, draw_pairs, plain, strongest
 from twoway.report import Report
 from twoway.tables.tables import Tables
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_MOST_VARIABLES = 40
-
 
 def plot_convergence(fitted: JointPMF | Report, *, ax: Axes | None = None) -> Axes:
-    """Draw how far each start was from the best objective that any reached, pass by pass; the kept one stands out.
+    """Draw how far each start was from the best objective of all, pass by pass; the kept start is highlighted.
 
     Parameters
     ----------
     fitted
-        A model that `tw.fit` returned, or its report.
+        A model returned by `tw.fit`, or its report.
     ax
         Where to draw; by default on a new figure.
 
@@ -42,18 +40,17 @@ def plot_convergence(fitted: JointPMF | Report, *, ax: Axes | None = None) -> Ax
     """
     report = fitted.report if isinstance(fitted, JointPMF) else fitted
     if not isinstance(report, Report):
-        raise DataError("only a model that was fitted has objectives to draw; this one has no report")
+        raise DataError("only a fitted model has objectives to draw; this one has no report")
     ax = axes_or_new(ax, 6.4, 4.2)
+    kept = report.starts[report.best]
     lowest = min(value for start in report.starts for value in start.objectives)
-    # A logarithm has no zero: the best point of all stands where a difference would be lost in rounding.
+    # A logarithm has no zero: the best point of all is drawn where a difference would be lost in rounding.
     least = max(1e-12, 1e-12 * abs(lowest))
-    order = sorted(range(len(report.starts)), key=lambda place: place == report.best)
-    for place in order:
-        start, is_kept = report.starts[place], place == report.best
-        passes = [number for number, value in enumerate(start.objectives, 1) if math.isfinite(value)]
-        gaps = [max(value - lowest, least) for value in start.objectives if math.isfinite(value)]
-        style: dict[str, Any] = {"color": "C0", "linewidth": 2, "zorder": 3} if is_kept else {"color": "0.65"}
-        label = f"{start.solver}, {start.stop_reason.value}" + (" (kept)" if is_kept else "")
+    for start in sorted(report.starts, key=lambda start: start is kept):
+        points = [(number, value) for number, value in enumerate(start.objectives, 1) if math.isfinite(value)]
+        passes, gaps = [number for number, _ in points], [max(value - lowest, least) for _, value in points]
+        label = f"{start.solver}, {start.stop_reason.value}" + (" (kept)" if start is kept else "")
+        style: dict[str, Any] = {"color": "C0", "linewidth": 2, "zorder": 3} if start is kept else {"color": "0.65"}
         ax.plot(passes, gaps, marker="o", markevery=[-1] if passes else None, label=label, **style)
     ax.set_yscale("log")
     ax.set_xlabel("pass")
@@ -68,8 +65,8 @@ def plot_convergence(fitted: JointPMF | Report, *, ax: Axes | None = None) -> Ax
 def plot_residuals(pmf: JointPMF, observed: Any, names: Sequence[str] | None = None, *, ax: Axes | None = None) -> Axes:
     """Draw where the observed two-way tables differ from the model's, in standard errors.
 
-    Of all tables: the root mean square of each table's standardised residuals; about 1 is what chance alone leaves, and
-    more says that the model misses something about these two variables. Of one table: the residual of each cell.
+    For all tables: the root mean square of each table's standardised residuals. Chance alone leaves about 1; more means
+    that the model misses something about these two variables. For one table: the residual of each cell.
 
     Parameters
     ----------
@@ -95,7 +92,7 @@ def plot_residuals(pmf: JointPMF, observed: Any, names: Sequence[str] | None = N
     if names is None:
         return _draw_tables(pmf, tables, ax)
     if len(names) != 2 or isinstance(names, str):
-        raise DataError(f"the cells of a table are those of two variables; got {names!r}")
+        raise DataError(f"names must be two variables, whose table is drawn; got {names!r}")
     residuals = table_residuals(pmf, tables, names)
     first, second = pmf.schema[names[0]], pmf.schema[names[1]]
     ax = axes_or_new(ax, 2.8 + 0.5 * len(second), 1.6 + 0.4 * len(first))
@@ -105,7 +102,7 @@ def plot_residuals(pmf: JointPMF, observed: Any, names: Sequence[str] | None = N
         [plain(label) for label in first.categories],
         [plain(label) for label in second.categories],
         legend="observed minus model, in standard errors",
-        texts=np.array([[f"{value:.1f}" for value in row] for row in residuals]),
+        texts=[[f"{value:.1f}" for value in row] for row in residuals],
         cmap="RdBu",
         vmin=-4,
         vmax=4,
@@ -117,31 +114,17 @@ def plot_residuals(pmf: JointPMF, observed: Any, names: Sequence[str] | None = N
 
 def _draw_tables(pmf: JointPMF, tables: Tables, ax: Axes | None) -> Axes:
     if tables.order != 2 or not len(tables):
-        raise DataError("residuals are those of two-way tables; there is none here")
-    positions = {name: place for place, name in enumerate(tables.schema.names)}
-    sizes = np.full((len(positions), len(positions)), np.nan)
+        raise DataError("residuals need two-way tables, and there are none")
+    variables = tables.schema.names
+    sizes = np.full((len(variables), len(variables)), np.nan)
     for names in tables.names:
-        size = float(np.sqrt(np.mean(table_residuals(pmf, tables, names) ** 2)))
-        one, other = (positions[name] for name in names)
-        sizes[one, other] = sizes[other, one] = size
-    worst = np.nan_to_num(sizes).max(axis=1)
-    kept = np.sort(np.argsort(-worst, kind="stable")[:_MOST_VARIABLES])
-    labels = [plain(tables.schema.names[place]) for place in kept]
-    sizes = sizes[np.ix_(kept, kept)]
-    extent = 2.5 + 0.3 * len(labels)
-    ax = axes_or_new(ax, extent + 0.8, extent)
-    draw_heatmap(
-        ax,
-        sizes,
-        labels,
-        labels,
-        legend="residuals in standard errors (chance: about 1)",
-        texts=np.array([[f"{value:.1f}" for value in row] for row in sizes]),
-        cmap="OrRd",
-        vmin=0,
-        vmax=max(3.0, float(np.nanmax(sizes))),
-    )
-    return ax
+        row, column = tables.schema.indices(names)
+        residuals = table_residuals(pmf, tables, names)
+        sizes[row, column] = sizes[column, row] = np.sqrt(np.mean(residuals**2))
+    shown = strongest(sizes)
+    labels = [plain(variables[place]) for place in shown]
+    legend = "residuals in standard errors (chance: about 1)"
+    return draw_pairs(ax, sizes[np.ix_(shown, shown)], labels, form=".1f", least=3.0, legend=legend, cmap="OrRd")
 
 
 def table_residuals(pmf: JointPMF, tables: Tables, names: Sequence[str]) -> NDArray[np.float64]:
@@ -160,8 +143,8 @@ def table_residuals(pmf: JointPMF, tables: Tables, names: Sequence[str]) -> NDAr
     """
     table = tables.marginal(list(names))
     for variable in table.variables:
-        if found := pmf.schema[variable.name].difference(variable):
-            raise DataError(f"the tables are not of the model's variables: {found}")
+        if difference := pmf.schema[variable.name].difference(variable):
+            raise DataError(f"the tables and the model have different variables: {difference}")
     expected, n_records = np.asarray(pmf.marginal(list(names))), table.total
     if n_records is None:
         raise DataError(f"the table of {names!r} has no total, so its residuals have no standard error")

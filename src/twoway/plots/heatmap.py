@@ -1,4 +1,4 @@
-"""Axes to draw on, and a labelled heat map, which most of the pictures are."""
+"""Axes to draw on, and labelled heat maps, which most of the plots are."""
 
 from __future__ import annotations
 
@@ -16,17 +16,39 @@ if TYPE_CHECKING:
 
 MOST_NUMBERS = 900
 """A heat map of more cells has no numbers in them."""
+MOST_VARIABLES = 40
+"""A heat map of pairs has at most this many variables."""
 
 
 def axes_or_new(ax: Axes | None, width: float, height: float) -> Axes:
-    """Return the axes given, or those of a new figure of some inches."""
+    """Return ``ax``, or the axes of a new figure of this size in inches."""
     if ax is not None:
         return ax
     try:
         from matplotlib import pyplot
     except ImportError:
-        raise DataError('pictures need matplotlib: pip install "twoway[plot]"') from None
+        raise DataError('plots need matplotlib: pip install "twoway[plot]"') from None
     return pyplot.subplots(figsize=(width, height), layout="constrained")[1]
+
+
+def strongest(matrix: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Return the variables with the largest entries of a symmetric matrix, as many as fit, in their order."""
+    largest = np.nan_to_num(matrix).max(axis=1)
+    return np.sort(np.argsort(-largest, kind="stable")[:MOST_VARIABLES])
+
+
+def draw_pairs(
+    ax: Axes | None, matrix: NDArray[np.float64], labels: Sequence[str], *, form: str, least: float, **options: Any
+) -> Axes:
+    """Draw a number for every two variables, with the same labels at both sides; NaN leaves a cell empty.
+
+    ``form`` is the format of the numbers, ``least`` the number that the darkest colour means at least.
+    """
+    ax = axes_or_new(ax, 3.3 + 0.3 * len(labels), 2.5 + 0.3 * len(labels))
+    texts = [[format(value, form) for value in row] for row in matrix]
+    highest = max(least, float(np.nan_to_num(matrix).max(initial=0.0)))
+    draw_heatmap(ax, matrix, labels, labels, texts=texts, vmin=0, vmax=highest, **options)
+    return ax
 
 
 def draw_heatmap(
@@ -36,10 +58,10 @@ def draw_heatmap(
     columns: Sequence[str],
     *,
     legend: str,
-    texts: NDArray[Any] | None = None,
+    texts: Sequence[Sequence[str]],
     **options: Any,
 ) -> None:
-    """Draw a matrix of cells with labels at both sides, numbers in the cells where they fit, and a colour bar.
+    """Draw a matrix of cells with labels at both sides, numbers in the cells if they fit, and a colour bar.
 
     Parameters
     ----------
@@ -48,41 +70,34 @@ def draw_heatmap(
     colours
         Shape (n_rows, n_columns); NaN leaves a cell empty.
     rows, columns
-        A label for each, as matplotlib shall show it: see `plain`.
+        The labels, as matplotlib should show them: see `plain`.
     legend
         What the colours mean.
     texts
-        What stands in each cell.
+        The text of each cell.
     options
-        Passed on to ``imshow``: the colour map and its limits.
+        For ``imshow``: the colour map and its limits.
     """
     image = ax.imshow(colours, aspect="auto", **options)
     ax.set_xticks(range(len(columns)), columns)
     ax.set_yticks(range(len(rows)), rows)
     if any(len(line) > 6 for label in columns for line in label.splitlines()):
-        ax.tick_params(axis="x", labelrotation=60)
-        for label in ax.get_xticklabels():
-            label.set_horizontalalignment("right")
-            label.set_rotation_mode("anchor")
+        ax.set_xticks(range(len(columns)), columns, rotation=60, ha="right", rotation_mode="anchor")
     ax.tick_params(length=0, labelsize="small")
-    for spine in ax.spines.values():
-        spine.set_visible(False)
+    ax.spines[:].set_visible(False)
     bar = ax.figure.colorbar(image, ax=ax, shrink=0.6, aspect=30)
     bar.set_label(legend, fontsize="small")
     bar.outline.set_visible(False)
-    if texts is None or texts.size > MOST_NUMBERS:
+    if colours.size > MOST_NUMBERS:
         return
-    for (row, column), text in np.ndenumerate(texts):
-        if not np.isnan(colours[row, column]):
-            red, green, blue, _ = image.to_rgba(colours[row, column])
-            is_dark = 0.3 * red + 0.6 * green + 0.1 * blue < 0.5
-            ax.text(
-                column, row, text, ha="center", va="center", fontsize="x-small", color="white" if is_dark else "black"
-            )
+    for row, column in np.argwhere(~np.isnan(colours)).tolist():
+        red, green, blue, _ = image.to_rgba(colours[row, column])
+        colour = "white" if 0.3 * red + 0.6 * green + 0.1 * blue < 0.5 else "black"
+        ax.text(column, row, texts[row][column], ha="center", va="center", fontsize="x-small", color=colour)
 
 
 def plain(label: object, width: int = MAX_WIDTH) -> str:
-    """Return a label as one line of text that matplotlib does not read as a formula.
+    """Return a label as one line of text that matplotlib does not parse as a formula.
 
     Examples
     --------

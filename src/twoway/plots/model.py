@@ -1,4 +1,4 @@
-"""Pictures of a model: its components, and which variables depend on which."""
+"""Plots of a model: its components, and which variables depend on which."""
 
 from __future__ import annotations
 
@@ -10,15 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.model.information import pairwise_information
-from twoway.model.mixture import entropy
 from twoway.model.pmf import JointPMF, check_model
-from twoway.plots.heatmap import axes_or_new, draw_heatmap, plain
+from twoway.plots.heatmap import axes_or_new, draw_heatmap, draw_pairs, plain, strongest
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _MOST_ROWS = 60
-_MOST_VARIABLES = 40
 
 
 def plot_components(pmf: JointPMF, names: str | Sequence[str] | None = None, *, ax: Axes | None = None) -> Axes:
@@ -29,7 +27,7 @@ def plot_components(pmf: JointPMF, names: str | Sequence[str] | None = None, *, 
     pmf
         The model.
     names
-        The variables to show; by default all, or as many of those that tell the components apart best as fit.
+        The variables to show; by default all, or as many as fit of those that distinguish the components best.
     ax
         Where to draw; by default on a new figure.
 
@@ -41,10 +39,7 @@ def plot_components(pmf: JointPMF, names: str | Sequence[str] | None = None, *, 
     ['x1', '0', '1', '2', 'x2']
     """
     check_model(pmf)
-    if names is None:
-        indices = _most_telling(pmf)
-    else:
-        indices = pmf.schema.indices(names)
+    indices = _most_informative(pmf) if names is None else pmf.schema.indices(names)
     # A variable is a row of its name, with empty cells, and one for each of its categories.
     empty = np.full((1, pmf.rank), np.nan)
     shares = np.concatenate([part for index in indices for part in (empty, pmf.factors[index])])
@@ -60,7 +55,7 @@ def plot_components(pmf: JointPMF, names: str | Sequence[str] | None = None, *, 
         rows,
         [f"{component + 1}\n{weight:.0%}" for component, weight in enumerate(pmf.weights)],
         legend="share in the component minus share in all records",
-        texts=np.array([[f"{100 * share:.0f}" for share in row] for row in shares]),
+        texts=[[f"{100 * share:.0f}" for share in row] for row in shares],
         cmap="RdBu",
         vmin=-largest,
         vmax=largest,
@@ -73,24 +68,18 @@ def plot_components(pmf: JointPMF, names: str | Sequence[str] | None = None, *, 
     return ax
 
 
-def _most_telling(pmf: JointPMF) -> list[int]:
-    """Return the variables that tell most about the component, as many as fit, in the order of the schema."""
+def _most_informative(pmf: JointPMF) -> list[int]:
+    """Return the variables that say most about the component, as many as fit, in the order of the schema."""
+    from scipy.special import rel_entr
+
     if pmf.schema.n_categories <= _MOST_ROWS:
         return list(range(len(pmf.schema)))
-    told = [
-        entropy(pmf.weights, [factor])
-        - math.fsum(
-            weight * entropy(np.ones(1), [column[:, np.newaxis]])
-            for weight, column in zip(pmf.weights, factor.T, strict=True)
-        )
-        for factor in pmf.factors
-    ]
-    chosen: list[int] = []
-    for index in np.argsort(-np.array(told), kind="stable").tolist():
-        if chosen and sum(pmf.schema.sizes[one] for one in [*chosen, index]) > _MOST_ROWS:
-            break
-        chosen.append(index)
-    return sorted(chosen)
+    by_cell = rel_entr(pmf.stacked, (pmf.stacked @ pmf.weights)[:, np.newaxis]) @ pmf.weights
+    information = np.add.reduceat(by_cell, pmf.schema.offsets[:-1])
+    order = np.argsort(-information, kind="stable")
+    n_rows = np.cumsum(np.array(pmf.schema.sizes)[order])
+    n_shown = max(1, int(np.searchsorted(n_rows, _MOST_ROWS, side="right")))
+    return sorted(order[:n_shown].tolist())
 
 
 def _left_out(n_shown: int, pmf: JointPMF) -> str:
@@ -99,7 +88,7 @@ def _left_out(n_shown: int, pmf: JointPMF) -> str:
 
 
 def plot_dependence(pmf: JointPMF, names: Sequence[str] | None = None, *, ax: Axes | None = None) -> Axes:
-    """Draw how much every two variables tell about each other, with those beside each other that go together.
+    """Draw the mutual information of every two variables, with related variables side by side.
 
     Parameters
     ----------
@@ -121,32 +110,17 @@ def plot_dependence(pmf: JointPMF, names: Sequence[str] | None = None, *, ax: Ax
     indices = list(range(len(pmf.schema))) if names is None else pmf.schema.indices(names)
     information = pairwise_information(pmf.weights, [pmf.factors[index] for index in indices]) / math.log(2)
     np.fill_diagonal(information, 0.0)
-    if names is None and len(indices) > _MOST_VARIABLES:
-        kept = np.sort(np.argsort(-information.max(axis=1), kind="stable")[:_MOST_VARIABLES])
-        information, indices = information[np.ix_(kept, kept)], [indices[place] for place in kept]
-    order = neighbours_together(information)
+    shown = strongest(information) if names is None else np.arange(len(indices))
+    order = shown[neighbours_together(information[np.ix_(shown, shown)])]
     information = information[np.ix_(order, order)]
     np.fill_diagonal(information, np.nan)
     labels = [plain(pmf.schema.names[indices[place]]) for place in order]
-    size = 2.5 + 0.3 * len(labels)
-    ax = axes_or_new(ax, size + 0.8, size)
-    texts = np.array([[f"{value:.2f}".removeprefix("0") for value in row] for row in information])
-    draw_heatmap(
-        ax,
-        information,
-        labels,
-        labels,
-        legend="mutual information in bits" + _left_out(len(labels), pmf),
-        texts=texts,
-        cmap="Blues",
-        vmin=0,
-        vmax=max(np.nan_to_num(information).max(initial=0.0), 1e-12),
-    )
-    return ax
+    legend = "mutual information in bits" + _left_out(len(labels), pmf)
+    return draw_pairs(ax, information, labels, form=".2f", least=1e-12, legend=legend, cmap="Blues")
 
 
 def neighbours_together(closeness: NDArray[np.float64]) -> list[int]:
-    """Return an order in which what is close stands together, by hierarchical clustering.
+    """Return an order in which what is close is side by side, by hierarchical clustering.
 
     Examples
     --------

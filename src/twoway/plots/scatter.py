@@ -15,15 +15,15 @@ from twoway.plots.heatmap import axes_or_new
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# The corners of the triangle that stand for the three components.
+# The corners of the triangle, one per component.
 _CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, math.sqrt(0.75)]])
 
 
 def plot_scatter(pmf: JointPMF, names: str | Sequence[str] | None = None, *, ax: Axes | None = None) -> Axes:
-    """Draw each category of a model of rank 3 where it belongs between the components, with hull and inner circle.
+    """Draw each category of a model of rank 3 at its place between the components, with hull and inner circle.
 
-    A category that tells a component for sure lies in its corner: where there is one for each, the model is separable.
-    Where the hull contains the circle, the categories are sufficiently scattered.
+    A category that occurs in one component only lies in its corner: with one in each, the model is separable. If the
+    hull contains the circle, the categories are sufficiently scattered.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def plot_scatter(pmf: JointPMF, names: str | Sequence[str] | None = None, *, ax:
     """
     check_model(pmf)
     if pmf.rank != 3:
-        raise DataError(f"categories are drawn between three components; this model has rank {pmf.rank}")
+        raise DataError(f"a scatter plot needs three components; this model has rank {pmf.rank}")
     indices = pmf.schema.indices(pmf.schema.names if names is None else names)
     rows = np.concatenate([pmf.factors[index] for index in indices]) * pmf.weights
     sums = rows.sum(axis=1)
@@ -52,7 +52,7 @@ def plot_scatter(pmf: JointPMF, names: str | Sequence[str] | None = None, *, ax:
     hull = _hull(points)
     ax.fill(*hull.T, facecolor="C0", alpha=0.15, edgecolor="C0", linewidth=1)
     around = np.linspace(0.0, 2.0 * math.pi, 200)
-    # Where the cone Σx ≥ √2·‖x‖ meets the triangle: the circle that touches its sides.
+    # The cone Σx ≥ √2·‖x‖ meets the triangle in the circle that touches its sides.
     radius = 1.0 / (2.0 * math.sqrt(3.0))
     center = _CORNERS.mean(axis=0)
     ax.plot(center[0] + radius * np.cos(around), center[1] + radius * np.sin(around), color="C3", linewidth=1)
@@ -74,7 +74,7 @@ def plot_scatter(pmf: JointPMF, names: str | Sequence[str] | None = None, *, ax:
 
 
 def _hull(points: np.ndarray) -> np.ndarray:
-    """Return the corners of the hull in order; all points where they lie on a line."""
+    """Return the corners of the hull in order; all points if they lie on a line."""
     from scipy.spatial import ConvexHull, QhullError
 
     try:

@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 import pytest
+from reference.replicates import unpack
 from typer.testing import CliRunner
 
 import twoway as tw
@@ -14,7 +15,7 @@ from twoway.cli.app import app
 from twoway.datasets import dirichlet_rows
 from twoway.errors import DataError
 from twoway.explorer.page import describe, label_texts, render, strongest_links
-from twoway.explorer.replicates import pack, unpack
+from twoway.explorer.replicates import pack
 from twoway.model.pmf import JointPMF
 from twoway.schema import Schema, Variable
 from twoway.uncertainty.bootstrap import Bootstrap

@@ -275,27 +275,27 @@ def test_rank_and_rounds_are_those_that_lose_least():
         losses.append(pmf.rank)
         return abs(len(losses) - 6)  # the sixth candidate: rank 3, 10 rounds
 
-    found = choosing.fit_chosen("CNMF-SPA-EM", train, both, (2, 3), loss, seed=0, threads=1)
+    pmf, seconds, details = choosing.fit_chosen("CNMF-SPA-EM", train, both, (2, 3), loss, seed=0, threads=1)
     assert losses == [2] * 4 + [3] * 4
-    assert (found.rank, found.rounds, found.pmf.rank) == (3, 10, 3)
-    assert 0 < found.seconds < found.seconds_all
-    only_train = choosing.fit_chosen("CNMF-SPA-EM", train, train, (3,), loss, seed=0, threads=1)
-    assert not np.allclose(found.pmf.weights, only_train.pmf.weights)
+    assert (details, pmf.rank) == ({"rank": 3, "rounds": 10}, 3)
+    assert 0 < seconds["seconds"] < seconds["seconds_all"]
+    only_train = choosing.fit_chosen("CNMF-SPA-EM", train, train, (3,), loss, seed=0, threads=1)[0]
+    assert not np.allclose(pmf.weights, only_train.weights)
 
 
 def test_a_rank_that_cannot_be_found_is_passed_over():
     data = Classification("car", 200).data(0)
     parts = data.records.take(data.train), data.records.take(data.train_and_validation)
     options = {"seed": 0, "threads": 1}
-    found = choosing.fit_chosen("CNMF-SPA", *parts, (2, 1000), lambda pmf: -pmf.rank, **options)
-    assert found.rank == 2
+    details = choosing.fit_chosen("CNMF-SPA", *parts, (2, 1000), lambda pmf: -pmf.rank, **options)[2]
+    assert details["rank"] == 2
     with pytest.raises(tw.DataError, match="rank 1000 is more than 'spa' can find"):
         choosing.fit_chosen("CNMF-SPA", *parts, (1000, 2000), lambda pmf: 0.0, **options)
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_classifiers_take_missing_and_new_labels(name):
-    pipeline, grid = pipeline_and_grid(name, 0)
+    pipeline, grid = pipeline_and_grid(name, seed=0)
     assert set(grid) <= set(pipeline.get_params())
     train = pd.DataFrame({"x": ["a", "b", None] * 10, "y": ["c", "d", "c"] * 10}, dtype=object)
     labels = ["p", "q", "r"] * 10

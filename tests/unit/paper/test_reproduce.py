@@ -384,7 +384,7 @@ def test_the_published_tables_have_the_columns_of_the_experiments():
     assert set(published) == {experiment.label for experiment in EXPERIMENTS.values()}
     for experiment in EXPERIMENTS.values():
         table = published[experiment.label]
-        assert table["columns"] == [experiment.column(setting) for setting in experiment.paper]
+        assert table["columns"] == [setting.column(experiment.varies) for setting in experiment.paper]
         words = {word for word in experiment.metrics.values() if word}
         assert words == set(table) - {"columns"}
         for word in words:
