@@ -9,14 +9,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, time, timedelta
 from functools import cached_property
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twoway.errors import DataError, unknown
-from twoway.text import describe
 
 Label: TypeAlias = str | int | float | bool
 
@@ -24,7 +23,7 @@ _DIGITS = re.compile(r"([0-9]+)")
 
 
 def label_key(label: object) -> tuple[str, object]:
-    """Return what two labels must share to be the same category.
+    """Return what two labels have in common if they are the same category.
 
     Numbers match by value (``1``, ``1.0`` and numpy's ``1`` are one category), text matches only the
     same text (``"1"`` is not ``1``), and ``True`` and ``False`` match only truth values. Dates and intervals
@@ -87,7 +86,7 @@ def check_text(text: str, what: str) -> None:
 def sort_labels(labels: Iterable[Label]) -> list[Label]:
     """Return labels in their natural order: truth values, then numbers by size, then text.
 
-    Numbers within text count by size too, so that the bands of an age or an income stand in their order.
+    Numbers within text are compared by size too, so that bands of ages or incomes are in order.
 
     Examples
     --------
@@ -106,19 +105,8 @@ def sort_labels(labels: Iterable[Label]) -> list[Label]:
     return sorted(labels, key=key)
 
 
-def has_own_order(labels: Sequence[Label]) -> bool:
-    """Return whether labels are text that stands in another order than it would be sorted into.
-
-    Examples
-    --------
-    >>> has_own_order(("never", "sometimes", "always")), has_own_order(("no", "yes")), has_own_order((2, 1))
-    (True, False, False)
-    """
-    return all(isinstance(label, str) for label in labels) and list(labels) != sort_labels(labels)
-
-
 def first_duplicate(names: Iterable[str]) -> str | None:
-    """Return the first name that was there before, or None where all differ."""
+    """Return the first name that occurs a second time, or None where all differ."""
     seen: set[str] = set()
     for name in names:
         if name in seen:
@@ -127,31 +115,8 @@ def first_duplicate(names: Iterable[str]) -> str | None:
     return None
 
 
-def looks_continuous(numbers: NDArray[np.float64]) -> bool:
-    """Return whether the different numbers of a column are more likely measurements than categories.
-
-    More than 100 numbers of any kind are, more than 20 with fractions, and more than 4 with fractions too fine for a
-    scale of people's making.
-
-    Examples
-    --------
-    >>> (
-    ...     looks_continuous(np.arange(1, 6)),
-    ...     looks_continuous(np.arange(0, 5, 0.5)),
-    ...     looks_continuous(np.arange(0, 30, 0.5)),
-    ... )
-    (False, False, True)
-    """
-    n_different = len(numbers)
-    if bool((numbers == np.rint(numbers)).all()):
-        return n_different > 100
-    thousandths = 1000.0 * numbers
-    is_fine = bool((np.abs(thousandths - np.rint(thousandths)) > 1e-6).any())
-    return n_different > (4 if is_fine else 20)
-
-
 def stable_hash(*parts: str) -> int:
-    """Return a number of 64 bits for some text, the same in every process."""
+    """Return a 64-bit number for some text, the same in every process."""
     text = "\0".join(parts).encode(errors="surrogatepass")
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
 
@@ -170,11 +135,15 @@ class Variable:
         A number for each category, for expectations. Numeric categories are their own values unless
         others are given, truth values 0 and 1; text categories have none unless given.
     is_found
-        Whether categories or values were found in data, and may tell something about it; otherwise they were declared.
-        Two variables that differ in this alone are equal.
+        Whether categories or values were found in data, and may reveal something about it; otherwise they were
+        declared. Not compared when variables are.
     missing
-        Labels that mean "not observed" where records are read by this variable; None for the usual ones. It makes
-        no difference for whether two variables are equal.
+        Labels that mean "not observed" where records are read by this variable; None for the usual ones. Not compared
+        when variables are.
+    edges
+        Where the categories are bins of numbers: the ascending numbers that separate them, one fewer than categories.
+        Each belongs to the bin above it, and the first and the last bin have no end. Records that hold numbers are
+        sorted into the bins.
 
     Examples
     --------
@@ -182,6 +151,8 @@ class Variable:
     (1.0, 2.0, 3.0)
     >>> Variable("vote", ("no", "yes")).values is None
     True
+    >>> Variable("age", ("young", "old"), edges=[40]).edges
+    (40.0,)
     """
 
     name: str
@@ -189,6 +160,7 @@ class Variable:
     values: tuple[float, ...] | None = None
     is_found: bool = field(default=False, repr=False, compare=False)
     missing: tuple[Label, ...] | None = field(default=None, repr=False, compare=False)
+    edges: tuple[float, ...] | None = field(default=None, repr=False, kw_only=True)
     _codes: dict[tuple[str, object], int] = field(init=False, repr=False, compare=False, hash=False)
 
     def __post_init__(self) -> None:
@@ -203,103 +175,59 @@ class Variable:
         codes: dict[tuple[str, object], int] = {}
         for code, label in enumerate(categories):
             if codes.setdefault(label_key(label), code) != code:
-                raise DataError(f"variable {self.name!r} has the category {label!r} twice; each must be there once")
-        values = self.values
-        if values is None and {label_key(label)[0] for label in categories} in ({"number"}, {"truth"}):
-            values = tuple(float(label) for label in categories)
+                raise DataError(f"variable {self.name!r} has a duplicate category {label!r}")
+        kinds = {kind for kind, _ in codes}
+        values: Iterable[Any] | None = self.values
+        if values is None and kinds in ({"number"}, {"truth"}):
+            values = categories
         if values is not None:
-            try:
-                values = tuple(float(value) for value in values)
-            except (TypeError, ValueError, OverflowError):
-                raise DataError(f"the values of variable {self.name!r} must be numbers; got {self.values!r}") from None
-            if len(values) != len(categories) or not all(math.isfinite(value) for value in values):
-                raise DataError(
-                    f"variable {self.name!r} has {len(categories)} categories and needs as many finite values; "
-                    f"got {values!r}"
-                )
+            values = self._finite("values", values, len(categories))
+        if self.edges is not None:
+            edges = self._finite("edges", self.edges, len(categories) - 1)
+            if kinds != {"text"} or any(low >= high for low, high in pairwise(edges)):
+                raise DataError(f"the edges of variable {self.name!r} must ascend, and its bins have text as labels")
+            object.__setattr__(self, "edges", edges)
         if self.missing is not None:
             object.__setattr__(self, "missing", tuple(plain_label(label) for label in self.missing))
         object.__setattr__(self, "categories", categories)
         object.__setattr__(self, "values", values)
         object.__setattr__(self, "_codes", codes)
 
+    def _finite(self, what: str, numbers: Iterable[Any], n_numbers: int) -> tuple[float, ...]:
+        """Return as many finite numbers as there must be, or raise."""
+        try:
+            finite = tuple(float(number) for number in numbers)
+        except (TypeError, ValueError, OverflowError):
+            raise DataError(f"the {what} of variable {self.name!r} must be numbers; got {numbers!r}") from None
+        if len(finite) != n_numbers or not all(map(math.isfinite, finite)):
+            raise DataError(f"variable {self.name!r} needs {n_numbers} finite {what}; got {finite!r}")
+        return finite
+
     def __len__(self) -> int:
         return len(self.categories)
 
     def difference(self, other: Variable) -> str:
         """Return in words how another variable of the same name differs first; "" where it does not."""
-        for place, (one, two) in enumerate(zip_longest(self.categories, other.categories)):
-            if one is None or two is None or label_key(one) != label_key(two):
-                shown = ["nothing" if label is None else repr(label) for label in (one, two)]
+        for place, (here, there) in enumerate(zip_longest(self.categories, other.categories)):
+            if here is None or there is None or label_key(here) != label_key(there):
+                shown = ["nothing" if label is None else repr(label) for label in (here, there)]
                 return f"category {place + 1} of {self.name!r} is {shown[0]} in one and {shown[1]} in the other"
-        return "" if self.values == other.values else str(self._values_differ(other))
-
-    def united(self, other: Variable) -> Variable:
-        """Return the variable with the categories of both, by label.
-
-        They stand in their natural order where both do. Otherwise an order of somebody's own comes first, that of this
-        one before the other's, and what else there is behind it. A category that is text in one and a number in the
-        other, or has another value there, is an error.
-
-        Examples
-        --------
-        >>> Variable("age", ("5-9", "20+")).united(Variable("age", ("10-19", "20+"))).categories
-        ('5-9', '10-19', '20+')
-        """
-        is_found = self.is_found or other.is_found
-        if self == other:
-            return replace(self, is_found=is_found, missing=self._missing_of_both(other))
-        new = [label for label in other.categories if self.find(label) is None]
-        written = {str(label): label for label in self.categories}
-        for label in new:
-            known = written.get(str(label))
-            if known is not None:
-                raise DataError(
-                    f"{self.name!r} has the category {describe(known, beside=label)} in one and "
-                    f"{describe(label, beside=known)} in the other; read both as text, or both as numbers"
-                )
-        categories = (*self.categories, *new)
-        if self._is_natural:
-            first = () if other._is_natural else other.categories
-            categories = (*first, *sort_labels(label for label in categories if other.find(label) is None or not first))
-        if not (self._has_given_values or other._has_given_values):
-            return Variable(self.name, categories, is_found=is_found, missing=self._missing_of_both(other))
-        values: dict[tuple[str, object], float] = {}
-        for variable in (self, other):
-            if variable.values is None:
-                raise self._values_differ(other)
-            for label, value in zip(variable.categories, variable.values, strict=True):
-                if values.setdefault(label_key(label), value) != value:
-                    raise self._values_differ(other)
-        found = tuple(values[label_key(label)] for label in categories)
-        return Variable(self.name, categories, found, is_found, self._missing_of_both(other))
+        for what in ("values", "edges"):
+            here, there = getattr(self, what), getattr(other, what)
+            if here != there:
+                return f"{self.name!r} has the {what} {here} in one and {there} in the other"
+        return ""
 
     def declared(self) -> Variable:
         """Return the variable as if its categories had been declared; values that were found in data are left out."""
-        return Variable(self.name, self.categories, None if self.is_found else self.values, missing=self.missing)
-
-    def _missing_of_both(self, other: Variable) -> tuple[Label, ...] | None:
-        if self.missing is None or other.missing is None:
-            return self.missing or other.missing
-        return tuple({label_key(label): label for label in (*self.missing, *other.missing)}.values())
-
-    @property
-    def _is_natural(self) -> bool:
-        return list(self.categories) == sort_labels(self.categories)
-
-    @property
-    def _has_given_values(self) -> bool:
-        return self.values is not None and self.values != Variable(self.name, self.categories).values
-
-    def _values_differ(self, other: Variable) -> DataError:
-        return DataError(f"{self.name!r} has the values {self.values} in one and {other.values} in the other")
+        return replace(self, values=None if self.is_found else self.values, is_found=False)
 
     def code(self, label: object) -> int:
         """Return the position of a category; an unknown one is an error that suggests the near miss."""
-        found = self._codes.get(label_key(label))
-        if found is None:
+        code = self.find(label)
+        if code is None:
             raise unknown("category", label, self.categories, where=f" of {self.name!r}")
-        return found
+        return code
 
     def find(self, label: object) -> int | None:
         """Return the position of a category, or None where there is no such category."""
@@ -310,7 +238,7 @@ class Variable:
 class Schema:
     """The variables of a model or a data set, in order.
 
-    Inside the package the categories of all variables are numbered through, variable after variable;
+    Inside the package the categories of all variables are numbered consecutively, variable after variable;
     such a number is called a *cell*. ``offsets[n] + code`` is the cell of a category of variable ``n``.
 
     Examples
@@ -328,7 +256,7 @@ class Schema:
         categories: Mapping[str, tuple[Label, ...]],
         missing: Callable[[str], tuple[Label, ...] | None] = lambda name: None,
     ) -> Schema:
-        """Return the schema of variables whose categories were found in data; ``missing`` says what each remembers."""
+        """Return the schema of categories found in data; ``missing`` gives the missing labels of each variable."""
         return cls(tuple(Variable(n, labels, is_found=True, missing=missing(n)) for n, labels in categories.items()))
 
     def __post_init__(self) -> None:
@@ -389,10 +317,10 @@ class Schema:
 
     def index(self, name: str) -> int:
         """Return the position of a variable; an unknown one is an error that suggests the near miss."""
-        found = self._positions.get(name) if isinstance(name, str) else None
-        if found is None:
+        position = self._positions.get(name) if isinstance(name, str) else None
+        if position is None:
             raise unknown("variable", name, self.names)
-        return found
+        return position
 
     def indices(self, names: str | Sequence[str]) -> list[int]:
         """Return the positions of one name or several different ones."""
@@ -401,24 +329,17 @@ class Schema:
         asked = [names] if isinstance(names, str) else list(names)
         positions = [self.index(name) for name in asked]
         if len(set(positions)) != len(positions):
-            raise DataError(f"a variable is named twice in {asked!r}; each may be there once")
+            raise DataError(f"duplicate variable name in {asked!r}; name each variable once")
         return positions
 
     def difference(self, other: Schema) -> str:
         """Return in words where another schema differs first; "" where it does not."""
-        for position, (one, two) in enumerate(zip(self, other, strict=False)):
-            if one.name != two.name:
-                return f"variable {position} is {one.name!r} in one and {two.name!r} in the other"
-            if found := one.difference(two):
-                return found
+        for position, (here, there) in enumerate(zip(self, other, strict=False)):
+            if here.name != there.name:
+                return f"variable {position} is {here.name!r} in one and {there.name!r} in the other"
+            if difference := here.difference(there):
+                return difference
         return "" if len(self) == len(other) else f"one has {len(self)} variables and the other {len(other)}"
-
-    def united(self, other: Schema) -> Schema:
-        """Return the variables of both with the categories of both; those that only the other has come last."""
-        if self == other and not any(v.is_found or v.missing is not None for v in other.variables):
-            return self
-        both = [v.united(other[v.name]) if v.name in other else v for v in self.variables]
-        return Schema((*both, *(v for v in other.variables if v.name not in self)))
 
     def cells(self, index: int) -> slice:
         """Return the cells of the variable at a position."""
@@ -435,9 +356,10 @@ class Schema:
                 "name": v.name,
                 "categories": list(v.categories),
                 "values": None if v.values is None else list(v.values),
-                # Of files that do not say so nobody knows.
+                # Files that do not say so may hold either.
                 **({} if v.is_found else {"declared": True}),
                 **({} if v.missing is None else {"missing": list(v.missing)}),
+                **({} if v.edges is None else {"edges": list(v.edges)}),
             }
             for v in self.variables
         ]
@@ -450,9 +372,10 @@ class Schema:
                 Variable(
                     entry["name"],
                     tuple(entry["categories"]),
-                    None if entry["values"] is None else tuple(entry["values"]),
+                    entry["values"],
                     entry.get("declared") is not True,
-                    None if entry.get("missing") is None else tuple(entry["missing"]),
+                    entry.get("missing"),
+                    edges=entry.get("edges"),
                 )
                 for entry in described
             )

@@ -75,13 +75,13 @@ def test_values_are_the_numbers_unless_given():
 
 @pytest.mark.parametrize("values", [(1.0,), (1.0, float("nan")), (1.0, float("inf")), (1.0, 2.0, 3.0)])
 def test_values_must_be_one_finite_number_per_category(values):
-    with pytest.raises(DataError, match=r"'vote' has 2 categories"):
+    with pytest.raises(DataError, match="'vote' needs 2 finite values"):
         Variable("vote", ("no", "yes"), values)
 
 
 @pytest.mark.parametrize("categories", [("a", "b", "a"), (1, 1.0), (np.int64(2), 2)])
 def test_a_category_is_there_once(categories):
-    with pytest.raises(DataError, match=r"'v' has the category .* twice"):
+    with pytest.raises(DataError, match="'v' has a duplicate category"):
         Variable("v", categories)
 
 
@@ -123,7 +123,7 @@ def test_cells_are_numbered_through():
 def test_subset_keeps_the_order_asked_for():
     assert SCHEMA.subset(["rating", "age"]).names == ("rating", "age")
     assert SCHEMA.indices("vote") == [1]
-    with pytest.raises(DataError, match="named twice"):
+    with pytest.raises(DataError, match="duplicate variable"):
         SCHEMA.subset(["age", "age"])
     with pytest.raises(UnknownNameError, match="no variable 'ages'"):
         SCHEMA.subset(["ages"])

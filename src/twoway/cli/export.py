@@ -46,7 +46,6 @@ def export(
 
     twoway export survey.twoway --sql --table survey --what impute --dialect duckdb
     """
-    from twoway.cli.binning import Binning
     from twoway.model.pmf import JointPMF
     from twoway.model.sql_view import sql_view
     from twoway.storage.container import whole_or_not_at_all
@@ -55,7 +54,7 @@ def export(
         raise typer.BadParameter("name the form with --sql, and the table that the view reads with --table")
     check_output(out, force, model)
     pmf = JointPMF.load(model)
-    binned = list(Binning.of(pmf.schema).edges)
+    binned = [variable.name for variable in pmf.schema if variable.edges is not None]
     if binned:
         raise DataError(f"numbers in bins cannot be exported: {shortlist(binned)}; fit to a table that has the bins")
     text = sql_view(

@@ -1,4 +1,4 @@
-"""``twoway impute``: holes filled in."""
+"""``twoway impute``: fill missing cells."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from twoway.cli.options import (
     Missing,
     MissingOnly,
     Model,
-    ReadFile,
     Seed,
     Unseen,
     missing_labels,
@@ -24,9 +23,8 @@ from twoway.cli.terminal import check_output, say, say_json, write_result
 from twoway.errors import DataError
 
 if TYPE_CHECKING:
-    from twoway.data.frames import Fill
-    from twoway.data.records import Records
-    from twoway.model.pmf import JointPMF
+    from numpy.typing import NDArray
+
     from twoway.uncertainty.bootstrap import Bootstrap
 
 
@@ -41,19 +39,19 @@ def impute(
         str | None,
         typer.Option(
             help="mode: the most probable category (the default); mean: the expected number; "
-            "sample: drawn, a record's together."
+            "sample: drawn, all cells of a record together."
         ),
     ] = None,
     draws: Annotated[
         int | None,
         typer.Option(
             min=2,
-            help="Write so many completed copies below one another, for multiple imputation: columns .imp (the copy) "
+            help="Write this many completed copies below one another, for multiple imputation: columns .imp (the copy) "
             "and .id (the record) come first. Needs a model of `twoway fit --intervals`.",
         ),
     ] = None,
     proba: Annotated[
-        bool, typer.Option("--proba", help="Write the probability of each category for each hole instead.")
+        bool, typer.Option("--proba", help="Write the probability of each category for each missing cell instead.")
     ] = False,
     seed: Seed = 0,
     missing: Missing = None,
@@ -62,7 +60,7 @@ def impute(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Fill the holes of records, given what each record shows. Observed cells stay as they are.
+    """Fill the missing cells of records, given what each record shows. Observed cells stay as they are.
 
     [bold]Examples[/bold]
 
@@ -74,59 +72,65 @@ def impute(
     """
     from twoway.data.files.file_set import format_of
     from twoway.data.files.reading import read_as_written
-    from twoway.model.imputation import fills
+    from twoway.data.frames import fill
+    from twoway.model.imputation import fill_values, fills
     from twoway.model.pmf import JointPMF
 
     check_output(out, force, model, data, is_records=True)
     if draws is not None and (proba or how not in (None, "sample")):
         raise DataError(f"--draws draws whole copies: it does not go with {'--proba' if proba else f'--how {how}'}")
-    boot = None if draws is None else _with_replicates(model, draws)
-    pmf = JointPMF.load(model) if boot is None else boot.pmf
-    read = read_by(pmf.schema, data, missing_labels(missing, missing_only), unseen)
-    present = [index for index, name in enumerate(pmf.schema.names) if name in read.table.column_names]
-    holes = read.records.n_records * len(present) - read.records.n_observed
+    bootstrap = None if draws is None else _load_replicates(model, draws)
+    pmf = JointPMF.load(model) if bootstrap is None else bootstrap.pmf
+    table, records = read_by(pmf.schema, data, missing_labels(missing, missing_only), unseen)
+    names = [name for name in pmf.schema.names if name in table.column_names]
+    present = pmf.schema.indices(names)
     if proba:
-        result = _shares(pmf, read.records, present)
+        n_filled = records.n_records * len(names) - records.n_observed
+        result = _counted_from_1(pmf.impute_proba(records, names, "pyarrow"))
     else:
         is_text = not json if out is None else format_of(out) in ("csv", "tsv")
         written = read_as_written(data) if is_text else None
-        several = (
-            [fills(read.records, pmf.weights, pmf.stacked, present, how or "mode", seed)]  # type: ignore[arg-type]
-            if boot is None or draws is None
-            else list(boot.draws(read.records, present, draws, seed=seed))
+        codes = (
+            [fills(pmf, records, present, how or "mode", seed)]  # type: ignore[arg-type]
+            if bootstrap is None or draws is None
+            else list(bootstrap.draws(records, present, draws, seed=seed))
         )
-        holes = sum(len(rows) for rows, _ in several[0].values())
-        copies = [_filled(pmf, read, found, written) for found in several]
-        result = copies[0] if draws is None else _below_one_another(copies)
+        n_filled = sum(len(rows) for rows, _ in codes[0].values())
+        values = [fill_values(table, pmf.schema, fill_codes) for fill_codes in codes]
+        if written is not None:  # all other cells stay as they are written
+            table = written
+            values = [{name: (rows, _as_text(cells)) for name, (rows, cells) in some.items()} for some in values]
+        copies = [fill(table, some, table.column_names) for some in values]
+        result = copies[0] if draws is None else _stack(copies)
     write_result(result, out, as_json=json)
-    told = {"records": read.records.n_records, "filled": holes, "out": None if out is None else str(out)}
+    summary = {"records": records.n_records, "filled": n_filled, "out": None if out is None else str(out)}
     if draws is not None:
-        told["draws"] = draws
+        summary["draws"] = draws
     if out is not None and json:
-        say_json(told)
+        say_json(summary)
     elif out is not None:
-        times = "" if draws is None else f", in {draws} copies"
+        copies_made = "" if draws is None else f", in {draws} copies"
         done = "with the probability of each category" if proba else "filled"
-        say(f"{holes:,} holes in {read.records.n_records:,} records {done}{times}: {out}")
+        say(f"{n_filled:,} missing cells in {records.n_records:,} records {done}{copies_made}: {out}")
 
 
-def _with_replicates(model: Path, draws: int) -> Bootstrap:
-    """Return a model with at least as many replicates as copies are to be drawn."""
+def _load_replicates(model: Path, n_draws: int) -> Bootstrap:
+    """Return a model with at least as many replicates as copies are drawn."""
     from twoway.model.pmf import JointPMF
     from twoway.uncertainty.bootstrap import load_model
 
-    found = load_model(model)
-    if isinstance(found, JointPMF):
+    loaded = load_model(model)
+    if isinstance(loaded, JointPMF):
         raise DataError(
             f"--draws needs a model with replicates, and {str(model)!r} has none: copies drawn from one model differ "
             "too little. `twoway fit --intervals` writes one with them"
         )
-    if draws > len(found.replicates):
-        raise DataError(f"--draws {draws} is more than the {len(found.replicates)} replicates in {str(model)!r}")
-    return found
+    if n_draws > len(loaded.replicates):
+        raise DataError(f"--draws {n_draws} is more than the {len(loaded.replicates)} replicates in {str(model)!r}")
+    return loaded
 
 
-def _below_one_another(copies: list[Any]) -> Any:
+def _stack(copies: list[Any]) -> Any:
     """Return completed copies as one table, with the numbers of copy and record in front, as R's mice writes them."""
     import numpy as np
     import pyarrow as pa
@@ -140,43 +144,15 @@ def _below_one_another(copies: list[Any]) -> Any:
     return whole.add_column(0, ".id", pa.array(ids)).add_column(0, ".imp", pa.array(numbers))
 
 
-def _filled(pmf: JointPMF, read: ReadFile, found: dict[str, Fill], written: Any) -> Any:
-    """Return the table with its holes filled; where it is text from beginning to end, all other cells as written."""
+def _counted_from_1(table: Any) -> Any:
+    """Return probabilities with records counted as the lines of a file are."""
+    import pyarrow.compute as pc
+
+    return table.set_column(0, "record", pc.add(table.column("record"), 1))
+
+
+def _as_text(values: NDArray[Any]) -> NDArray[Any]:
+    """Return labels or numbers as text."""
     import numpy as np
 
-    from twoway.data.frames import fill
-
-    found = read.binning.to_numbers(found, pmf.schema, read.table)
-    if written is None:
-        return fill(read.table, found, read.table.column_names)
-    texts = {
-        name: (rows, np.array([str(label) for label in labels.tolist()], dtype=object))
-        for name, (rows, labels) in found.items()
-    }
-    return fill(written, texts, written.column_names)
-
-
-def _shares(pmf: JointPMF, records: Records, present: list[int]) -> Any:
-    """Return a line for each hole and category: the record's number, the variable, the category, its probability."""
-    import numpy as np
-    import pyarrow as pa
-
-    from twoway.model.imputation import hole_shares
-
-    parts = []
-    for index, rows, shares in hole_shares(records, pmf.weights, pmf.stacked, present):
-        variable = pmf.schema.variables[index]
-        labels = pa.array([str(label) for label in variable.categories])
-        parts.append(
-            pa.table(
-                {
-                    "record": np.repeat(rows + 1, len(variable)),
-                    "variable": pa.array([variable.name]).take(pa.array(np.zeros(shares.size, dtype=np.int64))),
-                    "category": labels.take(pa.array(np.tile(np.arange(len(variable)), len(rows)))),
-                    "probability": shares.ravel(),
-                }
-            )
-        )
-    empty = {"record": pa.int64(), "variable": pa.string(), "category": pa.string(), "probability": pa.float64()}
-    whole = pa.concat_tables(parts) if parts else pa.schema(empty.items()).empty_table()
-    return whole.take(np.argsort(whole["record"].to_numpy(), kind="stable"))
+    return np.array([str(value) for value in values.tolist()], dtype=object)

@@ -14,11 +14,10 @@ from twoway.errors import DataError, UnknownNameError, unknown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from twoway.cli.binning import Binning
     from twoway.data.files.records import FileRecords
     from twoway.data.missing import MissingLabels
     from twoway.data.records import Records
-    from twoway.schema import Schema
+    from twoway.schema import Schema, Variable
 
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one line of JSON, for machines.")]
 Force: TypeAlias = Annotated[bool, typer.Option("--force", help="Replace an output that is there already.")]
@@ -184,16 +183,18 @@ class Reading:
 
     def records_of_any_size(self, path: Path) -> Records | FileRecords:
         """Return the records of a file; files too large for memory are streamed."""
-        from twoway.cli.binning import Binning, asked_for
+        from twoway.cli.binning import parse_request
+        from twoway.data.binning import bin_table, with_bins
         from twoway.data.files.records import FileRecords, is_large
+        from twoway.data.reading import with_columns_of
 
         kept, found = self.columns(path), self._labels
         if not is_large(path, kept):
             return self._read(path, kept)
-        binning = Binning({})
+        bins: dict[str, Variable] = {}
         if self.bins:
-            binned = [asked_for(text, kept)[0] for text in self.bins]
-            binning = Binning.find(self._table(path, list(dict.fromkeys(binned))), self.bins, found)
+            binned = dict.fromkeys(parse_request(text, kept)[0] for text in self.bins)
+            bins = self._find_bins(self._table(path, with_columns_of(list(binned), self.counts, self.weights) or []))
         records = FileRecords(
             path,
             columns=kept,
@@ -202,23 +203,36 @@ class Reading:
             weights=self.weights,
             where=self.where,
             max_categories=self.max_categories,
-            prepare=binning.apply if self.bins else None,
+            prepare=(lambda table: bin_table(table, bins, found.by_name(bins))) if bins else None,
         )
-        records.schema = binning.with_values(records.schema)
+        records.schema = with_bins(records.schema, bins)
         return records
 
     def _read(self, path: Path, kept: list[str]) -> Records:
-        from twoway.cli.binning import Binning
+        from twoway.data.binning import bin_table, with_bins
         from twoway.data.reading import with_columns_of
         from twoway.data.records import Records
 
         found = self._labels
         table = self._table(path, with_columns_of(kept, self.counts, self.weights) or [])
-        binning = Binning.find(table, self.bins or (), found)
-        table = binning.apply(table)
+        bins = self._find_bins(table)
+        table = bin_table(table, bins, found.by_name(bins))
         _check_categories(table, kept, self.max_categories)
         read = Records(table, columns=kept, missing=found, counts=self.counts, weights=self.weights)
-        return read.with_cells(binning.with_values(read.schema), read.pointers, read.cells)
+        return read.with_cells(with_bins(read.schema, bins), read.pointers, read.cells)
+
+    def _find_bins(self, table: Any) -> dict[str, Variable]:
+        """Return the bins of columns of numbers, as --bins asks for them; counts and weights decide with them."""
+        import numpy as np
+
+        from twoway.cli.binning import find_bins
+        from twoway.data.binning import column_numbers
+
+        columns = [table.column(name) for name in (self.counts, self.weights) if name is not None and self.bins]
+        weights = [column_numbers(column, frozenset()) for column in columns]
+        # Wrong ones are reported when the records are read.
+        known = [np.where(np.isfinite(numbers), numbers, 0.0) for numbers in weights if numbers is not None]
+        return find_bins(table, self.bins or (), self._labels, np.prod(known, axis=0) if known else None)
 
     def _table(self, path: Path, columns: Sequence[str]) -> Any:
         from twoway.data.files import reading as files
@@ -236,8 +250,7 @@ class ReadFile(NamedTuple):
     table: Any
     """The Arrow table as it was read."""
     records: Records
-    """The same, its numbers in bins where the model's are."""
-    binning: Binning
+    """The same as records, sorted into the bins of the model."""
 
 
 def read_by(
@@ -254,7 +267,6 @@ def read_by(
 
     ``extend`` is None for commands that do not offer it.
     """
-    from twoway.cli.binning import Binning
     from twoway.data.files import reading as files
     from twoway.data.files.text_types import NO_TEXT
     from twoway.data.records import Records
@@ -262,18 +274,16 @@ def read_by(
     if unseen not in ("error", "missing"):
         raise DataError(f"--unseen must be error or missing, not {unseen!r}")
     missing = missing or missing_labels(None)
-    binning = Binning.of(schema, missing)
     try:
         table = files.read_table(
             path,
             missing=missing,
             schema=schema,
-            untyped=binning.edges,  # what is in bins in the model is numbers in the file
             where=where,
             unseen="extend" if extend else unseen,
         )
         records = Records(
-            binning.apply(table),
+            table,
             schema=schema,
             missing=missing,
             counts=counts,
@@ -284,7 +294,7 @@ def read_by(
         told = str(error).replace("unseen='missing'", "--unseen missing")
         can_extend = extend is False and NO_TEXT not in told
         raise UnknownNameError(told + ("; --extend makes them categories" if can_extend else "")) from error
-    return ReadFile(table, records, binning)
+    return ReadFile(table, records)
 
 
 def open_by(
@@ -298,11 +308,9 @@ def open_by(
     extend: bool | None = None,
 ) -> Records | FileRecords:
     """Return the records of a file whose columns are a model's variables; files too large for memory are streamed."""
-    from twoway.cli.binning import Binning
     from twoway.data.files.records import FileRecords, is_large
 
-    # A text file's numbers are text until they are in bins, which only whole columns can be.
-    if extend or Binning.of(schema).edges or not is_large(path, schema.names):
+    if extend or not is_large(path, schema.names):
         return read_by(schema, path, missing, unseen, counts, weights, where, extend).records
     return FileRecords(
         path,

@@ -8,7 +8,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from twoway.data.bin_labels import label_bins
+from twoway.data.binning import bin_labels
 from twoway.errors import DataError, FileFormatError, TwowayError
 from twoway.schema import Schema, Variable
 from twoway.storage import container
@@ -34,14 +34,14 @@ def read_schema(path: Path) -> Schema:
     if not isinstance(described, dict) or not described:
         raise FileFormatError(f"{str(path)!r} holds no schema; one looks like {_SHAPE}")
     try:
-        return Schema(tuple(Variable(name, _categories(name, listed)) for name, listed in described.items()))
+        return Schema(tuple(_variable(name, listed) for name, listed in described.items()))
     except DataError as error:
         raise FileFormatError(f"{str(path)!r}: {error}") from error
 
 
-def _categories(name: str, described: Any) -> tuple[Any, ...]:
+def _variable(name: str, described: Any) -> Variable:
     if isinstance(described, list):
-        return tuple(described)
+        return Variable(name, tuple(described))
     cuts = described.get("cuts") if isinstance(described, dict) and described.keys() == {"cuts"} else None
     is_numbers = isinstance(cuts, list) and all(type(cut) in (int, float) and math.isfinite(cut) for cut in cuts)
     if not cuts or not is_numbers or any(low >= high for low, high in itertools.pairwise(cuts)):
@@ -49,4 +49,4 @@ def _categories(name: str, described: Any) -> tuple[Any, ...]:
             f"{name!r} needs a list of categories, or ascending numbers between bins, as in {_SHAPE}; got "
             f"{brief(described)}"
         )
-    return tuple(label_bins(cuts))
+    return Variable(name, bin_labels(cuts), edges=tuple(cuts))

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from twoway.data.binning import bin_column
 from twoway.data.missing import Markers, is_null, marker
 from twoway.errors import DataError, unknown
 from twoway.schema import Label, Schema, Variable, plain_label
@@ -107,7 +108,7 @@ def encode_slice(
     code_type = np.min_scalar_type(-1 - max(schema.sizes))
     codes = np.empty((len(columns[0]), len(present)), dtype=code_type, order="F")
     for place, (column, name) in enumerate(zip(columns, present, strict=True)):
-        labels, positions = dictionary_of(column)
+        labels, positions = dictionary_of(bin_column(column, schema[name], markers[name]))
         if rows is not None:  # what is not read cannot be wrong
             positions = np.where(rows, positions, -1)
         lookup = np.full(len(labels) + 1, -1, dtype=code_type)  # the last entry is for null, position -1

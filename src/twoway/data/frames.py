@@ -8,13 +8,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime, time
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twoway.errors import DataError, unknown
-from twoway.schema import Label, Variable, has_own_order, label_key
+from twoway.schema import Label, Variable, label_key, sort_labels
 from twoway.text import shortlist
 
 if TYPE_CHECKING:
@@ -143,6 +143,30 @@ def library_of(frame: Any) -> str:
     return str(library)
 
 
+def number_kind(frame: Any, column: str) -> Literal["integer", "single", "double"] | None:
+    """Return which numbers a column of a frame or an array holds; None for anything else.
+
+    A column of Python objects holds numbers where none of them is text.
+    """
+    import narwhals as nw
+
+    if isinstance(frame, np.ndarray):
+        if frame.dtype.kind not in "iufO":
+            return None
+        return "single" if frame.dtype == np.float32 else "integer" if frame.dtype.kind in "iu" else "double"
+    series = nw.from_native(frame, eager_only=True)[column]
+    values = getattr(getattr(series.to_native(), "type", None), "value_type", None)
+    if values is not None:  # a dictionary of Arrow
+        import pyarrow as pa
+
+        series = nw.from_native(pa.chunked_array([], values), series_only=True)
+    if series.dtype == nw.Object:
+        return None if any(isinstance(cell, str) for cell in series.to_list()) else "double"
+    if not series.dtype.is_numeric():
+        return None
+    return "single" if series.dtype == nw.Float32 else "integer" if series.dtype.is_integer() else "double"
+
+
 def library_of_source(source: Any) -> str:
     """Return the library of what records were read from; pandas where that was no frame.
 
@@ -230,9 +254,14 @@ def make_drawn_frame(variables: Sequence[Variable], codes: Sequence[NDArray[Any]
     ordered = {
         place: (codes[place].astype(np.int64), [str(label) for label in variable.categories])
         for place, variable in enumerate(variables)
-        if has_own_order(variable.categories)
+        if _has_own_order(variable.categories)
     }
     return with_categories(frame, ordered) if ordered else frame
+
+
+def _has_own_order(labels: Sequence[Label]) -> bool:
+    """Return whether labels are text in another order than the natural one."""
+    return all(isinstance(label, str) for label in labels) and list(labels) != sort_labels(labels)
 
 
 def _cannot_hold(name: str, dtype: object, values: NDArray[Any]) -> DataError:

@@ -16,6 +16,7 @@ from twoway.data.categories import LabelsByKey, Scan, observed_labels
 from twoway.data.coding import Unseen, encode_slice
 from twoway.data.columns import Columns, open_columns
 from twoway.data.files.file_set import FileSet, is_path
+from twoway.data.merging import merge_variables
 from twoway.data.missing import AnyMissing, Markers, MissingLabels
 from twoway.data.weighing import check_counts, check_weights, of_rows
 from twoway.errors import DataError, unknown, whole_number
@@ -219,7 +220,9 @@ def _extended(reader: Reader, columns: Columns, rows: NDArray[np.bool_] | None) 
     variables = []
     for variable in reader.schema:
         name = variable.name
-        labels = observed_labels(columns, name, reader.markers([name])[name], rows) if name in columns.names else ()
+        # Bins hold all numbers: no other category can be added to them.
+        is_open = name in columns.names and variable.edges is None
+        labels = observed_labels(columns, name, reader.markers([name])[name], rows) if is_open else ()
         new = sort_labels(label for label in labels if variable.find(label) is None)
-        variables.append(variable.united(Variable(name, tuple(new), is_found=True)) if new else variable)
+        variables.append(merge_variables(variable, Variable(name, tuple(new), is_found=True)) if new else variable)
     return Schema(tuple(variables))

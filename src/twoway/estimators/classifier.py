@@ -13,7 +13,7 @@ from sklearn.utils.validation import column_or_1d
 from twoway.data.records import Records
 from twoway.errors import DataError
 from twoway.estimators.averaging import Losses
-from twoway.estimators.base import JointPMFEstimator, documented, probabilities
+from twoway.estimators.base import JointPMFEstimator, documented, probabilities, record_weights
 from twoway.model.imputation import warn_of_impossible
 from twoway.model.pmf import JointPMF
 from twoway.schema import Schema, Variable
@@ -59,7 +59,7 @@ class JointPMFClassifier(ClassifierMixin, JointPMFEstimator):  # type: ignore[mi
         X
             A pandas, polars or pyarrow frame, or anything that becomes a 2-D array. NaN, None and null are missing.
         y
-            A label a record, NaN or None where it is missing.
+            A label per record, NaN or None where it is missing.
         sample_weight
             How much each record matters; their scale does not. A record of weight 2 is not two records of weight 1.
         """
@@ -159,5 +159,4 @@ def _label_loss(pmf: JointPMF, held: Records) -> Losses:
     errors = probabilities(pmf, held.showing(shown), label)
     errors = np.where(np.isnan(errors), pmf.factors[label] @ pmf.weights, errors)  # as `predict` guesses
     errors[np.arange(len(codes)), codes] -= 1.0
-    weights = np.ones(len(codes)) if held.weights is None else held.weights
-    return (errors**2).sum(axis=1), weights
+    return (errors**2).sum(axis=1), record_weights(held)

@@ -12,7 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from twoway.data import frames
 from twoway.data.records import Records
 from twoway.estimators.averaging import Losses
-from twoway.estimators.base import JointPMFEstimator, documented, is_frame, seed_of
+from twoway.estimators.base import JointPMFEstimator, documented, record_weights, seed_of
+from twoway.estimators.tables import is_frame
 from twoway.model.pmf import JointPMF
 
 
@@ -21,7 +22,7 @@ class JointPMFDensity(DensityMixin, JointPMFEstimator):  # type: ignore[misc]
     """The joint probability of all columns of a table of categories with missing cells.
 
     Rank and smoothing are those under which held-out records are most probable. The probability of a record with a
-    continuous column is that of its interval.
+    continuous column is that of its bin.
 
     Parameters
     ----------
@@ -70,15 +71,14 @@ class JointPMFDensity(DensityMixin, JointPMFEstimator):  # type: ignore[misc]
     def sample(self, n_samples: int = 1, random_state: Any = 0) -> Any:
         """Return records drawn from the joint probability, in a frame of the library that X came in, or an array.
 
-        A continuous column gets numbers drawn evenly from its intervals.
+        A continuous column gets numbers drawn evenly from its bins.
         """
         check_is_fitted(self)
         seed = seed_of(random_state)
         drawn, random = self.pmf_.sample(n_samples, seed=seed), np.random.default_rng([seed, 1])
-        columns = {
-            name: self._bins[name].draw(drawn[name], random) if name in self._bins else drawn[name].to_numpy()
-            for name in self._schema.names
-        }
+        columns = {name: drawn[name].to_numpy() for name in self._schema.names}
+        for name, bins in self._bins.items():
+            columns[name] = bins.draw(np.array([bins.variable.code(label) for label in columns[name]], int), random)
         library = self._library
         frame = frames.make_frame(columns, "pandas" if library == "numpy" else library)
         return frame.to_numpy() if library == "numpy" else frame
@@ -86,5 +86,4 @@ class JointPMFDensity(DensityMixin, JointPMFEstimator):  # type: ignore[misc]
 
 def _record_loss(pmf: JointPMF, held: Records) -> Losses:
     """Return the negative log-probability of each record."""
-    weights = np.ones(held.n_records) if held.weights is None else held.weights
-    return -np.maximum(pmf.log_prob(held), -1e6), weights
+    return -np.maximum(pmf.log_prob(held), -1e6), record_weights(held)

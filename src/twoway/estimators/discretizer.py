@@ -7,19 +7,19 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from twoway.data import frames
+from twoway.data.binning import Strategy, make_bins
 from twoway.data.columns import Columns
 from twoway.data.records import Records
 from twoway.errors import unknown
-from twoway.estimators.base import open_table, read_training, read_weights
-from twoway.estimators.bins import Strategy, find_continuous, make_bins, read_numbers
+from twoway.estimators.tables import TableEstimator, find_continuous, read_numbers, read_training, read_weights
 
 
-class Discretizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class Discretizer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):  # type: ignore[misc]
     """Puts the numbers of continuous columns into labelled intervals; other columns stay as they are.
 
     What is missing stays missing. A number beyond those of training belongs to the first or the last interval.
@@ -49,7 +49,7 @@ class Discretizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
     >>> frame = pd.DataFrame({"income": [1.5, 2.25, None, 3.125, 4.0625, 9.5], "vote": list("yynnyn")})
     >>> discretizer = Discretizer(n_bins=2).fit(frame)
     >>> discretizer.transform(frame)["income"].tolist()
-    ['< 3.12', '< 3.12', nan, '>= 3.12', '>= 3.12', '>= 3.12']
+    ['below 3.12', 'below 3.12', nan, '3.12 or more', '3.12 or more', '3.12 or more']
     >>> discretizer.bins_["income"].variable.values
     (1.875, 5.5625)
 
@@ -69,16 +69,13 @@ class Discretizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
         tags.transformer_tags.preserves_dtype = []
         return tags
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find the continuous columns, unless they are given, and cut them; ``y`` is not used."""
-        _, columns = open_table(self, X, None)
-        weights = None if sample_weight is None else read_weights(sample_weight, columns.n_rows)
+        _, columns = self._open(X, None)
+        weights = read_weights(sample_weight, columns.n_rows)
         self._names = columns.names
         self.bins_ = {
             name: make_bins(name, numbers, weights, n_bins=self.n_bins, strategy=self.strategy)
@@ -89,17 +86,18 @@ class Discretizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
     def transform(self, X: Any) -> Any:
         """Return X with intervals for numbers: as ordered categories in a frame, by their centres in an array."""
         check_is_fitted(self)
-        X, columns = open_table(self, X, self._names)
-        found = {
-            self._names.index(name): (bins, bins.codes(read_numbers(columns, name, 0, columns.n_rows)))
-            for name, bins in self.bins_.items()
-        }
-        if isinstance(X, np.ndarray):
+        X, columns = self._open(X, self._names)
+        is_array = isinstance(X, np.ndarray)
+        if is_array:
             X = X.astype(np.result_type(X.dtype, np.float64) if X.dtype.kind in "iub" else X.dtype)
-            for place, (bins, codes) in found.items():
-                X[:, place] = bins.centres(codes)
-            return X
-        return frames.with_categories(X, {place: (codes, bins.labels) for place, (bins, codes) in found.items()})
+        categories = {}
+        for name, bins in self.bins_.items():
+            place, variable = self._names.index(name), bins.variable
+            codes = bins.codes(read_numbers(columns, name))
+            categories[place] = codes, [str(label) for label in variable.categories]
+            if is_array:
+                X[:, place] = np.array([*(variable.values or ()), np.nan])[codes]
+        return X if is_array else frames.with_categories(X, categories)
 
     def records(self, X: Any, weights: Any = None) -> Records:
         """Return X as records for `twoway.fit`, whose intervals have their centres as values.
@@ -112,16 +110,17 @@ class Discretizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
             How much each record matters; their scale does not.
         """
         check_is_fitted(self)
-        _, columns = open_table(self, X, self._names)
-        return read_training(columns, self.bins_, None if weights is None else read_weights(weights, columns.n_rows))
+        _, columns = self._open(X, self._names)
+        return read_training(columns, self.bins_, read_weights(weights, columns.n_rows))
 
     def _numbers(self, columns: Columns, rows: NDArray[np.bool_] | None) -> dict[str, NDArray[np.float64]]:
         if self.columns is None:
             return find_continuous(columns, rows)
+        known = columns.names
         names = [
-            columns.names[one] if isinstance(one, int) and one < len(columns.names) else one for one in self.columns
+            known[column] if isinstance(column, int) and column < len(known) else column for column in self.columns
         ]
         for name in names:
-            if name not in columns.names:
-                raise unknown("column", name, columns.names)
-        return {str(name): read_numbers(columns, str(name), 0, columns.n_rows) for name in names}
+            if name not in known:
+                raise unknown("column", name, known)
+        return {str(name): read_numbers(columns, str(name)) for name in names}

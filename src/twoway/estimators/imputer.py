@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
 
@@ -12,8 +13,8 @@ from twoway.data import frames
 from twoway.data.coding import Unseen
 from twoway.data.records import Records
 from twoway.estimators.averaging import Losses
-from twoway.estimators.base import JointPMFEstimator, documented, probabilities, seed_of
-from twoway.model.imputation import How, fills, warn_of_impossible
+from twoway.estimators.base import JointPMFEstimator, documented, record_weights, seed_of
+from twoway.model.imputation import How, fill_values, fills, hole_probabilities
 from twoway.model.pmf import JointPMF
 from twoway.model.posterior import posterior_of
 
@@ -111,18 +112,17 @@ class JointPMFImputer(OneToOneFeatureMixin, TransformerMixin, JointPMFEstimator)
         """Return X with its missing cells filled: a frame of the same library and types, or an array."""
         X, records = self._read(X)
         names, seed = records.schema.names, seed_of(self.random_state)
-        random = np.random.default_rng(seed) if self.how == "sample" else None
-        filled = fills(records, self.pmf_.weights, self.pmf_.stacked, range(len(names)), self.how, seed)
-        columns = frames.column_names(X, names)  # a frame may stand where an array was
-        by_column = {}
-        for name, (rows, values) in filled.items():
-            column = columns[names.index(name)]
-            if name in self._bins and values.dtype.kind == "O":
-                values = self._bins[name].draw(values, random)
-            if values.dtype.kind == "f" and _is_single(X, column):  # a mean or a draw is as good with fewer digits
-                values = values.astype(np.float32)
-            by_column[column] = rows, values
-        return frames.fill(X, by_column, columns)
+        random = np.random.default_rng(seed)
+
+        def numbers(name: str, codes: NDArray[Any]) -> NDArray[np.float64]:
+            return self._bins[name].draw(codes, random) if self.how == "sample" else self._bins[name].means(codes)
+
+        codes = fills(self.pmf_, records, range(len(names)), self.how, seed)
+        columns = frames.column_names(X, names)
+        column_of = dict(
+            zip(names, columns, strict=True)
+        )  # they differ where training saw an array, and this is a frame
+        return frames.fill(X, fill_values(X, records.schema, codes, column_of, numbers), columns)
 
     def predict_proba(self, X: Any) -> pd.Series[float]:
         """Return the probability of each category of each missing cell.
@@ -134,33 +134,15 @@ class JointPMFImputer(OneToOneFeatureMixin, TransformerMixin, JointPMFEstimator)
         import pandas as pd
 
         _, records = self._read(X)
-        missing = records.codes() < 0
-        labels = list(dict.fromkeys(label for variable in records.schema for label in variable.categories))
-        place_of_label = {label: place for place, label in enumerate(labels)}
-        parts = []
-        for index, variable in enumerate(records.schema):
-            holes = np.flatnonzero(missing[:, index])
-            values = probabilities(self.pmf_, records.take(holes), index).ravel()
-            of_label = np.array([place_of_label[label] for label in variable.categories])
-            places = np.repeat(holes, len(variable)), np.full(values.shape, index), np.tile(of_label, len(holes))
-            parts.append((values, *places))
-        values, rows, columns, categories = map(np.concatenate, zip(*parts, strict=True))
-        warn_of_impossible(np.unique(rows[np.isnan(values)]), "probabilities are NaN")
-        # The levels of the index stand in the order of the table, so that holes are found quickly.
-        order = np.argsort(rows, kind="stable")
-        levels: Any = [range(records.n_records), records.schema.names, pd.Index(labels, dtype=object)]
-        codes: Any = [places[order] for places in (rows, columns, categories)]
-        holes_and_categories = pd.MultiIndex(levels, codes, names=["row", "column", "category"])
-        return pd.Series(values[order], holes_and_categories, name="probability")
-
-
-def _is_single(X: Any, column: str) -> bool:
-    """Return whether a column holds numbers of single precision."""
-    import narwhals as nw
-
-    if isinstance(X, np.ndarray):
-        return bool(X.dtype == np.float32)
-    return bool(nw.from_native(X).schema[column] == nw.Float32)
+        schema = records.schema
+        rows, columns, codes, shares = hole_probabilities(self.pmf_, records, range(len(schema)))
+        every_label = [label for variable in schema for label in variable.categories]
+        place_of_label = {label: place for place, label in enumerate(dict.fromkeys(every_label))}
+        categories = np.array([place_of_label[label] for label in every_label])[schema.offsets[columns] + codes]
+        # The levels of the index are in the order of the table, so that holes are found quickly.
+        levels: Any = [range(records.n_records), schema.names, pd.Index(list(place_of_label), dtype=object)]
+        holes: Any = [rows, columns, categories]
+        return pd.Series(shares, pd.MultiIndex(levels, holes, names=["row", "column", "category"]), name="probability")
 
 
 def _hidden_loss(pmf: JointPMF, held: Records) -> Losses:
@@ -181,4 +163,4 @@ def _hidden_loss(pmf: JointPMF, held: Records) -> Losses:
         found = np.einsum("ij,ij->i", memberships[rows[inside] - first], pmf.stacked[cells[inside]])
         losses[inside] = -np.log(np.maximum(found, 1e-300))
         first = last
-    return losses, np.ones(len(cells)) if held.weights is None else held.weights[rows]
+    return losses, record_weights(held)[rows]

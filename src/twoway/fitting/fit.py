@@ -16,6 +16,7 @@ from twoway import __version__
 from twoway.checks.contradiction import find_contradiction
 from twoway.checks.disagreement import disagreements
 from twoway.checks.fit_quality import fit_check, modelled_shares
+from twoway.data.binning import looks_continuous
 from twoway.data.frames import library_of_source
 from twoway.data.source import Block, RecordSource
 from twoway.errors import DataError, unknown_option, warn_caller, whole_number
@@ -24,7 +25,7 @@ from twoway.model.parameters import sufficient_rank
 from twoway.model.pmf import JointPMF
 from twoway.model.posterior import posterior_of
 from twoway.report import FitCheck, Monitor, ProgressBar, Report, StopReason, TableMisfit
-from twoway.schema import Variable, label_key, looks_continuous
+from twoway.schema import Variable, label_key
 from twoway.solvers import Evidence, Problem, Smoothing, Solution, SolverChoice, Watch, find_solver
 from twoway.solvers.cells import theta_of, times_log
 from twoway.solvers.problem import check_connected

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from twoway.arrays import Floats
+from twoway.data.merging import merge_schemas
 from twoway.data.records import Records
 from twoway.data.source import RecordSource, scaled_block
 from twoway.errors import DataError, TwowayError
@@ -80,7 +81,7 @@ def unite(sources: Sequence[Any] | Mapping[str, Any], threads: int | None = None
     schema = opened[0].given.schema
     for one in opened[1:]:
         try:
-            schema = schema.united(one.given.schema)
+            schema = merge_schemas(schema, one.given.schema)
         except DataError as error:
             raise DataError(f"{one.name} does not go with what stands before it: {error}") from error
     _check_connected(opened)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Literal, TypeAlias, get_args
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Floats
-from twoway.data.frames import Fill, label_array
+from twoway.data import frames
+from twoway.data.frames import Fill
 from twoway.data.records import Records
 from twoway.errors import unknown, warn_caller, whole_number
 from twoway.model.mixture import draw_codes
-from twoway.model.posterior import posterior_of
-from twoway.schema import Variable
+from twoway.model.posterior import posterior_of, records_for
+from twoway.schema import Schema
 from twoway.text import shortlist
+
+if TYPE_CHECKING:
+    from twoway.model.pmf import JointPMF
 
 How: TypeAlias = Literal["mode", "mean", "sample"]
 
@@ -23,107 +27,162 @@ How: TypeAlias = Literal["mode", "mean", "sample"]
 _CHUNK = 2**20
 
 
+def impute_frames(
+    frame: Any, schema: Schema, make_fills: Callable[[Records, list[int]], Iterable[Mapping[str, Fill]]]
+) -> Iterator[Any]:
+    """Yield completed copies of a frame, one for each of the fills made for its records.
+
+    Parameters
+    ----------
+    frame
+        A pandas, polars or pyarrow frame, or a 2-D array of the variables in order.
+    schema
+        The variables by which it is read.
+    make_fills
+        From its records and the positions of the variables that have a column to what `fills` returns.
+    """
+    columns = frames.column_names(frame := frames.in_memory(frame), schema.names)
+    indices = [index for index, name in enumerate(schema.names) if name in columns]
+    for codes in make_fills(records_for(schema, frame), indices):
+        yield frames.fill(frame, fill_values(frame, schema, codes), columns)
+
+
 def fills(
+    pmf: JointPMF,
     records: Records,
-    weights: Floats,
-    stacked: Floats,
     indices: Sequence[int],
     how: How,
     seed: int | Sequence[int],
     *,
     warn: bool = True,
 ) -> dict[str, Fill]:
-    """Return the missing rows of some variables, and a label or a mean for each.
+    """Return the missing rows of some variables, and a category's code or an expected value for each.
 
     Nothing is known about the missing cells of a record that is impossible under the model: they are left out.
 
     Parameters
     ----------
-    records
-        The records; a block of them is looked at at a time.
-    weights, stacked
-        The mixture, shapes (rank,) and (schema.n_categories, rank).
+    pmf, records
+        The model and the records, which are read a block at a time.
     indices
         The positions of the variables to fill.
     how
         "mode", "mean" or "sample".
     seed
-        Where the draws of "sample" start from.
+        The seed of the draws of "sample".
     warn
         Whether to warn of impossible records.
     """
     if how not in get_args(How):
         raise unknown("way to impute", how, get_args(How))
     schema = records.schema
-    seeds = [whole_number("seed", one, 0) for one in (seed if isinstance(seed, Sequence) else [seed])]
+    seeds = [whole_number("seed", number, 0) for number in (seed if isinstance(seed, Sequence) else [seed])]
     rng = np.random.default_rng(seeds[0] if len(seeds) == 1 else seeds)
-    rows: dict[int, list[NDArray[np.int64]]] = {index: [] for index in indices}
-    values: dict[int, list[NDArray[Any]]] = {index: [] for index in indices}
+    parts: dict[int, list[Fill]] = {index: [] for index in indices}
     impossible: list[NDArray[np.int64]] = []
-    first = 0
-    for block in records.blocks():
-        missing = Records.from_cells(schema, block.pointers, block.cells).codes() < 0
-        memberships, log_prob = posterior_of(block, weights, stacked)
-        impossible.append(np.flatnonzero((log_prob == -np.inf) & missing[:, indices].any(axis=1)) + first)
-        missing[log_prob == -np.inf] = False
+    for first, missing, memberships in _blocks(pmf, records):
+        is_impossible = np.isnan(memberships[:, 0])
+        impossible.append(np.flatnonzero(is_impossible & missing[:, indices].any(axis=1)) + first)
+        missing[is_impossible] = False
         components = _draw_each(memberships, rng) if how == "sample" else None
         for index in indices:
             holes = np.flatnonzero(missing[:, index])
             if len(holes) == 0:
                 continue
-            factor = stacked[schema.cells(index)]
-            rows[index].append(holes + first)
+            values: NDArray[Any]
             if components is not None:
-                values[index].append(draw_codes(factor, components[holes], rng))
+                values = draw_codes(pmf.factors[index], components[holes], rng)
             elif how == "mean" and (numbers := schema.variables[index].values) is not None:
-                values[index].append(memberships[holes] @ (factor.T @ np.array(numbers)))
+                values = memberships[holes] @ (pmf.factors[index].T @ np.array(numbers))
             else:
-                values[index].append(_likeliest(memberships, holes, factor))
-        first += len(missing)
+                values = _likeliest(memberships, holes, pmf.factors[index])
+            parts[index].append((holes + first, values))
     if warn:
         warn_of_impossible(np.concatenate(impossible) if impossible else np.empty(0, dtype=np.int64))
     return {
-        schema.names[index]: (
-            np.concatenate(rows[index]),
-            _labels(schema.variables[index], np.concatenate(values[index])),
-        )
-        for index in indices
-        if rows[index]
+        schema.names[index]: (np.concatenate([rows for rows, _ in some]), np.concatenate([v for _, v in some]))
+        for index, some in parts.items()
+        if some
     }
 
 
-def hole_shares(
-    records: Records, weights: Floats, stacked: Floats, indices: Sequence[int]
-) -> Iterator[tuple[int, NDArray[np.int64], Floats]]:
-    """Yield, a block and a variable at a time, the rows where it is missing and what could be there.
+def fill_values(
+    frame: Any,
+    schema: Schema,
+    codes: Mapping[str, Fill],
+    column_of: Mapping[str, str] | None = None,
+    numbers: Callable[[str, NDArray[Any]], Floats] | None = None,
+) -> dict[str, Fill]:
+    """Return what fills the columns of a frame: labels or expected values, and numbers where numbers are in bins.
 
-    Each is the variable's position, rows (n_holes,) and Pr(category | the record), shape (n_holes, n_categories), NaN
-    where the record is impossible under the model.
+    Parameters
+    ----------
+    frame
+        Whose columns are to be filled.
+    schema, codes
+        The variables, and what `fills` returned.
+    column_of
+        The columns of variables that have another name.
+    numbers
+        From the name of a variable and bins, by code, to numbers; the means of the bins, rounded in a column of whole
+        numbers, by default.
     """
-    first = 0
-    for block in records.blocks():
-        missing = Records.from_cells(records.schema, block.pointers, block.cells).codes() < 0
-        memberships, log_prob = posterior_of(block, weights, stacked)
-        memberships[log_prob == -np.inf] = np.nan
+    values_of = {}
+    for name, (rows, values) in codes.items():
+        variable, column = schema[name], name if column_of is None else column_of[name]
+        kind = frames.number_kind(frame, column)
+        is_code = values.dtype.kind in "iu"
+        if is_code and numbers is not None and variable.edges is not None:
+            values, is_code = numbers(name, values), False
+        elif is_code and kind is not None and variable.edges is not None and variable.values is not None:
+            means = np.array(variable.values)[values]
+            values, is_code = np.rint(means).astype(np.int64) if kind == "integer" else means, False
+        if is_code:
+            values = frames.label_array(variable.categories)[values]
+        elif kind == "single":  # a mean or a draw is as good with fewer digits
+            values = values.astype(np.float32)
+        values_of[column] = rows, values
+    return values_of
+
+
+def hole_probabilities(
+    pmf: JointPMF, records: Records, indices: Sequence[int]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Floats]:
+    """Return what could be in the missing cells of some variables: four arrays with an entry for each category.
+
+    They are the record, the position of the variable, the category's code and its probability given the record, in the
+    order of the records. Probabilities are NaN where a record is impossible under the model, with a warning.
+    """
+    parts = [(np.empty(0, dtype=np.int64),) * 3 + (np.empty(0),)]
+    for first, missing, memberships in _blocks(pmf, records):
         for index in indices:
             holes = np.flatnonzero(missing[:, index])
-            if len(holes):
-                yield index, holes + first, memberships[holes] @ stacked[records.schema.cells(index)].T
-        first += len(missing)
+            shares = memberships[holes] @ pmf.factors[index].T
+            n_holes, n_categories = shares.shape
+            places = np.repeat(holes + first, n_categories), np.full(shares.size, index)
+            parts.append((*places, np.tile(np.arange(n_categories), n_holes), shares.ravel()))
+    rows, variables, codes, shares = map(np.concatenate, zip(*parts, strict=True))
+    warn_of_impossible(np.unique(rows[np.isnan(shares)]), "probabilities are NaN")
+    order = np.argsort(rows, kind="stable")
+    return rows[order], variables[order], codes[order], shares[order]
 
 
-def warn_of_impossible(rows: NDArray[np.int64], then: str = "missing cells stay missing") -> None:
-    """Warn of records, by number from 0, to which a model gives no probability at all."""
+def warn_of_impossible(rows: NDArray[np.int64], consequence: str = "missing cells stay missing") -> None:
+    """Warn of records, by number from 0, that have probability 0 under a model."""
     if len(rows):
         warn_caller(
             f"{len(rows)} {'record is' if len(rows) == 1 else 'records are'} impossible under the model, which gives "
-            f"probability 0 to what is observed; {then}: {shortlist(rows.tolist(), 5)}, counted from 0"
+            f"probability 0 to what is observed; {consequence}: {shortlist(rows.tolist(), 5)}, counted from 0"
         )
 
 
-def _labels(variable: Variable, values: NDArray[Any]) -> NDArray[Any]:
-    """Return the labels of codes; means are what they are."""
-    return label_array(variable.categories)[values] if values.dtype.kind in "iu" else values
+def _blocks(pmf: JointPMF, records: Records) -> Iterator[tuple[int, NDArray[np.bool_], Floats]]:
+    """Yield blocks of records: the first one's number, which cells are missing, and memberships, NaN if impossible."""
+    first = 0
+    for block in records.blocks():
+        missing = Records.from_cells(records.schema, block.pointers, block.cells).codes() < 0
+        yield first, missing, posterior_of(block, pmf.weights, pmf.stacked, impossible=np.nan)[0]
+        first += len(missing)
 
 
 def _likeliest(memberships: Floats, holes: NDArray[np.int64], factor: Floats) -> NDArray[Any]:
@@ -136,7 +195,7 @@ def _likeliest(memberships: Floats, holes: NDArray[np.int64], factor: Floats) ->
 
 
 def _draw_each(memberships: Floats, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return one component for each record, drawn by its own memberships."""
+    """Return a component for each record, drawn by its own memberships."""
     cumulative = np.cumsum(memberships, axis=1)
     uniform = rng.random(len(memberships)) * cumulative[:, -1]
     # The first component whose cumulated share exceeds the number: never one of share 0. A product that

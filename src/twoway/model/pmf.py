@@ -371,7 +371,7 @@ class JointPMF:
             A frame, a 2-D array whose columns are the variables in order, a list of mappings or `Records`.
             Columns that are not in the schema are passed over; variables without a column count as missing.
         """
-        return np.concatenate(self._posteriors(source, lambda memberships, log_prob: log_prob))
+        return self._posterior(source, 1)
 
     def memberships(self, source: Any) -> Floats:
         """Return Pr(component | record), shape (n_records, rank).
@@ -381,21 +381,18 @@ class JointPMF:
         """
         from twoway.model.imputation import warn_of_impossible
 
-        def known(memberships: Floats, log_prob: Floats) -> Floats:
-            memberships[log_prob == -np.inf] = np.nan
-            return memberships
+        memberships = self._posterior(source, 0)
+        warn_of_impossible(np.flatnonzero(np.isnan(memberships[:, 0])), "memberships are NaN")
+        return memberships
 
-        found = np.concatenate(self._posteriors(source, known))
-        warn_of_impossible(np.flatnonzero(np.isnan(found[:, 0])), "memberships are NaN")
-        return found
-
-    def _posteriors(self, source: Any, pick: Callable[[Floats, Floats], Floats]) -> list[Floats]:
+    def _posterior(self, source: Any, part: int) -> Floats:
+        """Return memberships or log-probabilities of records: the part of `posterior_of` asked for."""
         from twoway.model.posterior import posterior_of, records_for
 
         def per_block(block: Block) -> list[Floats]:
-            return [pick(*posterior_of(block, self.weights, self.stacked))]
+            return [posterior_of(block, self.weights, self.stacked, impossible=np.nan)[part]]
 
-        return records_for(self.schema, source).map_reduce(per_block, operator.add)
+        return np.concatenate(records_for(self.schema, source).map_reduce(per_block, operator.add))
 
     def impute(self, frame: Any, how: How = "mode", *, seed: int = 0) -> Any:
         """Return the frame with its missing cells filled; observed ones never change.
@@ -417,13 +414,48 @@ class JointPMF:
         seed
             The same seed draws the same.
         """
-        from twoway.model.imputation import fills
+        from twoway.model.imputation import fills, impute_frames
+
+        return next(impute_frames(frame, self.schema, lambda *holes: [fills(self, *holes, how, seed)]))
+
+    def impute_proba(self, source: Any, names: str | Sequence[str] | None = None, library: str | None = None) -> Any:
+        """Return the probability of each category of each missing cell, given the record's observed cells.
+
+        A frame of a row for each category of each missing cell: "record", its number from 0, "variable", "category" and
+        "probability". Those of a record that is impossible under the model are NaN, with a warning.
+
+        Parameters
+        ----------
+        source
+            What `log_prob` takes; a variable without a column is missing in every record.
+        names
+            The variables whose missing cells count, all by default.
+        library
+            That of the frame, as for `sample`. Outside of pandas categories are text.
+
+        Examples
+        --------
+        >>> from twoway.schema import Variable
+        >>> schema = Schema((Variable("age", ("young", "old")), Variable("vote", ("no", "yes"))))
+        >>> pmf = JointPMF([0.5, 0.5], [[[1, 0.2], [0, 0.8]], [[0.9, 0.4], [0.1, 0.6]]], schema)
+        >>> pmf.impute_proba([{"age": "old", "vote": None}]).round(6)
+           record variable category  probability
+        0       0     vote       no          0.4
+        1       0     vote      yes          0.6
+        """
+        from twoway.model.imputation import hole_probabilities
         from twoway.model.posterior import records_for
 
-        columns = frames.column_names(frame := frames.in_memory(frame), self.schema.names)
-        records = records_for(self.schema, frame)
-        indices = [index for index, name in enumerate(self.schema.names) if name in columns]
-        return frames.fill(frame, fills(records, self.weights, self.stacked, indices, how, seed), columns)
+        records, library = records_for(self.schema, source), library or self.library
+        indices = self._indices(self.schema.names if names is None else names)
+        rows, variables, codes, shares = hole_probabilities(self, records, indices)
+        labels = np.array([label for v in self.schema for label in v.categories], dtype=object)
+        categories = labels[self.schema.offsets[variables] + codes]
+        if library != "pandas":
+            categories = np.array([str(label) for label in categories], dtype=object)
+        named = frames.label_array(self.schema.names)[variables]
+        columns = {"record": rows, "variable": named, "category": categories, "probability": shares}
+        return frames.make_frame(columns, library)
 
     # Files
 

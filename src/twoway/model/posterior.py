@@ -33,21 +33,19 @@ def records_for(schema: Schema, source: Any, unseen: Unseen = "error") -> Record
     return source if isinstance(source, Records) else Records(source, schema=schema, unseen=unseen)
 
 
-def memberships_of(records: Records, weights: Floats, stacked: Floats) -> Floats:
-    """Return Pr(component | record), shape (n_records, rank); the weights where a record is impossible.
+def posterior_of(
+    block: Block, weights: Floats, stacked: Floats, *, impossible: float | None = None
+) -> tuple[Floats, Floats]:
+    """Return Pr(component | record), shape (n, rank), and log Pr(record), shape (n,), of a block.
 
-    A prediction has to say something of such a record too: what it says of one that shows nothing.
+    A record that is impossible under the model has the weights, as one that shows nothing, so that there is something
+    to predict from; or ``impossible``, such as NaN.
     """
-    memberships, log_prob = posterior_of(records.as_block(), weights, stacked)
-    memberships[log_prob == -np.inf] = weights
-    return memberships
-
-
-def posterior_of(block: Block, weights: Floats, stacked: Floats) -> tuple[Floats, Floats]:
-    """Return Pr(component | record), shape (n, rank), and log Pr(record), shape (n,), of a block."""
     from twoway.kernels.expectation import posterior
 
     n = len(block.pointers) - 1
     memberships, log_prob = np.empty((n, len(weights))), np.empty(n)
     posterior(block.pointers, block.cells, weights, stacked, memberships, log_prob)
+    if impossible is not None:
+        memberships[log_prob == -np.inf] = impossible
     return memberships, log_prob

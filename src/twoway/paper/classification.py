@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from twoway import datasets
 from twoway.data.records import Records
 from twoway.model.pmf import JointPMF
-from twoway.model.posterior import memberships_of
+from twoway.model.posterior import posterior_of
 from twoway.paper.base import FOR_RECORDS, Details, Scores, Setting, method_seed, seconds_since, seed_of
 from twoway.paper.choosing import CHAINS, fit_chosen
 
@@ -129,7 +129,7 @@ def _run_chain(method: str, data: Split, ranks: tuple[int, ...], *, seed: int, t
     codes = data.records.codes()[:, label]
 
     def predict(pmf: JointPMF, rows: Rows) -> NDArray[np.int64]:
-        memberships = memberships_of(hidden.take(rows), pmf.weights, pmf.stacked)
+        memberships = posterior_of(hidden.take(rows).as_block(), pmf.weights, pmf.stacked)[0]
         chosen: NDArray[np.int64] = (memberships @ pmf.factors[label].T).argmax(axis=1)
         return chosen
 

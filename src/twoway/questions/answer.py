@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import bisect
 import math
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from twoway.data.bin_labels import Interval, intervals_of, show_ends
+from twoway.data.binning import format_edge
 from twoway.data.distribution import Distribution
 from twoway.errors import DataError, ImpossibleEvidenceError, QuestionError
 from twoway.model.information import Estimate
@@ -17,7 +18,8 @@ from twoway.model.mode import Mode
 from twoway.model.pmf import JointPMF, check_model
 from twoway.questions.language import Question, Term, quote
 from twoway.questions.parse import parse, parse_terms
-from twoway.schema import Label, Schema, Variable
+from twoway.schema import Label, Schema, Variable, plain_label
+from twoway.text import shortlist
 
 Answer: TypeAlias = float | Estimate | Distribution | Mode
 
@@ -128,8 +130,8 @@ def allowed_codes(variable: Variable, term: Term) -> list[int]:
     Numbers are compared by value; categories without values by their order in the schema; bins with a number that
     lies between two of them.
     """
-    if term.operator in _COMPARE and variable.find(term.labels[0]) is None and (bins := intervals_of(variable)):
-        codes = _whole_bins(variable, term, bins)
+    if term.operator in _COMPARE and variable.edges is not None and variable.find(term.labels[0]) is None:
+        codes = _whole_bins(variable, variable.edges, term)
     elif term.operator in _COMPARE:
         compare, values = _COMPARE[term.operator], variable.values
         code = variable.find(term.labels[0])
@@ -149,20 +151,31 @@ def allowed_codes(variable: Variable, term: Term) -> list[int]:
     return codes
 
 
-def _whole_bins(variable: Variable, term: Term, bins: list[Interval]) -> list[int]:
-    """Return the codes of the bins of which all numbers meet a comparison; a bin of which some do is an error."""
-    threshold = float(term.labels[0])
-    meets = [interval.meets(term.operator, threshold) for interval in bins]
-    if None in meets:
-        place = meets.index(None)
-        is_above, has_low = term.operator[0] == ">", bins[place].has_low
-        sign = (">=" if has_low else ">") if is_above else ("<" if has_low else "<=")
-        ends = [f"{quote(variable.name)} {sign} {end:.15g}" for end in bins[place][:2] if math.isfinite(end)]
+def _whole_bins(variable: Variable, edges: Sequence[float], term: Term) -> list[int]:
+    """Return the codes of the bins on one side of a number, which must be an edge: the others hold numbers of both."""
+    threshold, is_above = float(term.labels[0]), term.operator[0] == ">"
+    # The first number above the division: an edge belongs to the bin above it.
+    start = threshold if term.operator in (">=", "<") else math.nextafter(threshold, math.inf)
+    place = bisect.bisect_left(edges, start)
+    if start not in edges:
+        near = [f"{quote(variable.name)} {_division(edge, is_above)}" for edge in edges[max(place - 1, 0) : place + 1]]
+        shown = shortlist([plain_label(float(_division(edge, is_above).split()[1])) for edge in edges])
         raise QuestionError(
             f"{term} cannot be answered: {variable.name!r} is in bins, and {variable.categories[place]!r} has numbers "
-            f"on both sides; the bins end at {show_ends(bins)}: ask for {' or '.join(ends)}"
+            f"on both sides; the bins are divided at {shown}: ask for {' or '.join(near)}"
         )
-    return [code for code, whole in enumerate(meets) if whole]
+    return list(range(place + 1, len(variable)) if is_above else range(place + 1))
+
+
+def _division(edge: float, is_above: bool) -> str:
+    """Return the comparison that divides numbers at an edge, such as ">= 40".
+
+    Bins that hold their upper end begin just above a shorter number: that of "> 30" at 30.000000000000004.
+    """
+    before = math.nextafter(edge, -math.inf)
+    if len(format_edge(before)) < len(format_edge(edge)):
+        return f"{'>' if is_above else '<='} {format_edge(before)}"
+    return f"{'>=' if is_above else '<'} {format_edge(edge)}"
 
 
 def _probability(pmf: JointPMF, targets: tuple[Term, ...], groups: list[str]) -> float | Distribution:

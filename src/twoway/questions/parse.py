@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from twoway.data.bin_labels import intervals_of
 from twoway.errors import QuestionError, unknown
 from twoway.questions.language import KINDS, NUMBER, STOPS, TRUTHS, Kind, Question, Term
 from twoway.schema import Label, Schema, Variable, plain_label
@@ -259,7 +258,7 @@ class _Reader:
             if variable.find(reading) is not None:
                 return reading
         is_number = isinstance(readings[0], int | float) and not isinstance(readings[0], bool)
-        if compares and is_number and (variable.values is not None or intervals_of(variable)):
+        if compares and is_number and (variable.values is not None or variable.edges is not None):
             return readings[0]
         where = f" of {variable.name!r}"
         raise self.error(str(unknown("category", readings[0], variable.categories, where=where)), word.start, word.stop)

@@ -26,9 +26,10 @@ from numpy.typing import NDArray
 
 from twoway import __version__
 from twoway.errors import DataError, FileFormatError, MissingFileError, OutputError, TwowayError
+from twoway.storage.version_1 import add_edges
 from twoway.text import ADDRESS, brief, without_password
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 MAX_BYTES = 2**32
 """No member of a file may be larger: 4 GiB is far above any model and far below a hostile claim."""
 
@@ -194,6 +195,8 @@ def read(path: str | os.PathLike[str], kind: str | None = None) -> tuple[dict[st
                 )
             if kind is not None and header.get("kind") != kind:
                 raise FileFormatError(f"{shown} holds {header.get('kind')!r}, not {kind!r}")
+            if version < 2:
+                add_edges(header)
             arrays = {
                 name.removesuffix(".npy"): _read_array(archive.read(name))
                 for name in archive.namelist()

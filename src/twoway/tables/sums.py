@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Floats
+from twoway.data.merging import merge_schemas
 from twoway.data.weighing import effective
 from twoway.errors import DataError
 from twoway.schema import Schema
@@ -33,7 +34,7 @@ def add_tables(one: Tables, other: Tables) -> Tables:
     # A release may have no count left because of its noise; still, what is added to it has none of its promise.
     if releases and any(len(part) and not part.releases for part in (one, other)):
         notes = (*notes, NO_PROMISE)
-    schema = one.schema.united(other.schema)
+    schema = merge_schemas(one.schema, other.schema)
     if one.schema == other.schema and np.array_equal(one.sets, other.sets):
         return replace(
             one,

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from twoway.data.distribution import Distribution
-from twoway.data.frames import Fill, column_names, fill, in_memory
+from twoway.data.frames import Fill
 from twoway.data.records import Records
 from twoway.errors import DataError, FileFormatError, ImpossibleEvidenceError, whole_number
-from twoway.model.imputation import fills, warn_of_impossible
+from twoway.model.imputation import fills, impute_frames, warn_of_impossible
 from twoway.model.intervals import Interval, Intervals, IntervalTable, Scale, checked_level, interval_ends
 from twoway.model.mode import Mode
 from twoway.model.model_file import write_model
@@ -284,10 +284,9 @@ class Bootstrap:
         >>> bool(pooled.low < 0.5 < pooled.high)
         True
         """
-        columns = column_names(frame := in_memory(frame), self.pmf.schema.names)
-        records = records_for(self.pmf.schema, frame)
-        indices = [index for index, name in enumerate(self.pmf.schema.names) if name in columns]
-        return [fill(frame, drawn, columns) for drawn in self.draws(records, indices, m, seed=seed)]
+        return list(
+            impute_frames(frame, self.pmf.schema, lambda records, indices: self.draws(records, indices, m, seed=seed))
+        )
 
     def draws(self, records: Records, indices: Sequence[int], m: int, *, seed: int) -> Iterator[dict[str, Fill]]:
         """Yield ``m`` times what fills the missing cells of some variables, each time from another replicate."""
@@ -302,8 +301,8 @@ class Bootstrap:
         for number, replicate in enumerate(self.replicates[:m]):
             # A category that a replicate has not seen is possible all the same.
             pmf = softened(replicate, shares, _UNSEEN)
-            drawn = fills(records, pmf.weights, pmf.stacked, indices, "sample", (seed, number), warn=False)
-            yield {name: (rows[possible[rows]], labels[possible[rows]]) for name, (rows, labels) in drawn.items()}
+            drawn = fills(pmf, records, indices, "sample", (seed, number), warn=False)
+            yield {name: (rows[possible[rows]], codes[possible[rows]]) for name, (rows, codes) in drawn.items()}
 
     # Files
 

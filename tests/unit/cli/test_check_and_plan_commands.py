@@ -120,7 +120,7 @@ def test_draws_for_multiple_imputation(twoway, files):
     out = files / "completed.csv"
     code, told, err = twoway("impute", model, files / "holes.csv", "--draws", 20, "-o", out)
     assert code == 0, err
-    assert "30 holes in 60 records filled, in 20 copies" in told
+    assert "30 missing cells in 60 records filled, in 20 copies" in told
     long = pd.read_csv(out)
     assert list(long.columns) == [".imp", ".id", "id", "x1", "x2", "x3", "x4"]
     assert long.notna().all().all()

@@ -424,7 +424,7 @@ def test_integers_stay_integers():
     frame = pd.DataFrame({"income": rng.integers(0, 10_000, 300).astype(float), "vote": rng.choice(["y", "n"], 300)})
     frame.loc[::5, "income"] = np.nan
     imputer = tw.JointPMFImputer(**QUICK)
-    with pytest.warns(UserWarning, match="whole numbers are put into 8 intervals each: 'income'"):
+    with pytest.warns(UserWarning, match="whole numbers are put into 8 bins each: 'income'"):
         imputer.fit(frame)
     for how in ("mode", "sample"):
         filled = imputer.set_params(how=how).transform(frame)
@@ -474,7 +474,7 @@ def test_binning_of_integers_gives_one_warning():
         warnings.simplefilter("default")
         cross_val_score(tw.JointPMFClassifier(**QUICK), frame.drop(columns="country"), label, cv=4)
     assert [str(one.message) for one in told] == [
-        "columns of more than 40 whole numbers are put into 8 intervals each: 'age', 'gain', 'hours'; "
+        "columns of more than 40 whole numbers are put into 8 bins each: 'age', 'gain', 'hours'; "
         "n_bins=None takes every number as a category"
     ]
     model = tw.JointPMFClassifier(**QUICK, n_bins=None).fit(frame, label)  # nothing to say

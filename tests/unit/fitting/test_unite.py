@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from strategies import NUMBERS, TEXTS, examples, frames, schemas
 
 import twoway as tw
+from twoway.data.merging import merge_variables
 from twoway.data.records import Records
 from twoway.datasets import dirichlet_rows, draw_records, hide
 from twoway.errors import DataError, MissingFileError
@@ -31,7 +32,7 @@ def part(names, n=3000, seed=0, observed=1.0):
 
 def test_categories_are_united_in_the_order_that_somebody_chose_or_the_natural_one():
     def united(one, other):
-        return Variable("v", one).united(Variable("v", other)).categories
+        return merge_variables(Variable("v", one), Variable("v", other)).categories
 
     assert united(("5-9", "20+"), ("10-19", "20+")) == ("5-9", "10-19", "20+")
     assert united((1, 3), (2,)) == (1, 2, 3)
@@ -39,18 +40,18 @@ def test_categories_are_united_in_the_order_that_somebody_chose_or_the_natural_o
     assert united(("high",), ("low", "mid", "high")) == ("low", "mid", "high")
     assert united(("low", "mid", "high"), ("mid", "low", "huge")) == ("low", "mid", "high", "huge")
     assert united((1, 2), (1.0, 2.0)) == (1, 2)
-    assert Variable("v", (1, 2)).united(Variable("v", (3,))).values == (1.0, 2.0, 3.0)
-    assert Variable("v", (1, 2)).united(Variable("v", ("none",))).values is None
-    both = Variable("v", ("a", "b"), (0, 5)).united(Variable("v", ("b", "c"), (5, 9)))
+    assert merge_variables(Variable("v", (1, 2)), Variable("v", (3,))).values == (1.0, 2.0, 3.0)
+    assert merge_variables(Variable("v", (1, 2)), Variable("v", ("none",))).values is None
+    both = merge_variables(Variable("v", ("a", "b"), (0, 5)), Variable("v", ("b", "c"), (5, 9)))
     assert both.values == (0.0, 5.0, 9.0)
 
 
 def test_categories_that_cannot_be_one_are_an_error():
     with pytest.raises(DataError, match="'v' has the category the int 1 in one and the text '1' in the other"):
-        Variable("v", (1, 2)).united(Variable("v", ("1", "x")))
+        merge_variables(Variable("v", (1, 2)), Variable("v", ("1", "x")))
     for other in (Variable("v", ("a", "b"), (0, 6)), Variable("v", ("a", "c"))):
         with pytest.raises(DataError, match="'v' has the values"):
-            Variable("v", ("a", "b"), (0, 5)).united(other)
+            merge_variables(Variable("v", ("a", "b"), (0, 5)), other)
 
 
 # Tables add

@@ -159,7 +159,7 @@ def test_marginal_takes_one_name_and_refuses_too_many_cells():
     assert pmf.marginal(pmf.schema.names[:16]).array.sum() == pytest.approx(1)
     with pytest.raises(DataError, match="no variable is named; name at least one of: 'age', 'vote'"):
         PMF.marginal([])
-    with pytest.raises(DataError, match="named twice"):
+    with pytest.raises(DataError, match="duplicate variable"):
         PMF.marginal(["age", "age"])
 
 

@@ -158,7 +158,7 @@ def test_the_command(tmp_path, capsys):
     assert run([*command, "--what", "impute"]) == 0
     assert 'CREATE VIEW "t_imputed" AS' in capsys.readouterr().out
     assert run(["export", str(model), "--table", "t"]) == 2
-    binned = tw.Schema((tw.Variable("income", ("below 3", "3 or more")), tw.Variable("a", ("x", "y"))))
+    binned = tw.Schema((tw.Variable("income", ("below 3", "3 or more"), edges=(3,)), tw.Variable("a", ("x", "y"))))
     random_pmf(binned, 2).save(model)
     assert run(["export", str(model), "--sql", "--table", "t"]) == 3
     assert "numbers in bins cannot be exported: 'income'" in capsys.readouterr().err

@@ -148,7 +148,7 @@ def test_foreign_zips(tmp_path):
 
 def test_newer_versions_and_other_kinds(saved):
     rewrite(saved, header={"version": container.FORMAT_VERSION + 1})
-    with pytest.raises(FileFormatError, match=r"format version 2; .* versions up to 1: install a newer one"):
+    with pytest.raises(FileFormatError, match=r"format version 3; .* versions up to 2: install a newer one"):
         JointPMF.load(saved)
     rewrite(saved, header={"version": container.FORMAT_VERSION, "kind": "tables"})
     with pytest.raises(FileFormatError, match="holds 'tables', not 'model'"):
@@ -197,7 +197,7 @@ UNSOUND = {
     "an empty schema": ({"schema": []}, {}, "at least one variable"),
     "a schema of numbers": ({"schema": [1, 2]}, {}, ""),
     "a schema with a name missing": ({"schema": [{"categories": [1], "values": None}]}, {}, "name"),
-    "a category twice": ({"schema": [{"name": "a", "categories": [1, 1.0], "values": None}]}, {}, "twice"),
+    "a category twice": ({"schema": [{"name": "a", "categories": [1, 1.0], "values": None}]}, {}, "duplicate"),
     "a report of text": ({"report": "good"}, {}, ""),
     "a report without a solver": ({"report": {"starts": []}}, {}, ""),
 }

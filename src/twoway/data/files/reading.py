@@ -6,7 +6,7 @@ value, and no cell far down can contradict a guess.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -58,8 +58,6 @@ class FileTable:
         Variables that columns stand for, which then decide whether ``1`` is a number or text.
     unseen
         What text gets in a text file among the numbers of a variable of the schema: an error, or "missing".
-    untyped
-        Variables of the schema that do not decide it.
     prepare
         Changes each slice of the stream before it is used.
     """
@@ -71,7 +69,6 @@ class FileTable:
     max_categories: int | None = None
     schema: Schema | None = None
     unseen: Unseen = "error"
-    untyped: Collection[str] = ()
     prepare: Callable[[pa.Table], pa.Table] | None = None
 
     @classmethod
@@ -133,9 +130,8 @@ class FileTable:
             if name not in self.files.partition_names:
                 variable = self._variable(name)
                 texts = self.missing.texts(name, variable)
-                typed_by = None if name in self.untyped else variable
-                known = kinds.get(name, kinds_of(typed_by)) | self._further_kinds
-                column = type_column(table.column(name), texts, typed_by, known, self.unseen)
+                known = kinds.get(name, kinds_of(variable)) | self._further_kinds
+                column = type_column(table.column(name), texts, variable, known, self.unseen)
                 table = table.set_column(place, name, column)
         if self.where is not None:
             table = filter_table(table, self.where, self.files.columns, self._connection)

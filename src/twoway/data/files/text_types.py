@@ -122,4 +122,6 @@ def _decimal(labels: pa.Array) -> pa.DataType | None:
 
 def kinds_of(variable: Variable | None) -> set[str]:
     """Return what labels may be: what a variable's categories are, or numbers and truth values where they are any."""
+    if variable is not None and variable.edges is not None:
+        return {"number", "text"}
     return {"number", "truth"} if variable is None else {label_key(label)[0] for label in variable.categories}

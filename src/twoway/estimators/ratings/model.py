@@ -18,7 +18,7 @@ from twoway.arrays import Bools, Floats, Ints
 from twoway.estimators.averaging import Average
 from twoway.estimators.ratings.table import RatingTable
 from twoway.model.pmf import JointPMF
-from twoway.model.posterior import memberships_of
+from twoway.model.posterior import posterior_of
 from twoway.solvers.cells import CellSets, Theta
 from twoway.solvers.heldout import HeldOut, try_in_order
 from twoway.solvers.loop import Loop
@@ -133,7 +133,8 @@ def _answers(pmf: JointPMF, table: RatingTable, user_codes: Ints, item_codes: In
         memberships = np.tile(pmf.weights, (len(users), 1))
         is_known = users >= 0
         if is_known.any():
-            memberships[is_known] = memberships_of(table.records.take(users[is_known]), pmf.weights, pmf.stacked)
+            block = table.records.take(users[is_known]).as_block()
+            memberships[is_known], _ = posterior_of(block, pmf.weights, pmf.stacked)
         answers[pairs] = np.einsum("pf,pnf->pn", memberships[of_pair], of_item[item_codes[pairs]])
     return answers
 

@@ -1,0 +1,76 @@
+"""Schemas of several sources as one: the variables of all, with the categories of all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from twoway.errors import DataError
+from twoway.schema import Label, Schema, Variable, label_key, sort_labels
+from twoway.text import describe
+
+
+def merge_schemas(first: Schema, second: Schema) -> Schema:
+    """Return the variables of both with the categories of both; those that only the second has come last."""
+    if first == second and not any(v.is_found or v.missing is not None for v in second.variables):
+        return first
+    both = [merge_variables(v, second[v.name]) if v.name in second else v for v in first.variables]
+    return Schema((*both, *(v for v in second.variables if v.name not in first)))
+
+
+def merge_variables(first: Variable, second: Variable) -> Variable:
+    """Return the variable with the categories of both, by label.
+
+    They are in their natural order if those of both are. Otherwise an order of the owner's comes first, that of the
+    first variable before the second's, and other categories follow. A category that is text in one and a number in the
+    other, or has another value there, is an error, and so are bins with other edges.
+
+    Examples
+    --------
+    >>> merge_variables(Variable("age", ("5-9", "20+")), Variable("age", ("10-19", "20+"))).categories
+    ('5-9', '10-19', '20+')
+    """
+    merged = replace(first, is_found=first.is_found or second.is_found, missing=_missing_labels(first, second))
+    if first == second:
+        return merged
+    new = [label for label in second.categories if first.find(label) is None]
+    if first.edges != second.edges and (new or second.edges is not None):
+        raise DataError(f"{first.name!r} has the edges {first.edges} in one and {second.edges} in the other")
+    written = {str(label): label for label in first.categories}
+    for label in new:
+        known = written.get(str(label))
+        if known is not None:
+            raise DataError(
+                f"{first.name!r} has the category {describe(known, beside=label)} in one and "
+                f"{describe(label, beside=known)} in the other; read both as text, or both as numbers"
+            )
+    categories: tuple[Label, ...] = (*first.categories, *new)
+    if _is_natural(first):
+        leading = () if _is_natural(second) else second.categories
+        categories = (
+            *leading,
+            *sort_labels(label for label in categories if not leading or second.find(label) is None),
+        )
+    return replace(merged, categories=categories, values=_values(first, second, categories))
+
+
+def _values(first: Variable, second: Variable, categories: tuple[Label, ...]) -> tuple[float, ...] | None:
+    """Return the values of the categories of both; None where labels alone decide."""
+    if not any(v.values is not None and v.values != Variable(v.name, v.categories).values for v in (first, second)):
+        return None
+    values: dict[tuple[str, object], float] = {}
+    for variable in (first, second):
+        for place, label in enumerate(variable.categories):
+            value = None if variable.values is None else variable.values[place]
+            if value is None or values.setdefault(label_key(label), value) != value:
+                raise DataError(f"{first.name!r} has the values {first.values} in one and {second.values} in the other")
+    return tuple(values[label_key(label)] for label in categories)
+
+
+def _missing_labels(first: Variable, second: Variable) -> tuple[Label, ...] | None:
+    if first.missing is None or second.missing is None:
+        return first.missing or second.missing
+    return tuple({label_key(label): label for label in (*first.missing, *second.missing)}.values())
+
+
+def _is_natural(variable: Variable) -> bool:
+    return list(variable.categories) == sort_labels(variable.categories)
