@@ -1,4 +1,4 @@
-"""What the estimators share: their parameters, how they read tables, and how they fit."""
+"""What the estimators share: their parameters, and how they read records and fit."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ _PARAMETERS = """rank
     n_starts
         How many fits are averaged, each from a random start of its own: that predicts better than the best of them.
     n_bins
-        How many intervals the numbers of a column that looks continuous are put into (see `Discretizer`); where those
+        How many bins the numbers of a column that looks continuous are sorted into (see `Discretizer`); where those
         are whole numbers, a warning names the column. None takes every number as a category.
     unseen
         What a category that training never saw means in later data: "missing", with a warning that names it, or
-        "error". Declare categories (pandas ``Categorical``, polars ``Enum``) that are possible but may be lacking in
+        "error". Declare categories (pandas ``Categorical``, polars ``Enum``) that are possible but may not occur in
         training.
     threads
         All cores by default. The result does not depend on it.
@@ -56,6 +56,12 @@ _ATTRIBUTES = """pmf_ : JointPMF
         What was given or chosen.
     candidates_ : tuple of dict
         What was compared: "rank", "smoothing" and "loss", the mean over held-out predictions.
+    converged_ : bool
+        Whether all fits converged; a `ConvergenceWarning` says if not.
+    n_iter_ : int
+        The number of passes of the longest fit.
+    stop_reason_ : StopReason
+        Why the fits ended: the first reason other than convergence, if there is one.
     n_features_in_, feature_names_in_ : int, ndarray
         The columns of training; names where they had some."""
 
@@ -173,3 +179,4 @@ class JointPMFEstimator(TableEstimator):
         self.pmf_ = fitted.pmf
         self.rank_, self.smoothing_ = fitted.recipe.rank, fitted.recipe.smoothing
         self.candidates_ = fitted.candidates
+        fitted.describe_end(self)

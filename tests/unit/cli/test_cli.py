@@ -299,6 +299,14 @@ def test_binned_columns_are_filled_with_numbers(cli, folder, tmp_path):
     assert full["income"][0] in tw.load(folder / "m.twoway").schema["income"].values
 
 
+def test_counts_and_weights_decide_where_bins_meet(cli, folder):
+    pd.DataFrame({"x": range(8), "y": ["a", "b"] * 4, "n": [9] + [1] * 7}).to_csv(folder / "counted.csv", index=False)
+    for option, edges in ((["--counts", "n"], (1.0,)), (["--weights", "n"], (1.0,)), (["--drop", "n"], (4.0,))):
+        fit = ["fit", "counted.csv", "-o", "counted.twoway", "--force", "--bins", "x=2", "--rank", "1", *option]
+        assert cli(*fit)[0] == 0
+        assert tw.load(folder / "counted.twoway").schema["x"].edges == edges
+
+
 def test_numbers_that_mean_missing_are_in_no_bin(cli, folder):
     for ending in ("csv", "parquet"):
         frame = pd.DataFrame({"x": [-9, *range(40)] * 2, "y": ["a", "b"] * 41})

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -349,6 +350,24 @@ def test_an_average_knows_how_its_fits_ended(tol, reason):
     fitted = fit_average(records, _record_loss, rank=2, smoothing=1.0, n_starts=3, tol=tol, seed=0, threads=1)
     assert fitted.stop_reason is reason
     assert (fitted.n_iter >= 300) == (reason is tw.StopReason.MAX_ITER)
+
+
+@pytest.mark.parametrize("kind", [tw.JointPMFClassifier, tw.JointPMFDensity, tw.JointPMFImputer])
+def test_estimators_say_how_their_fits_ended(kind, monkeypatch):
+    records = draw_records(dirichlet_rows(4, 3, 2, seed=1), 100, observed=0.8, seed=1)
+    codes = np.where(records.codes() < 0, np.nan, records.codes())
+    X, y = codes[:, :3], np.arange(100) % 2
+    model = kind(**QUICK).fit(X, y)
+    assert model.converged_
+    assert model.stop_reason_ is tw.StopReason.CONVERGED
+    assert 1 <= model.n_iter_ < 300
+    monkeypatch.setattr("twoway.estimators.averaging._MOST_PASSES", 2)
+    with pytest.warns(ConvergenceWarning, match=f"{kind.__name__} did not converge in 2 passes") as caught:
+        model = kind(**QUICK).fit(X, y)
+    assert caught[0].filename == __file__
+    assert not model.converged_
+    assert model.stop_reason_ is tw.StopReason.MAX_ITER
+    assert model.n_iter_ == 2
 
 
 def random_schema():
