@@ -44,7 +44,6 @@ from .explorer import explore as explore
 from .fitting.fit import choose_rank as choose_rank
 from .fitting.fit import count as count
 from .fitting.fit import fit as fit
-from .fitting.fit import load as load
 from .fitting.update import update as update
 from .model.information import Estimate as Estimate
 from .model.intervals import Interval as Interval
@@ -80,6 +79,7 @@ from .tables.privacy import TotalPrivacy as TotalPrivacy
 from .tables.tables import Tables as Tables
 from .uncertainty.bootstrap import Bootstrap as Bootstrap
 from .uncertainty.bootstrap import SureMode as SureMode
+from .uncertainty.bootstrap import load as load
 from .uncertainty.pooling import Pooled as Pooled
 from .uncertainty.pooling import pool as pool
 from .uncertainty.replication import bootstrap as bootstrap

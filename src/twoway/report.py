@@ -1,4 +1,4 @@
-"""What a long computation tells: while it runs, to a monitor; afterwards, in a report."""
+"""The progress of a long computation while it runs, and its report afterwards."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import enum
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
 from twoway.errors import DataError
 from twoway.text import escaped
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
     from rich.progress import Progress as RichProgress
 
     from twoway.arrays import Floats
@@ -27,11 +27,11 @@ class StopReason(enum.StrEnum):
     CONVERGED = "converged"
     """The objective changed by less than the tolerance."""
     MAX_ITER = "max_iter"
-    """The passes allowed were used up first: the result may still be improving."""
+    """The maximum number of passes was reached: the result may still be improving."""
     OUTRUN = "outrun"
-    """Other starts were ahead after as many passes, so this one was given up."""
+    """Other starts were better after as many passes, so this one was stopped."""
     INTERRUPTED = "interrupted"
-    """Somebody pressed Ctrl-C; the result is the best so far."""
+    """Somebody pressed Ctrl-C; the result is the best up to then."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class TableMisfit:
 
 @dataclass(frozen=True)
 class FitCheck:
-    """In how many tables a model is off by more than chance, and in which most; `fit_quality` tells it of each."""
+    """In how many tables a model is off by more than chance, and in which most; `fit_quality` has each of them."""
 
     n_tables: int
     """How many tables there are."""
@@ -97,34 +97,45 @@ class FitCheck:
             f"worst {names} at ({cell}): observed {self.observed:.4f}, modelled {self.modelled:.4f}"
         )
 
-    @classmethod
-    def from_dict(cls, described: Mapping[str, Any]) -> FitCheck:
-        """Return the check that `dataclasses.asdict` described."""
-        entries = {**described, "variables": tuple(described["variables"]), "cell": tuple(described["cell"])}
-        check = cls(**entries)
-        is_sound = all(type(n) is int for n in (check.n_tables, check.n_compared, check.n_off))
-        is_sound = is_sound and all(isinstance(share, float | int) for share in (check.observed, check.modelled))
-        is_sound = is_sound and len(check.variables) == len(check.cell) and len(check.cell) in (2, 3)
-        is_sound = is_sound and all(isinstance(name, str) for name in check.variables)
-        if not is_sound or not all(isinstance(label, str | int | float) for label in check.cell):
-            raise DataError("the report in this file is invalid: its check of the tables is not one that a fit writes")
-        return check
 
-
-_TYPES: Mapping[str, tuple[type, ...]] = {
-    "str": (str,),
-    "int": (int,),
-    "float": (float, int),
+_NUMBER = (float, int)
+_TYPES: Mapping[str, type | tuple[type, ...]] = {
+    "str": str,
+    "int": int,
+    "float": _NUMBER,
     "int | None": (int, type(None)),
-    "float | None": (float, int, type(None)),
+    "float | None": (*_NUMBER, type(None)),
 }
+_TYPES_OF_ITEMS: Mapping[str, type | tuple[type, ...]] = {
+    "tuple[str, ...]": str,
+    "tuple[float, ...]": _NUMBER,
+    "tuple[Label, ...]": (str, *_NUMBER),
+    "tuple[Mapping[str, Any], ...]": Mapping,
+}
+T = TypeVar("T", bound="DataclassInstance")
+
+
+def _checked(entry: T) -> T:
+    """Return a part of a report if each of its fields has the right type, which a file from elsewhere may not have."""
+    for each in fields(entry):
+        value, kind = getattr(entry, each.name), str(each.type)
+        if not isinstance(value, _TYPES.get(kind, object)):
+            raise DataError(f"the report in this file is invalid: {each.name} is {value!r}")
+        if kind in _TYPES_OF_ITEMS and not all(isinstance(item, _TYPES_OF_ITEMS[kind]) for item in value):
+            raise DataError(f"the report in this file is invalid: {each.name} holds something else than it should")
+    return entry
+
+
+def _with_tuples(described: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a dictionary from JSON with tuples, as reports have them, for its lists."""
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in described.items()}
 
 
 @dataclass(frozen=True)
 class Report:
-    """How a model came about, and how far it can be trusted.
+    """How a model was fitted, and how far it can be trusted.
 
-    ``seconds`` is known in memory only: files do not depend on the clock. Model files keep ``support`` as an array.
+    ``seconds`` is kept in memory only: files do not depend on the clock. Model files keep ``support`` as an array.
     """
 
     solver: str
@@ -140,7 +151,7 @@ class Report:
     best: int
     """The position in ``starts`` of the start that was kept."""
     n_records: float | None = None
-    """The effective number of records, (Σw)² / Σw² of their weights; None where only tables were there."""
+    """The effective number of records, (Σw)² / Σw² of their weights; None for tables."""
     n_observed: int | None = None
     """Observed cells of the records."""
     log_likelihood: float | None = None
@@ -188,48 +199,33 @@ class Report:
     @classmethod
     def from_dict(cls, described: Mapping[str, Any]) -> Report:
         """Return the report that ``to_dict`` described."""
-        entries = dict(described)
+        entries = _with_tuples(described)
         entries["starts"] = tuple(
-            Start(
-                one["solver"],
-                tuple(math.inf if value is None else value for value in one["objectives"]),
-                StopReason(one["stop_reason"]),
+            _checked(
+                Start(
+                    start["solver"],
+                    tuple(math.inf if value is None else value for value in start["objectives"]),
+                    StopReason(start["stop_reason"]),
+                )
             )
-            for one in entries["starts"]
+            for start in described["starts"]
         )
-        entries["misfits"] = tuple(
-            TableMisfit(tuple(one["variables"]), one["total"], one["total_variation"], one["kl"])
-            for one in entries["misfits"]
-        )
-        check = entries.get("check")
-        entries["check"] = None if check is None else FitCheck.from_dict(check)
-        entries["candidates"] = tuple(entries["candidates"])
-        entries["warnings"] = tuple(entries["warnings"])
-        report = cls(**entries)
-        report._check()
+        entries["misfits"] = tuple(_checked(TableMisfit(**_with_tuples(misfit))) for misfit in described["misfits"])
+        if described.get("check") is not None:
+            entries["check"] = _checked(FitCheck(**_with_tuples(described["check"])))
+        report = _checked(cls(**entries))
+        is_sound = all(start.objectives for start in report.starts) and report.best in range(len(report.starts))
+        if report.check is not None:
+            is_sound &= len(report.check.variables) == len(report.check.cell) and len(report.check.cell) in (2, 3)
+        if not is_sound:
+            raise DataError("the report in this file is invalid: its parts do not go together")
         return report
-
-    def _check(self) -> None:
-        """Raise where an entry is not of its type, as only a file from elsewhere can have it."""
-        sound = all(
-            isinstance(getattr(self, one.name), _TYPES[str(one.type)]) for one in fields(self) if one.type in _TYPES
-        )
-        numbers = [
-            *(value for start in self.starts for value in start.objectives),
-            *(value for one in self.misfits for value in (one.total, one.total_variation, one.kl)),
-        ]
-        texts = [*(start.solver for start in self.starts), *(name for one in self.misfits for name in one.variables)]
-        sound = sound and all(isinstance(value, float | int) for value in numbers)
-        sound = sound and all(isinstance(text, str) for text in (*texts, *self.warnings))
-        sound = sound and all(isinstance(one, Mapping) for one in self.candidates)
-        if not sound or not all(start.objectives for start in self.starts) or self.best not in range(len(self.starts)):
-            raise DataError("its report is none that a fit would write")
 
     def __str__(self) -> str:
         kept = self.starts[self.best]
         lines = [
             f"solver      {self.solver}, rank {self.rank}, seed {self.seed}",
-            f"smoothing   {self.smoothing:.3g} pseudo-records a component, {self.weight_smoothing:.3g} for the weights",
+            f"smoothing   {self.smoothing:.3g} pseudo-records per component, {self.weight_smoothing:.3g} for weights",
             f"starts      {len(self.starts)}; kept {kept.solver}, {kept.stop_reason.value} after {kept.n_iter} passes",
             f"objective   {kept.objective:.6g} ({self.objective_name})",
         ]
@@ -262,7 +258,7 @@ class Progress:
     """Passes allowed for this task."""
     objective: float | None = None
     seconds_left: float | None = None
-    """An estimate for this task; None while there is nothing to go by."""
+    """An estimate for this task; None while it is unknown."""
 
 
 Monitor: TypeAlias = Callable[[Progress], None]
@@ -276,8 +272,7 @@ class ProgressBar:
 
     def __init__(self) -> None:
         self._bar: RichProgress | None = None
-        self._task: Any = None
-        self._name: str | None = None
+        self._task: str | None = None
 
     def __enter__(self) -> Self:
         from rich.console import Console
@@ -290,15 +285,13 @@ class ProgressBar:
             TextColumn("{task.fields[objective]}"),
             TimeElapsedColumn(),
             TextColumn("{task.fields[left]}"),
-            console=Console(stderr=True),  # what was asked for goes to the other stream
+            console=Console(stderr=True),  # stdout is for results
             transient=True,
         )
         self._bar.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             self._bar.stop()
 
@@ -306,13 +299,13 @@ class ProgressBar:
         """Redraw the bar."""
         if self._bar is None:
             return
-        if progress.task != self._name:
-            if self._task is not None:
-                self._bar.remove_task(self._task)
-            self._name = progress.task
-            self._task = self._bar.add_task(progress.task, total=progress.at_most, objective="", left="")
+        if progress.task != self._task:
+            for task in self._bar.task_ids:
+                self._bar.remove_task(task)
+            self._bar.add_task(progress.task, total=progress.at_most, objective="", left="")
+            self._task = progress.task
         self._bar.update(
-            self._task,
+            self._bar.task_ids[0],
             completed=progress.done,
             total=progress.at_most,
             objective="" if progress.objective is None else f"objective {progress.objective:.6g}",

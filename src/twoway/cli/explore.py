@@ -32,11 +32,11 @@ def explore(
     twoway explore survey.twoway --title "Our survey, spring" --force
     """
     from twoway.explorer import explore as write_page
-    from twoway.uncertainty.bootstrap import Bootstrap, load_model
+    from twoway.uncertainty.bootstrap import Bootstrap, load
 
     page = model.with_suffix(".html") if out is None else out
     check_output(page, force, model)
-    loaded = load_model(model)
+    loaded = load(model)
     write_page(loaded, page, title=model.stem if title is None else title)
     size, has_intervals = page.stat().st_size, isinstance(loaded, Bootstrap)
     if json:

@@ -117,9 +117,9 @@ def impute(
 def _load_replicates(model: Path, n_draws: int) -> Bootstrap:
     """Return a model with at least as many replicates as copies are drawn."""
     from twoway.model.pmf import JointPMF
-    from twoway.uncertainty.bootstrap import load_model
+    from twoway.uncertainty.bootstrap import load
 
-    loaded = load_model(model)
+    loaded = load(model)
     if isinstance(loaded, JointPMF):
         raise DataError(
             f"--draws needs a model with replicates, and {str(model)!r} has none: copies drawn from one model differ "

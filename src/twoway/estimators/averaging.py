@@ -126,7 +126,7 @@ def fit_average(
         raise DataError(f"smoothing must be None or a number of pseudo-records of at least 0, not {smoothing!r}")
     n_starts = whole_number("n_starts", n_starts, 1)
     if records.n_silent == records.n_records:
-        raise DataError(f"none of the {records.n_records} records shows a single cell; there is nothing to fit")
+        raise DataError(f"none of the {records.n_records} records has an observed cell; there is nothing to fit")
     records = records.for_fit()
     fitter = _Fitter(tol, seed, usable_cores() if threads is None else whole_number("threads", threads, 1))
     recipe, candidates = _Choice(fitter, records.sample(_SAMPLE_CELLS, seed=seed), loss).make(rank, smoothing)

@@ -81,15 +81,15 @@ def fit(
     threads
         All cores by default.
     monitor
-        True shows a progress bar; a function gets each `Progress`. Ctrl-C ends the fit with the best so far.
+        True shows a progress bar; a function gets each `Progress`. Ctrl-C returns the best model so far.
     checkpoint
-        A file in which a long fit takes note every half minute of how far it has got. The same call after an
-        interruption goes on from there, to the same result; a fit that ends removes the file.
+        A file in which a long fit saves its state every 30 seconds. The same call after an interruption continues from
+        there, to the same result; a fit that ends removes the file.
 
     Returns
     -------
     JointPMF
-        Components sorted by weight, largest first. ``pmf.report`` says how it came about.
+        Components sorted by weight, largest first. ``pmf.report`` describes the fit.
 
     Examples
     --------
@@ -164,7 +164,7 @@ def choose_rank(
     From records, the smallest rank within one standard error of the one that predicts held-out records best. From
     tables, the one beyond which their spectrum shows nothing above sampling error; where no two groups of variables
     have all tables between them, the one of least AIC. Ranks are tried from the smallest up, until two in a row
-    do not pay; then those beside the best.
+    are not better; then those beside the best.
 
     Examples
     --------
@@ -178,11 +178,6 @@ def choose_rank(
         return choose_rank_from(evidence, ranks, seed=seed, watch=Watch(callback))
 
 
-def load(path: Any) -> JointPMF:
-    """Return the model that ``JointPMF.save`` wrote."""
-    return JointPMF.load(path)
-
-
 def _described(evidence: Evidence, *options: object) -> str:
     """Return in words what is fitted and how, the same for the same fit of the same data."""
     sets = evidence.records or evidence.tables(evidence.given_order).as_records()
@@ -191,7 +186,7 @@ def _described(evidence: Evidence, *options: object) -> str:
 
 
 def _refuse(function: Callable[..., Any], others: Mapping[str, object]) -> None:
-    """Raise where a function was given an option that it does not have, with the way to say it."""
+    """Raise where a function was given an unknown option, with the near miss."""
     for name in others:
         *allowed, _ = inspect.signature(function).parameters
         raise unknown_option(function.__name__, name, allowed)
@@ -217,7 +212,7 @@ def watching(monitor: Monitor | bool | None) -> Any:
 
 
 def evidence_of(source: Any, threads: int | None) -> tuple[Evidence, list[str], int]:
-    """Return what a source says, ready for the solvers, what its owner should know, and its observed cells."""
+    """Return a source as the solvers take it, warnings about it, and its number of observed cells."""
     if threads is not None:
         threads = whole_number("threads", threads, 1)
     from_sources: tuple[str, ...] = ()
@@ -229,11 +224,11 @@ def evidence_of(source: Any, threads: int | None) -> tuple[Evidence, list[str], 
         return Evidence(opened.schema, tables=opened, threads=threads), [*from_sources, *opened.notes], 0
     records, n_observed = opened, opened.n_observed
     if n_observed == 0:
-        raise DataError(f"none of the {records.n_records} records shows a single cell; there is nothing to fit")
+        raise DataError(f"none of the {records.n_records} records has an observed cell; there is nothing to fit")
     constant = [variable.name for variable in records.schema if len(variable) == 1]
     warnings = list(from_sources)
     if constant:
-        warnings.append(f"one category only, which says nothing about the others: {shortlist(constant)}")
+        warnings.append(f"variables with one category only, which have no effect: {shortlist(constant)}")
     continuous = [v.name for v in records.schema if _is_continuous(v)]
     if continuous:
         warnings.append(
@@ -249,12 +244,12 @@ def evidence_of(source: Any, threads: int | None) -> tuple[Evidence, list[str], 
         )
     if records.n_silent:
         warnings.append(
-            f"{records.n_silent} of {records.n_records} records show nothing or weigh nothing, and have no effect"
+            f"{records.n_silent} of {records.n_records} records have no observed cell or weight 0, and have no effect"
         )
     fitted = records.for_fit()
     warnings += fitted.notes
     if records.n_silent == records.n_records:
-        raise DataError("every record that shows something has weight 0; there is nothing to fit")
+        raise DataError("every record with an observed cell has weight 0; there is nothing to fit")
     return Evidence(fitted.schema, records=fitted, threads=threads), warnings, n_observed
 
 
@@ -308,7 +303,7 @@ def _report(
 def _with_likelihood(
     report: Report, pmf: JointPMF, records: RecordSource, log_likelihood: float, threads: int | None
 ) -> Report:
-    """Return a report with what the records say about the fit."""
+    """Return a report with the likelihood of the records."""
 
     def uncertainty(block: Block) -> float:
         memberships, _ = posterior_of(block, pmf.weights, pmf.stacked)
@@ -334,7 +329,7 @@ def _with_likelihood(
 
 
 def _contradictions(tables: Tables, check: FitCheck | None) -> list[str]:
-    """Return what tables say that cannot all be true, more than rounding and chance explain."""
+    """Return contradictions between tables that rounding and chance do not explain."""
     sentences = disagreements(tables)
     if not sentences and check is not None and check.n_off and tables.order == 2:
         contradiction = find_contradiction(tables, [check.variables], most_groups=_MOST_TRIANGLES)

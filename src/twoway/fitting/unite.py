@@ -1,4 +1,4 @@
-"""Several sources as one: records stay records, tables stay tables, and what contradicts itself is told."""
+"""Several sources as one: records stay records, tables stay tables, and contradictions between them are reported."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class United(NamedTuple):
 
 class _Source(NamedTuple):
     name: str
-    given: Records | Tables
+    content: Records | Tables
     tables: Tables | None
     """Its pairs, where they could be counted."""
 
@@ -51,7 +51,7 @@ def is_several(source: object) -> bool:
     (True, False)
     """
     if isinstance(source, Mapping):
-        return bool(source) and all(isinstance(name, str) and _is_source(one) for name, one in source.items())
+        return bool(source) and all(isinstance(name, str) and _is_source(value) for name, value in source.items())
     return isinstance(source, list | tuple)
 
 
@@ -68,36 +68,36 @@ def unite(sources: Sequence[Any] | Mapping[str, Any], threads: int | None = None
     Records with weights weigh as many as they are effective, whatever the scale of their weights.
     The variables are those of all, and so are the categories of each. Where only some sources are tables, their cells
     become records that show two variables, weighted so that a person's answer counts once, however many
-    tables it stands in.
+    tables count it.
     """
-    named = sources if isinstance(sources, Mapping) else {f"sources[{place}]": one for place, one in enumerate(sources)}
+    named = sources if isinstance(sources, Mapping) else {f"sources[{n}]": source for n, source in enumerate(sources)}
     if not named:
-        raise DataError("there is no source in the list; give at least one")
-    found = {name: _open(name, one) for name, one in named.items()}
-    if len(found) == 1:
-        return United(next(iter(found.values())), ())
+        raise DataError("the list of sources is empty; give at least one")
+    opened = {name: _open(name, source) for name, source in named.items()}
+    if len(opened) == 1:
+        return United(next(iter(opened.values())), ())
     warnings: list[str] = []
-    opened = [_counted(name, one, threads, warnings) for name, one in found.items()]
-    schema = opened[0].given.schema
-    for one in opened[1:]:
+    counted = [_counted(name, source, threads, warnings) for name, source in opened.items()]
+    schema = counted[0].content.schema
+    for source in counted[1:]:
         try:
-            schema = merge_schemas(schema, one.given.schema)
+            schema = merge_schemas(schema, source.content.schema)
         except DataError as error:
-            raise DataError(f"{one.name} does not go with what stands before it: {error}") from error
-    _check_connected(opened)
-    warnings += _contradictions(opened, schema)
-    given = [one.given for one in opened]
-    tables = [one for one in given if isinstance(one, Tables)]
-    if len(tables) == len(given) and len({one.order for one in tables}) == 1:
+            raise DataError(f"{source.name} does not fit the sources before it: {error}") from error
+    _check_connected(counted)
+    warnings += _contradictions(counted, schema)
+    contents = [source.content for source in counted]
+    tables = [content for content in contents if isinstance(content, Tables)]
+    if len(tables) == len(contents) and len({table.order for table in tables}) == 1:
         return United(reduce(Tables.__add__, tables), tuple(warnings))
     if tables:
-        warnings += [note for one in tables for note in one.notes]
+        warnings += [note for table in tables for note in table.notes]
         warnings.append(
             "tables were fitted as records of the variables of each table, each answer counted once; "
             "log-likelihood, AIC and BIC are those of such records"
         )
-    parts = [_cells_of(one) if isinstance(one, Tables) else _in_effective_records(one) for one in given]
-    return United(Records.joined([_recoded(one, schema) for one in parts]), tuple(warnings))
+    parts = [_cells_of(part) if isinstance(part, Tables) else _in_effective_records(part) for part in contents]
+    return United(Records.joined([_recoded(part, schema) for part in parts]), tuple(warnings))
 
 
 def _open(name: str, given: Any) -> RecordSource | Tables:
@@ -158,31 +158,31 @@ def _recoded(records: Records, schema: Schema) -> Records:
 def _check_connected(sources: Sequence[_Source]) -> None:
     """Raise where no chain of shared variables leads from some sources, or variables, to the others."""
     groups: list[set[str]] = []
-    for one in sources:
-        for linked in [one.given.schema.names] if one.tables is None else one.tables.components():
+    for source in sources:
+        for linked in [source.content.schema.names] if source.tables is None else source.tables.components():
             touching = [group for group in groups if not group.isdisjoint(linked)]
             groups = [group for group in groups if group not in touching] + [set(linked).union(*touching)]
     if len(groups) > 1:
-        told = []
+        shown = []
         for group in groups[:3]:
-            there = ", ".join(one.name for one in sources if not group.isdisjoint(one.given.schema.names))
-            told.append(f"{shortlist(sorted(group), 4)} (in {there})")
+            names = ", ".join(source.name for source in sources if not group.isdisjoint(source.content.schema.names))
+            shown.append(f"{shortlist(sorted(group), 4)} (in {names})")
         raise DataError(
-            f"nothing says how these go together: {'; '.join(told)}; add a source that shows variables of both, "
-            "or fit them apart"
+            f"no source connects these variables: {'; '.join(shown)}; add one that shows variables of both, "
+            "or fit them separately"
         )
 
 
 def _contradictions(sources: Sequence[_Source], schema: Schema) -> list[str]:
     """Return a warning where what several sources show differs by more than chance, all comparisons considered."""
     samples: dict[Key, list[tuple[str, Floats]]] = {}
-    for one in sources:
-        for key, counts in _counts(one, schema):
-            samples.setdefault(key, []).append((one.name, counts))
-    shared = {key: found for key, found in samples.items() if len(found) > 1}
+    for source in sources:
+        for key, counts in _counts(source, schema):
+            samples.setdefault(key, []).append((source.name, counts))
+    shared = {key: several for key, several in samples.items() if len(several) > 1}
     if not shared:
         return []
-    corrected = holm([homogeneity(np.array([counts for _, counts in found])) for found in shared.values()])
+    corrected = holm([homogeneity(np.array([counts for _, counts in several])) for several in shared.values()])
     off = {key: p for key, p in zip(shared, corrected, strict=True) if p < _SURE}
     if not off:
         return []
@@ -200,10 +200,10 @@ def _contradictions(sources: Sequence[_Source], schema: Schema) -> list[str]:
 
 def _counts(source: _Source, schema: Schema) -> Iterable[tuple[Key, Floats]]:
     """Yield the effective counts of each variable, and of each table, with the names of the schema's variables."""
-    given, tables = source.given, source.tables
+    content, tables = source.content, source.tables
     recoded = None if tables is None else tables.recoded(schema)
-    if isinstance(given, Records):
-        totals = _recoded(given, schema).cell_totals() / given.weight_totals.unit
+    if isinstance(content, Records):
+        totals = _recoded(content, schema).cell_totals() / content.weight_totals.unit
         margins = {name: totals[schema.cells(index)] for index, name in enumerate(schema.names)}
     else:
         assert recoded is not None
@@ -221,7 +221,7 @@ def _counts(source: _Source, schema: Schema) -> Iterable[tuple[Key, Floats]]:
 
 def _furthest(samples: Sequence[tuple[str, Floats]]) -> tuple[str, str, float]:
     """Return the sample that differs most surely from the rest, another from which it does, and their distance."""
-    counts = np.array([one for _, one in samples])
+    counts = np.array([sample for _, sample in samples])
     rest = counts.sum(axis=0) - counts
     odd = min(range(len(samples)), key=lambda place: homogeneity(np.array([counts[place], rest[place]])))
     apart = [place for place in range(len(samples)) if place != odd]

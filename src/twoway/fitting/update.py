@@ -1,14 +1,13 @@
-"""New records into a model that is there: their cost, not that of the records before them.
+"""Add new records to a model, at the cost of the new ones alone.
 
-What a fit expects of its records is remembered as so many records of each component for each variable. These stay as
-they are, and EM goes on over the new ones alone: incremental EM (Neal and Hinton, A view of the EM algorithm that
+The expected counts of the old records are kept for each component and variable. These stay as
+they are, and EM runs over the new records alone: incremental EM (Neal and Hinton, A view of the EM algorithm that
 justifies incremental, sparse, and other variants, 1998), which is the posterior mode with the old records as prior.
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -81,8 +80,8 @@ def update(
     report = pmf.report
     if report is None or report.support is None:
         raise DataError(
-            "this model does not remember how many records it rests on, so that new ones could be added; "
-            "models that `fit` makes do, but not averages, conditional ones or files of older versions"
+            "cannot add records: this model does not keep the number of records behind it; models from `fit` do, "
+            "but not averages, conditional models or files of older versions"
         )
     records = _read(pmf.schema, source, extend)
     fitted = records.for_fit()
@@ -95,22 +94,18 @@ def update(
     n_records = None if report.n_records is None else report.n_records + fitted.total_weight
     warnings = [warning for warning in report.warnings if warning != _UPDATED]
     return updated.with_report(
-        replace(
-            report,
+        Report(
             solver=f"{report.solver.removesuffix('+update')}+update",
+            rank=updated.rank,
+            seed=report.seed,
+            smoothing=report.smoothing,
+            weight_smoothing=report.weight_smoothing,
             objective_name="negative log-posterior per new record, with the old records as prior",
             starts=(start,),
             best=0,
             n_records=n_records,
             n_observed=None if report.n_observed is None else report.n_observed + records.n_observed,
-            log_likelihood=None,
             n_parameters=n_parameters(updated.schema, updated.rank),
-            aic=None,
-            bic=None,
-            relative_entropy=None,
-            misfits=(),
-            check=None,
-            candidates=(),
             warnings=(*warnings, _UPDATED),
             support=support,
             seconds=time.perf_counter() - began,
@@ -121,17 +116,16 @@ def update(
 def _read(schema: Schema, source: Any, extend: bool) -> RecordSource:
     """Return new records by a model's schema, with new categories where these are welcome."""
     unseen: Unseen = "extend" if extend else "error"
-    if hasattr(type(source), "map_reduce"):  # a source of records of some kind
-        found: RecordSource = source
-        if found.schema == schema:
-            return found
-        if not isinstance(source, Records):
-            difference = schema.difference(source.schema)
-            raise DataError(f"these records must be read by the schema of the model, which is another: {difference}")
+    if hasattr(type(source), "map_reduce") and not isinstance(source, Records):
+        if source.schema == schema:
+            return source  # type: ignore[no-any-return]
+        difference = schema.difference(source.schema)
+        raise DataError(f"these records must have the schema of the model, but differ in it: {difference}")
+    if isinstance(source, Records) and source.schema == schema:
+        return source
     try:
-        if isinstance(source, Records):
-            return Records(source, schema=schema, unseen=unseen)
-        return records_for(schema, source, unseen)
+        is_read = isinstance(source, Records)
+        return Records(source, schema=schema, unseen=unseen) if is_read else records_for(schema, source, unseen)
     except UnknownNameError as error:
         way = "extend=True makes such labels categories"
         raise UnknownNameError(str(error).replace("unseen='missing' reads such labels as missing", way)) from error

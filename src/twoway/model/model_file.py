@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from twoway.arrays import Floats
 from twoway.errors import DataError, FileFormatError, TwowayError
@@ -36,11 +38,17 @@ def write_model(
 
 
 def read_model(path: str | os.PathLike[str]) -> tuple[Schema, Floats, Floats, Report | None]:
-    """Return schema, weights, stacked factors and report of a model file that is sound in all of them.
+    """Return schema, weights, stacked factors and report of a model file; an invalid one raises `FileFormatError`."""
+    return parse_model(path, *container.read(path, "model"))
+
+
+def parse_model(
+    path: str | os.PathLike[str], header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+) -> tuple[Schema, Floats, Floats, Report | None]:
+    """Return schema, weights, stacked factors and report from the contents of a model file.
 
     The arrays are as they were written: rescaled, they would not be saved to the same bytes again.
     """
-    header, arrays = container.read(path, "model")
     try:
         schema = Schema.from_dict(header["schema"])
         report = None if header["report"] is None else Report.from_dict(header["report"])

@@ -9,34 +9,21 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from twoway.errors import DataError, unknown, whole_number
-from twoway.solvers.auto import Auto
-from twoway.solvers.combine import Chain, MultiStart
-from twoway.solvers.coupled_nmf import CoupledNMF
-from twoway.solvers.ctd import CTD
-from twoway.solvers.em import EM
-from twoway.solvers.mle_ad import MLEAD
-from twoway.solvers.problem import Evidence, IterativeSolver, Problem, Smoothing, Solution, Solver
-from twoway.solvers.spa import SPA
-from twoway.solvers.watch import Watch
-
-__all__ = [
-    "CTD",
-    "EM",
-    "MLEAD",
-    "SOLVERS",
-    "SPA",
-    "Auto",
-    "Chain",
-    "CoupledNMF",
-    "Evidence",
-    "MultiStart",
-    "Problem",
-    "Smoothing",
-    "Solution",
-    "Solver",
-    "Watch",
-    "find_solver",
-]
+from twoway.solvers.auto import Auto as Auto
+from twoway.solvers.combine import Chain as Chain
+from twoway.solvers.combine import MultiStart as MultiStart
+from twoway.solvers.coupled_nmf import CoupledNMF as CoupledNMF
+from twoway.solvers.ctd import CTD as CTD
+from twoway.solvers.em import EM as EM
+from twoway.solvers.mle_ad import MLEAD as MLEAD
+from twoway.solvers.problem import Evidence as Evidence
+from twoway.solvers.problem import IterativeSolver as IterativeSolver
+from twoway.solvers.problem import Problem as Problem
+from twoway.solvers.problem import Smoothing as Smoothing
+from twoway.solvers.problem import Solution as Solution
+from twoway.solvers.problem import Solver as Solver
+from twoway.solvers.spa import SPA as SPA
+from twoway.solvers.watch import Watch as Watch
 
 SOLVERS: dict[str, Callable[[], Solver]] = {
     "auto": Auto,

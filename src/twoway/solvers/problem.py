@@ -133,7 +133,7 @@ class Evidence:
 
 
 def check_connected(tables: Tables) -> None:
-    """Raise where the tables leave variables unconnected: nothing says how these go together."""
+    """Raise where the tables do not connect all variables."""
     if len(tables) == 0:
         raise DataError(
             f"there is no table of {shortlist(tables.schema.names)}: no {tables.order} variables were seen together; "

@@ -1,9 +1,9 @@
-"""What might have been observed instead: records drawn anew, or tables counted anew."""
+"""Other samples of the same size: records drawn with replacement, or tables counted on people drawn from a model."""
 
 from __future__ import annotations
 
 import math
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 
@@ -16,23 +16,13 @@ from twoway.solvers.cells import CellSets
 from twoway.tables.privacy import nonnegative
 from twoway.tables.tables import Tables
 
-# More simulated people than this say the same; what chance does to fewer is scaled to the number there are.
+# More simulated people are not needed; the effect of chance is scaled to the number of people.
 _MOST_SIMULATED = 100_000
 _MOST_COUNTED = 5e7  # people times tables
 
 
-class Resampling(Protocol):
-    """A source, and what might have been observed in its place."""
-
-    def original(self) -> CellSets:
-        """Return what others differ from by chance."""
-
-    def draw(self, seed: int, number: int) -> CellSets:
-        """Return what might have been."""
-
-
 class FromRecords:
-    """People drawn with replacement from the records, each with their weight: records get counts, none is copied."""
+    """Draws people with replacement from the records, each with their weight: records get counts, none is copied."""
 
     def __init__(self, records: Records) -> None:
         self._records = records = records.for_fit()
@@ -53,12 +43,12 @@ class FromRecords:
 
 
 class FromTables:
-    """Tables counted anew on people drawn from the model, each with its own total.
+    """Counts tables on people drawn from the model, each table with its own total.
 
-    Tables that the same people stand in err together. How many people there were in all, ``n_records``, says how
-    much: as few as the largest total means that every table rests on the same people, infinitely many that
-    no two tables share one. In between, each variable is missing at random as often as the totals suggest.
-    Tables with noise are counted anew and get new noise.
+    The errors of tables that count the same people are dependent. The number of people in all, ``n_records``, says how
+    much: as few as the largest total means that every table counts the same people, infinitely many that
+    no two tables share a person. In between, each variable is missing at random as often as the totals suggest.
+    Noisy tables get new noise.
     """
 
     def __init__(self, tables: Tables, pmf: JointPMF, n_records: float | None) -> None:
@@ -134,5 +124,8 @@ def _observed_shares(tables: Tables, n_records: Floats, n_people: float) -> Floa
     rows = np.zeros((len(tables), len(tables.schema)))
     np.put_along_axis(rows, tables.sets.astype(np.int64), 1.0, axis=1)
     logs = np.log(n_records / n_people)
-    found = np.linalg.lstsq(rows.T @ rows, rows.T @ logs, rcond=None)[0]
-    return np.asarray(np.exp(np.minimum(found, 0.0)), dtype=np.float64)
+    log_shares = np.linalg.lstsq(rows.T @ rows, rows.T @ logs, rcond=None)[0]
+    return np.asarray(np.exp(np.minimum(log_shares, 0.0)), dtype=np.float64)
+
+
+Resampling: TypeAlias = FromRecords | FromTables

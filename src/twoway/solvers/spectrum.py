@@ -1,8 +1,8 @@
 """How many components two-way tables show above sampling error.
 
 The tables between two groups of variables, stacked, have the rank of the model. Scaled by the roots of the shares of
-rows and columns, chance moves all their cells alike, so that a singular value either stands out from
-what chance makes or cannot be told from it.
+rows and columns, chance moves all their cells alike, so that a singular value is either larger than
+those that chance makes or cannot be distinguished from them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from twoway.tables.tables import Tables
 
 _DRAWS = 3
 CLEAR = 1.2
-"""How far above chance a singular value must stand to say that a component is there."""
+"""How many times as large as those of chance a singular value must be to show a component."""
 
 
 @dataclass(frozen=True)
@@ -53,12 +53,12 @@ def spectrum(tables: Tables, pmf: JointPMF, splits: Sequence[Split], n_records: 
     tables
         What was observed.
     pmf
-        The model that says how chance moves the tables.
+        The model from which tables are drawn.
     splits
         Ways to make two groups. The one counts that shows most beyond the model: variables that depend on each other
         alone show nothing where they are all in one group. Chance gets the same choice.
     n_records
-        How many people stand in all tables together; see `bootstrap`.
+        How many people all tables together count; see `bootstrap`.
     """
     shares = pmf.stacked @ pmf.weights
     roots = np.where(shares < 1e-12, 0.0, 1.0 / np.sqrt(np.maximum(shares, 1e-300)))
@@ -71,7 +71,7 @@ def spectrum(tables: Tables, pmf: JointPMF, splits: Sequence[Split], n_records: 
     drawn = [scaled(PairMatrix.of(resampling.tables(seed, draw)).shares) for draw in range(_DRAWS)]
     observed = [_singular(matrix) for matrix in scaled(PairMatrix.of(tables).shares)]
     if min(map(len, observed)) > pmf.rank:
-        # A model of rank F has nothing behind its F-th singular value: what stands there in a sample is chance.
+        # A model of rank F has nothing behind its F-th singular value: what a sample has there is chance.
         noise = max(float(_singular(matrix)[pmf.rank]) for draw in drawn for matrix in draw)
         best = max(observed, key=lambda values: float(values[pmf.rank]))
     else:

@@ -49,7 +49,7 @@ _ARRAY = re.compile(
     rb"'shape': \(((?:\d{1,15},? ?){0,4})\), \} *\n",
     re.DOTALL,
 )
-# What zip, JSON and numpy raise about bytes that are none of theirs.
+# What zip, JSON and numpy raise about invalid bytes.
 _FOREIGN = (zipfile.BadZipFile, LookupError, ValueError, EOFError, RuntimeError, OSError)
 
 
@@ -92,21 +92,21 @@ def write(
 def check_path(path: object) -> str | os.PathLike[str]:
     """Return the name of a file, or raise where something else was given."""
     if not isinstance(path, str | os.PathLike):
-        raise DataError(f"a file is named by text or a path, not {brief(path)}")
+        raise DataError(f"a file name must be text or a path, not {brief(path)}")
     return path
 
 
 def missing_file(path: str | os.PathLike[str]) -> MissingFileError:
-    """Return the error for a file that is not there, which says so of an address."""
+    """Return the error for a missing file, with a special message for an address."""
     name = os.fspath(path)
     if ADDRESS.match(name):
-        return MissingFileError(f"{without_password(name)!r} is an address, and files are read from this machine only")
+        return MissingFileError(f"{without_password(name)!r} is an address; only files on this machine can be read")
     return MissingFileError(f"there is no file {name!r}")
 
 
 @contextmanager
 def whole_or_not_at_all(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Give a stream whose content becomes a file once all of it was written; before that, nothing changes.
+    """Give a stream whose content becomes a file once all of it is written; until then, nothing changes.
 
     What is replaced keeps its permissions, and a link to a file stays a link. A device or a pipe is written to as it
     is. An error of the operating system names the file meant.
@@ -118,7 +118,7 @@ def whole_or_not_at_all(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         raise OutputError(f"cannot write {str(meant)!r}: there is no folder {str(meant.parent)!r}")
     try:
         if meant.exists() and not meant.is_file():
-            whole = io.BytesIO()  # not every device tells where in it one is
+            whole = io.BytesIO()  # not every device has a position
             yield whole
             meant.write_bytes(whole.getvalue())
             return
@@ -136,7 +136,7 @@ def whole_or_not_at_all(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
                 os.chmod(scratch, mode)
             os.replace(scratch, target)
         except BaseException:
-            with contextlib.suppress(OSError):  # such as that the folder is gone: what went wrong first is told
+            with contextlib.suppress(OSError):  # such as that the folder is gone: the first error is raised
                 scratch.unlink(missing_ok=True)
             raise
     except OSError as error:
@@ -232,7 +232,7 @@ def _check_end(stream: BinaryIO) -> None:
     if signature != b"PK\5\6" or tail[-2:] != b"\0\0":
         raise ValueError("it does not end as a twoway file does")
     locator, place = _LOCATOR.unpack_from(tail, _LARGE_END.size)
-    if locator == b"PK\6\7":  # of an archive beyond 4 GiB; what stands before it is then read instead
+    if locator == b"PK\6\7":  # of an archive beyond 4 GiB; the record before it is read instead
         large, members, length = _LARGE_END.unpack_from(tail, 0)
         if large != b"PK\6\6" or place != size - ends:
             raise ValueError("it does not end as a twoway file does")
@@ -248,13 +248,13 @@ def _read_header(archive: zipfile.ZipFile) -> dict[str, Any]:
     members = archive.infolist()
     if len(members) > _MOST_MEMBERS:
         raise ValueError(f"it holds {len(members):,} members, and a twoway file at most {_MOST_MEMBERS}")
-    names = [one.filename for one in members]
-    for one in members:
-        # Of a size that is claimed for the compressed bytes, zipfile would ask for as much memory.
-        is_plain = one.compress_type == zipfile.ZIP_STORED and one.compress_size == one.file_size <= MAX_BYTES
-        if not is_plain or names.count(one.filename) > 1:
-            raise ValueError(f"it holds a member {one.filename[:100]!r} that no twoway file has")
-    if archive.fp is None or sum(one.file_size for one in members) > os.fstat(archive.fp.fileno()).st_size:
+    names = [member.filename for member in members]
+    for member in members:
+        # zipfile allocates as much memory as the header claims for the compressed bytes.
+        is_plain = member.compress_type == zipfile.ZIP_STORED and member.compress_size == member.file_size <= MAX_BYTES
+        if not is_plain or names.count(member.filename) > 1:
+            raise ValueError(f"it holds a member {member.filename[:100]!r} that no twoway file has")
+    if archive.fp is None or sum(member.file_size for member in members) > os.fstat(archive.fp.fileno()).st_size:
         raise ValueError("its members claim more bytes than the file has")
     length = archive.getinfo("header.json").file_size
     if length > MAX_HEADER:
@@ -262,7 +262,7 @@ def _read_header(archive: zipfile.ZipFile) -> dict[str, Any]:
     text = archive.read("header.json").decode()
     header = json.loads(text, parse_int=_whole, parse_float=_finite, parse_constant=_finite)
     if not isinstance(header, dict) or header.get("format") != "twoway":
-        raise ValueError("its header is another's")
+        raise ValueError("its header is not that of a twoway file")
     if "\\ud" in text.lower():
         json.dumps(header, ensure_ascii=False).encode()  # half of a surrogate pair raises: no text could be printed
     return header
@@ -288,10 +288,10 @@ def _read_array(content: bytes) -> NDArray[Any]:
     numpy's own reader evaluates the header as Python, with more types, warnings and recursion than is good for a
     file from elsewhere.
     """
-    found = _ARRAY.match(content)
-    if found is None:
-        raise ValueError("an array that no twoway file holds")
-    dtype, shape = np.dtype(found[1].decode()), tuple(int(size) for size in found[2].split(b",") if size.strip())
-    if math.prod(shape) * dtype.itemsize != len(content) - found.end():
-        raise ValueError("an array that is not of the size it claims")
-    return np.frombuffer(content, dtype, offset=found.end()).reshape(shape)
+    match = _ARRAY.match(content)
+    if match is None:
+        raise ValueError("an array has an invalid header")
+    dtype, shape = np.dtype(match[1].decode()), tuple(int(size) for size in match[2].split(b",") if size.strip())
+    if math.prod(shape) * dtype.itemsize != len(content) - match.end():
+        raise ValueError("an array has not the size that its header claims")
+    return np.frombuffer(content, dtype, offset=match.end()).reshape(shape)

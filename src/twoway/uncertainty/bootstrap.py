@@ -17,7 +17,7 @@ from twoway.errors import DataError, FileFormatError, ImpossibleEvidenceError, w
 from twoway.model.imputation import fills, impute_frames, warn_of_impossible
 from twoway.model.intervals import Interval, Intervals, IntervalTable, Scale, checked_level, interval_ends
 from twoway.model.mode import Mode
-from twoway.model.model_file import write_model
+from twoway.model.model_file import parse_model, write_model
 from twoway.model.parameters import check_parameters, read_only
 from twoway.model.pmf import JointPMF
 from twoway.model.posterior import records_for
@@ -307,7 +307,7 @@ class Bootstrap:
     # Files
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a model file that carries its replicates; `tw.load` reads the model in it."""
+        """Write a model file with its replicates; `tw.load` reads it."""
         several = [self.center, *self.replicates]
         arrays = {
             "replicate_weights": np.array([pmf.weights for pmf in several]),
@@ -319,19 +319,19 @@ class Bootstrap:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Bootstrap:
         """Return the model of a file with its replicates; one that carries none is an error."""
-        found = load_model(path)
-        if isinstance(found, JointPMF):
+        loaded = load(path)
+        if isinstance(loaded, JointPMF):
             raise FileFormatError(
                 f"{str(path)!r} is a model without replicates, which intervals need: "
                 "`twoway fit --intervals` or Bootstrap.save writes one with them"
             )
-        return found
+        return loaded
 
 
-def load_model(path: str | os.PathLike[str]) -> JointPMF | Bootstrap:
-    """Return the model of a file, with its replicates where it carries them."""
-    pmf = JointPMF.load(path)
-    _, arrays = container.read(path, "model")
+def load(path: str | os.PathLike[str]) -> JointPMF | Bootstrap:
+    """Return the model of a file: a `Bootstrap`, with intervals, if the file has replicates; else a `JointPMF`."""
+    header, arrays = container.read(path, "model")
+    pmf = JointPMF.from_stacked(*parse_model(path, header, arrays))
     if "replicate_weights" not in arrays or "replicate_stacked" not in arrays:
         return pmf
     weights, stacked = arrays["replicate_weights"], arrays["replicate_stacked"]

@@ -148,5 +148,5 @@ def _resampling(pmf: JointPMF, source: Any, n_records: float | None) -> tuple[Re
         return FromTables(source, pmf, n_records), _TOL_TABLES
     records = records_for(pmf.schema, source)
     if records.n_silent == records.n_records:
-        raise DataError(f"none of the {records.n_records} records shows a single cell; there is nothing to draw from")
+        raise DataError(f"none of the {records.n_records} records has an observed cell; there is nothing to draw from")
     return FromRecords(records), _TOL_RECORDS

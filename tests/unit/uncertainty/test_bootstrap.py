@@ -157,7 +157,8 @@ def test_the_model_need_not_be_the_best_fit():
 
 def test_files_carry_replicates(boot, tmp_path):
     boot.save(tmp_path / "model.twoway")
-    assert np.array_equal(tw.load(tmp_path / "model.twoway").stacked, boot.pmf.stacked)
+    assert np.array_equal(tw.JointPMF.load(tmp_path / "model.twoway").stacked, boot.pmf.stacked)
+    assert tw.load(tmp_path / "model.twoway").prob({"x1": 0}) == boot.prob({"x1": 0})
     again = Bootstrap.load(tmp_path / "model.twoway")
     assert again.prob({"x1": 0}).to_dict() == boot.prob({"x1": 0}).to_dict()
     boot.pmf.save(tmp_path / "plain.twoway")

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-# Ratings that take more values than this are measurements, not points on a scale.
+# Ratings with more values than this are measurements, not points on a scale.
 _MOST_POINTS = 100
 
 
 @dataclass(frozen=True)
 class RatingTable:
-    """Who rated what, and how: a record a user, a variable an item."""
+    """The ratings: one record per user, one variable per item."""
 
     users: pd.Index
     """User ``n`` has record ``n``."""
@@ -65,13 +65,13 @@ class RatingTable:
         if len(self.keys):
             asked = user_codes * len(self.items) + item_codes
             places = np.minimum(np.searchsorted(self.keys, asked), len(self.keys) - 1)
-            found = (self.keys[places] == asked) & (user_codes >= 0)
-            codes[found] = self.records.cells[places[found]] % self.n_points
+            is_known = (self.keys[places] == asked) & (user_codes >= 0)
+            codes[is_known] = self.records.cells[places[is_known]] % self.n_points
         return codes
 
 
 class _Triplets(NamedTuple):
-    """Ratings as they stand in a source, in any order; labels once, and their positions."""
+    """The ratings of a source in any order: the labels, and the positions of each rating's user and item."""
 
     users: pd.Index
     user_codes: Ints
@@ -102,7 +102,7 @@ def read_ratings(
     Parameters
     ----------
     source
-        A long table with a row a rating, or a frame or array of users × items.
+        A long table with one row per rating, or a frame or array of users × items.
     columns
         The names of a long table's columns: user, item, rating.
     ratings
@@ -112,33 +112,31 @@ def read_ratings(
     scale
         The points that ratings can take; those that occur by default.
     """
-    found = _read_long(source, columns, ratings) if _is_long(source, columns) else _read_wide(source, ratings, items)
-    rated = ~np.isnan(found.ratings)
+    raw = _read_long(source, columns, ratings) if _is_long(source, columns) else _read_wide(source, ratings, items)
+    rated = ~np.isnan(raw.ratings)
     is_new = items is None
     if items is None:
-        place = {label_key(label): position for position, label in enumerate(found.items)}
-        ordered = sort_labels(plain_label(label) for label in found.items)
-        items = found.items[[place[label_key(label)] for label in ordered]]
-    item_codes = find_items(items, found.items)[found.item_codes]
+        place = {label_key(label): position for position, label in enumerate(raw.items)}
+        ordered = sort_labels(plain_label(label) for label in raw.items)
+        items = raw.items[[place[label_key(label)] for label in ordered]]
+    item_codes = find_items(items, raw.items)[raw.item_codes]
     never = np.bincount(item_codes[rated], minlength=len(items)) == 0
-    points = _check_scale(scale, found.ratings[rated])
+    points = _check_scale(scale, raw.ratings[rated])
     if is_new and never.any():
-        raise DataError(
-            f"no user rated {shortlist(items[never].tolist())}: nothing can be learned of such items, leave them out"
-        )
-    codes = np.minimum(np.searchsorted(points, found.ratings), len(points) - 1)
-    outside = np.flatnonzero(rated & (points[codes] != found.ratings))
+        raise DataError(f"no user rated {shortlist(items[never].tolist())}: leave out items without ratings")
+    codes = np.minimum(np.searchsorted(points, raw.ratings), len(points) - 1)
+    outside = np.flatnonzero(rated & (points[codes] != raw.ratings))
     if len(outside):
-        user, item = _repr(found.users, found.user_codes[outside[0]]), _repr(items, item_codes[outside[0]])
+        user, item = _repr(raw.users, raw.user_codes[outside[0]]), _repr(items, item_codes[outside[0]])
         raise DataError(
-            f"the rating {found.ratings[outside[0]]:g} of item {item} by user {user} is outside the scale "
+            f"the rating {raw.ratings[outside[0]]:g} of item {item} by user {user} is outside the scale "
             f"{', '.join(f'{point:g}' for point in points)}"
         )
-    return _compress(found.users, items, points, found.user_codes[rated], item_codes[rated], codes[rated])
+    return _compress(raw.users, items, points, raw.user_codes[rated], item_codes[rated], codes[rated])
 
 
 def find_items(items: pd.Index, labels: Any) -> Ints:
-    """Return the position of each label among the items; one that is not there is an error."""
+    """Return the position of each label among the items; an unknown label is an error."""
     codes: Ints = items.get_indexer(labels).astype(np.int64)
     if (codes < 0).any():
         missing = plain_label(labels[int(np.argmin(codes))])
@@ -154,7 +152,7 @@ def _repr(labels: pd.Index, position: int) -> str:
 def _compress(
     users: pd.Index, items: pd.Index, points: Floats, user_codes: Ints, item_codes: Ints, rating_codes: Ints
 ) -> RatingTable:
-    """Return the table of ratings that stand in any order."""
+    """Return the table of ratings in any order."""
     schema = Schema(tuple(Variable(str(plain_label(item)), tuple(points.tolist()), is_found=True) for item in items))
     keys = user_codes * len(items) + item_codes
     if (np.diff(keys) <= 0).any():
@@ -165,21 +163,21 @@ def _compress(
         twice = np.flatnonzero(np.diff(keys) == 0)
         if len(twice):
             user, item = _repr(users, user_codes[twice[0]]), _repr(items, item_codes[twice[0]])
-            raise DataError(f"user {user} rated item {item} twice; keep one of the ratings, say the latest")
+            raise DataError(f"user {user} rated item {item} twice; keep one of the ratings, for example the latest")
     cells = (item_codes * len(points) + rating_codes).astype(np.min_scalar_type(schema.n_categories - 1))
     pointers = np.concatenate([[0], np.cumsum(np.bincount(user_codes, minlength=len(users)))])
     return RatingTable(users, items, Records.from_cells(schema, pointers, cells))
 
 
 def _is_long(source: Any, columns: Sequence[str]) -> bool:
-    """Return whether a source has a row a rating, by the names of its columns."""
+    """Return whether a source has one row per rating, by its column names."""
     if isinstance(source, np.ndarray):
         return False
     names = _column_names(source)
-    found = [name in names for name in columns[:2]]
-    if any(found) and not all(found):
-        raise unknown("column", columns[found.index(False)], names, where=" in a long table of ratings")
-    return all(found)
+    has_column = [name in names for name in columns[:2]]
+    if any(has_column) and not all(has_column):
+        raise unknown("column", columns[has_column.index(False)], names, where=" in a long table of ratings")
+    return all(has_column)
 
 
 def _read_long(source: Any, columns: Sequence[str], ratings: Any) -> _Triplets:
@@ -198,7 +196,7 @@ def _read_wide(source: Any, ratings: Any, items: pd.Index | None) -> _Triplets:
     import pandas as pd
 
     if ratings is not None:
-        raise DataError("a frame of users × items holds the ratings itself; only a long table has them apart")
+        raise DataError("a frame of users × items already holds the ratings; only a long table takes them separately")
     if isinstance(source, np.ndarray):
         if source.ndim != 2:
             raise DataError(f"an array of ratings has 2 dimensions, users by items; got {source.ndim}")
@@ -209,7 +207,7 @@ def _read_wide(source: Any, ratings: Any, items: pd.Index | None) -> _Triplets:
     for what, index in (("user", frame.index), ("item", frame.columns)):
         if not index.is_unique:
             twice = _repr(index, int(np.argmax(index.duplicated())))
-            raise DataError(f"{what} {twice} stands in the frame of users × items twice; there may be one of each")
+            raise DataError(f"duplicate {what} {twice} in the frame of users × items")
     matrix = _as_numbers(frame.to_numpy())
     rows, places = np.nonzero(~np.isnan(matrix))
     return _Triplets(frame.index, rows, frame.columns, places, matrix[rows, places])
@@ -221,7 +219,7 @@ def _column_names(source: Any) -> list[Any]:
         names = list(source) if isinstance(source, Mapping) else getattr(source, "columns", None)
     if names is None:
         raise DataError(
-            "ratings come as a long table of user, item and rating, or as a frame or array of users × items; "
+            "ratings must be a long table of user, item and rating, or a frame or array of users × items; "
             f"got {type(source).__name__}"
         )
     return list(names)
@@ -261,10 +259,10 @@ def _check_scale(scale: Sequence[float] | None, ratings: Floats) -> Floats:
     if scale is None:
         points = np.unique(ratings)
         if not len(points):
-            raise DataError("there is not a single rating; there is nothing to learn from")
+            raise DataError("there is no rating to learn from")
         if len(points) > _MOST_POINTS:
             raise DataError(
-                f"the ratings take {len(points)} different values; the points of a scale are few: round the ratings"
+                f"the ratings have {len(points)} different values; a scale has at most {_MOST_POINTS}: round them"
             )
         return points
     points = np.unique(_as_numbers(np.asarray(list(scale))))

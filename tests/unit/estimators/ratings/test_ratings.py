@@ -247,7 +247,7 @@ def table(**changes):
         (table(rating=["1", "2"]), {}, "a rating must be a number, or missing; got text"),
         (table(rating=[1, np.inf]), {}, "finite number"),
         (table(rating=[None, None]), {}, "not a single rating"),
-        (table(rating=[None, 2]), {}, "no user rated 'x': nothing can be learned"),
+        (table(rating=[None, 2]), {}, "no user rated 'x'"),
         (pd.DataFrame({"x": [1, 2], "y": [None, None]}), {}, "no user rated 'y'"),
         (table(user=["a", "a"], item=["x", "x"]), {}, "user 'a' rated item 'x' twice"),
         (table(user=["a", None]), {}, "column 'user' is missing in row 1"),
@@ -257,7 +257,7 @@ def table(**changes):
         (
             pd.DataFrame([[1, 2], [2, 1]], index=["a", "a"]),
             {},
-            "user 'a' stands in the frame of users × items twice",
+            "duplicate user 'a'",
         ),
         (pd.DataFrame([[1, 2], [2, 1]], columns=["x", "x"]), {}, "item 'x' stands"),
         (table(), {"rank": 0}, "rank must be a whole number of at least 1, not 0"),
