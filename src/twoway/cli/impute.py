@@ -70,6 +70,8 @@ def impute(
 
     twoway impute survey.twoway survey.csv --proba -o probabilities.csv
     """
+    import pyarrow.compute as pc
+
     from twoway.data.files.file_set import format_of
     from twoway.data.files.reading import read_as_written
     from twoway.data.frames import fill
@@ -86,7 +88,8 @@ def impute(
     present = pmf.schema.indices(names)
     if proba:
         n_filled = records.n_records * len(names) - records.n_observed
-        result = _counted_from_1(pmf.impute_proba(records, names, "pyarrow"))
+        shares = pmf.impute_proba(records, names, "pyarrow")
+        result = shares.set_column(0, "record", pc.add(shares.column("record"), 1))  # as people count them
     else:
         is_text = not json if out is None else format_of(out) in ("csv", "tsv")
         written = read_as_written(data) if is_text else None
@@ -142,13 +145,6 @@ def _stack(copies: list[Any]) -> Any:
     ids = np.tile(np.arange(1, copies[0].num_rows + 1), len(copies))
     numbers = np.repeat(np.arange(1, len(copies) + 1), copies[0].num_rows)
     return whole.add_column(0, ".id", pa.array(ids)).add_column(0, ".imp", pa.array(numbers))
-
-
-def _counted_from_1(table: Any) -> Any:
-    """Return probabilities with records counted as the lines of a file are."""
-    import pyarrow.compute as pc
-
-    return table.set_column(0, "record", pc.add(table.column("record"), 1))
 
 
 def _as_text(values: NDArray[Any]) -> NDArray[Any]:

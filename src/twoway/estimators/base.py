@@ -20,13 +20,7 @@ from twoway.data.records import Records
 from twoway.data.source import Block
 from twoway.errors import UnknownNameError, warn_caller, whole_number
 from twoway.estimators.averaging import Loss, fit_average
-from twoway.estimators.tables import (
-    MANY_WHOLE_NUMBERS,
-    TableEstimator,
-    find_continuous,
-    read_training,
-    read_weights,
-)
+from twoway.estimators.tables import MANY_WHOLE_NUMBERS, TableEstimator, find_continuous, read_training, read_weights
 from twoway.model.pmf import JointPMF
 from twoway.model.posterior import posterior_of
 from twoway.schema import Label, Variable, sort_labels

@@ -24,8 +24,8 @@ class JointPMFClassifier(ClassifierMixin, JointPMFEstimator):  # type: ignore[mi
     """A classifier for tables of categories with missing cells, the label being one more variable of a joint PMF.
 
     Features may be missing, in training and in prediction: no imputation, no dummy codes. So may labels in training
-    (NaN or None in ``y``): such records still say what goes with what. The most probable class is predicted, prior
-    included. Rank and smoothing are chosen by the squared error of the classes' probabilities in held-out records.
+    (NaN or None in ``y``): such records still show which features occur together. The most probable class is predicted,
+    prior included. Rank and smoothing minimize the squared error of the classes' probabilities in held-out records.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class JointPMFClassifier(ClassifierMixin, JointPMFEstimator):  # type: ignore[mi
 
     Notes
     -----
-    -1 in ``y`` is a class like any other, for there are labels -1 and 1; write a missing label as NaN or None.
+    -1 in ``y`` is a class like any other; write a missing label as NaN or None.
 
     Examples
     --------
@@ -81,19 +81,17 @@ class JointPMFClassifier(ClassifierMixin, JointPMFEstimator):  # type: ignore[mi
         schema = self.pmf_.schema
         # The label is the last variable: the cells of the others have the same numbers with it and without it.
         records = Records.from_cells(schema, features.pointers, features.cells)
-        found = probabilities(self.pmf_, records, len(schema) - 1)
-        found /= found.sum(axis=1, keepdims=True)
-        warn_of_impossible(
-            np.flatnonzero(np.isnan(found[:, 0])), "probabilities are NaN, and the commonest class predicted"
-        )
-        return found
+        shares = probabilities(self.pmf_, records, len(schema) - 1)
+        shares /= shares.sum(axis=1, keepdims=True)
+        impossible = np.flatnonzero(np.isnan(shares[:, 0]))
+        warn_of_impossible(impossible, "probabilities are NaN, and the most common class is predicted")
+        return shares
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the most probable class of each record; of one that is impossible under the model, the commonest."""
-        found = self.predict_proba(X)
-        shares = self.pmf_.factors[-1] @ self.pmf_.weights
-        chosen = np.where(np.isnan(found), shares, found).argmax(axis=1)
-        labels: NDArray[Any] = self.classes_[chosen]
+        """Return the most probable class of each record; the most common class if it is impossible under the model."""
+        shares = self.predict_proba(X)
+        overall = self.pmf_.factors[-1] @ self.pmf_.weights
+        labels: NDArray[Any] = self.classes_[np.where(np.isnan(shares), overall, shares).argmax(axis=1)]
         return labels
 
     def _read_labels(self, y: Any, n_records: int) -> NDArray[np.int64]:
@@ -108,26 +106,25 @@ class JointPMFClassifier(ClassifierMixin, JointPMFEstimator):  # type: ignore[mi
         labels = column_or_1d(y, warn=True)
         if len(labels) != n_records:
             raise DataError(f"X has {n_records} records and y has {len(labels)} labels; each needs one")
-        there = ~pd.isna(labels)
-        known = labels[there]
+        is_known = ~pd.isna(labels)
+        known = labels[is_known]
         is_text = {isinstance(label, str) for label in known} if known.dtype == object else set()
         if len(is_text) == 2:
             raise DataError("some labels in y are text and others are not; make them all text, or all numbers")
         if is_text == {False}:
             known = np.array(known.tolist())
         if len(known) == 0:
-            raise DataError(f"none of the {len(labels)} labels is there; a classifier needs some records with a label")
+            raise DataError(f"all {len(labels)} labels are missing; a classifier needs some records with a label")
         if known.dtype.kind == "f" and np.isinf(known).any():
             raise DataError("y contains infinity; a label is text, a truth value or a finite number")
         check_classification_targets(known)
-        self.classes_, found = np.unique(known, return_inverse=True)
+        codes = np.full(len(labels), -1, dtype=np.int64)
+        self.classes_, codes[is_known] = np.unique(known, return_inverse=True)
         if len(self.classes_) == 1:
             raise DataError(
                 f"the label has one class only, {self.classes_.tolist()[0]!r}, in {len(known)} records; at least two "
                 "are needed"
             )
-        codes = np.full(len(labels), -1, dtype=np.int64)
-        codes[there] = found
         return codes
 
     def _with_label(self, features: Schema, name: Any) -> Schema:

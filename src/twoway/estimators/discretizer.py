@@ -1,4 +1,4 @@
-"""Discretizer: continuous columns as labelled intervals."""
+"""Discretizer: continuous columns as labelled bins."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from twoway.estimators.tables import TableEstimator, find_continuous, read_numbe
 
 
 class Discretizer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):  # type: ignore[misc]
-    """Puts the numbers of continuous columns into labelled intervals; other columns stay as they are.
+    """Sorts the numbers of continuous columns into labelled bins; other columns stay as they are.
 
-    What is missing stays missing. A number beyond those of training belongs to the first or the last interval.
+    Missing cells stay missing. A number outside the range of training belongs to the first or the last bin.
 
     Parameters
     ----------
     columns
         Names of columns, or their positions. None takes those that look continuous: more than 20 different numbers with
-        fractions (more than 4 if they are fine ones), or more than 40 whole ones.
+        fractions (more than 4 if fractions are finer than thousandths), or more than 40 whole numbers.
     n_bins
-        How many intervals at most.
+        The maximum number of bins.
     strategy
-        "quantile" for intervals of about as many records each (a very common number has one of its own), "uniform" for
-        intervals of one width.
+        "quantile" for bins with about equally many records each (a very common number has its own bin), "uniform" for
+        bins of equal width.
 
     Attributes
     ----------
     bins_ : dict
-        For each continuous column its ``variable`` (the intervals' labels, and as ``values`` their centres: the mean of
-        the numbers that fell into each) and ``edges``.
+        For each continuous column its ``variable`` (the labels of the bins, the edges between them, and the mean of the
+        numbers in each as ``values``) and all ``edges``, with the smallest and the largest number.
     n_features_in_, feature_names_in_ : int, ndarray
         The columns of training; names where they had some.
 
@@ -53,7 +53,7 @@ class Discretizer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):  # ty
     >>> discretizer.bins_["income"].variable.values
     (1.875, 5.5625)
 
-    The centres are the values of the categories in records, so that expectations can be asked for:
+    The means are the values of the categories in records, for expectations:
 
     >>> import twoway as tw
     >>> round(tw.fit(discretizer.records(frame), rank=1).expect("income"), 1)
@@ -84,7 +84,7 @@ class Discretizer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):  # ty
         return self
 
     def transform(self, X: Any) -> Any:
-        """Return X with intervals for numbers: as ordered categories in a frame, by their centres in an array."""
+        """Return X with bins for numbers: as ordered categories in a frame, as the means of the bins in an array."""
         check_is_fitted(self)
         X, columns = self._open(X, self._names)
         is_array = isinstance(X, np.ndarray)
@@ -100,7 +100,7 @@ class Discretizer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):  # ty
         return X if is_array else frames.with_categories(X, categories)
 
     def records(self, X: Any, weights: Any = None) -> Records:
-        """Return X as records for `twoway.fit`, whose intervals have their centres as values.
+        """Return X as records for `twoway.fit`, with the means of bins as values.
 
         Parameters
         ----------

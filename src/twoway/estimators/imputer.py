@@ -30,7 +30,7 @@ class JointPMFImputer(OneToOneFeatureMixin, TransformerMixin, JointPMFEstimator)
     """An imputer for tables of categories, numbers or both: each hole is filled given the record's other cells.
 
     A frame keeps its library, its columns and their types. Rank and smoothing are those under which hidden cells of
-    held-out records are most probable. A continuous column is filled with the centre of an interval, or with a draw.
+    held-out records are most probable. A continuous column is filled with the mean of a bin, or with a draw.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ def _hidden_loss(pmf: JointPMF, held: Records) -> Losses:
         memberships, _ = posterior_of(block, pmf.weights, pmf.stacked)
         last = first + len(memberships)
         inside = (rows >= first) & (rows < last)
-        found = np.einsum("ij,ij->i", memberships[rows[inside] - first], pmf.stacked[cells[inside]])
-        losses[inside] = -np.log(np.maximum(found, 1e-300))
+        shares = np.einsum("ij,ij->i", memberships[rows[inside] - first], pmf.stacked[cells[inside]])
+        losses[inside] = -np.log(np.maximum(shares, 1e-300))
         first = last
     return losses, record_weights(held)[rows]

@@ -17,7 +17,7 @@ from twoway.report import Report
 from twoway.schema import Schema
 from twoway.storage import container
 
-# Written sums are off one by rounding alone.
+# The sums of written probabilities differ from 1 by rounding only.
 _TOLERANCE = 1e-9
 
 
@@ -61,8 +61,8 @@ def parse_model(
         if report is not None and "support" in arrays:
             support = arrays["support"].astype(np.float64)
             if support.shape != (1 + len(schema), len(weights)) or not (np.isfinite(support) & (support >= 0)).all():
-                raise DataError("its array of support is not one of nonnegative numbers, a row for each variable")
+                raise DataError("its array of support must hold nonnegative numbers, with a row for each variable")
             report = replace(report, support=support)
     except (TwowayError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
-        raise FileFormatError(f"{str(path)!r} is not a sound model file: {error}") from error
+        raise FileFormatError(f"{str(path)!r} is not a valid model file: {error}") from error
     return schema, weights, stacked, report

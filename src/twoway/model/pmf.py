@@ -465,7 +465,7 @@ class JointPMF:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> JointPMF:
-        """Return the model that a file holds; anything but a sound model file raises `FileFormatError`."""
+        """Return the model that a file holds; anything but a valid model file raises `FileFormatError`."""
         return cls.from_stacked(*read_model(path))
 
 

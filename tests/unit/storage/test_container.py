@@ -207,7 +207,7 @@ UNSOUND = {
 def test_unsound_models_are_refused(saved, case):
     header, arrays, message = UNSOUND[case]
     rewrite(saved, header=header, **arrays)
-    with pytest.raises(FileFormatError, match=f"not a sound model file.*{message}"):
+    with pytest.raises(FileFormatError, match=f"not a valid model file.*{message}"):
         JointPMF.load(saved)
 
 

@@ -321,7 +321,7 @@ REPORTS = {
 def test_reports_that_no_fit_writes(case, tmp_path):
     path = saved("model", tmp_path)
     changed(path, [("report", *change) for change in REPORTS[case]])
-    refused("model", path, "not a sound model file")
+    refused("model", path, "not a valid model file")
 
 
 def test_positions_of_variables_do_not_wrap_around(tmp_path):
