@@ -1,4 +1,4 @@
-"""Tables that no joint has: those that contradict each other by more than chance."""
+"""Tables that cannot all be right: no joint has them, or they disagree about the shares of a variable."""
 
 from __future__ import annotations
 
@@ -9,14 +9,18 @@ from itertools import islice
 
 import numpy as np
 
+from twoway.arrays import Floats, Ints
 from twoway.checks.table_program import Axis, Margins, TableProgram
 from twoway.tables.tables import Tables
-from twoway.text import shortlist
+from twoway.text import crossed, printable, shortlist
 
-_MOST_CELLS = 1024
+_MAX_CELLS = 1024
 _LEVEL = 0.99
-# Published shares are rounded: what two decimals hide is no contradiction.
-_LEAST_CHANGE = 0.01
+# Published shares are rounded: what two decimals hide is not a contradiction.
+_MIN_CHANGE = 0.01
+_SIGNIFICANT = 0.01
+# Variables that are named; the others are counted.
+_MAX_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -25,22 +29,22 @@ class Contradiction:
 
     variables: tuple[str, ...]
     change: float
-    """The least total by which shares must change, beyond chance, before some joint has them."""
+    """The least total by which shares must change, beyond sampling error, before some joint has them."""
 
     def __str__(self) -> str:
         return (
-            f"the tables of {shortlist(self.variables, 6)} contradict each other: no joint has them unless shares "
-            f"change by {self.change:.2g} together, beyond what chance explains"
+            f"the tables of {shortlist(self.variables, 6)} contradict each other: beyond sampling error, shares must "
+            f"change by {self.change:.2g} in total before any joint has these tables"
         )
 
 
 def find_contradiction(
     tables: Tables, suspects: Iterable[Sequence[str]] = (), *, most_groups: int = 12
 ) -> Contradiction | None:
-    """Return variables whose two-way tables contradict each other by more than chance, None where none were found.
+    """Return variables whose two-way tables contradict each other by more than chance; None where none were found.
 
-    All variables together are looked at where their joint is small, otherwise triangles of tables around
-    the suspects: pairs that a model does not fit, the worst first; ``most_groups`` of them.
+    All variables are checked together if their joint is small, otherwise up to ``most_groups`` triangles of tables
+    around the suspects: pairs that a model does not fit, the worst first.
 
     Examples
     --------
@@ -52,22 +56,21 @@ def find_contradiction(
     >>> find_contradiction(first + second) is None
     True
     >>> print(find_contradiction(first + second + third))
-    the tables of 'a', 'b', 'c' contradict each other: no joint has them unless shares change by 0.81 together, \
-beyond what chance explains
+    the tables of 'a', 'b', 'c' contradict each other: beyond sampling error, shares must change by 0.81 in total \
+before any joint has these tables
     """
     margins, names = Margins(tables), tables.schema.names
     for group in islice(_groups(margins, suspects), most_groups):
-        axes = [Axis(index, np.arange(tables.schema.sizes[index])) for index in group]
-        change = TableProgram(margins, axes, _LEVEL).least_change
-        if change > _LEAST_CHANGE:
+        change = TableProgram(margins, Axis.full(tables.schema, group), _LEVEL).least_change
+        if change > _MIN_CHANGE:
             return Contradiction(tuple(names[index] for index in group), change)
     return None
 
 
 def _groups(margins: Margins, suspects: Iterable[Sequence[str]]) -> Iterator[list[int]]:
-    """Yield groups of variables, in schema order, whose joint is small enough to look at."""
+    """Yield groups of variables, in schema order, whose joint is small enough to check."""
     schema = margins.tables.schema
-    if math.prod(schema.sizes) <= _MOST_CELLS:
+    if math.prod(schema.sizes) <= _MAX_CELLS:
         yield list(range(len(schema)))
         return
     for pair in suspects:
@@ -76,5 +79,92 @@ def _groups(margins: Margins, suspects: Iterable[Sequence[str]]) -> Iterator[lis
         linked[[first, second]] = 0
         # Triangles first; two tables that share a variable may still disagree on its shares.
         for third in sorted(np.flatnonzero(linked).tolist(), key=lambda index: -int(linked[index])):
-            if math.prod(schema.sizes[index] for index in (first, second, third)) <= _MOST_CELLS:
+            if math.prod(schema.sizes[index] for index in (first, second, third)) <= _MAX_CELLS:
                 yield sorted((first, second, third))
+
+
+# Shares of one variable
+
+
+def disagreements(tables: Tables) -> list[str]:
+    """Return a sentence for each variable whose shares differ between tables by more than chance and rounding.
+
+    Each names the category and the two tables that are furthest apart. Tables are taken for independent samples of
+    their effective numbers of records; tables of the same records differ less than that.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> age = pd.DataFrame({"young": [500, 510], "old": [510, 480]}, index=["men", "women"])
+    >>> vote = pd.DataFrame({"no": [980, 500], "yes": [1010, 480]}, index=["men", "women"])
+    >>> tables = Tables.from_crosstabs({("sex", "age"): age, ("sex", "vote"): vote})
+    >>> print(disagreements(tables)[0])
+    tables disagree about sex: men is 50.50% of sex × age and 67.00% of sex × vote; chance and rounding explain less
+    """
+    from scipy.special import ndtri
+
+    cells, table, shares = _margins(tables)
+    if not len(cells):
+        return []
+    schema = tables.schema
+    weights, roundings = tables.weights[table], _roundings(tables)[table]
+    seen = np.bincount(cells, weights, schema.n_categories)
+    pooled = np.bincount(cells, weights * shares, schema.n_categories) / np.maximum(seen, 1e-300)
+    spread = np.sqrt(np.maximum(pooled * (1.0 - pooled), 0.0))[cells]
+    # In standard errors, from the share in all tables; rounding moves a share by at most its own size.
+    off = shares - pooled[cells]
+    off = np.sign(off) * np.maximum(np.abs(off) - roundings, 0.0) * np.sqrt(weights)
+    order = np.lexsort((off, cells))
+    first = np.flatnonzero(np.diff(cells[order], prepend=-1))
+    last = np.append(first[1:], len(order)) - 1
+    low, high = order[first], order[last]
+    gaps = shares[high] - shares[low] - roundings[high] - roundings[low]
+    errors = spread[low] * np.sqrt(1.0 / weights[low] + 1.0 / weights[high])
+    n_compared = float((np.bincount(cells, minlength=schema.n_categories) ** 2).sum())
+    suspected = np.flatnonzero(gaps > -ndtri(_SIGNIFICANT / n_compared) * errors + 1e-9)
+    deviates = gaps[suspected] / np.maximum(errors[suspected], 1e-300)
+    # Rounded, so that the first of two categories is named that are equally far apart.
+    worst: dict[int, tuple[int, int]] = {}
+    for place in suspected[np.argsort(-deviates.round(6), kind="stable")]:
+        variable = int(np.searchsorted(schema.offsets, cells[low[place]], side="right")) - 1
+        worst.setdefault(variable, (low[place], high[place]))
+    sentences = []
+    for variable, ends in islice(worst.items(), _MAX_NAMED):
+        label = schema.variables[variable].categories[cells[ends[0]] - schema.offsets[variable]]
+        parts = " and ".join(f"{shares[end]:.2%} of {crossed(tables.names[table[end]], 40)}" for end in ends)
+        about = f"{printable(schema.names[variable], 40)}: {printable(label, 40)} is {parts}"
+        sentences.append(f"tables disagree about {about}; chance and rounding explain less")
+    if len(worst) > _MAX_NAMED:
+        sentences.append(f"tables disagree about {len(worst) - _MAX_NAMED} more variables")
+    return sentences
+
+
+def _margins(tables: Tables) -> tuple[Ints, Ints, Floats]:
+    """Return cells, tables that count them, and their shares in these; each of shape (n_margins,)."""
+    n_categories = tables.schema.n_categories
+    table = np.repeat(np.arange(len(tables)), np.diff(tables.starts))
+    keys: list[Ints] = [np.zeros(0, dtype=np.int64)]
+    counts: list[Floats] = [np.zeros(0)]
+    for cells in tables.cells(np.arange(len(tables.flat))).T:
+        key, place = np.unique(table * n_categories + cells, return_inverse=True)
+        keys.append(key)
+        counts.append(np.bincount(place, tables.flat).astype(np.float64))
+    table, cells = np.divmod(np.concatenate(keys), max(n_categories, 1))
+    return cells, table, np.concatenate(counts) / tables.totals[table]
+
+
+def _roundings(tables: Tables) -> Floats:
+    """Return by how much rounding can have moved a share in each table's margins, (n_tables,)."""
+    if tables.heaviest is not None and not tables.releases:  # counted from records: neither published nor noisy
+        return np.zeros(len(tables))
+    sizes = np.array(tables.schema.sizes)[tables.sets]
+    # So many cells add up to one of a margin.
+    n_added = sizes.prod(axis=1) / sizes.min(axis=1)
+    is_whole = np.logical_and.reduceat(tables.flat == np.rint(tables.flat), tables.starts[:-1])
+    steps = np.ones(len(tables))
+    for step in 10.0 ** np.arange(1, 7):
+        scaled = tables.flat / step
+        steps[np.logical_and.reduceat(scaled == np.rint(scaled), tables.starts[:-1])] = step
+    # Counts are rounded to whole numbers, tens or thousands; percentages, at worst, to whole ones.
+    rounding: Floats = np.where(is_whole, 0.5 * steps / tables.totals, 0.005) * n_added
+    return rounding

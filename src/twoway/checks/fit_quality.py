@@ -1,15 +1,16 @@
-"""Where a model is wrong: every pair of variables, as observed and as the model has it."""
+"""Where a model is wrong: every pair of variables, as observed and as modelled."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from twoway.arrays import Floats, Ints
 from twoway.data.records import Records
 from twoway.errors import DataError
 from twoway.model.measures import standardized_residuals
@@ -21,10 +22,10 @@ from twoway.tables.chance import LEAST_EXPECTED, holm
 from twoway.tables.tables import Tables
 from twoway.text import crossed, plain_data, printable
 
-_SHOWN = 10
+_MAX_SHOWN = 10
 _SIGNIFICANT = 0.05
-# Products of a model's shares that are in memory at a time.
-_MOST_NUMBERS = 2**21
+# Products of a model's shares in memory at a time.
+_MAX_NUMBERS = 2**21
 
 
 @dataclass(frozen=True)
@@ -33,17 +34,17 @@ class PairFit:
 
     variables: tuple[str, ...]
     total: float
-    """Effective records behind the table."""
+    """The effective number of records of the table."""
     chi_square: float
     degrees: int
-    """Cells less one: the test is on the safe side, since the model was fitted to these very counts."""
+    """Cells less one, which is conservative, since the model was fitted to these counts."""
     standardized: float
     """The distance as a standard normal deviate: above 3 is a lot for one table."""
     p_value: float
     corrected_p: float
-    """For all tables together (Holm): below 0.05, not even the many tables explain it by chance."""
+    """Corrected for the number of tables (Holm): below 0.05, it is more than chance."""
     total_variation: float
-    """Half the sum of absolute differences, from 0 to 1: how large the misfit is, however sure."""
+    """Half the sum of absolute differences, from 0 to 1: how large the misfit is."""
     worst_cell: tuple[Label, ...]
     observed: float
     """The share of the worst cell in the table."""
@@ -103,24 +104,20 @@ class FitQuality:
         return self.to_text(whole=False)
 
     def to_text(self, *, whole: bool = True) -> str:
-        """Return a line for each table, worst first: for all of them, or for as many as are printed by default."""
+        """Return one line per table, worst first, for all of them or for as many as are printed by default."""
         if not self.pairs:
             return "no two variables were observed together: nothing to compare"
-        off = len(self.misfits)
-        head = (
-            f"{off} of {len(self.pairs)} tables are off by more than chance"
-            if off
-            else f"all {len(self.pairs)} tables are fitted as well as chance allows"
-        )
-        lines = [head]
-        n_shown = len(self.pairs) if whole else _SHOWN
+        n_pairs, n_off = len(self.pairs), len(self.misfits)
+        fitted = f"all {n_pairs} tables are fitted as well as chance allows"
+        lines = [f"{n_off} of {n_pairs} tables are off by more than chance" if n_off else fitted]
+        n_shown = n_pairs if whole else _MAX_SHOWN
         lines += [
             f"{'off' if pair.is_off else 'ok':>4}  {crossed(pair.variables)}: z {pair.standardized:.1f}, "
             f"total variation {pair.total_variation:.3g}; {pair.worst}"
             for pair in self.pairs[:n_shown]
         ]
-        if len(self.pairs) > n_shown:
-            lines.append(f"      … {len(self.pairs) - n_shown} more tables, all fitted better")
+        if n_pairs > n_shown:
+            lines.append(f"      … {n_pairs - n_shown} more tables, all fitted better")
         return "\n".join([*lines, self.note] if self.note else lines)
 
 
@@ -137,7 +134,7 @@ def fit_quality(pmf: JointPMF, source: Any) -> FitQuality:
     Notes
     -----
     The statistic is Pearson's, on the records that show both variables; cells with fewer than five expected records
-    are taken together. Where records have weights, a table counts as its effective number of records.
+    are merged. With record weights, the effective number of records of each table is used.
 
     Examples
     --------
@@ -149,40 +146,35 @@ def fit_quality(pmf: JointPMF, source: Any) -> FitQuality:
     """
     check_model(pmf)
     tables, note = _tables(pmf, source)
-    found = _compare(pmf, tables)
+    columns, worst_cells, worst_first = _compare(pmf, tables)
     pairs = [
         PairFit(
-            variables=names,
-            **{name: column[index].item() for name, column in found.columns.items()},
-            worst_cell=_labels(tables, found.worst[index]),
+            variables=tables.names[index],
+            **{name: column[index].item() for name, column in columns.items()},
+            worst_cell=_labels(tables, worst_cells[index]),
         )
-        for index, names in enumerate(tables.names)
+        for index in worst_first
     ]
-    return FitQuality(tuple(pairs[index] for index in found.worst_first), note)
+    return FitQuality(tuple(pairs), note)
 
 
 def fit_check(pmf: JointPMF, tables: Tables, n_tables: int) -> FitCheck | None:
-    """Return in how many of some tables, of ``n_tables`` in all, a model is off by more than chance; None of none."""
+    """Return in how many of some tables, of ``n_tables`` in all, a model is off; None where there are no tables."""
     if not len(tables):
         return None
-    found = _compare(pmf, tables)
-    worst = found.worst_first[0]
-    return FitCheck(
-        n_tables=n_tables,
-        n_compared=len(tables),
-        n_off=int((found.columns["corrected_p"] < _SIGNIFICANT).sum()),
-        variables=tables.names[worst],
-        cell=_labels(tables, found.worst[worst]),
-        observed=float(found.columns["observed"][worst]),
-        modelled=float(found.columns["modelled"][worst]),
-    )
+    columns, worst_cells, order = _compare(pmf, tables)
+    worst = order[0]
+    n_off = int((columns["corrected_p"] < _SIGNIFICANT).sum())
+    observed, modelled = float(columns["observed"][worst]), float(columns["modelled"][worst])
+    cell = _labels(tables, worst_cells[worst])
+    return FitCheck(n_tables, len(tables), n_off, tables.names[worst], cell, observed, modelled)
 
 
-def modelled_shares(pmf: JointPMF, tables: Tables) -> NDArray[np.float64]:
-    """Return what a model has where tables have counts, ``flat``; each table's adds up to one."""
+def modelled_shares(pmf: JointPMF, tables: Tables) -> Floats:
+    """Return a model's shares of the cells of tables, as in ``flat``; those of each table add up to one."""
     n_entries = len(tables.flat)
     shares = np.empty(n_entries)
-    step = max(1, _MOST_NUMBERS // pmf.rank)
+    step = max(1, _MAX_NUMBERS // pmf.rank)
     for begin in range(0, n_entries, step):
         entries = np.arange(begin, min(begin + step, n_entries))
         products = pmf.weights
@@ -193,7 +185,7 @@ def modelled_shares(pmf: JointPMF, tables: Tables) -> NDArray[np.float64]:
 
 
 def _tables(pmf: JointPMF, source: Any) -> tuple[Tables, str]:
-    """Return the tables of a source, and what to know of them."""
+    """Return the tables of a source, and a note on their weights."""
     if isinstance(source, Tables):
         if source.schema != pmf.schema:
             raise DataError(f"the tables are not about the model's variables: {pmf.schema.difference(source.schema)}")
@@ -204,25 +196,17 @@ def _tables(pmf: JointPMF, source: Any) -> tuple[Tables, str]:
     return Tables.count(records), note
 
 
-class _Comparison(NamedTuple):
-    """All tables beside the model."""
+def _compare(pmf: JointPMF, tables: Tables) -> tuple[dict[str, NDArray[Any]], Ints, Ints]:
+    """Return how well a model fits tables, each array of shape (n_tables,).
 
-    columns: dict[str, NDArray[np.float64]]
-    """Fields of `PairFit`, each of shape (n_tables,)."""
-    worst: NDArray[np.int64]
-    """The position in ``flat`` of each table's worst cell, (n_tables,)."""
-    worst_first: NDArray[np.int64]
-    """The order of the tables, (n_tables,)."""
-
-
-def _compare(pmf: JointPMF, tables: Tables) -> _Comparison:
-    """Return how well a model fits tables."""
+    These are fields of `PairFit`; the position in ``flat`` of each table's worst cell; and the order, worst first.
+    """
     from scipy.special import chdtrc
 
     n_tables, totals = len(tables), tables.weights
     table = np.repeat(np.arange(n_tables), np.diff(tables.starts))
 
-    def sums(values: NDArray[Any]) -> NDArray[np.float64]:
+    def sums(values: NDArray[Any]) -> Floats:
         return np.bincount(table, values, n_tables).astype(np.float64)
 
     shares, modelled = tables.flat / tables.totals[table], modelled_shares(pmf, tables)
@@ -232,7 +216,7 @@ def _compare(pmf: JointPMF, tables: Tables) -> _Comparison:
     terms = np.zeros_like(shares)
     np.divide(np.square(shares - modelled), modelled, out=terms, where=~is_few)
     rest = np.where(few > 0, math.inf, 0.0)
-    with np.errstate(over="ignore"):  # what is all but impossible
+    with np.errstate(over="ignore"):  # a share of nearly 0 in the model
         np.divide(np.square(few - modelled_few), modelled_few, out=rest, where=has_few)
         chi_square = totals * (sums(terms) + rest)
     degrees = np.maximum(sums(~is_few).astype(np.int64) + has_few - 1, 1)
@@ -255,7 +239,7 @@ def _compare(pmf: JointPMF, tables: Tables) -> _Comparison:
         "residual": residuals[worst],
     }
     order = np.lexsort((-columns["total_variation"], -columns["standardized"]))
-    return _Comparison(columns, worst, order)
+    return columns, worst, order
 
 
 def _labels(tables: Tables, entry: int) -> tuple[Label, ...]:
@@ -269,8 +253,8 @@ def _labels(tables: Tables, entry: int) -> tuple[Label, ...]:
     )
 
 
-def _deviates(chi_square: NDArray[np.float64], degrees: NDArray[np.int64]) -> NDArray[np.float64]:
+def _deviates(chi_square: Floats, degrees: Ints) -> Floats:
     """Return χ² as standard normal deviates, by Wilson and Hilferty's cube root."""
     spread = 2.0 / (9.0 * degrees)
-    deviates: NDArray[np.float64] = (np.cbrt(chi_square / degrees) - (1.0 - spread)) / np.sqrt(spread)
+    deviates: Floats = (np.cbrt(chi_square / degrees) - (1.0 - spread)) / np.sqrt(spread)
     return deviates

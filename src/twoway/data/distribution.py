@@ -149,18 +149,17 @@ class Distribution:
         0   no         0.25
         1  yes         0.75
         """
-        if self.quantity in self.names:
-            raise DataError(f"a variable is called {self.quantity!r}, as the frame's column of numbers is")
-        codes = np.indices(self.array.shape).reshape(len(self.variables), -1)
-        return make_labelled_frame(self.variables, list(codes), library, {self.quantity: self.array.ravel()})
+        return cells_frame(self.variables, {self.quantity: self.array}, library)
 
     def __repr__(self) -> str:
         return self.to_text(whole=False)
 
     def to_text(self, *, whole: bool = True) -> str:
         """Return the table as lines of text: all of it, or as much as is printed by default."""
-        make = _cross_tab if len(self.variables) == 2 else _long_table
-        return make(self, *((None, None, None) if whole else (MAX_ROWS, MAX_COLUMNS, MAX_WIDTH)))
+        n_rows, n_columns, width = (None, None, None) if whole else (MAX_ROWS, MAX_COLUMNS, MAX_WIDTH)
+        if len(self.variables) == 2:
+            return _cross_tab(self, n_rows, n_columns, width)
+        return cells_text(self.variables, {self.quantity: self.array}, n_rows, width)
 
 
 def _number(probability: float) -> str:
@@ -184,10 +183,26 @@ def _cross_tab(table: Distribution, n_rows: int | None, n_columns: int | None, w
     return aligned(printed, f"… {' and '.join(hidden)}" if hidden else "")
 
 
-def _long_table(table: Distribution, n_rows: int | None, _: int | None, width: int | None) -> str:
-    printed = [[*(printable(name, width) for name in table.names), table.quantity]]
-    cells = product(*(variable.categories for variable in table.variables))
-    for labels, probability in zip(cells, table.array.ravel()[:n_rows], strict=False):
-        printed.append([*(printable(label, width) for label in labels), _number(probability)])
-    hidden = table.array.size - len(printed) + 1
-    return aligned(printed, f"… {hidden} more rows" if hidden > 0 else "")
+def cells_text(
+    variables: Sequence[Variable], columns: Mapping[str, NDArray[np.float64]], n_rows: int | None, width: int | None
+) -> str:
+    """Return numbers of cells, arrays with one axis per variable, as lines of text: one row per cell."""
+    printed = [[*(printable(variable.name, width) for variable in variables), *columns]]
+    cells = product(*(variable.categories for variable in variables))
+    numbers = zip(*(array.ravel()[:n_rows] for array in columns.values()), strict=True)
+    for labels, values in zip(cells, numbers, strict=False):
+        printed.append([*(printable(label, width) for label in labels), *map(_number, values)])
+    n_hidden = next(iter(columns.values())).size - len(printed) + 1
+    return aligned(printed, f"… {n_hidden} more rows" if n_hidden > 0 else "")
+
+
+def cells_frame(
+    variables: Sequence[Variable], columns: Mapping[str, NDArray[np.float64]], library: str = "pandas"
+) -> Any:
+    """Return numbers of cells, arrays with one axis per variable, as a frame with one row per cell."""
+    for name in columns:
+        if name in [variable.name for variable in variables]:
+            raise DataError(f"a variable is called {name!r}, like a column of the frame")
+    codes = np.indices([len(variable) for variable in variables]).reshape(len(variables), -1)
+    numbers = {name: array.ravel() for name, array in columns.items()}
+    return make_labelled_frame(tuple(variables), list(codes), library, numbers)

@@ -156,7 +156,7 @@ def far_joints(pmf: JointPMF, graph: PairGraph, random: np.random.Generator) -> 
     """
     if mixture.n_cells(pmf.factors) > _MAX_PROGRAM_CELLS:
         return []
-    axes = [Axis(index, np.arange(size)) for index, size in enumerate(pmf.schema.sizes)]
+    axes = Axis.full(pmf.schema, range(len(pmf.schema)))
     program = TableProgram(Margins(exact_tables(pmf, graph)), axes, None)
     own = mixture.joint(pmf.weights, pmf.factors)
     joints = []
@@ -186,7 +186,7 @@ def _least_ratio(above: Floats, below: Floats) -> float:
 
 
 def _between(low: float, high: float, random: np.random.Generator) -> float:
-    """Return a step between two ends, often one of the ends so that walks get far."""
+    """Return a step between two ends, often one of the ends, to get far."""
     where = random.uniform()
     return low if where < 0.35 else high if where > 0.65 else float(random.uniform(low, high))
 

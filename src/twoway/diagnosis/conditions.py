@@ -1,4 +1,10 @@
-"""The conditions of the paper's Theorem 2, each checked on a model and the available tables."""
+"""The conditions of the paper's Theorem 2, each checked on a model and the available tables.
+
+H is sufficiently scattered if the cone of its rows contains C = {x : Σx ≥ √(F−1)·‖x‖}, and touches its border in as
+few places as it must. In the dual: every point of {y : H·y ≥ 0, Σy = 1} has ‖y‖ ≤ 1, and those of length one are the
+unit vectors. The longest points are vertices, so listing the vertices decides. Where there are too many to list, a
+search for long points can refute the condition but cannot prove it.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +12,26 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from twoway.arrays import Bools, Floats, Ints
 from twoway.diagnosis.bounds import separability
-from twoway.diagnosis.scattered import Scattered, Status, sufficiently_scattered
 from twoway.model.pmf import JointPMF
 from twoway.tables.pair_graph import PairGraph, Split
 from twoway.text import shortlist
+
+Status = Literal["holds", "fails", "unknown"]
 
 _MAX_STACKS = 200
 _NO_RANK = 1e-9
 # Exponents of the weights in the first group; the second gets the rest. The condition needs to hold for one of them.
 _WEIGHT_EXPONENTS = (0.5, 0.0, 1.0)
+# Qhull lists the vertices of n halfspaces in d dimensions at a cost of about n^(d/2).
+_MAX_VERTICES = 40_000
+_TOLERANCE = 1e-7
+_N_SEARCHES = 12
 _HAS_SPLIT = "(ii) a split with all its tables"
 _SCATTERED = "(i) sufficiently scattered on both sides"
 
@@ -34,6 +46,16 @@ class Check:
 
     def __str__(self) -> str:
         return f"{self.status:<7} {self.name}: {self.detail}"
+
+
+class Scattered(NamedTuple):
+    """Whether a matrix is sufficiently scattered."""
+
+    status: Status
+    longest: float = 1.0
+    """The length of the longest point found in the dual: 1 where the condition holds, larger the farther from it."""
+    is_exact: bool = True
+    """Whether all vertices were listed."""
 
 
 @dataclass(frozen=True)
@@ -100,13 +122,7 @@ def check_conditions(
         checks.append(Check(_HAS_SPLIT, "unknown" if reason is None else "fails", detail))
         checks.append(Check(_SCATTERED, "unknown", "there is no split to check"))
     checks.append(check_stacks(pmf, random))
-    is_proven = best is not None and (
-        best.is_proof
-        or (
-            has_three_groups(pmf, graph)
-            and sufficiently_scattered(stacked * np.sqrt(pmf.weights), np.random.default_rng(0)).status == "holds"
-        )
-    )
+    is_proven = best is not None and (best.is_proof or _three_groups_prove(pmf, stacked, graph))
     return tuple(checks), best, is_proven
 
 
@@ -174,11 +190,11 @@ def _left_out(pmf: JointPMF, graph: PairGraph, split: Split) -> list[int]:
         known[reached] = True
 
 
-def has_three_groups(pmf: JointPMF, graph: PairGraph) -> bool:
-    """Return whether three groups of variables, with all tables between them, each have full column rank.
+def _three_groups_prove(pmf: JointPMF, stacked: Floats, graph: PairGraph) -> bool:
+    """Return whether the extension of Theorem 2 to three groups of variables holds.
 
-    Then two models with the same tables differ by a rotation alone (docs/theory.md), and it is enough that the factors
-    of all variables together are scattered.
+    If three groups with all tables between them each have full column rank, two models with the same tables differ by
+    a rotation alone (docs/theory.md), and it is enough that the factors of all variables together are scattered.
     """
     if not graph.is_complete:
         return False
@@ -187,7 +203,9 @@ def has_three_groups(pmf: JointPMF, graph: PairGraph) -> bool:
         group = int(np.argmin(totals))
         groups[variable] = group
         totals[group] += int(graph.sizes[variable])
-    return all(_has_full_rank(pmf, groups == group) for group in range(3))
+    if not all(_has_full_rank(pmf, groups == group) for group in range(3)):
+        return False
+    return sufficiently_scattered(stacked * np.sqrt(pmf.weights), np.random.default_rng(0)).status == "holds"
 
 
 def check_stacks(pmf: JointPMF, random: np.random.Generator) -> Check:
@@ -226,3 +244,85 @@ def _stacks(free: Ints, needed: int, random: np.random.Generator) -> tuple[list[
 def _is_smallest(free: Ints, needed: int) -> bool:
     """Return whether some rows are enough, and would not be without the fewest."""
     return bool(free.sum() >= needed and (len(free) == 1 or free.sum() - free.min() < needed))
+
+
+# The sufficiently scattered condition
+
+
+def sufficiently_scattered(h: Floats, random: np.random.Generator) -> Scattered:
+    """Return whether the rows of a nonnegative matrix (rows, rank) are sufficiently scattered.
+
+    Random numbers are used to refute the condition only: whether it is found to hold does not depend on them.
+
+    Examples
+    --------
+    >>> random = np.random.default_rng(0)
+    >>> sufficiently_scattered(np.eye(3), random).status
+    'holds'
+    >>> sufficiently_scattered(np.array([[0.8, 0.2], [0.2, 0.8]]), random).status
+    'fails'
+    """
+    rank = h.shape[1]
+    sums = h.sum(axis=1)
+    rows = np.unique(np.round(h[sums > 0] / sums[sums > 0, None], 12), axis=0)
+    if rank == 1:
+        return Scattered("holds" if len(rows) else "fails")
+    if len(rows) < rank or np.linalg.svd(rows, compute_uv=False)[-1] < 1e-9:
+        return Scattered("fails", math.inf)
+    if separability(rows) < 1e-9:  # one row per component alone: the cone is the whole orthant
+        return Scattered("holds")
+    vertices = _vertices(rows) if len(rows) ** ((rank - 1) // 2) <= _MAX_VERTICES else None
+    if vertices is not None:
+        lengths = np.linalg.norm(vertices, axis=1)
+        longest = max(1.0, float(lengths.max())) if len(vertices) else math.inf
+        # A point of length one and sum one that is not a unit vector has a negative entry.
+        others = (lengths > 1 - _TOLERANCE) & (vertices.min(axis=1) < -1e-6)
+        return Scattered("fails" if longest > 1 + _TOLERANCE or others.any() else "holds", longest)
+    for _ in range(_N_SEARCHES):
+        longest = _search(rows, np.asarray(random.normal(size=rank)))
+        if longest > 1 + _TOLERANCE:
+            return Scattered("fails", longest, False)
+    return Scattered("unknown", 1.0, False)
+
+
+def _vertices(rows: Floats) -> Floats | None:
+    """Return the vertices of {y : rows · y ≥ 0, Σy = 1}; empty where it is unbounded, None where qhull fails."""
+    from scipy.spatial import ConvexHull, QhullError
+
+    rank = rows.shape[1]
+    # In the plane Σy = 1, around its middle 1/F: y = 1/F + B·z, and rows · y ≥ 0 reads −rows·B · z ≤ 1/F.
+    basis = np.linalg.svd(np.ones((1, rank)))[2][1:].T
+    normals = -rows @ basis * rank
+    if rank == 2:
+        if not ((normals > 0).any() and (normals < 0).any()):
+            return np.empty((0, rank))
+        ends = [1.0 / normals[normals > 0].max(), 1.0 / normals[normals < 0].min()]
+        return np.asarray(1.0 / rank + np.array(ends)[:, None] * basis.T)
+    try:
+        # The vertices of a polytope around the origin are the facets of the hull of its normals.
+        hull = ConvexHull(normals)
+    except QhullError:
+        return None
+    outward, offsets = hull.equations[:, :-1], hull.equations[:, -1]
+    if (offsets > -1e-12).any():
+        return np.empty((0, rank))
+    return np.asarray(1.0 / rank - outward / offsets[:, None] @ basis.T)
+
+
+def _search(rows: Floats, direction: Floats) -> float:
+    """Return the length of a point of the dual that is longer than its neighbours, by linear programs uphill."""
+    from scipy.optimize import linprog
+
+    rank, length = rows.shape[1], 0.0
+    for _ in range(20):
+        # rows · y ≥ 0 and Σy = 1
+        solved = linprog(-direction, -rows, np.zeros(len(rows)), np.ones((1, rank)), [1.0], (None, None), "highs")
+        if solved.status == 3:  # unbounded
+            return math.inf
+        point = np.asarray(solved.x, dtype=np.float64)
+        if solved.status != 0 or np.linalg.norm(point) <= length + 1e-12:
+            break
+        direction, length = point, float(np.linalg.norm(point))
+        if length > 1 + _TOLERANCE:
+            break
+    return length

@@ -137,7 +137,7 @@ def _with_records(
 def _with_models(findings: Diagnosis, fits: Fits, graph: PairGraph, n_records: float | None, seed: int) -> Diagnosis:
     """Return the findings with what the model shows: conditions, models with the same tables, misfits."""
     pmf, tables, random = fits.pmf, findings.tables, np.random.default_rng(seed)
-    # What a sample cannot tell from zero counts as zero.
+    # What a sample cannot distinguish from zero counts as zero.
     zero = 0.0 if findings.is_exact else min(0.01, 4.0 * pmf.rank / float(np.median(tables.weights)))
     checks, split, is_proven = check_conditions(pmf, graph, zero, random)
     findings = replace(findings, checks=checks, is_proven=is_proven)
@@ -150,29 +150,28 @@ def _with_models(findings: Diagnosis, fits: Fits, graph: PairGraph, n_records: f
             separability=split.separability,
         )
     distance = JointDistance(pmf, seed)
-    unseen = {index: (other, distance(other)) for index, other in unseen_changes(pmf, graph).items()}
-    rivals = [(other, distance(other)) for other in same_tables(pmf, graph, random, 2 if pmf.rank > 12 else 4)]
-    rivals += unseen.values()
-    others = [(other, distance(other)) for other in fits.others]
-    if not findings.is_exact:
+    unseen = unseen_changes(pmf, graph)
+    same = [*same_tables(pmf, graph, random, 2 if pmf.rank > 12 else 4), *unseen.values()]
+    if findings.is_exact:
+        same, others = [*same, *fits.others], []
+    else:
+        others = fits.others
         findings = _with_sampling(findings, fits, None if split is None else split.split, n_records, seed)
-        findings = replace(findings, disagreement=max((away for _, away in others), default=None))
-    same = [*rivals, *others] if findings.is_exact else rivals
-    models = [other for other, _ in (*rivals, *others)]
     return replace(
         findings,
-        ambiguity=max((away for _, away in same), default=0.0),
-        components=tuple(_component_notes(pmf, [] if findings.is_exact else fits.others)),
-        under_connected=tuple(names[index] for index, (_, away) in unseen.items() if away > SMALL),
-        missing=tuple(_missing(pmf, graph, models)),
-        models=(pmf, *models),
+        ambiguity=max(map(distance, same), default=0.0),
+        disagreement=max(map(distance, others), default=None),
+        components=tuple(_component_notes(pmf, others)),
+        under_connected=tuple(names[index] for index, other in unseen.items() if distance(other) > SMALL),
+        missing=tuple(_missing(pmf, graph, [*same, *others])),
+        models=(pmf, *same, *others),
     )
 
 
 def _with_sampling(
     findings: Diagnosis, fits: Fits, split: Split | None, n_records: float | None, seed: int
 ) -> Diagnosis:
-    """Return the findings with what can be told from sampling error: components, misfits and contradictions."""
+    """Return the findings with what is above sampling error: components, misfits and contradictions."""
     pmf = fits.pmf
     if split is not None:
         shown = spectrum(findings.tables, pmf, [split], n_records, seed)
@@ -209,8 +208,7 @@ def _component_notes(pmf: JointPMF, others: Sequence[JointPMF]) -> Iterator[Comp
         moves = [apart(pmf.stacked[:, own], fit.stacked[:, other]) for own, other in enumerate(matched)]
         moved = np.maximum(moved, moves)
     for component in np.flatnonzero(moved > 0.15).tolist():
-        note = f"{moved[component]:.2f} apart in another start that fits equally well"
-        yield ComponentNote(component, note)
+        yield ComponentNote(component, f"{moved[component]:.2f} apart in another start that fits equally well")
 
 
 def _missing(pmf: JointPMF, graph: PairGraph, others: Sequence[JointPMF]) -> Iterator[MissingTable]:

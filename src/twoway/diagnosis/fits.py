@@ -94,7 +94,7 @@ def _solver(evidence: Evidence, rank: int) -> CoupledNMF:
 
 
 def _as_good(evidence: Evidence, best: JointPMF, fits: list[JointPMF]) -> list[JointPMF]:
-    """Return the fits that a test could not tell from the best: within a standard deviation of the deviance."""
+    """Return the fits that a test could not distinguish from the best: within a standard deviation of the deviance."""
     tables, pairs = evidence.tables(2), evidence.pairs
     n_free = len(tables.flat) - len(tables)
     allowed = math.sqrt(2.0 * max(n_free, 1)) / (2.0 * float(tables.weights.sum()))

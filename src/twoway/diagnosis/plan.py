@@ -1,10 +1,10 @@
-"""How many records: for a wanted error, by the paper's bounds and by trying it out."""
+"""How many records a wanted error takes, by simulation and by the paper's bounds."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,16 +18,18 @@ from twoway.model.measures import total_variation
 from twoway.model.pmf import JointPMF
 from twoway.report import Monitor, Progress
 from twoway.schema import Schema
+from twoway.solvers import Watch
+from twoway.text import plain_data
 
 _SIZES = (300, 1000, 3000, 10_000, 30_000, 100_000)
-# Simulations stop growing at so many observed cells: the law they follow says the rest.
-_MOST_CELLS = 2_000_000
-_STARTS = 4
+# Simulations stop growing at so many observed cells: larger numbers of records are extrapolated.
+_MAX_CELLS = 2_000_000
+_N_STARTS = 4
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What so many records came to."""
+    """The errors with one number of records."""
 
     n_records: int
     errors: tuple[float, ...]
@@ -46,52 +48,42 @@ class Plan:
     error: float
     """The wanted total variation."""
     of: str
-    """Of what."""
+    """What the error is about: the joint, or some variables."""
     observed: float
     n_records: float | None
-    """About how many records it takes, by simulation; None where no number of them seems to be enough."""
+    """About how many records it takes, by simulation; None where no number of them seems enough."""
     is_beyond: bool
-    """Whether that is beyond what was simulated, by the law that errors followed."""
+    """Whether that is extrapolated beyond the numbers that were simulated."""
     trials: tuple[Trial, ...]
     by_tables_bound: float
     """Records after which Proposition 1 guarantees every two-way table that error, with probability 95 %."""
     by_spa_bound: float
-    """Records that Theorem 3 asks for before it says anything, in its corrected form; infinite where nothing helps."""
+    """Records from which Theorem 3 applies, in its corrected form; infinite where it never does."""
     spa_note: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain lists and dictionaries; what is infinite is None."""
-        described = asdict(self)
-        described["trials"] = [{**asdict(trial), "error": trial.error} for trial in self.trials]
-        for key in ("by_tables_bound", "by_spa_bound"):
-            described[key] = described[key] if math.isfinite(described[key]) else None
-        return described
+        """Return it as plain lists and dictionaries; numbers that are infinite are None."""
+        trials = [{**plain_data(trial), "error": trial.error} for trial in self.trials]
+        return {**plain_data(self), "trials": trials}
 
     def __str__(self) -> str:
-        share = "" if self.observed == 1 else f", of whose cells {self.observed:.0%} are observed,"
+        goal = f"bring the total variation of {self.of} to {self.error:g}"
         if self.n_records is None:
-            head = (
-                f"no number of records seems to bring the total variation of {self.of} to {self.error:g}: "
-                f"errors stopped falling at {self.trials[-1].error:.3g}"
-            )
+            head = f"no number of records seems to {goal}: errors stopped falling at {self.trials[-1].error:.3g}"
         else:
-            how = " (beyond what was tried, if errors go on to fall as they did)" if self.is_beyond else ""
-            head = (
-                f"about {_round(self.n_records)} records{share} bring the total variation of {self.of} "
-                f"to {self.error:g}{how}"
-            )
-        lines = [head, "", "   records   error"]
-        lines += [
+            share = "" if self.observed == 1 else f", of whose cells {self.observed:.0%} are observed,"
+            how = " (extrapolated: errors are assumed to keep falling as they did)" if self.is_beyond else ""
+            head = f"about {_round(self.n_records)} records{share} {goal}{how}"
+        trials = [
             f"{trial.n_records:>10,}   {trial.error:.4f}  ({min(trial.errors):.4f} to {max(trial.errors):.4f})"
             for trial in self.trials
         ]
-        lines += [
-            "",
+        bounds = [
             f"guaranteed for every two-way table (Proposition 1): {_round(self.by_tables_bound)} records",
             f"guaranteed for the factors (Theorem 3): {self.spa_note}",
-            "guarantees hold for any model, and ask for far more than is needed; see docs/theory.md",
+            "guarantees hold for any model and need far more records than usual; see docs/theory.md",
         ]
-        return "\n".join(lines)
+        return "\n".join([head, "", "   records   error", *trials, "", *bounds])
 
 
 def plan(
@@ -108,16 +100,16 @@ def plan(
     threads: int | None = None,
     monitor: Monitor | bool | None = None,
 ) -> Plan:
-    """Return how many records bring an error down to what is wanted, by simulation and by the paper's bounds.
+    """Return how many records a wanted error takes, by simulation and by the paper's bounds.
 
-    Records are drawn from the model, the model is fitted to them as if it were not known, and the answer compared.
+    Records are drawn from the model, a model is fitted to them, and its answers are compared with those of the first.
 
     Parameters
     ----------
     model
         A fitted or assumed model; or a `Schema`, for a random model of these variables and ``rank``.
     error
-        The wanted total variation, between 0 and 1: by how much a probability may be off.
+        The wanted total variation, between 0 and 1: how far off a probability may be.
     names
         The variables whose joint distribution is wanted; all by default.
     rank
@@ -125,19 +117,19 @@ def plan(
     observed
         The share of cells that will be observed.
     tables
-        Whether only two-way tables of the records will be there.
+        Whether only two-way tables of the records will be available.
     sizes
-        Numbers of records to try; by default from 300 up, until the error is reached or simulations get too large.
+        Numbers of records to try; by default from 300 up, until the error is reached or simulations become too large.
     trials
-        How often each number is tried.
+        The number of simulations for each number of records.
     seed, threads, monitor
         As for `fit`.
 
     Examples
     --------
     >>> from twoway.datasets import dirichlet_rows
-    >>> found = plan(dirichlet_rows(4, 3, 2), 0.05, names=["x1", "x2"], sizes=[200, 800, 3200], trials=2)
-    >>> bool(100 < found.n_records < 5000)
+    >>> answer = plan(dirichlet_rows(4, 3, 2), 0.05, names=["x1", "x2"], sizes=[200, 800, 3200], trials=2)
+    >>> bool(100 < answer.n_records < 5000)
     True
     """
     if not (isinstance(error, int | float) and 0 < error < 1):
@@ -148,40 +140,31 @@ def plan(
     truth = _model(model, rank, seed)
     asked = list(truth.schema.names) if names is None else [names] if isinstance(names, str) else list(names)
     truth.schema.indices(asked)
-    todo = sorted({whole_number("a size", size, 2) for size in (_SIZES if sizes is None else sizes)})
-    if not todo:
+    n_cells = len(truth.schema) * observed
+    usual = [size for size in _SIZES if size * n_cells <= _MAX_CELLS] or _SIZES[:1]
+    planned = sorted({whole_number("a size", size, 2) for size in (usual if sizes is None else sizes)})
+    if not planned:
         raise DataError("there must be at least one number of records to try; got none")
-    cells = len(truth.schema) * observed
-    if sizes is None:
-        todo = [size for size in todo if size * cells <= _MOST_CELLS] or todo[:1]
-    whole = JointDistance(truth, seed) if len(asked) == len(truth.schema) else None
+    is_joint = len(asked) == len(truth.schema)
+    distance = JointDistance(truth, seed) if is_joint else lambda pmf: total_variation(truth, pmf, asked)
     done: list[Trial] = []
-    with watching(monitor) as told:
-        for size in todo:
+    with watching(monitor) as callback:
+        watch = Watch(callback)
+        for size in planned:
             errors = []
             for trial in range(trials):
-                if told is not None:
-                    told(Progress("simulating", len(done) * trials + trial, len(todo) * trials))
+                watch.show(Progress("simulating", len(done) * trials + trial, len(planned) * trials))
                 records = draw_records(truth, size, observed=observed, seed=np.random.default_rng([seed, size, trial]))
                 source = count(records, threads=threads) if tables else records
-                found = fit(source, rank=truth.rank, starts=_STARTS, seed=seed + trial, threads=threads)
-                errors.append(total_variation(truth, found, asked) if whole is None else whole(found))
+                pmf = fit(source, rank=truth.rank, starts=_N_STARTS, seed=seed + trial, threads=threads)
+                errors.append(distance(pmf))
             done.append(Trial(size, tuple(errors)))
             if sizes is None and done[-1].error < 0.8 * error:
                 break
+    of = "the joint" if is_joint else " × ".join(asked)
     needed, is_beyond = _needed(done, error)
-    spa, note = _spa(truth, observed)
-    return Plan(
-        error=float(error),
-        of="the joint" if len(asked) == len(truth.schema) else " × ".join(asked),
-        observed=float(observed),
-        n_records=needed,
-        is_beyond=is_beyond,
-        trials=tuple(done),
-        by_tables_bound=_for_tables(truth.schema, error, observed),
-        by_spa_bound=spa,
-        spa_note=note,
-    )
+    by_tables, (by_spa, spa_note) = _for_tables(truth.schema, error, observed), _for_spa(truth, observed)
+    return Plan(float(error), of, float(observed), needed, is_beyond, tuple(done), by_tables, by_spa, spa_note)
 
 
 def _model(model: JointPMF | Schema, rank: int | None, seed: int) -> JointPMF:
@@ -192,14 +175,14 @@ def _model(model: JointPMF | Schema, rank: int | None, seed: int) -> JointPMF:
     if not isinstance(model, Schema):
         raise DataError(f"plan takes a JointPMF or a Schema, not {type(model).__name__}")
     if rank is None:
-        raise DataError("a schema alone says nothing of how variables depend on one another; give a rank to assume")
+        raise DataError("a schema does not show how variables depend on each other; give a rank to assume")
     random = np.random.default_rng(seed)
     rows = [random.dirichlet(np.ones(whole_number("rank", rank, 1)), size) for size in model.sizes]
     return JointPMF(np.full(rank, 1.0 / rank), [row / row.sum(axis=0) for row in rows], model)
 
 
 def _needed(trials: Sequence[Trial], wanted: float) -> tuple[float | None, bool]:
-    """Return the number of records at which the mean error reaches what is wanted, and whether none tried did."""
+    """Return the number of records at which the mean error is as wanted, and whether it is extrapolated."""
     sizes, errors = np.array([trial.n_records for trial in trials]), np.array([trial.error for trial in trials])
     reached = np.flatnonzero(errors <= wanted)
     if reached.size and reached[0] == 0:
@@ -210,7 +193,7 @@ def _needed(trials: Sequence[Trial], wanted: float) -> tuple[float | None, bool]
         return float(sizes[low] * (sizes[high] / sizes[low]) ** part), False
     if len(trials) < 2:
         return None, True
-    # Errors fall by a power of the number of records, in the long run its root.
+    # Errors fall with a power of the number of records, in the long run its root.
     last = slice(-3, None)
     slope = float(np.polyfit(np.log(sizes[last]), np.log(errors[last]), 1)[0])
     if slope > -0.15:
@@ -219,7 +202,7 @@ def _needed(trials: Sequence[Trial], wanted: float) -> tuple[float | None, bool]
 
 
 def _for_tables(schema: Schema, error: float, observed: float) -> float:
-    """Return how many records Proposition 1 asks for, so that no pair is off by more in total variation."""
+    """Return how many records Proposition 1 needs, so that no pair is off by more in total variation."""
     if len(schema) < 2:
         return math.inf
     largest = sorted(schema.sizes)[-2:]
@@ -228,8 +211,8 @@ def _for_tables(schema: Schema, error: float, observed: float) -> float:
     return records_for_table_error(frobenius, observed, n_tables=len(schema) * (len(schema) - 1) // 2)
 
 
-def _spa(truth: JointPMF, observed: float) -> tuple[float, str]:
-    """Return how many records Theorem 3 asks for, and what to say about it."""
+def _for_spa(truth: JointPMF, observed: float) -> tuple[float, str]:
+    """Return how many records Theorem 3 needs, and that in words."""
     if len(truth.schema) < 2:
         return math.inf, "does not apply to a single variable"
     constants = split_constants(truth, len(truth.schema) // 2)
@@ -238,7 +221,7 @@ def _spa(truth: JointPMF, observed: float) -> tuple[float, str]:
     largest = largest_epsilon(constants)
     if constants.epsilon > largest:
         return math.inf, (
-            f"does not apply, however many: the factors are separable within ε = {constants.epsilon:.3g}, "
+            f"does not apply to any number of records: the factors are separable within ε = {constants.epsilon:.3g}, "
             f"and it needs {largest:.2g}"
         )
     needed = records_for_spa(constants._replace(epsilon=largest), observed)
@@ -246,10 +229,9 @@ def _spa(truth: JointPMF, observed: float) -> tuple[float, str]:
 
 
 def _round(number: float) -> str:
-    """Return a number with two digits that count."""
+    """Return a number with two significant digits."""
     if not math.isfinite(number):
         return "no number of"
     if number >= 1e9:
         return f"{number:.1e}"
-    digits = max(0, len(str(int(number))) - 2)
-    return f"{round(number, -digits):,.0f}"
+    return f"{float(f'{number:.2g}'):,.0f}"

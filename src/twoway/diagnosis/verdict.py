@@ -1,9 +1,10 @@
-"""The verdict of a diagnosis: what was found, what follows from it, and both as text and as plain data."""
+"""The verdict of a diagnosis: its findings, the rules that decide, and both as text and as plain data."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -11,9 +12,9 @@ import numpy as np
 
 from twoway.checks.contradiction import Contradiction
 from twoway.checks.fit_quality import PairFit
-from twoway.checks.probability_range import MAX_CELLS, ProbabilityRange, answers_of_models, probability_range
-from twoway.diagnosis.conditions import Check
-from twoway.diagnosis.scattered import Status
+from twoway.checks.probability_range import MAX_CELLS, ProbabilityRange, probability_range
+from twoway.diagnosis.conditions import Check, Status
+from twoway.errors import ImpossibleEvidenceError
 from twoway.model.pmf import JointPMF
 from twoway.solvers.spectrum import CLEAR as VISIBLE
 from twoway.tables.pair_graph import PairGraph
@@ -141,7 +142,11 @@ class Diagnosis:
         """
         exact_level = None if self.is_exact else level
         bounds = probability_range(self.tables, event, given, level=exact_level, max_cells=max_cells)
-        return bounds.with_models(answers_of_models(self.models, event, given))
+        answers = []
+        for pmf in self.models:
+            with suppress(ImpossibleEvidenceError):
+                answers.append(float((pmf.given(given) if given else pmf).prob(event)))
+        return replace(bounds, models=(min(answers), max(answers)) if answers else None, n_models=len(answers))
 
     @property
     def verdict(self) -> str:
@@ -171,7 +176,6 @@ class Diagnosis:
 
 _LINES = {
     "separability": "separable within ε = {0.separability[0]:.3f} and {0.separability[1]:.3f}",
-    "condition_numbers": "condition numbers {0.condition_numbers[0]:.3g} and {0.condition_numbers[1]:.3g}",
     "strength": (
         "the tables show {0.visible} components above sampling error; number {0.rank} is {0.strength:.2f} times what "
         "chance makes"
@@ -232,9 +236,8 @@ def judge(findings: Diagnosis, graph: PairGraph) -> Diagnosis:
         else "three-way tables, or the records themselves, would be enough"
     )
     for reason, *advice in _objections(findings, graph, more_data):
-        return replace(findings, kind="not from these tables", reason=reason, advice=tuple(advice))
-    conditions = list(_conditions(findings)) or list(_rank_conditions(findings))
-    if conditions:
+        return replace(findings, kind="not from these tables", reason=reason, advice=tuple(advice or [more_data]))
+    if conditions := _conditions(findings):
         advice = [more_data] if _error(findings) > SMALL else []
         return replace(findings, kind="recoverable if", reason="; and ".join(conditions), advice=tuple(advice))
     fitted = "" if findings.is_exact else " for the factors as fitted"
@@ -243,7 +246,7 @@ def judge(findings: Diagnosis, graph: PairGraph) -> Diagnosis:
 
 
 def _objections(d: Diagnosis, graph: PairGraph, more_data: str) -> Iterator[tuple[str, ...]]:
-    """Yield what rules the joint out, each with what to do about it, in the order in which they decide.
+    """Yield what rules the joint out, in the order in which it decides, with advice where more data is not enough.
 
     What contradicts the model comes first: only a model that may be right can have rivals with the same tables.
     """
@@ -277,13 +280,11 @@ def _objections(d: Diagnosis, graph: PairGraph, more_data: str) -> Iterator[tupl
         yield (
             f"the records show what their two-way tables do not: {d.three_way_misfits} of {d.n_three_way} three-way "
             f"tables are off by more than chance; {d.worst_three_way}",
-            more_data,
         )
     if d.records_add_information and (d.beyond_tables or 0.0) > _LARGE_AMBIGUITY:
         yield (
             "the records show what their two-way tables do not: a fit to the records moves the joint by "
             f"{d.beyond_tables:.2f} (total variation)",
-            more_data,
         )
     # The available tables cannot show the rank, whatever is in them. Zeros can determine what tables do not show; a
     # model's own are known to be zeros, those of a fit are not.
@@ -302,62 +303,52 @@ def _objections(d: Diagnosis, graph: PairGraph, more_data: str) -> Iterator[tupl
             yield (
                 f"no two groups of variables with all tables between them have {d.rank} independent categories each: "
                 f"these tables cannot show {d.rank} components{_how_far(d)}",
-                more_data,
             )
     # Joints that are far apart have the same tables.
     if d.ambiguity > _LARGE_AMBIGUITY and d.converged:
         which = f"; under-connected: {shortlist(d.under_connected, 6)}" if d.under_connected else ""
-        yield (
-            f"another model has the same tables and a joint {d.ambiguity:.2f} away (total variation){which}",
-            more_data,
-        )
+        yield (f"another model has the same tables and a joint {d.ambiguity:.2f} away (total variation){which}",)
     if d.disagreement is not None and d.disagreement > _LARGE_DISAGREEMENT and d.converged:
-        yield (
-            f"starts that fit them equally well end at joints {d.disagreement:.2f} apart (total variation)",
-            more_data,
-        )
+        yield (f"starts that fit them equally well end at joints {d.disagreement:.2f} apart (total variation)",)
     if d.rank == 1 and not d.n_three_way and (d.any_joint or 0.0) > _LARGE_AMBIGUITY:
         yield (
             "any two variables look independent, which does not mean that all of them are: another joint has the same "
             f"tables and is {d.any_joint:.2f} away (total variation)",
-            more_data,
         )
 
 
-def _conditions(d: Diagnosis) -> Iterator[str]:
-    """Yield what must be true for the joint to be known, and was not shown."""
-    error = _error(d)
+def _conditions(d: Diagnosis) -> list[str]:
+    """Return what must be true for the joint to be known, and was not shown."""
+    conditions, error = [], _error(d)
     if d.rank == 1 and d.n_three_way:
-        yield (
+        conditions.append(
             "no dependence appears only among four or more variables: in the two-way and three-way tables of the "
             "records, all variables are independent"
         )
     elif error > SMALL:
-        yield (
+        conditions.append(
             f"an error of up to about {error:.2f} in a probability is acceptable: models that fit equally well were "
             "found to differ by that much"
         )
     elif d.rank == 1:
-        yield "there is only one component: two-way tables do not show dependence that only three variables have"
+        conditions.append("there is only one component: two-way tables do not show what only three variables share")
     elif not d.is_proven and d.converged:
         unproven = [check.name for check in d.checks if check.status != "holds" and not check.name.startswith("(iii)")]
-        yield (
+        conditions.append(
             "no other model has the same tables: none was found, but this is not proven, since these conditions fail "
             f"or are unknown: {'; '.join(unproven)}"
         )
     if d.strength is not None and VISIBLE <= d.strength < _CLEAR:
-        yield "the weakest component, which is barely above sampling error, is real; more records would show"
+        conditions.append("the weakest component, barely above sampling error, is real: more records would show it")
     if not d.converged:
-        yield "longer fits agree: these had not converged"
-
-
-def _rank_conditions(d: Diagnosis) -> Iterator[str]:
-    """Yield that data, unlike a model, need not have the rank."""
-    if not d.is_exact and (d.any_joint or 0.0) > SMALL:
-        yield (
+        conditions.append("longer fits agree: these had not converged")
+    # Data, unlike a model, need not have the rank.
+    if not conditions and not d.is_exact and (d.any_joint or 0.0) > SMALL:
+        conditions.append(
             f"there are no more than {_components(d.rank)}: another joint, which has more, has the same tables and is "
             f"{d.any_joint:.2f} away (total variation)"
         )
+    return conditions
 
 
 def _error(d: Diagnosis) -> float:

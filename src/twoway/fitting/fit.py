@@ -13,8 +13,7 @@ from typing import Any, Never, SupportsFloat
 import numpy as np
 
 from twoway import __version__
-from twoway.checks.contradiction import find_contradiction
-from twoway.checks.disagreement import disagreements
+from twoway.checks.contradiction import disagreements, find_contradiction
 from twoway.checks.fit_quality import fit_check, modelled_shares
 from twoway.data.binning import looks_continuous
 from twoway.data.frames import library_of_source

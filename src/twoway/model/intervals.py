@@ -1,25 +1,24 @@
-"""Numbers and tables that know how sure they are."""
+"""Numbers and tables with intervals."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Floats
-from twoway.data.distribution import MAX_ROWS, Distribution
-from twoway.data.frames import make_labelled_frame
+from twoway.data.distribution import MAX_ROWS, Distribution, cells_frame, cells_text
 from twoway.errors import DataError
 from twoway.schema import Label
-from twoway.text import MAX_WIDTH, aligned, printable
+from twoway.text import MAX_WIDTH
 
 Scale = Literal["real", "nonnegative", "probability"]
 
 
 class Interval(float):
-    """A number with the interval that holds the true one at some level of confidence.
+    """A number with the interval that contains the true one at some level of confidence.
 
     Examples
     --------
@@ -34,7 +33,7 @@ class Interval(float):
     high: float
     level: float
     note: str
-    """Why the interval is wider than chance makes it, "" where it is not."""
+    """Why the interval is wider than chance makes it; empty where it is not."""
 
     def __new__(cls, value: float, low: float, high: float, level: float, note: str = "") -> Interval:
         """Return the number with its interval."""
@@ -50,7 +49,7 @@ class Interval(float):
         return f"{float(self):.4g} ({100 * self.level:g} %: {self.low:.4g} to {self.high:.4g}{more})"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as a plain dictionary."""
+        """Return the number and its interval as a plain dictionary."""
         numbers = {"value": float(self), "low": self.low, "high": self.high, "level": self.level}
         return {**numbers, "note": self.note} if self.note else numbers
 
@@ -63,11 +62,11 @@ class Intervals(NamedTuple):
     high: Floats
 
     def widened(self, low: Floats, high: Floats) -> Intervals:
-        """Return intervals that hold others as well; an end that is not known, NaN, says nothing."""
+        """Return intervals that also contain others; ends that are NaN are ignored."""
         return Intervals(self.estimate, np.fmin(self.low, low), np.fmax(self.high, high))
 
     def stretched(self, times: float, scale: Scale) -> Intervals:
-        """Return intervals so many times as wide, on the scale on which they were found."""
+        """Return intervals so many times as wide, on the scale on which they were computed."""
         to, back = _SCALES[scale]
         here = to(self.estimate)
         low, high = (back(here + times * (to(end) - here)) for end in (self.low, self.high))
@@ -75,7 +74,7 @@ class Intervals(NamedTuple):
 
 
 class IntervalTable:
-    """A distribution whose every cell has an interval.
+    """A distribution with an interval for each cell.
 
     Examples
     --------
@@ -109,40 +108,25 @@ class IntervalTable:
 
     def __getitem__(self, labels: Label | tuple[Label, ...] | Mapping[str, Label]) -> Interval | IntervalTable:
         """Return one cell with its interval, or the table over the axes not named."""
-        value, low, high = self.estimate[labels], self.low[labels], self.high[labels]
-        if isinstance(value, Distribution):
-            assert isinstance(low, Distribution)
-            assert isinstance(high, Distribution)
-            return IntervalTable(value, low, high, level=self.level, note=self.note)
-        assert isinstance(low, float)
-        assert isinstance(high, float)
-        return Interval(value, low, high, self.level, self.note)
+        parts: Any = [part[labels] for part in (self.estimate, self.low, self.high)]
+        make: Any = IntervalTable if isinstance(parts[0], Distribution) else Interval
+        picked: Interval | IntervalTable = make(*parts, level=self.level, note=self.note)
+        return picked
+
+    @property
+    def _columns(self) -> dict[str, Floats]:
+        return {self.estimate.quantity: self.estimate.array, "low": self.low.array, "high": self.high.array}
 
     def to_frame(self, library: str = "pandas") -> Any:
-        """Return a frame of one row for each cell: the variables, probability, low and high."""
-        columns = {self.estimate.quantity: self.estimate.array, "low": self.low.array, "high": self.high.array}
-        for name in columns:
-            if name in self.estimate.names:
-                raise DataError(f"a variable is called {name!r}, as a column of the frame is")
-        codes = np.indices(self.estimate.array.shape).reshape(len(self.variables), -1)
-        return make_labelled_frame(
-            self.variables, list(codes), library, {name: array.ravel() for name, array in columns.items()}
-        )
+        """Return a frame of one row per cell: the variables, probability, low and high."""
+        return cells_frame(self.variables, self._columns, library)
 
     def __repr__(self) -> str:
         return self.to_text(whole=False)
 
     def to_text(self, *, whole: bool = True) -> str:
         """Return the table as lines of text: all of it, or as much as is printed by default."""
-        n_rows, width = (None, None) if whole else (MAX_ROWS, MAX_WIDTH)
-        rows = [[*(printable(name, width) for name in self.estimate.names), self.estimate.quantity, "low", "high"]]
-        codes = np.indices(self.estimate.array.shape).reshape(len(self.variables), -1).T
-        arrays = [part.array.ravel() for part in (self.estimate, self.low, self.high)]
-        for place, cell in enumerate(codes[:n_rows]):
-            labels = [printable(v.categories[code], width) for v, code in zip(self.variables, cell, strict=True)]
-            rows.append([*labels, *(f"{array[place]:.4f}" for array in arrays)])
-        hidden = len(codes) - len(rows) + 1
-        return aligned(rows, f"… {hidden} more rows" if hidden else "")
+        return cells_text(self.variables, self._columns, *((None, None) if whole else (MAX_ROWS, MAX_WIDTH)))
 
 
 def interval_ends(
@@ -150,16 +134,16 @@ def interval_ends(
 ) -> tuple[Floats, Floats]:
     """Return the ends of intervals of estimates, from replicates (n, …) around a center.
 
-    Replicates of a smoothed model are what the truth may be, given the data: the truth differs from the estimate as
-    they differ from the center. Those of a model without smoothing are what another sample would have given: they
-    differ from the center as the estimate differs from the truth, and are reflected (the basic interval, which takes
-    out such bias as fitting chance makes). Either is found on a scale on which the spread does not depend on the
-    value, so that probabilities stay between 0 and 1. The estimate itself is always inside.
+    Replicates of a smoothed model are draws of the truth given the data: the truth differs from the estimate as they
+    differ from the center. Those of a model without smoothing are fits to other samples: they differ from the center
+    as the estimate differs from the truth, and are reflected (the basic interval, which removes the bias of fitting
+    chance). Both are computed on a scale on which the spread does not depend on the value, so that probabilities stay
+    between 0 and 1. The estimate itself is always inside.
     """
     to, back = _SCALES[scale]
     here, middle, spread = to(estimate), to(center), to(replicates)
     tail = 0.5 * (1.0 - level)
-    # Weibull's quantiles do not pretend that the most extreme of few replicates is the end of what is possible.
+    # Weibull's quantiles do not take the most extreme of few replicates for the limit of what is possible.
     with np.errstate(invalid="ignore"):
         below, above = np.quantile(spread, [tail, 1.0 - tail], axis=0, method="weibull")
         if reflected:
@@ -171,36 +155,24 @@ def interval_ends(
 
 
 def checked_level(level: float) -> float:
-    """Return how often intervals should hold the truth, or raise where that is no share."""
+    """Return how often intervals should contain the truth, or raise if that is not a share."""
     if not (isinstance(level, int | float) and 0 < level < 1):
-        raise DataError(f"a level is a number between 0 and 1, such as 0.9; got {level!r}")
+        raise DataError(f"level must be a number between 0 and 1, such as 0.9, not {level!r}")
     return float(level)
 
 
 def angle_of(share: Floats) -> Floats:
     """Return shares on a scale on which chance moves each about as far."""
-    angles: Floats = np.arcsin(np.sqrt(np.clip(share, 0.0, 1.0)))
-    return angles
+    return np.asarray(np.arcsin(np.sqrt(np.clip(share, 0.0, 1.0))))
 
 
 def share_of(angle: Floats) -> Floats:
-    """Return what `angle_of` was given; angles beyond the scale are put to its ends."""
-    shares: Floats = np.sin(np.clip(angle, 0.0, 0.5 * np.pi)) ** 2
-    return shares
+    """Return the shares that `angle_of` was given; angles beyond the scale are clipped."""
+    return np.asarray(np.sin(np.clip(angle, 0.0, 0.5 * np.pi)) ** 2)
 
 
-def _root(value: Floats) -> Floats:
-    roots: Floats = np.sqrt(np.maximum(value, 0.0))
-    return roots
-
-
-def _square(root: Floats) -> Floats:
-    squares: Floats = np.maximum(root, 0.0) ** 2
-    return squares
-
-
-def _same(value: Floats) -> Floats:
-    return value
-
-
-_SCALES = {"probability": (angle_of, share_of), "nonnegative": (_root, _square), "real": (_same, _same)}
+_SCALES: dict[Scale, tuple[Callable[[Floats], Floats], Callable[[Floats], Floats]]] = {
+    "probability": (angle_of, share_of),
+    "nonnegative": (lambda value: np.sqrt(np.maximum(value, 0.0)), lambda root: np.maximum(root, 0.0) ** 2),
+    "real": (np.asarray, np.asarray),
+}

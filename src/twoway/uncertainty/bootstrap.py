@@ -1,9 +1,10 @@
-"""How sure the answers are: the same questions put to models of what might have been observed instead."""
+"""How sure the answers are: the same questions, answered by models of other samples."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 from typing import Any
@@ -23,22 +24,24 @@ from twoway.model.pmf import JointPMF
 from twoway.model.posterior import records_for
 from twoway.solvers.starts import softened
 from twoway.storage import container
+from twoway.text import crossed
 from twoway.uncertainty.beliefs import smoothing_of
 from twoway.uncertainty.observed_tables import ObservedTables
 
-# What a replicate gives to categories that its sample did not hold, of the model's shares.
+# The part of the model's shares that a replicate gives to categories that its sample lacks.
 _UNSEEN = 1e-6
-# Ranges are computed for so many cells of an answer; each takes up to a second.
-_MOST_RANGES = 24
+# Ranges are computed for answers of up to so many cells; each takes up to a second.
+_MAX_RANGES = 24
+Question = Callable[[JointPMF], Any]
 Cells = Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]
-"""The event and what is known, for each probability of an answer."""
+"""The event and what is given, for each probability of an answer."""
 LEAST_REPLICATES = 20
-"""Fewer cannot tell the ends of a 90 % interval."""
+"""With fewer, the ends of a 90 % interval are unknown."""
 
 
 @dataclass(frozen=True)
 class SureMode(Mode):
-    """The most probable values, and how often another sample would have given the same."""
+    """The most probable values, and how often another sample gives the same."""
 
     agreement: float = 1.0
     """The share of replicates with the same values."""
@@ -49,20 +52,20 @@ class Bootstrap:
     """A model and its replicates: answers each question of a `JointPMF` with an interval."""
 
     pmf: JointPMF
-    """The model that was asked about; its answers are the estimates."""
+    """The model whose answers are the estimates."""
     replicates: tuple[JointPMF, ...]
-    """Models of what might have been observed instead."""
+    """Models of other samples."""
     center: JointPMF
-    """The fit to the source from which replicates differ by chance; the model itself where it is that fit."""
+    """The fit from which replicates differ by chance."""
     level: float = 0.9
-    """How often an interval should hold the truth."""
+    """How often an interval should contain the truth."""
     warnings: tuple[str, ...] = ()
     reflected: bool = True
-    """Whether replicates differ from the center as the model differs from the truth, and not as the truth from it."""
+    """Whether replicates differ from the center as the model from the truth, not as the truth from the model."""
     observed: ObservedTables | None = None
-    """What the answers are held against: tables that the model may not fit, or that leave questions open."""
+    """Tables that the answers are compared with: the model may not fit them, or they may not determine an answer."""
     evidence: Mapping[str, Any] = field(default_factory=dict)
-    """What is known, where the PMFs are given something."""
+    """What the PMFs are given."""
 
     def __repr__(self) -> str:
         return f"Bootstrap({len(self.replicates)} replicates of {self.pmf!r}, level {self.level:g})"
@@ -73,13 +76,13 @@ class Bootstrap:
 
     # Questions
 
-    def of(self, question: Callable[[JointPMF], Any], scale: Scale = "real") -> Intervals:
-        """Return the answer to any question that can be put to a JointPMF, with its intervals.
+    def of(self, question: Question, scale: Scale = "real") -> Intervals:
+        """Return the answer to any question about a JointPMF, with its intervals.
 
         Parameters
         ----------
         question
-            From a JointPMF to a number or an array.
+            A function from a JointPMF to a number or an array.
         scale
             What the answers are: "probability", "nonnegative" or "real" numbers.
         """
@@ -87,26 +90,26 @@ class Bootstrap:
 
     def answer(
         self,
-        question: Callable[[JointPMF], Any],
+        question: Question,
         scale: Scale = "real",
         about: Sequence[str] = (),
-        own: Callable[[JointPMF], float] | None = None,
+        own: Question | None = None,
         cells: Cells = (),
     ) -> tuple[Intervals, str]:
-        """Return the answer to a question with its intervals, and a note where these are wider than chance makes them.
+        """Return the answer to a question with its intervals, and a note where they are wider than chance makes them.
 
         Parameters
         ----------
         question, scale
             As for `of`.
         about
-            The variables that the question names, beside the evidence. Where the model may not fit what was observed
-            of them, the intervals are widened; without this, nothing is known of that.
+            The variables of the question, beside the evidence. Where the model may not fit what was observed of
+            them, the intervals are widened.
         own
             The part of an entropy that the variables would have if they were independent.
         cells
-            For each number of a probability, the event, and what is known of it beside the evidence. Where tables leave
-            these open, the intervals are widened to all that the tables allow; other answers get a note.
+            For each probability, the event, and what is given beside the evidence. Where tables do not determine
+            it, the intervals are widened to all that the tables allow; other answers get a note.
         """
         ends = self._ends(question, scale, own)
         names = tuple(dict.fromkeys([*self.evidence, *about]))
@@ -117,66 +120,50 @@ class Bootstrap:
         misfits = self.observed.misfits(names)
         if not misfits:
             return ends, ""
-        shown = self.observed.named(misfits[0])
+        shown = crossed(self.observed.tables.names[misfits[0]])
         if len(names) == 2:
-            # The table says itself what the model gets wrong.
-            pmf, several = self.observed.draws(misfits[0], max(len(self.replicates), LEAST_REPLICATES))
-            table = Bootstrap(pmf, several, pmf, self.level)
-            beside = (table.given(self.evidence) if self.evidence else table).of(question, scale)
-            note = f"the model may not fit {shown}; the interval also holds what was observed"
-            return ends.widened(beside.low, beside.high), note
-        # Off by so many standard errors there, it may be off by as many here.
+            # The table itself shows what the model gets wrong.
+            pmf, replicates = self.observed.draws(misfits[0], max(len(self.replicates), LEAST_REPLICATES))
+            table = Bootstrap(pmf, replicates, pmf, self.level)
+            by_table = (table.given(self.evidence) if self.evidence else table).of(question, scale)
+            note = f"the model may not fit {shown}; the interval also contains what was observed"
+            return ends.widened(by_table.low, by_table.high), note
+        # Off by so many standard errors there, the model may be off by as many here.
         times = 1.0 + self.observed.residuals[misfits[0]] / NormalDist().inv_cdf(0.5 + 0.5 * self.level)
-        note = f"the model may not fit {shown}; the interval is {times:.1f} times as wide for it"
+        note = f"the model may not fit {shown}; the interval is {times:.1f} times as wide"
         return ends.stretched(times, scale), note
 
     def _widened(self, ends: Intervals, observed: ObservedTables, cells: Cells) -> tuple[Intervals, str]:
-        """Return intervals that hold all that tables allow of each cell, unchanged where it is unknown, and a note."""
-        some = cells if len(cells) <= _MOST_RANGES else ()
+        """Return intervals that contain all that tables allow of each cell, as far as it is known, and a note."""
+        note = "no table shows all these variables together: the interval "
+        some = cells if len(cells) <= _MAX_RANGES else ()
         ranges = [observed.range(event, {**self.evidence, **given}, self.level) for event, given in some]
-        if all(one is None for one in ranges):
-            note = "no table shows all these variables together: the interval holds only if the model is right"
-            return ends, note
-        low, high = (
-            np.array([np.nan if one is None else getattr(one, end) for one in ranges]).reshape(ends.estimate.shape)
-            for end in ("low", "high")
-        )
-        wider = ends.widened(low, high)
+        if not any(ranges):
+            return ends, note + "is valid only if the model is right"
+        allowed = np.array([(bounds.low, bounds.high) if bounds else (np.nan, np.nan) for bounds in ranges])
+        wider = ends.widened(*allowed.T.reshape(2, *ends.estimate.shape))
         if np.array_equal(wider.low, ends.low) and np.array_equal(wider.high, ends.high):
             return ends, ""
-        note = "no table shows all these variables together: the interval holds all that the tables allow"
+        note += "contains all that the tables allow"
         if len(cells) == 1:
             note += f"; {float(ends.low):.4g} to {float(ends.high):.4g} if the model is right"
         return wider, note
 
-    def _ends(
-        self, question: Callable[[JointPMF], Any], scale: Scale, own: Callable[[JointPMF], float] | None = None
-    ) -> Intervals:
+    def _ends(self, question: Question, scale: Scale, own: Question | None = None) -> Intervals:
         if own is not None and not self.reflected:
-            # Smoothing leaves the variables' own shares alone, so that chance takes as much off the entropy of these
-            # as another sample would: they are reflected, dependence is not.
-            def reflected(pmf: JointPMF) -> Any:
-                return question(pmf) - 2.0 * own(pmf)
-
+            # Smoothing leaves the variables' own shares as they are, so chance lowers their entropy as another sample
+            # would: they are reflected, dependence is not.
             estimate = np.asarray(question(self.pmf), dtype=np.float64)
-            shifted = self._ends(reflected, "real")
+            shifted = self._ends(lambda pmf: question(pmf) - 2.0 * own(pmf), "real")
             low, high = (np.maximum(end - shifted.estimate + estimate, 0.0) for end in (shifted.low, shifted.high))
             return Intervals(estimate, low, high)
         estimate, center = (np.asarray(question(pmf), dtype=np.float64) for pmf in (self.pmf, self.center))
         answers = np.array([np.asarray(question(pmf), dtype=np.float64) for pmf in self.replicates])
-        return Intervals(
-            estimate, *interval_ends(estimate, center, answers, self.level, scale, reflected=self.reflected)
-        )
+        ends = interval_ends(estimate, center, answers, self.level, scale, reflected=self.reflected)
+        return Intervals(estimate, *ends)
 
-    def _number(
-        self,
-        question: Callable[[JointPMF], float],
-        scale: Scale,
-        about: Sequence[str],
-        own: Callable[[JointPMF], float] | None = None,
-        cells: Cells = (),
-    ) -> Interval:
-        (value, low, high), note = self.answer(question, scale, about, own, cells)
+    def _number(self, question: Question, scale: Scale, about: Sequence[str], **options: Any) -> Interval:
+        (value, low, high), note = self.answer(question, scale, about, **options)
         return Interval(float(value), float(low), float(high), self.level, note)
 
     def prob(self, event: Mapping[str, Any]) -> Interval:
@@ -192,28 +179,25 @@ class Bootstrap:
         return IntervalTable(whole, low, high, level=self.level, note=note)
 
     def given(self, evidence: Mapping[str, Any]) -> Bootstrap:
-        """Return the same for the PMFs given what is known of some variables; see `JointPMF.given`."""
-        kept = []
+        """Return the same for the PMFs given evidence on some variables; see `JointPMF.given`."""
+        replicates, warnings = [], self.warnings
         for pmf in self.replicates:
-            try:
-                kept.append(pmf.given(evidence))
-            except ImpossibleEvidenceError:
-                continue
-        told = self.warnings
-        if len(kept) < len(self.replicates):
-            told += (f"the evidence is impossible in {len(self.replicates) - len(kept)} replicates, left out",)
-        if not kept:
+            with suppress(ImpossibleEvidenceError):
+                replicates.append(pmf.given(evidence))
+        if not replicates:
             raise ImpossibleEvidenceError("the evidence has probability 0 in every replicate")
-        given = self.pmf.given(evidence)
-        center = given if self.center is self.pmf else self.center.given(evidence)
+        if (n_left_out := len(self.replicates) - len(replicates)) > 0:
+            warnings += (f"{n_left_out} replicates in which the evidence is impossible are left out",)
+        pmf = self.pmf.given(evidence)
+        center = pmf if self.center is self.pmf else self.center.given(evidence)
         known = {**self.evidence, **evidence}
-        return replace(self, pmf=given, center=center, replicates=tuple(kept), warnings=told, evidence=known)
+        return replace(self, pmf=pmf, center=center, replicates=tuple(replicates), warnings=warnings, evidence=known)
 
     def mode(self, names: str | Sequence[str] | None = None) -> SureMode:
         """Return the most probable values and how many replicates agree; see `JointPMF.mode`."""
-        found = self.pmf.mode(names)
-        same = [pmf.mode(names).values == found.values for pmf in self.replicates]
-        return SureMode(found.values, self.prob(found.values), found.proven, agreement=float(np.mean(same)))
+        mode = self.pmf.mode(names)
+        agrees = [pmf.mode(names).values == mode.values for pmf in self.replicates]
+        return SureMode(mode.values, self.prob(mode.values), mode.proven, agreement=float(np.mean(agrees)))
 
     def expect(self, name: str) -> Interval:
         """Return the expected value of a variable; see `JointPMF.expect`."""
@@ -226,7 +210,7 @@ class Bootstrap:
         def own(pmf: JointPMF) -> float:
             return sum(float(pmf.entropy(name, base)) for name in about)
 
-        return self._number(lambda pmf: pmf.entropy(names, base, seed=seed), "nonnegative", about, own)
+        return self._number(lambda pmf: pmf.entropy(names, base, seed=seed), "nonnegative", about, own=own)
 
     def mutual_information(
         self,
@@ -254,20 +238,20 @@ class Bootstrap:
     # Multiple imputation
 
     def impute(self, frame: Any, m: int = 20, *, seed: int = 0) -> list[Any]:
-        """Return ``m`` completed copies of a frame, for analyses that `pool` puts together.
+        """Return ``m`` completed copies of a frame, for analyses that `pool` combines.
 
-        Each copy is drawn from a replicate of its own, so that the copies differ as much as the missing cells leave
-        open: what is in the cells, and what the model is. Draws from one model (``pmf.impute(how="sample")``) differ
-        too little, and intervals from them are too narrow. Observed cells never change.
+        Each copy is drawn from a different replicate, so that copies vary in both the missing cells and the model.
+        Draws from one model (``pmf.impute(how="sample")``) vary too little, and intervals from them are too narrow.
+        Observed cells never change.
 
         Parameters
         ----------
         frame
             The frame that the model was fitted to, as `JointPMF.impute` takes it.
         m
-            How many copies: at least 2, and at most as many as there are replicates.
+            The number of copies: at least 2, and at most the number of replicates.
         seed
-            The same seed draws the same.
+            The same seed gives the same copies.
 
         Examples
         --------
@@ -289,17 +273,17 @@ class Bootstrap:
         )
 
     def draws(self, records: Records, indices: Sequence[int], m: int, *, seed: int) -> Iterator[dict[str, Fill]]:
-        """Yield ``m`` times what fills the missing cells of some variables, each time from another replicate."""
+        """Yield ``m`` times what fills the missing cells of some variables, each time from a different replicate."""
         if whole_number("m", m, 2) > len(self.replicates):
             raise DataError(
-                f"each completed table needs a replicate of its own: {m} were asked for, and there are "
+                f"each completed table needs its own replicate: {m} were asked for, and there are "
                 f"{len(self.replicates)}"
             )
         possible = self.pmf.log_prob(records) > -np.inf
         warn_of_impossible(np.flatnonzero(~possible & (records.codes()[:, indices] < 0).any(axis=1)))
         shares = np.concatenate([np.asarray(self.pmf.marginal(name)) for name in self.pmf.schema.names])
         for number, replicate in enumerate(self.replicates[:m]):
-            # A category that a replicate has not seen is possible all the same.
+            # A category that a replicate has not seen is possible, too.
             pmf = softened(replicate, shares, _UNSEEN)
             drawn = fills(pmf, records, indices, "sample", (seed, number), warn=False)
             yield {name: (rows[possible[rows]], codes[possible[rows]]) for name, (rows, codes) in drawn.items()}
@@ -308,46 +292,46 @@ class Bootstrap:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a model file with its replicates; `tw.load` reads it."""
-        several = [self.center, *self.replicates]
+        pmfs = [self.center, *self.replicates]
         arrays = {
-            "replicate_weights": np.array([pmf.weights for pmf in several]),
-            "replicate_stacked": np.array([pmf.stacked for pmf in several]),
+            "replicate_weights": np.array([pmf.weights for pmf in pmfs]),
+            "replicate_stacked": np.array([pmf.stacked for pmf in pmfs]),
             **({} if self.observed is None else self.observed.arrays()),
         }
         write_model(path, self.pmf.schema, self.pmf.weights, self.pmf.stacked, self.pmf.report, arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Bootstrap:
-        """Return the model of a file with its replicates; one that carries none is an error."""
-        loaded = load(path)
-        if isinstance(loaded, JointPMF):
+        """Return the model of a file with its replicates; a file without replicates is an error."""
+        model = load(path)
+        if isinstance(model, JointPMF):
             raise FileFormatError(
                 f"{str(path)!r} is a model without replicates, which intervals need: "
-                "`twoway fit --intervals` or Bootstrap.save writes one with them"
+                "`twoway fit --intervals` or Bootstrap.save writes one with replicates"
             )
-        return loaded
+        return model
 
 
 def load(path: str | os.PathLike[str]) -> JointPMF | Bootstrap:
-    """Return the model of a file: a `Bootstrap`, with intervals, if the file has replicates; else a `JointPMF`."""
+    """Return the model of a file: a `Bootstrap` if the file has replicates, a `JointPMF` if it has not.
+
+    `JointPMF.load` returns the model without replicates, `Bootstrap.load` requires them.
+    """
     header, arrays = container.read(path, "model")
     pmf = JointPMF.from_stacked(*parse_model(path, header, arrays))
     if "replicate_weights" not in arrays or "replicate_stacked" not in arrays:
         return pmf
     weights, stacked = arrays["replicate_weights"], arrays["replicate_stacked"]
     try:
-        if weights.ndim != 2 or len(weights) < 2:
-            raise DataError(f"there are none, in an array of the shape {weights.shape}")
-        if stacked.shape != (len(weights), *pmf.stacked.shape) or weights.shape[1:] != pmf.weights.shape:
-            raise DataError(f"its arrays have the shapes {weights.shape} and {stacked.shape}")
-        for one, other in zip(weights, stacked, strict=True):
-            check_parameters(pmf.schema, one, other, 1e-9)
-        several = [
-            JointPMF.from_stacked(pmf.schema, read_only(one), read_only(other))
-            for one, other in zip(weights, stacked, strict=True)
-        ]
+        n = weights.shape[0] if weights.ndim else 0
+        if n < 2 or (weights.shape, stacked.shape) != ((n, *pmf.weights.shape), (n, *pmf.stacked.shape)):
+            raise DataError(f"their arrays have the shapes {weights.shape} and {stacked.shape}")
+        pmfs = []
+        for own_weights, own_stacked in zip(weights, stacked, strict=True):
+            check_parameters(pmf.schema, own_weights, own_stacked, 1e-9)
+            pmfs.append(JointPMF.from_stacked(pmf.schema, read_only(own_weights), read_only(own_stacked)))
         observed = ObservedTables.from_arrays(pmf, arrays)
         reflected = not smoothing_of(pmf).factors
-        return Bootstrap(pmf, tuple(several[1:]), several[0], reflected=reflected, observed=observed)
+        return Bootstrap(pmf, tuple(pmfs[1:]), pmfs[0], reflected=reflected, observed=observed)
     except (DataError, LookupError) as error:
-        raise FileFormatError(f"{str(path)!r} holds no sound replicates: {error}") from error
+        raise FileFormatError(f"the replicates in {str(path)!r} are invalid: {error}") from error

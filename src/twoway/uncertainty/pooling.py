@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from twoway.arrays import Floats
 from twoway.errors import DataError
 from twoway.model.intervals import Interval, checked_level
 from twoway.text import brief
@@ -25,7 +25,7 @@ _WANTED = (
 class Pooled:
     """An estimate from several completed tables.
 
-    Its standard error holds both what sampling does and what the missing cells do.
+    Its standard error includes both sampling error and what the missing cells add.
     """
 
     estimate: float
@@ -37,9 +37,9 @@ class Pooled:
     low: float
     high: float
     level: float
-    """How often the interval from low to high should hold the truth."""
+    """How often the interval from low to high should contain the truth."""
     missing_information: float
-    """The share of information that the missing cells have taken, from 0 to 1."""
+    """The share of information that is lost with the missing cells, from 0 to 1."""
     n_tables: int
 
     @property
@@ -62,13 +62,13 @@ def pool(
     Parameters
     ----------
     function
-        From a completed table to (estimate, variance), where the variance is the squared standard error; or to a
-        mapping from names to such pairs, a pair of pandas Series (``fit.params, fit.bse**2`` of statsmodels), or a
+        A function from a completed table to (estimate, variance), where the variance is the squared standard error; or
+        to a mapping from names to such pairs, a pair of pandas Series (``fit.params, fit.bse**2`` of statsmodels), or a
         pair of arrays.
     tables
         The tables, such as `Bootstrap.impute` returns; at least 2.
     level
-        How often intervals should hold the truth.
+        How often intervals should contain the truth.
     degrees
         The degrees of freedom that the estimate would have if nothing were missing: by default the number of rows of a
         table less the number of estimates.
@@ -98,32 +98,30 @@ def pool(
     names = list(parts[0])
     for number, part in enumerate(parts, 1):
         if list(part) != names:
-            raise DataError(
-                f"the function gave other estimates for table {number}, {list(part)}, than for table 1, {names}"
-            )
+            raise DataError(f"the function returned estimates {list(part)} for table {number}, but {names} for table 1")
     if degrees is None:
-        degrees = _rows(listed[0]) - len(names)
+        degrees = (len(listed[0]) if hasattr(listed[0], "__len__") else math.inf) - len(names)
     if not degrees > 0:
         raise DataError(f"degrees must be a number above 0, not {degrees!r}")
-    found = {name: _pooled(np.array([part[name] for part in parts]), level, degrees, name) for name in names}
+    pooled = {name: _pooled(np.array([part[name] for part in parts]), level, degrees, name) for name in names}
     if names == [None]:
-        return found[None]
-    return list(found.values()) if names == list(range(len(names))) else found
+        return pooled[None]
+    return list(pooled.values()) if names == list(range(len(names))) else pooled
 
 
-def _pooled(pairs: NDArray[np.float64], level: float, degrees: float, name: Hashable) -> Pooled:
+def _pooled(pairs: Floats, level: float, degrees: float, name: Hashable) -> Pooled:
     """Return the pooled estimate of pairs (m, 2)."""
     from scipy.stats import t
 
     m = len(pairs)
     within = float(pairs[:, 1].mean())
-    between = float(pairs[:, 0].var(ddof=1)) if np.ptp(pairs[:, 0]) > 0.0 else 0.0  # and no rounding
+    between = float(pairs[:, 0].var(ddof=1)) if np.ptp(pairs[:, 0]) > 0.0 else 0.0  # not rounding
     if within == 0.0 and between > 0.0:
         of = "" if name is None else f" of {name!r}"
         raise DataError(f"the variance{of} is 0 in every table, but the estimates differ: {_WANTED}")
     total = within + (1.0 + 1.0 / m) * between
     share = (1.0 + 1.0 / m) * between / total if total > 0.0 else 0.0
-    # What the between-variance is known by, and what would be left of complete data, each alone too many.
+    # Those of the variance between tables, and what is left of those of complete data.
     known = (m - 1.0) / share**2 if share > 0.0 else math.inf
     left = (degrees + 1.0) / (degrees + 3.0) * degrees * (1.0 - share) if math.isfinite(degrees) else math.inf
     df = 1.0 / (1.0 / known + 1.0 / left) if share > 0.0 or math.isfinite(left) else math.inf
@@ -135,25 +133,23 @@ def _pooled(pairs: NDArray[np.float64], level: float, degrees: float, name: Hash
 
 
 def _pairs(result: Any, number: int) -> Pairs:
-    """Return what a function gave as pairs by name: None for a single one, positions for arrays."""
-    if isinstance(result, Mapping):
-        if not result:
-            raise DataError(f"the function gave nothing for table {number}: {_WANTED}")
-        return {name: _pair(value, number, name) for name, value in result.items()}
+    """Return the result of a function as pairs by name: None for a single pair, positions for arrays."""
     if isinstance(result, tuple | list) and len(result) == 2 and all(hasattr(part, "reindex") for part in result):
         estimates, variances = result  # Series of pandas
-        values = zip(estimates.index, estimates, variances.reindex(estimates.index), strict=True)
-        return {name: _pair((estimate, variance), number, name) for name, estimate, variance in values}
-    try:
-        array = np.asarray(result, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise DataError(f"the function gave {brief(result)} for table {number}: {_WANTED}") from None
-    if array.shape == (2,):
-        return {None: _pair(result, number, None)}
-    pairs = array.T if isinstance(result, tuple) else array
-    if pairs.ndim != 2 or pairs.shape[1] != 2 or len(pairs) == 0:
-        raise DataError(f"the function gave {brief(result)} for table {number}, without a variance: {_WANTED}")
-    return {place: _pair(pair, number, place) for place, pair in enumerate(pairs)}
+        pairs = zip(estimates, variances.reindex(estimates.index), strict=True)
+        result = dict(zip(estimates.index, pairs, strict=True))
+    if not isinstance(result, Mapping):
+        try:
+            array = np.asarray(result, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise DataError(f"the function returned {brief(result)} for table {number}: {_WANTED}") from None
+        by_rows = array.T if isinstance(result, tuple) else array
+        if array.shape != (2,) and (by_rows.ndim != 2 or by_rows.shape[1] != 2):
+            raise DataError(f"the function returned {brief(result)} for table {number}, without a variance: {_WANTED}")
+        result = {None: result} if array.shape == (2,) else dict(enumerate(by_rows))
+    if not result:
+        raise DataError(f"the function returned nothing for table {number}: {_WANTED}")
+    return {name: _pair(pair, number, name) for name, pair in result.items()}
 
 
 def _pair(pair: Any, number: int, name: Hashable) -> tuple[float, float]:
@@ -162,15 +158,10 @@ def _pair(pair: Any, number: int, name: Hashable) -> tuple[float, float]:
         estimate, variance = (float(value) for value in pair)
     except (TypeError, ValueError):
         raise DataError(
-            f"the function gave {brief(pair)}{of} in table {number}, without a variance: {_WANTED}"
+            f"the function returned {brief(pair)}{of} in table {number}, without a variance: {_WANTED}"
         ) from None
     if not math.isfinite(estimate):
         raise DataError(f"the estimate{of} in table {number} is {estimate}: are there still missing cells?")
     if not (math.isfinite(variance) and variance >= 0.0):
         raise DataError(f"the variance{of} in table {number} must be a number of at least 0, not {variance}")
     return estimate, variance
-
-
-def _rows(table: Any) -> float:
-    """Return how many rows a table has; infinitely many where it does not say."""
-    return float(len(table)) if hasattr(table, "__len__") else math.inf

@@ -1,4 +1,4 @@
-"""Replicates of a model: fitted again, from where it is, to what might have been observed instead."""
+"""Replicates of a model: fitted again to other samples like the one at hand."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from twoway.arrays import Floats
 from twoway.errors import DataError, whole_number
 from twoway.fitting.fit import watching
 from twoway.model.intervals import checked_level
@@ -27,7 +27,7 @@ from twoway.uncertainty.beliefs import drawn_shares, likely_smoothings, smoothin
 from twoway.uncertainty.bootstrap import LEAST_REPLICATES, Bootstrap
 from twoway.uncertainty.observed_tables import ObservedTables
 
-# Replicates start at the model and have a short way to go.
+# Replicates start at the model and converge soon.
 _MAX_ITER = 500
 _TOL_RECORDS, _TOL_TABLES = 1e-8, 1e-6
 
@@ -45,11 +45,10 @@ def bootstrap(
 ) -> Bootstrap:
     """Return an object that answers each question of a `JointPMF` with an interval.
 
-    The model is fitted again, from where it is, to ``n`` samples like the one at hand: records drawn with replacement,
-    or tables counted on people drawn from the model. Each replicate also has an amount of smoothing of its own, as
-    probable as held-out records make it, and shares of its own to which smoothing draws the components. Where the model
-    may not fit a pair of variables, or tables leave open what is asked, intervals are wider, and
-    their note says so.
+    Starting from its parameters, the model is fitted again to ``n`` samples like the one at hand: records drawn with
+    replacement, or tables counted on people drawn from the model. Each replicate also draws its amount of smoothing,
+    as probable as held-out records make it, and the shares towards which smoothing draws the components. Where the
+    model may not fit a pair of variables, or tables do not determine the answer, intervals are wider, with a note.
 
     Parameters
     ----------
@@ -58,19 +57,18 @@ def bootstrap(
     source
         The records or `Tables` that it was fitted to.
     n
-        How many replicates; at least 20.
+        The number of replicates; at least 20.
     seed
         The same seed gives the same replicates, whatever the number of threads.
     level
-        How often an interval should hold the truth.
+        How often an interval should contain the truth.
     n_records
-        For tables: how many people stand in all tables together. By default as few as the largest total, so that
-        all tables rest on the same people, which gives the widest intervals; ``math.inf`` where each table
-        has a sample of its own.
+        For tables: the number of people in all tables together. By default the largest total, as if all tables were
+        counted on the same people, which gives the widest intervals; ``math.inf`` if each table has its own sample.
     threads
-        Replicates at a time; all cores by default.
+        The number of replicates fitted at a time; all cores by default.
     monitor
-        True shows a progress bar. Ctrl-C ends with the replicates finished until then, if these are enough.
+        True shows a progress bar. Ctrl-C stops early with the replicates that are finished, if they are enough.
 
     Examples
     --------
@@ -89,15 +87,14 @@ def bootstrap(
     choices, chances = likely_smoothings(pmf)
     resampling, tol = _resampling(pmf, source, n_records)
     original = resampling.original()
-    with watching(monitor) as told:
-        watch = Watch(told)
+    with watching(monitor) as callback:
+        watch = Watch(callback)
+        loop = Loop("", _MAX_ITER, tol, watch.quiet())
 
-        def fit(
-            sets: CellSets, smoothing: Smoothing, drawn: NDArray[np.float64] | None = None
-        ) -> tuple[JointPMF, StopReason]:
+        def fit(sets: CellSets, smoothing: Smoothing, drawn: Floats | None = None) -> tuple[JointPMF, StopReason]:
             # A model may have zeros, which multiplicative updates cannot leave.
             start = softened(pmf, sets.shares, 1e-6) if drawn is not None or (pmf.stacked == 0).any() else pmf
-            descent = fit_cells(sets, start, smoothing, Loop("", _MAX_ITER, tol, watch.quiet()), drawn)
+            descent = fit_cells(sets, start, smoothing, loop, drawn)
             return descent.pmf, descent.stop_reason
 
         def replicate(number: int) -> tuple[JointPMF, StopReason]:
@@ -106,35 +103,26 @@ def bootstrap(
             drawn = drawn_shares(original, pmf.rank, own, random) if own.factors else None
             return fit(resampling.draw(seed, number), own, drawn)
 
-        found: list[tuple[JointPMF, StopReason]] = []
+        fits: list[tuple[JointPMF, StopReason]] = []
         with watch.guard():
             center = fit(original, smoothing)[0]
             with ThreadPoolExecutor(threads) as pool:
                 try:
-                    for one in pool.map(replicate, range(n)):
-                        found.append(one)
-                        watch.show(Progress("drawing replicates", len(found), n))
+                    for fitted in pool.map(replicate, range(n)):
+                        fits.append(fitted)
+                        watch.show(Progress("drawing replicates", len(fits), n))
                 except KeyboardInterrupt:
                     watch.interrupt()
                     pool.shutdown(cancel_futures=True)
-    whole = [pmf for pmf, stop in found if stop is not StopReason.INTERRUPTED]
-    if len(whole) < LEAST_REPLICATES:
+    replicates = tuple(fitted for fitted, stop in fits if stop is not StopReason.INTERRUPTED)
+    if len(replicates) < LEAST_REPLICATES:
         raise KeyboardInterrupt
-    warnings = [] if len(whole) == n else [f"interrupted: {len(whole)} of {n} replicates were finished"]
-    late = sum(stop is StopReason.MAX_ITER for _, stop in found)
+    warnings = [] if len(replicates) == n else [f"interrupted: {len(replicates)} of {n} replicates were finished"]
+    late = sum(stop is StopReason.MAX_ITER for _, stop in fits)
     if late > 0.05 * n:
-        warnings.append(
-            f"{late} of {n} replicates had not converged after {_MAX_ITER} passes; intervals may be too narrow"
-        )
-    return Bootstrap(
-        pmf,
-        tuple(whole),
-        center,
-        checked_level(level),
-        tuple(warnings),
-        reflected=not smoothing.factors,
-        observed=ObservedTables.of(pmf, source),
-    )
+        warnings.append(f"{late} of {n} replicates did not converge in {_MAX_ITER} passes; intervals may be too narrow")
+    reflected, observed = not smoothing.factors, ObservedTables.of(pmf, source)
+    return Bootstrap(pmf, replicates, center, checked_level(level), tuple(warnings), reflected, observed)
 
 
 def _resampling(pmf: JointPMF, source: Any, n_records: float | None) -> tuple[Resampling, float]:

@@ -21,7 +21,7 @@ def test_p_values_of_the_true_model_are_uniform():
     assert kstest(p_values, "uniform").pvalue > 0.01
 
 
-def test_a_fit_of_the_true_rank_is_left_alone():
+def test_a_fit_of_the_true_rank_has_no_misfits():
     for seed in range(2):
         records = draw_records(dirichlet_rows(7, 4, 3, seed=seed), 4000, observed=0.6, seed=seed)
         quality = fit_quality(tw.fit(records, rank=3, starts=3, smoothing=1), records)
@@ -57,7 +57,7 @@ def test_pearsons_statistic_by_hand():
     assert pair.residual == pytest.approx((0.3 - 0.2) / np.sqrt(0.2 * 0.8 / 100))
 
 
-def test_rare_cells_are_taken_together():
+def test_rare_cells_are_merged():
     schema = tw.Schema((tw.Variable("a", tuple(range(50))), tw.Variable("b", tuple(range(50)))))
     pmf = tw.JointPMF([1], [np.full((50, 1), 0.02)] * 2, schema)
     # 200 records in 2500 cells: each is expected less than once, and no count is a surprise.
@@ -66,14 +66,14 @@ def test_rare_cells_are_taken_together():
     assert pair.p_value > 0.99
 
 
-def test_what_the_model_rules_out_is_off():
+def test_observed_cells_of_probability_zero_are_misfits():
     schema = tw.Schema((tw.Variable("a", (0, 1)), tw.Variable("b", (0, 1))))
     pmf = tw.JointPMF([0.5, 0.5], [np.eye(2), np.eye(2)], schema)
     quality = fit_quality(pmf, {"a": [0, 1, 0] * 20, "b": [0, 1, 1] * 20})
     assert quality.pairs[0].p_value == 0
-    told = json.loads(json.dumps(quality.to_dict(), allow_nan=False))
-    assert told["pairs"][0]["chi_square"] is None
-    assert told["n_off"] == 1
+    described = json.loads(json.dumps(quality.to_dict(), allow_nan=False))
+    assert described["pairs"][0]["chi_square"] is None
+    assert described["n_off"] == 1
 
 
 def test_tables_and_weighted_records():

@@ -11,8 +11,7 @@ from twoway.datasets import dirichlet_rows, draw_records, uniform_entries
 from twoway.diagnosis import fits
 from twoway.diagnosis.alternatives import JointDistance, same_tables, unseen_changes
 from twoway.diagnosis.bounds import separability
-from twoway.diagnosis.conditions import check_stacks, condition_number
-from twoway.diagnosis.scattered import sufficiently_scattered
+from twoway.diagnosis.conditions import check_stacks, condition_number, sufficiently_scattered
 from twoway.schema import Schema, Variable
 from twoway.solvers import Evidence
 from twoway.tables.pair_graph import PairGraph
@@ -118,7 +117,7 @@ def test_there_are_enough_cases_both_ways():
 
 
 @pytest.mark.parametrize("name", RECOVERABLE)
-def test_what_can_be_known_is_said_to_be(name):
+def test_recoverable_models_are_recognized(name):
     pmf, available = RECOVERABLE[name]
     found = tw.diagnose(pmf, pairs=available)
     assert found.kind == "recoverable", found.verdict
@@ -126,7 +125,7 @@ def test_what_can_be_known_is_said_to_be(name):
 
 
 @pytest.mark.parametrize("name", NOT)
-def test_what_cannot_be_known_is_not_claimed(name):
+def test_unrecoverable_models_are_recognized(name):
     pmf, available = NOT[name]
     found = tw.diagnose(pmf, pairs=available)
     assert found.kind == "not from these tables", found.verdict
@@ -135,7 +134,7 @@ def test_what_cannot_be_known_is_not_claimed(name):
 
 
 @pytest.mark.parametrize("name", OPEN)
-def test_what_is_open_is_left_open(name):
+def test_undecided_models_get_a_condition(name):
     pmf, available = OPEN[name]
     found = tw.diagnose(pmf, pairs=available)
     assert found.kind == "recoverable if", found.verdict
@@ -150,7 +149,7 @@ def graph_of(pmf, available):
 
 
 @pytest.mark.parametrize("name", [name for name in (*NOT, *OPEN) if "group" not in name and "no table" not in name])
-def test_alternatives_have_the_very_same_tables(name):
+def test_alternatives_have_the_same_tables(name):
     pmf, available = {**NOT, **OPEN}[name]
     graph = graph_of(pmf, available)
     others = [*same_tables(pmf, graph, np.random.default_rng(0)), *unseen_changes(pmf, graph).values()]
@@ -218,7 +217,7 @@ def test_the_table_that_would_help_most():
     assert settled.kind == "recoverable"
 
 
-def test_components_to_be_read_with_care():
+def test_notes_on_components():
     pmf = model([0.5, 0.499, 0.001], [[0.9, 0.89, 0.1], [0.1, 0.11, 0.9]], [[0.2, 0.2, 0.7], [0.8, 0.8, 0.3]], I3)
     notes = [note.what for note in tw.diagnose(pmf).components]
     assert any("nearly empty" in note for note in notes)
@@ -230,10 +229,10 @@ def test_text_and_json():
     found = tw.diagnose(NOT["inside the simplex"][0])
     assert str(found).startswith("not from these tables: another model has the same tables")
     assert "(i) sufficiently scattered" in str(found)
-    told = json.loads(json.dumps(found.to_dict(), allow_nan=False))
-    assert told["kind"] == "not from these tables"
-    assert told["verdict"] == found.verdict
-    assert {check["status"] for check in told["checks"]} <= {"holds", "fails", "unknown"}
+    described = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert described["kind"] == "not from these tables"
+    assert described["verdict"] == found.verdict
+    assert {check["status"] for check in described["checks"]} <= {"holds", "fails", "unknown"}
 
 
 def test_the_same_seed_gives_the_same_result():
@@ -278,7 +277,7 @@ def test_a_diagnosis_by_the_graph_alone_gives_ranges():
 
 
 @pytest.mark.parametrize(("t", "status"), [(0.0, "holds"), (0.32, "holds"), (0.34, "fails"), (0.5, "fails")])
-def test_scattered_at_its_limit(t, status):
+def test_the_limit_of_the_scattered_condition(t, status):
     found = sufficiently_scattered(hexagon(t), np.random.default_rng(0))
     assert (found.status, found.is_exact) == (status, True)
 

@@ -22,11 +22,11 @@ def test_more_records_less_error_and_the_answer_between():
     assert not found.is_beyond
     assert str(found).startswith("about ")
     assert "total variation of x1 × x2 to 0.03" in str(found)
-    told = json.loads(json.dumps(found.to_dict(), allow_nan=False))
-    assert told["trials"][0]["error"] == pytest.approx(found.trials[0].error)
+    described = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert described["trials"][0]["error"] == pytest.approx(found.trials[0].error)
 
 
-def test_holes_cost_records():
+def test_missing_cells_need_more_records():
     complete = tw.plan(TRUTH, 0.05, sizes=[400, 1600], trials=1)
     half = tw.plan(TRUTH, 0.05, sizes=[400, 1600], trials=1, observed=0.5)
     assert half.trials[-1].error > complete.trials[-1].error
@@ -34,7 +34,7 @@ def test_holes_cost_records():
     assert "50% are observed" in str(half)
 
 
-def test_the_bound_on_tables_is_what_proposition_1_asks_for():
+def test_the_bound_on_tables_is_that_of_proposition_1():
     found = tw.plan(TRUTH, 0.05, sizes=[100], trials=1)
     bound = table_error(found.by_tables_bound * 1.001, n_tables=6)
     assert bound.applies
@@ -57,7 +57,7 @@ def test_a_schema_and_tables_only():
         tw.plan(TRUTH.schema, 0.2)
 
 
-def test_the_same_seed_plans_the_same():
+def test_the_same_seed_gives_the_same_plan():
     one = tw.plan(TRUTH, 0.1, sizes=[100, 200], trials=1)
     assert one.to_dict() == tw.plan(TRUTH, 0.1, sizes=[100, 200], trials=1, threads=1).to_dict()
 

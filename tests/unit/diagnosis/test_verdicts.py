@@ -18,13 +18,13 @@ def diagnosis(name):
 
 
 @pytest.mark.parametrize("name", [*NOT_KNOWN, *MORE_NOT_KNOWN])
-def test_nothing_is_assured_that_is_not_so(name):
+def test_no_false_assurance(name):
     found = diagnosis(name)
     assert found.kind == "not from these tables", found.verdict
 
 
 @pytest.mark.parametrize("name", KNOWN)
-def test_what_is_known_is_not_denied(name):
+def test_recoverable_cases_are_not_refused(name):
     found = diagnosis(name)
     assert found.kind in ("recoverable", "recoverable if"), found.verdict
     assert found.misfits == 0
@@ -40,7 +40,7 @@ def of(start):
     return diagnosis(next(name for name in NOT_KNOWN if name.startswith(start)))
 
 
-def test_independent_pairs_do_not_make_independent_triples():
+def test_pairwise_independence_is_not_independence():
     for found in (of("XOR of"), of("the same, each of the four rows exactly 1,000 times, tables")):
         assert found.rank == 1
         assert found.any_joint == pytest.approx(0.5, abs=0.02)
@@ -48,7 +48,7 @@ def test_independent_pairs_do_not_make_independent_triples():
         assert bounds.high - bounds.low > 0.9
 
 
-def test_free_restarts_find_the_parity():
+def test_random_starts_find_the_parity():
     found = diagnosis("XOR exactly, tables, rank 4")
     assert found.disagreement > 0.45
     assert any(
@@ -81,7 +81,7 @@ def test_a_rank_that_the_tables_contradict():
     assert any("rank 4" in step for step in found.advice)
 
 
-def test_what_the_graph_makes_impossible():
+def test_tables_that_cannot_show_the_rank():
     assert "'x4' can show 2 components at most" in of("x4").reason
 
 
@@ -100,17 +100,19 @@ def test_tables_that_no_joint_has():
 
 @pytest.mark.parametrize("others", [0, 4])
 def test_a_fit_warns_of_tables_that_no_joint_has(others):
-    assert any("contradict each other" in told for told in tw.fit(contradicting(others=others), rank=2).report.warnings)
+    assert any(
+        "contradict each other" in warning for warning in tw.fit(contradicting(others=others), rank=2).report.warnings
+    )
 
 
-def test_a_fit_does_not_cry_wolf():
+def test_a_fit_gives_no_false_warning():
     """Neither a rank that is too low nor chance is a contradiction."""
     for rank in (1, 3):
         warnings = tw.fit(tw.count(sampled(3, 5000, n_variables=4, n_categories=3)), rank=rank).report.warnings
-        assert not any("contradict" in told for told in warnings)
+        assert not any("contradict" in warning for warning in warnings)
 
 
-def test_other_models_of_the_rank_with_the_very_same_tables():
+def test_other_models_with_the_same_rank_and_tables():
     found = of("4 binary")
     assert found.ambiguity > 0.262
     names = found.tables.schema.names
@@ -122,12 +124,12 @@ def test_other_models_of_the_rank_with_the_very_same_tables():
     assert bounds.low - 1e-5 <= bounds.models[0] < bounds.models[1] <= bounds.high + 1e-5
 
 
-def test_text_and_json_name_what_decided():
+def test_text_and_json_give_the_reason():
     found = of("three identical")
     assert "off by" in str(found)
-    told = found.to_dict()
-    assert told["worst_misfit"]["total_variation"] == pytest.approx(0.5, abs=0.02)
-    assert told["contradiction"] is None
+    described = found.to_dict()
+    assert described["worst_misfit"]["total_variation"] == pytest.approx(0.5, abs=0.02)
+    assert described["contradiction"] is None
     assert of("P(a≠b)").to_dict()["contradiction"]["variables"] == ["a", "b", "c"]
 
 

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import chi2
 
 import twoway as tw
-from twoway.checks.disagreement import disagreements
+from twoway.checks.contradiction import disagreements
 from twoway.checks.fit_quality import fit_quality
 from twoway.cli import run
 from twoway.datasets import dirichlet_rows, draw_records

@@ -68,7 +68,7 @@ def test_a_higher_level_is_wider(boot):
         boot.at(90)
 
 
-def test_more_records_are_surer(boot):
+def test_more_records_give_narrower_intervals(boot):
     more = draw_records(TRUTH, 24_000, observed=0.7, seed=2)
     surer = tw.bootstrap(tw.fit(more, rank=2, starts=2, smoothing=1), more, n=60)
     one, other = boot.prob({"x1": 0, "x2": 1}), surer.prob({"x1": 0, "x2": 1})
@@ -82,7 +82,7 @@ def test_the_same_seed_gives_the_same_whatever_the_threads(boot):
     assert not np.array_equal(boot.replicates[0].stacked, other.replicates[0].stacked)
 
 
-def test_intervals_hold_the_truth():
+def test_intervals_contain_the_truth():
     """Many answers of several data sets: about nine in ten, measured closely in benchmarks/diagnose.py."""
     held = []
     for seed in range(5):
@@ -95,7 +95,7 @@ def test_intervals_hold_the_truth():
     assert 0.82 < np.mean(held) < 0.98
 
 
-def test_tables_that_share_people_are_less_sure():
+def test_tables_that_share_people_have_wider_intervals():
     complete = draw_records(TRUTH, 2000, observed=1.0, seed=3)
     tables = tw.count(complete)
     pmf = tw.fit(tables, rank=2, starts=2, smoothing=1)
@@ -158,7 +158,9 @@ def test_the_model_need_not_be_the_best_fit():
 def test_files_carry_replicates(boot, tmp_path):
     boot.save(tmp_path / "model.twoway")
     assert np.array_equal(tw.JointPMF.load(tmp_path / "model.twoway").stacked, boot.pmf.stacked)
-    assert tw.load(tmp_path / "model.twoway").prob({"x1": 0}) == boot.prob({"x1": 0})
+    assert len(tw.load(tmp_path / "model.twoway").replicates) == len(boot.replicates)
+    boot.pmf.save(tmp_path / "plain.twoway")
+    assert isinstance(tw.load(tmp_path / "plain.twoway"), tw.JointPMF)
     again = Bootstrap.load(tmp_path / "model.twoway")
     assert again.prob({"x1": 0}).to_dict() == boot.prob({"x1": 0}).to_dict()
     boot.pmf.save(tmp_path / "plain.twoway")
@@ -219,7 +221,7 @@ def test_intervals_stay_where_answers_can_be(scale, seed, level):
         assert (high <= 1).all()
 
 
-def test_bias_is_taken_out():
+def test_bias_is_removed():
     """Replicates that all lie above the center say that the estimate lies above the truth."""
     estimate = np.array(0.5)
     replicates = np.linspace(0.52, 0.62, 101)[:, None].squeeze()
@@ -228,7 +230,7 @@ def test_bias_is_taken_out():
     assert high == 0.5  # never without the estimate
 
 
-def test_what_is_infinite_stays_open():
+def test_infinite_answers_have_infinite_intervals():
     replicates = np.array([[0.0, -np.inf], [1.0, 2.0], [2.0, 3.0]])
     low, high = interval_ends(np.array([1.0, 2.0]), np.array([1.0, 2.0]), replicates, 0.5, "real", reflected=True)
     assert np.isfinite([low[0], high[0]]).all()
@@ -256,7 +258,7 @@ def test_evidence_that_some_replicates_exclude():
     given = boot.given({"a": "rare"})
     left = len(given.replicates)
     assert 10 < left < 40
-    assert given.warnings[-1] == f"the evidence is impossible in {40 - left} replicates, left out"
+    assert f"{40 - left} replicates" in given.warnings[-1]
     never = Bootstrap(
         boot.pmf, tuple(pmf for pmf in boot.replicates if pmf.prob({"a": "rare"}) == 0), boot.pmf, 0.9, ()
     )

@@ -48,7 +48,7 @@ def test_priors_are_drawn_like_records():
     assert (weak > 0).all()
 
 
-def test_shares_of_its_own_are_the_overall_ones_where_they_are_the_same():
+def test_equal_pseudo_shares_are_the_overall_shares():
     sets, smoothing = CellSets.of_records(RECORDS, 1), Smoothing(3.0, 7.0)
     start = tw.fit(RECORDS, rank=2, smoothing=1, starts=1)
     overall = np.vstack([np.ones(2), np.repeat(sets.shares[:, None], 2, axis=1)])
@@ -130,7 +130,7 @@ def test_misfit_widens_intervals_with_a_note(wrong):
         assert sure.high - sure.low < 0.08
 
 
-def test_what_was_observed_goes_with_the_file(wrong, tmp_path):
+def test_observed_tables_are_saved(wrong, tmp_path):
     wrong.save(tmp_path / "wrong.twoway")
     loaded = tw.Bootstrap.load(tmp_path / "wrong.twoway")
     for one, other in zip(
@@ -182,7 +182,7 @@ def test_ask_shows_notes(coins, capsys):
     assert high > 0.9
 
 
-def test_a_pair_is_held_against_its_own_chance():
+def test_a_pair_is_tested_on_its_own():
     """Among many pairs one as bad as this is no surprise; asked about it, the interval holds what was observed."""
     random = np.random.default_rng(1)
     records = random.integers(0, 2, (300, 8))
