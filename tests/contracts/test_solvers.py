@@ -388,7 +388,7 @@ def test_a_record_with_nothing_observed_has_no_effect(case, frame):
     assert_same_fit(one, other)
     assert one.report.log_likelihood == pytest.approx(other.report.log_likelihood, rel=1e-12)
     shown = int((frame.notna().sum(axis=1) > 0).sum())
-    assert f"{len(more) - shown} of {len(more)} records show nothing" in " ".join(other.report.warnings)
+    assert f"{len(more) - shown} of {len(more)} records have no observed cell" in " ".join(other.report.warnings)
 
 
 @every_solver

@@ -50,7 +50,12 @@ class SPA:
         pairs = problem.evidence.pairs
         splits = list(self.splits(pairs, rank, problem.seeds))
         if not splits:
-            raise DataError(self._why_not(pairs, rank))
+            raise DataError(
+                f"rank {rank} is more than 'spa' can find here: it needs two groups of variables with all tables "
+                f"between them and at least {rank} categories on each side, and {len(schema)} variables with "
+                f"{schema.n_categories} categories in {pairs.n_tables} tables have no such split; use a lower rank or "
+                "solver='coupled-nmf'"
+            )
         if len(splits) > 1:
             # Plain least squares tell a good split from a bad one at a tenth of the cost.
             quick = [pairs.divergence(solve_split(pairs, split, rank, exact=False)) for split in splits]
@@ -87,14 +92,6 @@ class SPA:
                 yield split
             if len(seen) >= self.n_splits:
                 return
-
-    def _why_not(self, pairs: PairMatrix, rank: int) -> str:
-        sizes = pairs.schema.sizes
-        return (
-            f"rank {rank} is more than 'spa' can find here: it needs all variables in two groups with all tables "
-            f"between them and at least {rank} categories on each side, and {len(sizes)} variables with {sum(sizes)} "
-            f"categories in {pairs.n_tables} tables cannot be parted so; use a lower rank or solver='coupled-nmf'"
-        )
 
 
 def solve_split(pairs: PairMatrix, split: Bools, rank: int, *, exact: bool = True) -> JointPMF:

@@ -339,7 +339,7 @@ def test_warnings_name_the_problem():
     columns = {"a": [0, 1, 1, None], "constant": ["x", "x", None, None]}
     warnings = tw.fit(columns, rank=1, solver="em").report.warnings
     assert any("constant" in warning and "one category only" in warning for warning in warnings)
-    assert any("1 of 4 records show nothing" in warning for warning in warnings)
+    assert any("1 of 4 records have no observed cell" in warning for warning in warnings)
     assert tw.fit({"a": [0, 1], "b": [1, 0]}, rank=1, solver="em").report.warnings == ()
 
 

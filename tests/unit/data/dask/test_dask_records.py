@@ -123,7 +123,7 @@ def test_a_fit_is_that_in_memory(edges, engine):
     assert_same_model(fitted, expected)
     assert fitted.report.n_records == expected.report.n_records
     assert fitted.report.warnings == expected.report.warnings
-    assert any("of 900 records show nothing" in told for told in fitted.report.warnings)
+    assert any("of 900 records have no observed cell" in told for told in fitted.report.warnings)
     assert fitted.report.log_likelihood == pytest.approx(expected.report.log_likelihood, rel=1e-12)
     assert fitted.report.relative_entropy == pytest.approx(expected.report.relative_entropy, rel=1e-9)
     assert fitted.report.n_observed == expected.report.n_observed
