@@ -163,8 +163,8 @@ def test_tiny_tables():
     ("labels", "message"),
     [
         (["a"] * 40, "one class only, 'a', in 40 records"),
-        ([None] * 40, "none of the 40 labels"),
-        ([np.nan] * 40, "none of the 40 labels"),
+        ([None] * 40, "all 40 labels are missing"),
+        ([np.nan] * 40, "all 40 labels are missing"),
         (["a", "b"], "X has 40 records and y has 2 labels"),
         (np.array(["a", 1] * 20, dtype=object), "some labels in y are text"),
         (np.linspace(0.1, 0.7, 40), "Unknown label type"),
