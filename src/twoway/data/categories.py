@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from twoway.arrays import Bools, Floats
 from twoway.data.coding import FEW_LABELS, clean, dictionary_of, used_codes
 from twoway.data.columns import Columns
 from twoway.data.missing import Markers, MissingLabels, marker
@@ -58,10 +59,10 @@ class Scan:
         cls,
         columns: Columns,
         markers: Mapping[str, Markers],
-        weights: NDArray[np.float64] | None = None,
+        weights: Floats | None = None,
         people: NDArray[Any] | None = None,
         *,
-        rows: NDArray[np.bool_] | None = None,
+        rows: Bools | None = None,
         max_categories: int | None = None,
         known: Mapping[str, LabelsByKey] | None = None,
         are_all: bool = False,
@@ -112,9 +113,7 @@ class Scan:
         )
 
 
-def observed_labels(
-    columns: Columns, name: str, markers: Markers, rows: NDArray[np.bool_] | None = None
-) -> Sequence[Label]:
+def observed_labels(columns: Columns, name: str, markers: Markers, rows: Bools | None = None) -> Sequence[Label]:
     """Return the labels that occur in a column, in some rows or in all, each once."""
     labels: LabelsByKey = {}
     _collect(labels, columns, name, markers, rows, None)
@@ -131,12 +130,7 @@ def check_number_of_labels(name: str, n_labels: int, most: int | None) -> None:
 
 
 def _collect(
-    labels: LabelsByKey,
-    columns: Columns,
-    name: str,
-    markers: Markers,
-    rows: NDArray[np.bool_] | None,
-    max_categories: int | None,
+    labels: LabelsByKey, columns: Columns, name: str, markers: Markers, rows: Bools | None, max_categories: int | None
 ) -> None:
     for start, stop in columns.slices():
         raw_labels, codes = dictionary_of(columns.read_slice(name, start, stop))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from twoway.arrays import Floats, Ints
 from twoway.data.binning import bin_column
 from twoway.data.missing import Markers, is_null, marker
 from twoway.errors import DataError, unknown
@@ -20,6 +21,7 @@ Unseen: TypeAlias = Literal["error", "missing", "extend"]
 FEW_LABELS = 256
 """So few labels are all looked up, whether they occur or not: finding out would take longer."""
 NO_MARKERS: Markers = frozenset()
+_UNSEEN = -2
 _DIGITS = 40
 """Decimal numbers of more digits are read as floats, which they may be too large for."""
 
@@ -77,81 +79,65 @@ def dictionary_of(column: Any) -> tuple[list[Any], NDArray[Any]]:
         raise DataError("a column has dates beyond the years 1 to 9999, which cannot be read") from None
 
 
-def numbers_in(column: Any, what: str) -> NDArray[np.float64]:
+def numbers_in(column: Any, what: str) -> Floats:
     """Return the numbers of a slice of a column of counts or weights, NaN for null."""
     labels, codes = dictionary_of(column)
     try:
-        numbers: NDArray[np.float64] = np.array([*labels, None], dtype=np.float64)[codes]
+        numbers: Floats = np.array([*labels, None], dtype=np.float64)[codes]
         return numbers
     except (TypeError, ValueError, OverflowError):
         raise DataError(f"record {what} must be numbers that a float can hold") from None
 
 
-def used_codes(codes: NDArray[Any], n_labels: int) -> NDArray[np.int64]:
+def used_codes(codes: NDArray[Any], n_labels: int) -> Ints:
     """Return the codes from 0 on that occur, in order."""
     return np.flatnonzero(np.bincount(codes.astype(np.int64) + 1, minlength=n_labels + 1)[1:])
 
 
 def encode_slice(
-    columns: Sequence[Any],
-    schema: Schema,
-    present: Sequence[str],
-    markers: Mapping[str, Markers],
-    unseen: Unseen,
-    start: int,
-    rows: NDArray[np.bool_] | None = None,
-) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Return pointers and cells of a slice of the columns of some variables; ``start`` is its first record's number."""
+    columns: Mapping[str, Any], schema: Schema, markers: Mapping[str, Markers], unseen: Unseen, start: int, rows: Any
+) -> tuple[Ints, NDArray[Any]]:
+    """Return pointers and cells of a slice of the columns of some variables, in some rows or (None) in all.
+
+    ``start`` is the number of the first record, for errors.
+    """
     from twoway.kernels.compression import compress
 
     # Column by column, in the smallest type that holds all codes: memory is what this takes.
     code_type = np.min_scalar_type(-1 - max(schema.sizes))
-    codes = np.empty((len(columns[0]), len(present)), dtype=code_type, order="F")
-    for place, (column, name) in enumerate(zip(columns, present, strict=True)):
-        labels, positions = dictionary_of(bin_column(column, schema[name], markers[name]))
+    codes = np.empty((len(next(iter(columns.values()))), len(columns)), dtype=code_type, order="F")
+    for place, (name, column) in enumerate(columns.items()):
+        variable = schema[name]
+        labels, positions = dictionary_of(bin_column(column, variable, markers[name]))
         if rows is not None:  # what is not read cannot be wrong
             positions = np.where(rows, positions, -1)
         lookup = np.full(len(labels) + 1, -1, dtype=code_type)  # the last entry is for null, position -1
         few = rows is None and len(labels) <= FEW_LABELS
-        known = [schema[name].find(label) if _is_label(label) else None for label in labels] if few else [None]
+        known = [variable.find(raw) if isinstance(raw, str | bool | int) else None for raw in labels] if few else [None]
         if few and None not in known:
             lookup[:-1] = known
         else:
             for position in used_codes(positions, len(labels)):
-                lookup[position] = _code(
-                    schema[name], labels[position], markers[name], unseen, positions, position, start
-                )
+                lookup[position] = code = _code(variable, labels[position], markers[name])
+                if code == _UNSEEN and unseen != "missing":
+                    where = f" of {name!r} (record {start + np.argmax(positions == position)})"
+                    label = clean(labels[position], NO_MARKERS, name)
+                    error = unknown("category", label, variable.categories, where=where)
+                    raise type(error)(f"{error}; unseen='missing' reads such labels as missing")
         np.take(lookup, positions, out=codes[:, place], mode="wrap")
     if rows is not None:
         codes = codes[rows]
-    offsets = schema.offsets[[schema.index(name) for name in present]]
+    offsets = schema.offsets[[schema.index(name) for name in columns]]
     pointers = np.zeros(len(codes) + 1, dtype=np.int64)
     cells = np.empty(int(np.count_nonzero(codes >= 0)), dtype=np.min_scalar_type(schema.n_categories - 1))
     compress(codes, offsets, pointers, cells)
     return pointers, cells
 
 
-def _is_label(raw: object) -> bool:
-    return isinstance(raw, str | bool | int)
-
-
-def _code(
-    variable: Variable,
-    raw: object,
-    markers: Markers,
-    unseen: Unseen,
-    positions: NDArray[Any],
-    position: int,
-    start: int,
-) -> int:
+def _code(variable: Variable, raw: object, markers: Markers) -> int:
+    """Return the position of a category, or a negative number for a label that is missing or unseen."""
     label = clean(raw, NO_MARKERS, variable.name)
     code = None if label is None else variable.find(label)
     if code is not None:  # a category of the schema, even where it reads "NA"
         return code
-    if label is None or marker(label) in markers:
-        return -1
-    at = np.flatnonzero(positions == position)
-    if unseen == "missing" or len(at) == 0:
-        return -1
-    error = unknown("category", label, variable.categories, where=f" of {variable.name!r} (record {start + at[0]})")
-    raise type(error)(f"{error}; unseen='missing' reads such labels as missing")
+    return -1 if label is None or marker(label) in markers else _UNSEEN

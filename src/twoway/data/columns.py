@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from twoway.arrays import Floats
 from twoway.data.coding import NO_MARKERS, clean, numbers_in
 from twoway.errors import DataError, unknown
 from twoway.schema import Label, first_duplicate
@@ -47,7 +48,7 @@ class Columns:
         """Return the first row of each slice, and the row after its last."""
         return [(start, min(start + SLICE_ROWS, self.n_rows)) for start in range(0, self.n_rows, SLICE_ROWS)]
 
-    def numbers(self, name: str, what: str) -> NDArray[np.float64]:
+    def numbers(self, name: str, what: str) -> Floats:
         """Return a column of counts or weights."""
         parts = [numbers_in(self.read_slice(name, start, stop), what) for start, stop in self.slices()]
         return np.concatenate([np.empty(0), *parts])

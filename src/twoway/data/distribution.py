@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from twoway.arrays import Floats
 from twoway.data.frames import make_labelled_frame
 from twoway.errors import DataError, unknown
 from twoway.schema import Label, Variable
@@ -55,7 +56,7 @@ class Distribution:
 
     variables: tuple[Variable, ...]
     """The variable of each axis."""
-    array: NDArray[np.float64]
+    array: Floats
     """The probabilities; read-only."""
     total: float | None
     """The count that the probabilities rest on, None for those of a model."""

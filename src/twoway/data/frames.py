@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from twoway.arrays import Floats, Ints
 from twoway.errors import DataError, unknown
 from twoway.schema import Label, Variable, label_key, sort_labels
 from twoway.text import shortlist
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 LIBRARIES = ("pandas", "polars", "pyarrow")
-Fill: TypeAlias = tuple[NDArray[np.int64], NDArray[Any]]
+Fill: TypeAlias = tuple[Ints, NDArray[Any]]
 """The rows of a column to be filled, and what goes there; both of shape (n_holes,)."""
 
 
@@ -86,7 +87,7 @@ def make_labelled_frame(
     variables: Sequence[Variable],
     codes: Sequence[NDArray[Any]],
     library: str = "pandas",
-    numbers: Mapping[str, NDArray[np.float64]] | None = None,
+    numbers: Mapping[str, Floats] | None = None,
 ) -> Any:
     """Return a frame of the library asked for: a column of labels for each variable, then the numbers.
 
@@ -212,7 +213,7 @@ def fill(frame: Any, fills: Mapping[str, Fill], columns: Sequence[str]) -> Any:
             return frame
 
 
-def with_categories(frame: Any, columns: Mapping[int, tuple[NDArray[np.int64], Sequence[str]]]) -> Any:
+def with_categories(frame: Any, columns: Mapping[int, tuple[Ints, Sequence[str]]]) -> Any:
     """Return a frame of the same library in which some columns, by position, are ordered categories.
 
     Parameters
@@ -297,7 +298,7 @@ def _fill_numpy(array: NDArray[Any], fills: Mapping[int, Fill]) -> NDArray[Any]:
     return filled
 
 
-def _fill_pandas(series: pd.Series[Any], rows: NDArray[np.int64], values: NDArray[Any]) -> pd.Series[Any]:
+def _fill_pandas(series: pd.Series[Any], rows: Ints, values: NDArray[Any]) -> pd.Series[Any]:
     import pandas as pd
 
     observed = np.delete(np.arange(len(series)), rows)
@@ -326,7 +327,7 @@ def _fill_pandas(series: pd.Series[Any], rows: NDArray[np.int64], values: NDArra
     return filled
 
 
-def _fill_polars(series: pl.Series, rows: NDArray[np.int64], values: NDArray[Any]) -> pl.Series:
+def _fill_polars(series: pl.Series, rows: Ints, values: NDArray[Any]) -> pl.Series:
     import polars as pl
 
     if series.dtype.is_temporal():
@@ -351,7 +352,7 @@ def _fill_polars(series: pl.Series, rows: NDArray[np.int64], values: NDArray[Any
     raise _cannot_hold(series.name, series.dtype, values)
 
 
-def _fill_pyarrow(column: pa.ChunkedArray, name: str, rows: NDArray[np.int64], values: NDArray[Any]) -> pa.ChunkedArray:
+def _fill_pyarrow(column: pa.ChunkedArray, name: str, rows: Ints, values: NDArray[Any]) -> pa.ChunkedArray:
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from twoway.arrays import Bools, Floats, Ints
 from twoway.data.categories import LabelsByKey, Scan, observed_labels
 from twoway.data.coding import Unseen, encode_slice
 from twoway.data.columns import Columns, open_columns
@@ -26,38 +27,26 @@ from twoway.text import near_miss, shortlist
 
 @dataclass(frozen=True)
 class Reader:
-    """How rows are read, wherever they are; the fields are options of `Records`."""
+    """How rows are read, wherever they are; the fields are options of `Records`.
 
-    missing: MissingLabels = MissingLabels()  # noqa: RUF009  # frozen
-    weights: Any = None
-    counts: Any = None
-    max_categories: int | None = None
-    schema: Schema | None = None
-    unseen: Unseen = "error"
+    Rows that are not in memory have their counts and weights in columns, and cannot extend a schema.
+    """
 
-    @classmethod
-    def checked(
-        cls,
-        missing: AnyMissing,
-        weights: Any,
-        counts: Any,
-        max_categories: int | None,
-        schema: Schema | None,
-        unseen: Unseen,
-        *,
-        in_memory: bool = False,
-    ) -> Reader:
-        """Return the reader of these options; raise if one of them makes no sense.
+    missing: Any  # MissingLabels, once checked
+    weights: Any
+    counts: Any
+    max_categories: int | None
+    schema: Schema | None
+    unseen: Unseen
+    in_memory: bool = False
 
-        Rows that are not in memory have their counts and weights in columns, and cannot extend a schema.
-        """
-        labels = check_options(schema, missing, unseen, can_extend=in_memory)
-        for what, column in (("counts", counts), ("weights", weights)):
-            if not in_memory and not isinstance(column, str | None):
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "missing", check_options(self.schema, self.missing, self.unseen, self.in_memory))
+        for what, column in (("counts", self.counts), ("weights", self.weights)):
+            if not self.in_memory and not isinstance(column, str | None):
                 raise DataError(f"{what} must be the name of a column; got {type(column).__name__}")
-        if max_categories is not None:
-            whole_number("max_categories", max_categories, 1)
-        return cls(labels, weights, counts, max_categories, schema, unseen)
+        if self.max_categories is not None:
+            whole_number("max_categories", self.max_categories, 1)
 
     @property
     def number_columns(self) -> dict[str, str]:
@@ -67,7 +56,8 @@ class Reader:
 
     def markers(self, names: Iterable[str]) -> dict[str, Markers]:
         """Return the labels that mean "not observed" in each of some columns."""
-        return self.missing.by_name(names, self.schema)
+        missing: MissingLabels = self.missing
+        return missing.by_name(names, self.schema)
 
     def variable_columns(self, names: Sequence[str]) -> list[str]:
         """Return the columns without those of counts and weights; raise where these do not exist."""
@@ -75,14 +65,14 @@ class Reader:
         return [name for name in names if name not in self.number_columns.values()]
 
     def split(
-        self, columns: Columns, *, rows: NDArray[np.bool_] | None = None, start: int = 0
-    ) -> tuple[Columns, NDArray[np.float64] | None, NDArray[Any] | None]:
+        self, columns: Columns, *, rows: Bools | None = None, start: int = 0
+    ) -> tuple[Columns, Floats | None, NDArray[Any] | None]:
         """Return the columns of variables, what rows weigh and how many people they stand for, in some rows or in all.
 
         ``start`` is the number of the first row, for errors.
         """
         rest = columns.select(self.variable_columns(columns.names))
-        numbers: list[NDArray[np.float64] | None] = []
+        numbers: list[Floats | None] = []
         for what, option, check in (("counts", self.counts, check_counts), ("weights", self.weights, check_weights)):
             array = None
             if option is not None:
@@ -102,8 +92,8 @@ class Reader:
         return Scan.of(columns, markers, weights, people, max_categories=self.max_categories, known=known)
 
     def encode(
-        self, columns: Columns, schema: Schema, *, rows: NDArray[np.bool_] | None = None, start: int = 0
-    ) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        self, columns: Columns, schema: Schema, *, rows: Bools | None = None, start: int = 0
+    ) -> tuple[Ints, NDArray[Any]]:
         """Return pointers and cells of columns in some rows or in all; ``start`` is the number of the first row."""
         present = [name for name in schema.names if name in columns.names]
         markers = self.markers(present)
@@ -111,9 +101,9 @@ class Reader:
         cells: list[NDArray[Any]] = [np.empty(0, dtype=np.min_scalar_type(schema.n_categories - 1))]
         n_cells = 0
         for first, stop in columns.slices():
-            slices = [columns.read_slice(name, first, stop) for name in present]
+            slices = {name: columns.read_slice(name, first, stop) for name in present}
             shown = None if rows is None else rows[first:stop]
-            part = encode_slice(slices, schema, present, markers, self.unseen, start + first, shown)
+            part = encode_slice(slices, schema, markers, self.unseen, start + first, shown)
             pointers.append(part[0][1:] + n_cells)
             cells.append(part[1])
             n_cells += len(part[1])
@@ -122,7 +112,7 @@ class Reader:
 
 def read(
     source: Any, reader: Reader, columns: Sequence[str] | None, where: Any
-) -> tuple[Schema, NDArray[np.int64], NDArray[Any], NDArray[np.float64] | None, NDArray[Any] | None]:
+) -> tuple[Schema, Ints, NDArray[Any], Floats | None, NDArray[Any] | None]:
     """Return the records in a source: schema, pointers, cells, weights and people."""
     wanted = with_columns_of(columns, reader.counts, reader.weights)
     if isinstance(source, FileSet) or is_path(source):
@@ -150,9 +140,7 @@ def read(
     return schema, *reader.encode(opened, schema, rows=rows), weights, people
 
 
-def check_options(
-    schema: Schema | None, missing: AnyMissing, unseen: Unseen, *, can_extend: bool = False
-) -> MissingLabels:
+def check_options(schema: Any, missing: AnyMissing, unseen: Unseen, can_extend: bool = False) -> MissingLabels:
     """Return the labels that mean "not observed"; raise if an option of reading makes no sense."""
     if schema is not None and not isinstance(schema, Schema):
         raise DataError(f"schema must be a Schema, not {schema!r}")
@@ -181,7 +169,7 @@ def check_columns_of(names: Sequence[str], counts: Any, weights: Any) -> None:
         raise DataError(f"column {counts!r} cannot hold both counts and weights: name it as one of them")
 
 
-def as_numbers(numbers: Any, what: str, n_records: int) -> NDArray[np.float64]:
+def as_numbers(numbers: Any, what: str, n_records: int) -> Floats:
     """Return counts or weights as an array, or raise if they are not one number per record."""
     try:
         array = np.array(numbers, dtype=np.float64).reshape(-1)
@@ -207,14 +195,14 @@ def match_columns(schema: Schema, names: Sequence[str]) -> list[str]:
     return [name for name in schema.names if name in known]
 
 
-def _rows_where(where: Any, n_rows: int) -> NDArray[np.bool_]:
+def _rows_where(where: Any, n_rows: int) -> Bools:
     rows = np.asarray(where)
     if rows.dtype != np.bool_ or rows.shape != (n_rows,):
         raise DataError(f"where must be {n_rows} truth values, one per record; got {rows.dtype} of shape {rows.shape}")
     return rows
 
 
-def _extended(reader: Reader, columns: Columns, rows: NDArray[np.bool_] | None) -> Schema:
+def _extended(reader: Reader, columns: Columns, rows: Bools | None) -> Schema:
     """Return the reader's schema with the labels that its columns show beyond its categories."""
     assert reader.schema is not None
     variables = []

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from twoway.arrays import Bools, Floats, Ints
 from twoway.data.distribution import Distribution
 from twoway.data.frames import library_of_source
 from twoway.data.missing import AnyMissing
-from twoway.data.source import NO_NUMBERS, Block
+from twoway.data.source import NO_NUMBERS, Block, Combine, PerBlock
 from twoway.data.weighing import WeightTotals, deal, in_effective_records, is_one, merged
 from twoway.errors import DataError
 from twoway.parallel import reduce_in_order
@@ -86,9 +87,9 @@ class Records:
     """
 
     schema: Schema
-    pointers: NDArray[np.int64]
+    pointers: Ints
     cells: NDArray[Any]
-    weights: NDArray[np.float64] | None
+    weights: Floats | None
     """What all people that a record stands for weigh together; None where every record weighs one."""
     people: NDArray[Any] | None
     """How many people a record stands for; None where each of them weighs one, so that weights are counts."""
@@ -114,7 +115,7 @@ class Records:
         before = source if isinstance(source, Records) else None
         if before is not None and schema is None and columns is None and not missing:
             schema = before.schema
-        reader = Reader.checked(missing, weights, counts, max_categories, schema, unseen, in_memory=True)
+        reader = Reader(missing, weights, counts, max_categories, schema, unseen, in_memory=True)
         self.schema, self.pointers, self.cells, self.weights, self.people = read(
             source if before is None else before._columns(), reader, columns, where
         )
@@ -140,9 +141,9 @@ class Records:
     def from_cells(
         cls,
         schema: Schema,
-        pointers: NDArray[np.int64],
+        pointers: Ints,
         cells: NDArray[Any],
-        weights: NDArray[np.float64] | None = None,
+        weights: Floats | None = None,
         people: NDArray[Any] | None = None,
     ) -> Records:
         """Return records on arrays that are known to be right; nothing is copied or checked."""
@@ -150,7 +151,7 @@ class Records:
         made.schema, made.pointers, made.cells, made.weights, made.people = schema, pointers, cells, weights, people
         return made
 
-    def with_cells(self, schema: Schema, pointers: NDArray[np.int64], cells: NDArray[Any]) -> Records:
+    def with_cells(self, schema: Schema, pointers: Ints, cells: NDArray[Any]) -> Records:
         """Return records of the same people that show something else; nothing is copied or checked."""
         return Records.from_cells(schema, pointers, cells, self.weights, self.people)
 
@@ -208,7 +209,7 @@ class Records:
         return WeightTotals.of(self.weights, self.people, self.n_records)
 
     @property
-    def _weights(self) -> NDArray[np.float64]:
+    def _weights(self) -> Floats:
         return np.ones(self.n_records) if self.weights is None else self.weights
 
     def blocks(self) -> list[Block]:
@@ -225,14 +226,12 @@ class Records:
         _, cells, weights, people = self.as_block()
         return [Block(self.pointers[a : b + 1], cells, weights[a:b], people[a:b]) for a, b in itertools.pairwise(edges)]
 
-    def map_reduce(
-        self, per_block: Callable[[Block], T], combine: Callable[[T, T], T], *, threads: int | None = None
-    ) -> T:
+    def map_reduce(self, per_block: PerBlock[T], combine: Combine[T], *, threads: int | None = None) -> T:
         """Return the combination of what ``per_block`` gives for each block, always in the same order."""
         blocks = self.blocks()
         return reduce_in_order(blocks, per_block, combine, threads=threads, n_tasks=len(blocks))
 
-    def reweighted(self, weights: NDArray[np.float64] | None, people: NDArray[Any] | None = None) -> Records:
+    def reweighted(self, weights: Floats | None, people: NDArray[Any] | None = None) -> Records:
         """Return the same records with other weights, for other people; cells are shared, not copied."""
         return Records.from_cells(self.schema, self.pointers, self.cells, weights, people)
 
@@ -251,12 +250,12 @@ class Records:
         return self._part(n_left).take(rows)
 
     @property
-    def _dealt(self) -> NDArray[np.int64]:
+    def _dealt(self) -> Ints:
         """The people of each record in whole numbers, so that they can be dealt out one by one."""
         people = np.rint(self._weights if self.people is None else self.people)
         return np.clip(people, self._weights > 0, _MOST_DEALT).astype(np.int64)
 
-    def _part(self, n_people: NDArray[np.int64]) -> Records:
+    def _part(self, n_people: Ints) -> Records:
         """Return the records with so many of the people of each that are dealt out."""
         dealt = self._dealt
         share = np.zeros(self.n_records)
@@ -270,7 +269,7 @@ class Records:
         people = None if self.people is None or part.people is None else self.people - part.people
         return self.reweighted(self._weights - part._weights, people)
 
-    def take(self, rows: NDArray[np.int64]) -> Records:
+    def take(self, rows: Ints) -> Records:
         """Return some records, in the order given."""
         from twoway.kernels.compression import gather
 
@@ -279,7 +278,7 @@ class Records:
         weights, people = (None if array is None else array[rows] for array in (self.weights, self.people))
         return Records.from_cells(self.schema, pointers, cells, weights, people)
 
-    def showing(self, variables: NDArray[np.bool_]) -> Records:
+    def showing(self, variables: Bools) -> Records:
         """Return the records with only some variables shown, those marked in (n_variables,); the schema stays."""
         first, last = int(self.pointers[0]), int(self.pointers[-1])
         kept = np.repeat(variables, self.schema.sizes)[self.cells[first:last]]
@@ -353,8 +352,8 @@ class Records:
         return Block(self.pointers, self.cells, weights, people)
 
     @property
-    def _has_say(self) -> NDArray[np.bool_]:
-        shows: NDArray[np.bool_] = np.diff(self.pointers) > 0
+    def _has_say(self) -> Bools:
+        shows: Bools = np.diff(self.pointers) > 0
         return shows if self.weights is None else shows & (self.weights > 0)
 
     def canonical(self) -> Records:
@@ -388,7 +387,7 @@ class Records:
         expand(self.pointers, self.cells, variable_of_cell, self.schema.offsets, codes)
         return codes
 
-    def cell_totals(self) -> NDArray[np.float64]:
+    def cell_totals(self) -> Floats:
         """Return how often each cell was observed; shape (n_categories,)."""
         first, last = int(self.pointers[0]), int(self.pointers[-1])
         weights = None if self.weights is None else np.repeat(self.weights, np.diff(self.pointers))

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import operator
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from twoway.arrays import Floats, Ints
 from twoway.data.weighing import WeightTotals, is_one
 from twoway.schema import Schema
 
 if TYPE_CHECKING:
+    from twoway.data.categories import Scan
     from twoway.data.records import Records
 
 T = TypeVar("T")
 Source = TypeVar("Source")
+PerBlock: TypeAlias = "Callable[[Block], T]"
+"""Gives a sum for a block of records."""
+Combine: TypeAlias = Callable[[T, T], T]
+"""Adds two sums."""
 
 NO_NUMBERS = np.empty(0)
 """The weights and people of a block that has none."""
@@ -26,11 +32,11 @@ NO_NUMBERS = np.empty(0)
 class Block(NamedTuple):
     """Some records, as the kernels take them."""
 
-    pointers: NDArray[np.int64]
+    pointers: Ints
     """(n_records + 1,): record s owns ``cells[pointers[s]:pointers[s + 1]]``."""
     cells: NDArray[Any]
     """Observed cells in the schema's numbering, ascending within a record; the smallest unsigned type."""
-    weights: NDArray[np.float64] = NO_NUMBERS
+    weights: Floats = NO_NUMBERS
     """(n_records,): what all people that a record stands for weigh together; empty where every record weighs one."""
     people: NDArray[Any] = NO_NUMBERS
     """(n_records,): how many people a record stands for; empty where each of them weighs one."""
@@ -76,9 +82,7 @@ class RecordSource(Protocol):
     def notes(self) -> Sequence[str]:
         """Notes for the report on how the records are read."""
 
-    def map_reduce(
-        self, per_block: Callable[[Block], T], combine: Callable[[T, T], T], *, threads: int | None = None
-    ) -> T:
+    def map_reduce(self, per_block: PerBlock[T], combine: Combine[T], *, threads: int | None = None) -> T:
         """Return the combination of what ``per_block`` gives for each block, always in the same order.
 
         Where blocks are somewhere else, ``per_block`` and its result travel there and back.
@@ -119,7 +123,57 @@ def coded_for_fit(records: Records) -> tuple[Records, Totals]:
     return fitted, Totals(*sizes, fitted.n_records, fitted.n_observed, heard.weight_totals)
 
 
-class FittedSource:
+class StoredRecords(ABC):
+    """Records that stay where they are; what a pass over them shows is kept."""
+
+    notes: Sequence[str] = ()
+    schema: Schema
+
+    @property
+    @abstractmethod
+    def _prepared(self) -> tuple[RecordSource, Totals]:
+        """The records that have a say, coded for a fit, and the sizes of all."""
+
+    @property
+    @abstractmethod
+    def _sizes(self) -> Scan | Totals:
+        """The sizes of all records, from any pass over them."""
+
+    @property
+    def n_records(self) -> int:
+        """The number of records, those that stand for several counted once."""
+        return self._sizes.n_records
+
+    @property
+    def weight_totals(self) -> WeightTotals:
+        """What the records' weights add up to."""
+        return self._sizes.weight_totals
+
+    @property
+    def total_weight(self) -> float:
+        """The sum of the records' weights."""
+        return self.weight_totals.total
+
+    @property
+    def n_observed(self) -> int:
+        """The number of observed cells."""
+        return self._prepared[1].n_observed
+
+    @property
+    def n_silent(self) -> int:
+        """The number of records that show nothing or weigh nothing."""
+        return self._prepared[1].n_silent
+
+    def for_fit(self) -> RecordSource:
+        """Return the records that have a say, coded once and kept: in memory, in a scratch file or on the workers."""
+        return self._prepared[0]
+
+    def sample(self, n_observed: int, *, seed: int) -> Records:
+        """Return a random part of the records that have a say, with about so many observed cells, in memory."""
+        return self.for_fit().sample(n_observed, seed=seed)
+
+
+class FittedSource(ABC):
     """Records of which each shows something and weighs something, in units of an effective record."""
 
     n_silent = 0
@@ -132,9 +186,7 @@ class FittedSource:
         self.total_weight = self.weight_totals.total
 
     @abstractmethod
-    def map_reduce(
-        self, per_block: Callable[[Block], T], combine: Callable[[T, T], T], *, threads: int | None = None
-    ) -> T:
+    def map_reduce(self, per_block: PerBlock[T], combine: Combine[T], *, threads: int | None = None) -> T:
         """Return the combination of what ``per_block`` gives for each block, always in the same order."""
 
     def for_fit(self: Source) -> Source:

@@ -1,7 +1,7 @@
 """Counts and weights of records: what they must be, and what they add up to.
 
 A record's *count* is how many equal people it stands for; its *weight* is how much each of them matters. Sums of counts
-times weights say what the shares are. How sure these are says the effective number of records, (Σw)² / Σw² over people
+times weights give the shares. How sure these are depends on the effective number of records, (Σw)² / Σw² over people
 (Kish, Survey Sampling, 1965), which does not depend on the scale of weights.
 """
 
@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.arrays import Floats
+from twoway.arrays import Bools, Floats, Ints
 from twoway.errors import DataError, warn_caller
 
 LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100
 """Weights outside, but for 0, are refused: their squares could not be added."""
 MOST_COUNT = 2.0**53
-"""The largest whole number up to which floats have all."""
+"""Up to this, floats hold every whole number."""
 
 # Weights per person that differ by less, relative to one another, are equal but for rounding.
 _SAME = 1e-9
@@ -29,8 +29,8 @@ _SAME = 1e-9
 _DIGITS = 32
 
 _NOT_COUNTS = (
-    "these weights are whole numbers that differ: weights say how much a record matters, and no longer how many equal "
-    "records it stands for; give such numbers as counts"
+    "these weights are whole numbers that differ: weights say how much a record matters, not how many equal records it "
+    "stands for; give such numbers as counts"
 )
 
 
@@ -104,7 +104,7 @@ class WeightTotals:
         return self.total / self.unit
 
     def check(self) -> None:
-        """Raise where no record weighs anything, and warn where weights look like counts."""
+        """Raise if no record weighs anything, and warn if weights look like counts."""
         if self.total == 0:
             raise DataError("the counts or weights of the records are all zero; at least one must be positive")
         if self.is_weighted and self.is_whole and not self.is_constant:
@@ -145,7 +145,7 @@ def of_rows(counts: Floats | None, weights: Floats | None) -> tuple[Floats | Non
     return counts * weights, counts
 
 
-def merged(weights: Floats, people: NDArray[Any] | None, starts: NDArray[np.int64]) -> tuple[Floats, Floats | None]:
+def merged(weights: Floats, people: NDArray[Any] | None, starts: Ints) -> tuple[Floats, Floats | None]:
     """Return weights and people of groups of equal records, each from one of ``starts`` to the next.
 
     A group keeps the sum of its people's weights and that of their squares: it stands for as many people of one weight
@@ -191,7 +191,7 @@ def in_effective_records(weights: Floats, people: NDArray[Any], unit: float) -> 
     return scaled, people
 
 
-def deal(people: NDArray[np.int64], n_folds: int, random: np.random.Generator) -> Iterator[NDArray[np.int64]]:
+def deal(people: Ints, n_folds: int, random: np.random.Generator) -> Iterator[Ints]:
     """Yield how many of each record's people a fold gets, ``n_folds`` times; they add up to all of them.
 
     They are dealt as one pack of cards, so that folds are of one size even where a record stands for 10¹² people.
@@ -203,26 +203,24 @@ def deal(people: NDArray[np.int64], n_folds: int, random: np.random.Generator) -
         yield share
 
 
-# What is read
-
-
-def check_weights(weights: Floats, rows: NDArray[np.bool_] | None = None, start: int = 0) -> None:
-    """Raise where a number cannot be a weight, in some rows or in all; ``start`` is the number of the first."""
+def check_weights(weights: Floats, rows: Bools | None = None, start: int = 0) -> None:
+    """Raise if a number cannot be a weight, in some rows or in all; ``start`` is the number of the first."""
     right = (weights == 0) | ((weights >= LEAST_WEIGHT) & (weights <= MOST_WEIGHT))
-    wrong = np.flatnonzero(~right if rows is None else rows & ~right)
-    if len(wrong):
-        worst = float(weights[wrong[0]])
-        allowed = f"0 or between {LEAST_WEIGHT:g} and {MOST_WEIGHT:g}" if worst > 0 else "finite and not negative"
-        raise DataError(f"record weights must be {allowed}; record {start + wrong[0]} has {worst!r}")
+    if (wrong := _first_wrong(right, rows)) is not None:
+        weight = float(weights[wrong])
+        allowed = f"0 or between {LEAST_WEIGHT:g} and {MOST_WEIGHT:g}" if weight > 0 else "finite and not negative"
+        raise DataError(f"record weights must be {allowed}; record {start + wrong} has {weight!r}")
 
 
-def check_counts(counts: Floats, rows: NDArray[np.bool_] | None = None, start: int = 0) -> None:
-    """Raise where a number cannot be a count, in some rows or in all; ``start`` is the number of the first."""
+def check_counts(counts: Floats, rows: Bools | None = None, start: int = 0) -> None:
+    """Raise if a number cannot be a count, in some rows or in all; ``start`` is the number of the first."""
     right = (counts >= 0) & (counts <= MOST_COUNT) & (np.rint(counts) == counts)
+    if (wrong := _first_wrong(right, rows)) is not None:
+        count, allowed = float(counts[wrong]), "whole numbers from 0 to 2**53"
+        near_miss = "; numbers with fractions are weights" if 0 < count < math.inf else ""
+        raise DataError(f"record counts must be {allowed}; record {start + wrong} has {count!r}{near_miss}")
+
+
+def _first_wrong(right: Bools, rows: Bools | None) -> int | None:
     wrong = np.flatnonzero(~right if rows is None else rows & ~right)
-    if len(wrong):
-        worst = float(counts[wrong[0]])
-        near_miss = "; numbers with fractions are weights" if 0 < worst < math.inf else ""
-        raise DataError(
-            f"record counts must be whole numbers from 0 to 2**53; record {start + wrong[0]} has {worst!r}{near_miss}"
-        )
+    return int(wrong[0]) if len(wrong) else None

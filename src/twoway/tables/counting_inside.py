@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from twoway.arrays import Ints
 from twoway.data.categories import Scan
 from twoway.data.columns import Columns
 from twoway.data.records import Records
@@ -36,30 +37,30 @@ def count_inside(table: DatabaseTable, order: int = 2) -> tuple[Tables, int]:
     The same, to the last digit, as counting the same rows in memory.
     """
     backend = table.table.get_backend()
-    names = table.names
+    has_numbers = bool(table.reader.number_columns)
     with clear_errors(backend):
         rows = table.rows()
         schema, n_records, totals = table.schema, 0, WeightTotals()
-        if schema is None or table.reader.number_columns:
+        if schema is None or has_numbers:
             schema, n_records, totals = _survey(table, backend, rows)
         sets = all_sets(schema, order)
         step, square_step = weight_step(totals.total), weight_step(totals.squares)
-        if table.reader.number_columns:
+        if has_numbers:
             weights = {"w": _steps(_row_weights(rows), 1.0 / step)}
             if totals.is_weighted:
                 weights["s"] = _steps(_row_squares(rows), 1.0 / square_step)
             rows = rows.mutate(**weights).drop(*table.reader.number_columns)
-        counts = _Accumulator(schema, sets)
-        sizes = {f"c{place}": len(schema[name]) for place, name in enumerate(names)}
-        sums = _add_up if table.reader.number_columns else _count_rows
+        counts = np.zeros(int(starts_of(schema, sets)[-1]), dtype=np.int64)
+        squares = np.zeros(len(sets), dtype=np.int64)
+        sizes = {f"c{place}": len(schema[name]) for place, name in enumerate(table.names)}
+        sums = _add_up if has_numbers else _count_rows
         for wide in grouped_sets(backend, rows, sizes, order, sums, _add_up):
-            squares = wide.column("s").to_numpy() if totals.is_weighted else None
-            counts.add(_codes(table, schema, wide), wide.column("w").to_numpy(), squares)
-            if not table.reader.number_columns:
+            _add_groups(schema, sets, counts, squares, _codes(table, schema, wide), wide)
+            if not has_numbers:
                 n_records = max(n_records, *wide.column("w").to_pylist())
-    flat = counts.flat.astype(np.float64) * (step if table.reader.number_columns else 1.0)
-    squares = counts.squares.astype(np.float64) * square_step if totals.is_weighted else None
-    return Tables.of_counted(schema, sets, flat, squares, totals.largest if totals.is_weighted else 1.0), n_records
+    flat = counts.astype(np.float64) * (step if has_numbers else 1.0)
+    weighted = (squares * square_step, totals.largest) if totals.is_weighted else (None, 1.0)
+    return Tables.of_counted(schema, sets, flat, *weighted), n_records
 
 
 def _row_weights(rows: Any) -> Any:
@@ -185,32 +186,21 @@ def _codes(table: DatabaseTable, schema: Schema, wide: Any) -> NDArray[np.int32]
         raise
 
 
-class _Accumulator:
-    """Counts of all sets of variables, in whole numbers."""
+def _add_groups(
+    schema: Schema, sets: NDArray[np.int32], flat: Ints, squares: Ints, codes: NDArray[np.int32], wide: Any
+) -> None:
+    """Add the counts, and sums of squared weights, of wide rows that fill all variables of a set.
 
-    def __init__(self, schema: Schema, sets: NDArray[np.int32]) -> None:
-        self._sizes = np.array(schema.sizes, dtype=np.int64)
-        self._schema, self._order = schema, sets.shape[1]
-        self._ranks = ranks_of(schema, sets)
-        self._starts = starts_of(schema, sets)
-        self.flat = np.zeros(int(self._starts[-1]), dtype=np.int64)
-        self.squares = np.zeros(len(sets), dtype=np.int64)
-
-    def add(
-        self, codes: NDArray[np.int32], counts: NDArray[np.int64], squares: NDArray[np.int64] | None = None
-    ) -> None:
-        """Add the counts, and sums of squared weights, of wide rows that fill all variables of a set.
-
-        A row that fills fewer belongs to a grouping in which a cell is missing; which one does not matter.
-        """
-        order = self._order
-        full = np.flatnonzero((codes >= 0).sum(axis=1) == order)
-        variables = np.nonzero(codes[full] >= 0)[1].reshape(-1, order)
-        shown = codes[full[:, np.newaxis], variables].astype(np.int64)
-        cells = np.zeros(len(full), dtype=np.int64)
-        for place in range(order):
-            cells = cells * self._sizes[variables[:, place]] + shown[:, place]
-        table = np.searchsorted(self._ranks, ranks_of(self._schema, variables))
-        np.add.at(self.flat, self._starts[table] + cells, counts[full])
-        if squares is not None:
-            np.add.at(self.squares, table, squares[full])
+    A row that fills fewer belongs to a grouping in which a cell is missing; which one does not matter.
+    """
+    order = sets.shape[1]
+    full = np.flatnonzero((codes >= 0).sum(axis=1) == order)
+    variables = np.nonzero(codes[full] >= 0)[1].reshape(-1, order)
+    shown = codes[full[:, np.newaxis], variables].astype(np.int64)
+    cells = np.zeros(len(full), dtype=np.int64)
+    for place in range(order):
+        cells = cells * np.array(schema.sizes)[variables[:, place]] + shown[:, place]
+    tables = np.searchsorted(ranks_of(schema, sets), ranks_of(schema, variables))
+    np.add.at(flat, starts_of(schema, sets)[tables] + cells, wide.column("w").to_numpy()[full])
+    if "s" in wide.column_names:
+        np.add.at(squares, tables, wide.column("s").to_numpy()[full])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
 
@@ -19,7 +19,7 @@ from twoway.data.categories import Scan
 from twoway.data.columns import Columns, open_columns
 from twoway.data.reading import Reader
 from twoway.data.records import Records
-from twoway.data.source import Block, Totals, coded_for_fit, scaled_block
+from twoway.data.source import Block, Combine, PerBlock, Totals, coded_for_fit, scaled_block
 from twoway.errors import ClusterError, DataError, TwowayError
 from twoway.schema import Schema
 from twoway.text import shortlist
@@ -71,14 +71,14 @@ def totals_of(part: Part, number: int, nothing: object) -> Totals:
     return part.totals
 
 
-def sum_partition(part: Part, number: int, work: tuple[Callable[[Block], T], Callable[[T, T], T], float]) -> T:
+def sum_partition(part: Part, number: int, work: tuple[PerBlock[T], Combine[T], float]) -> T:
     """Return the combination of what a function gives for each block of a partition, its weights times a factor."""
     per_block, combine, factor = work
     with _naming_partition(number):
         return functools.reduce(combine, map(per_block, part.scaled(factor)))
 
 
-def combine_results(results: Sequence[T], combine: Callable[[T, T], T]) -> T:
+def combine_results(results: Sequence[T], combine: Combine[T]) -> T:
     """Return the combination of some partitions' results, in their order."""
     # Sums are added to in place, but here each is another task's result, which may be asked for once more when a
     # worker dies.

@@ -24,8 +24,7 @@ from twoway.data.dask.partitions import Part
 from twoway.data.missing import AnyMissing
 from twoway.data.reading import Reader, match_columns, with_columns_of
 from twoway.data.records import Records
-from twoway.data.source import Block, FittedSource, Totals
-from twoway.data.weighing import WeightTotals
+from twoway.data.source import Combine, FittedSource, PerBlock, RecordSource, StoredRecords, Totals
 from twoway.errors import ClusterError, DataError, TwowayError, unknown
 from twoway.schema import Schema
 
@@ -35,7 +34,7 @@ T = TypeVar("T")
 _FAN_IN = 8
 
 
-class DaskRecords:
+class DaskRecords(StoredRecords):
     """Records in a Dask DataFrame, which stay where they are.
 
     `fit` and `count` take a Dask DataFrame as it is; this class is for the options of reading.
@@ -71,10 +70,6 @@ class DaskRecords:
     DaskRecords(3 records in 2 partitions, 2 variables)
     """
 
-    schema: Schema
-
-    notes: Sequence[str] = ()
-
     def __init__(
         self,
         source: Any,
@@ -88,46 +83,26 @@ class DaskRecords:
         schema: Schema | None = None,
         unseen: Unseen = "error",
     ) -> None:
-        self._reader = Reader.checked(missing, weights, counts, max_categories, schema, unseen)
+        self._reader = Reader(missing, weights, counts, max_categories, schema, unseen)
         source = _chosen(source, self._reader, columns, where)
         self._names = tuple(map(str, source.columns))
         self._frames: list[Any] = source.to_delayed()
-        scan: Scan = _combined(
-            _each(partitions.scan_partition, self._frames, (self._names, self._reader)), Scan.__add__
-        )
+        scans = _each(partitions.scan_partition, self._frames, (self._names, self._reader))
+        self._scan = scan = _combined(scans, Scan.__add__)
         if scan.n_records:
             scan.weight_totals.check()
         names = self._reader.variable_columns(self._names)
         self.schema = scan.schema(names, self._reader.missing) if schema is None else schema
-        self.n_records, self.weight_totals = scan.n_records, scan.weight_totals
 
     def __repr__(self) -> str:
         n_partitions = len(self._frames)
         return f"DaskRecords({self.n_records} records in {n_partitions} partitions, {len(self.schema)} variables)"
 
-    n_records: int
-    """The number of records, those that stand for several counted once."""
-    weight_totals: WeightTotals
-    """What the records' weights add up to."""
-
     @property
-    def total_weight(self) -> float:
-        """The sum of the records' weights."""
-        return self.weight_totals.total
+    def _sizes(self) -> Scan:
+        return self._scan
 
-    @property
-    def n_observed(self) -> int:
-        """The number of observed cells."""
-        return self._fitted[1].n_observed
-
-    @property
-    def n_silent(self) -> int:
-        """The number of records that show nothing or weigh nothing."""
-        return self._fitted[1].n_silent
-
-    def map_reduce(
-        self, per_block: Callable[[Block], T], combine: Callable[[T, T], T], *, threads: int | None = None
-    ) -> T:
+    def map_reduce(self, per_block: PerBlock[T], combine: Combine[T], *, threads: int | None = None) -> T:
         """Return the combination of what ``per_block`` gives for each block, always in the same order.
 
         Reads the partitions once and keeps nothing. ``threads`` are those of Dask's local scheduler; a cluster's
@@ -135,19 +110,8 @@ class DaskRecords:
         """
         return _map_reduce(self._code(for_fit=False), per_block, combine, threads)
 
-    def for_fit(self) -> Records | _FittedPartitions:
-        """Return the records that have a say, coded and kept in the workers' memory as long as anything refers to them.
-
-        If there is no cluster, this process is the worker.
-        """
-        return self._fitted[0]
-
-    def sample(self, n_observed: int, *, seed: int) -> Records:
-        """Return a random part of the records that have a say, with about so many observed cells, in memory."""
-        return self.for_fit().sample(n_observed, seed=seed)
-
     @cached_property
-    def _fitted(self) -> tuple[Records | _FittedPartitions, Totals]:
+    def _prepared(self) -> tuple[RecordSource, Totals]:
         parts = self._code(for_fit=True)
         if _has_cluster():
             kept = _run("persist", parts)
@@ -170,9 +134,7 @@ class _FittedPartitions(FittedSource):
         super().__init__(schema, totals)
         self._parts = parts
 
-    def map_reduce(
-        self, per_block: Callable[[Block], T], combine: Callable[[T, T], T], *, threads: int | None = None
-    ) -> T:
+    def map_reduce(self, per_block: PerBlock[T], combine: Combine[T], *, threads: int | None = None) -> T:
         return _map_reduce(self._parts, per_block, combine, threads, 1.0 / self.unit)
 
     def sample(self, n_observed: int, *, seed: int) -> Records:
@@ -219,7 +181,7 @@ def _each(function: Callable[..., Any], items: Sequence[Any], shared: object = N
     return [task(item, number, sent, dask_key_name=f"{run}-{number}") for number, item in enumerate(items)]
 
 
-def _combined(items: Sequence[Any], combine: Callable[[T, T], T], threads: int | None = None) -> T:
+def _combined(items: Sequence[Any], combine: Combine[T], threads: int | None = None) -> T:
     """Return all results combined by the workers, as a tree, in their order."""
     import dask
 
@@ -256,11 +218,7 @@ def _has_cluster() -> bool:
 
 
 def _map_reduce(
-    parts: Sequence[Any],
-    per_block: Callable[[Block], T],
-    combine: Callable[[T, T], T],
-    threads: int | None,
-    factor: float = 1.0,
+    parts: Sequence[Any], per_block: PerBlock[T], combine: Combine[T], threads: int | None, factor: float = 1.0
 ) -> T:
     return _combined(_each(partitions.sum_partition, parts, (per_block, combine, factor)), combine, threads)
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from twoway.arrays import Ints
 from twoway.data.files.duck import connect, first_lines, is_of_duckdb
 from twoway.errors import DataError
 from twoway.text import shortlist
@@ -43,7 +43,7 @@ def filter_table(table: pa.Table, where: str, known: Sequence[str], connection: 
     return table if len(rows) == table.num_rows else table.take(rows)
 
 
-def rows_that_meet(table: pa.Table, where: str, known: Sequence[str], connection: Any = None) -> NDArray[np.int64]:
+def rows_that_meet(table: pa.Table, where: str, known: Sequence[str], connection: Any = None) -> Ints:
     """Return the positions of the rows that meet a condition in SQL, ascending; ``known`` is for the error."""
     import pyarrow as pa
 
@@ -58,7 +58,7 @@ def rows_that_meet(table: pa.Table, where: str, known: Sequence[str], connection
             raise
         told = f"the condition where={where!r} cannot be used: {first_lines(error)}"
         raise DataError(f"{told} The columns are {shortlist(known)}") from error
-    rows: NDArray[np.int64] = np.sort(met.to_numpy())
+    rows: Ints = np.sort(met.to_numpy())
     return rows
 
 

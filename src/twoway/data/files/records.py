@@ -18,9 +18,7 @@ from twoway.data.files.reading import FileTable, Piece
 from twoway.data.files.scratch import prepare_for_fit
 from twoway.data.missing import AnyMissing
 from twoway.data.reading import Reader, match_columns, with_columns_of
-from twoway.data.records import Records
-from twoway.data.source import Block, RecordSource, Totals
-from twoway.data.weighing import WeightTotals
+from twoway.data.source import Block, Combine, PerBlock, RecordSource, StoredRecords, Totals
 from twoway.errors import DataError, TwowayError
 from twoway.parallel import reduce_in_order
 from twoway.schema import Schema
@@ -39,7 +37,7 @@ def is_large(path: FilePath | FileSet, columns: Sequence[str] | None = None) -> 
     return find_files(path).memory_bytes(None if columns is None else len(columns)) > STREAMED_BYTES
 
 
-class FileRecords:
+class FileRecords(StoredRecords):
     """Records in files of any size, of which no more than some slices are in memory at a time.
 
     Wherever records are taken, ``tw.fit(…)``, ``tw.count(…)``, the name of a large file means this. Use it to say how
@@ -77,8 +75,6 @@ class FileRecords:
     (('old',), 2)
     """
 
-    notes: Sequence[str] = ()
-
     def __init__(
         self,
         path: FilePath | FileSet,
@@ -95,7 +91,7 @@ class FileRecords:
     ) -> None:
         if where is not None and not isinstance(where, str):
             raise DataError(f"where must be a condition in SQL, as text, for records in files; got {where!r}")
-        self._reader = Reader.checked(missing, weights, counts, max_categories, schema, unseen)
+        self._reader = Reader(missing, weights, counts, max_categories, schema, unseen)
         self._table = FileTable.open(
             path,
             with_columns_of(columns, counts, weights),
@@ -116,7 +112,7 @@ class FileRecords:
         return f"FileRecords({files.name!r}, {len(files.paths)} files, {len(self._names)} columns)"
 
     @cached_property
-    def schema(self) -> Schema:
+    def schema(self) -> Schema:  # type: ignore[override]
         """The variables, found in one pass over the files if none were given."""
         return (self._table.scan or self._scan).schema(self._names, self._reader.missing)
 
@@ -147,38 +143,18 @@ class FileRecords:
         return scan
 
     @property
-    def n_records(self) -> int:
-        """The number of records, those that stand for several counted once."""
-        return self._sizes.n_records
-
-    @property
-    def total_weight(self) -> float:
-        """The sum of the records' weights."""
-        return self.weight_totals.total
-
-    @property
-    def weight_totals(self) -> WeightTotals:
-        """What the records' weights add up to."""
-        return self._sizes.weight_totals
-
-    @property
     def _sizes(self) -> Scan | Totals:
         # Every pass over the files counts.
         return self._prepared[1] if "_prepared" in self.__dict__ else self._scan
 
-    @property
-    def n_observed(self) -> int:
-        """The number of observed cells."""
-        return self._prepared[1].n_observed
+    @cached_property
+    def _prepared(self) -> tuple[RecordSource, Totals]:
+        source, totals = prepare_for_fit(self)
+        if totals.n_records:
+            totals.weight_totals.check()
+        return source, totals
 
-    @property
-    def n_silent(self) -> int:
-        """The number of records that show nothing or weigh nothing."""
-        return self._prepared[1].n_silent
-
-    def map_reduce(
-        self, per_block: Callable[[Block], T], combine: Callable[[T, T], T], *, threads: int | None = None
-    ) -> T:
+    def map_reduce(self, per_block: PerBlock[T], combine: Combine[T], *, threads: int | None = None) -> T:
         """Return the combination of what ``per_block`` gives for each block, always in the same order."""
 
         def per_piece(blocks: Iterator[Block]) -> T:
@@ -187,7 +163,7 @@ class FileRecords:
         return self.map_pieces(per_piece, combine, threads=threads)
 
     def map_pieces(
-        self, per_piece: Callable[[Iterator[Block]], T], combine: Callable[[T, T], T], *, threads: int | None = None
+        self, per_piece: Callable[[Iterator[Block]], T], combine: Combine[T], *, threads: int | None = None
     ) -> T:
         """Return the combination of what ``per_piece`` gives for the blocks of each piece, always in the same order.
 
@@ -215,21 +191,6 @@ class FileRecords:
     @property
     def _no_piece(self) -> Piece:
         return Piece(self._table.files.name, 0, lambda: iter(()))
-
-    def for_fit(self) -> RecordSource:
-        """Return the records that have a say, coded once: in memory if they fit, otherwise in a scratch file."""
-        return self._prepared[0]
-
-    def sample(self, n_observed: int, *, seed: int) -> Records:
-        """Return a random part of the records with about so many observed cells, in memory; all if there are fewer."""
-        return self.for_fit().sample(n_observed, seed=seed)
-
-    @cached_property
-    def _prepared(self) -> tuple[RecordSource, Totals]:
-        source, totals = prepare_for_fit(self)
-        if totals.n_records:
-            totals.weight_totals.check()
-        return source, totals
 
 
 @contextmanager

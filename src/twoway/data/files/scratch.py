@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.data.records import Records
-from twoway.data.source import Block, FittedSource, RecordSource, Totals, coded_for_fit, scaled_block
+from twoway.data.source import Block, Combine, FittedSource, PerBlock, RecordSource, Totals, coded_for_fit, scaled_block
 from twoway.parallel import reduce_in_order
 from twoway.schema import Schema
 
@@ -32,7 +32,7 @@ KEPT_BYTES = 2**26
 class PieceSource(RecordSource, Protocol):
     """A source whose blocks come in pieces, each of some blocks that fit into memory together."""
 
-    def map_pieces(self, per_piece: Callable[[Iterator[Block]], T], combine: Callable[[T, T], T]) -> T:
+    def map_pieces(self, per_piece: Callable[[Iterator[Block]], T], combine: Combine[T]) -> T:
         """Return the combination, by one thread at a time and in order, of what ``per_piece`` gives for each piece."""
 
 
@@ -217,9 +217,7 @@ class ScratchRecords(_StreamedRecords):
             "from which every pass reads",
         )
 
-    def map_reduce(
-        self, per_block: Callable[[Block], T], combine: Callable[[T, T], T], *, threads: int | None = None
-    ) -> T:
+    def map_reduce(self, per_block: PerBlock[T], combine: Combine[T], *, threads: int | None = None) -> T:
         """Return the combination of what ``per_block`` gives for each block, always in the same order."""
 
         def work(number: int) -> T:
@@ -237,9 +235,7 @@ class AgainRecords(_StreamedRecords):
         self._source = source
         self.notes = (f"larger than memory: every pass reads the files again, for lack of a scratch file ({reason})",)
 
-    def map_reduce(
-        self, per_block: Callable[[Block], T], combine: Callable[[T, T], T], *, threads: int | None = None
-    ) -> T:
+    def map_reduce(self, per_block: PerBlock[T], combine: Combine[T], *, threads: int | None = None) -> T:
         """Return the combination of what ``per_block`` gives for each block, always in the same order."""
 
         def work(block: Block) -> T:

@@ -107,7 +107,7 @@ class DatabaseTable:
     @cached_property
     def reader(self) -> Reader:
         """How the rows are read."""
-        return Reader.checked(self.missing, self.weights, self.counts, self.max_categories, self.schema, self.unseen)
+        return Reader(self.missing, self.weights, self.counts, self.max_categories, self.schema, self.unseen)
 
     @property
     def is_counted_inside(self) -> bool:

@@ -126,6 +126,23 @@ def test_the_scratch_file_has_no_name(parquet, spilled, tmp_path, monkeypatch):
     assert os.listdir(folder) == []  # nothing to remove, whatever becomes of the process
 
 
+@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="this system does not read ahead on request")
+def test_whole_blocks_are_read_ahead(tmp_path, monkeypatch):
+    """What is asked of the system is bytes: cells of more than 256 categories take two each, weights eight."""
+    records = tw.Records({"id": np.arange(300), "w": np.arange(300) + 0.5}, weights="w")
+    assert records.cells.dtype == np.uint16
+    file = scratch.ScratchFile(records.schema)
+    for _ in range(3):
+        file.append(records)
+    asked = []
+    monkeypatch.setattr(os, "posix_fadvise", lambda number, offset, n_bytes, advice: asked.append((offset, n_bytes)))
+    block = file.read(0, 1.0)
+    size = file.n_bytes // 3
+    assert asked == [(2 * size, size)]
+    assert size == block.cells.nbytes + block.weights.nbytes + block.people.nbytes
+    np.testing.assert_array_equal(block.cells, records.cells)
+
+
 def test_large_files_are_streamed_and_small_ones_are_not(parquet, monkeypatch):
     from twoway.tables.opening import open_source
 
