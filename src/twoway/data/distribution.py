@@ -61,7 +61,7 @@ class Distribution:
     total: float | None
     """The count that the probabilities rest on, None for those of a model."""
     quantity: Literal["probability", "expectation"]
-    """What the numbers are, as it stands above them: "probability" or "expectation"."""
+    """What the numbers are: "probability" or "expectation"."""
 
     # Indexing is by label, so the fallback of Python that iterates by position would mislead.
     __iter__ = None
@@ -93,7 +93,7 @@ class Distribution:
         return tuple(variable.name for variable in self.variables)
 
     def events(self) -> list[dict[str, Label]]:
-        """Return what each cell stands for, in the order of the array: a label by the name of each axis."""
+        """Return the event of each cell, in the order of the array: a label by the name of each axis."""
         labels = product(*(variable.categories for variable in self.variables))
         return [dict(zip(self.names, cell, strict=True)) for cell in labels]
 
@@ -127,13 +127,13 @@ class Distribution:
                 axis = self.names.index(name)
                 chosen[axis] = self.variables[axis].code(label)
             return chosen
-        given = labels if isinstance(labels, tuple) else (labels,)
-        if len(given) > len(self.variables):
+        in_order = labels if isinstance(labels, tuple) else (labels,)
+        if len(in_order) > len(self.variables):
             raise DataError(
-                f"{len(given)} labels {given!r} for a distribution of {len(self.variables)} variables: "
+                f"{len(in_order)} labels {in_order!r} for a distribution of {len(self.variables)} variables: "
                 f"{', '.join(self.names)}"
             )
-        return {axis: self.variables[axis].code(label) for axis, label in enumerate(given)}
+        return {axis: self.variables[axis].code(label) for axis, label in enumerate(in_order)}
 
     def to_frame(self, library: str = "pandas") -> Any:
         """Return a frame of one row for each cell: a column for each variable, and ``probability``, or ``expectation``.

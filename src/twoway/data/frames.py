@@ -94,7 +94,7 @@ def make_labelled_frame(
     Parameters
     ----------
     variables
-        Whose labels stand in the columns.
+        The variables whose labels the columns hold.
     codes
         The category codes of each variable, none missing; each of shape (n_rows,).
     library
@@ -113,7 +113,7 @@ def make_labelled_frame(
 
 
 def in_memory(frame: Any) -> Any:
-    """Return a frame whose cells are there: a LazyFrame of polars is collected, anything else is as it was."""
+    """Return a frame in memory: a polars LazyFrame is collected, anything else is returned as it is."""
     is_lazy = type(frame).__module__.partition(".")[0] == "polars" and hasattr(frame, "collect")
     return frame.collect() if is_lazy else frame
 
@@ -169,7 +169,7 @@ def number_kind(frame: Any, column: str) -> Literal["integer", "single", "double
 
 
 def library_of_source(source: Any) -> str:
-    """Return the library of what records were read from; pandas where that was no frame.
+    """Return the library of what records were read from; pandas if that was not a frame.
 
     Examples
     --------
@@ -182,7 +182,7 @@ def library_of_source(source: Any) -> str:
 
 
 def fill(frame: Any, fills: Mapping[str, Fill], columns: Sequence[str]) -> Any:
-    """Return a frame like the one given, of the same library, with some cells replaced.
+    """Return a copy of a frame, of the same library, with some cells replaced.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ def fill(frame: Any, fills: Mapping[str, Fill], columns: Sequence[str]) -> Any:
     columns
         What `column_names` gave.
     """
-    by_position = {columns.index(name): one for name, one in fills.items()}
+    by_position = {columns.index(name): fill for name, fill in fills.items()}
     if isinstance(frame, np.ndarray):
         return _fill_numpy(frame, by_position)
     match library_of(frame):
@@ -310,7 +310,7 @@ def _fill_pandas(series: pd.Series[Any], rows: Ints, values: NDArray[Any]) -> pd
         if values.dtype.kind != "f" or not absent:
             series = series.cat.add_categories(absent)
         else:
-            # Means are no categories: the column becomes one of numbers.
+            # Means are not categories: the column becomes one of numbers.
             series = series.astype(np.float64 if pd.api.types.is_numeric_dtype(categories) else object)
     filled = series.copy()
     with warnings.catch_warnings():

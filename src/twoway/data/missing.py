@@ -51,21 +51,21 @@ class MissingLabels:
         object.__setattr__(self, "columns", columns)
 
     @classmethod
-    def of(cls, given: AnyMissing) -> MissingLabels:
-        """Return what was given as ``missing``: labels of every column, or a mapping from a column to labels."""
-        if isinstance(given, MissingLabels):
-            return given
-        return cls(columns=given) if isinstance(given, Mapping) else cls(given)
+    def of(cls, missing: AnyMissing) -> MissingLabels:
+        """Return the option ``missing``: labels of every column, or a mapping from a column to labels."""
+        if isinstance(missing, MissingLabels):
+            return missing
+        return cls(columns=missing) if isinstance(missing, Mapping) else cls(missing)
 
     def check_columns(self, names: Iterable[str]) -> None:
-        """Raise where labels are named for a column that is none of these."""
+        """Raise if labels are given for a column that is not among these."""
         known = list(names)
         for name in self.columns:
             if name not in known:
                 raise unknown("column", name, known, where=" for the labels that mean missing")
 
     def among(self, names: Iterable[str]) -> MissingLabels:
-        """Return the same without what is said of columns other than these."""
+        """Return the same without the labels of columns other than these."""
         known = set(names)
         return MissingLabels(self.labels, {n: labels for n, labels in self.columns.items() if n in known}, self.only)
 
@@ -74,11 +74,11 @@ class MissingLabels:
         remembered = USUAL if variable is None or variable.missing is None else variable.missing
         own = (*self.labels, *self.columns.get(name, ()))
         labels = own if self.only else (*remembered, *own)
-        return tuple({label_key(one): one for one in labels}.values())  # type: ignore[arg-type]  # see _listed
+        return tuple({label_key(label): label for label in labels}.values())  # type: ignore[arg-type]  # see _listed
 
     def remembered(self, name: str) -> tuple[Label, ...] | None:
         """Return what the variable of a column should remember: None for the usual labels alone."""
-        labels = tuple(one for one in self.of_column(name) if not isinstance(one, float) or math.isfinite(one))
+        labels = tuple(label for label in self.of_column(name) if not isinstance(label, float) or math.isfinite(label))
         return None if labels == USUAL else labels
 
     def markers(self, name: str, variable: Variable | None = None) -> Markers:
@@ -109,10 +109,10 @@ def marker(label: object) -> tuple[str, object]:
 
 
 def is_null(label: object) -> bool:
-    """Return whether a raw label is None, NaN, NaT or pandas' NA: none of them says that it equals itself."""
+    """Return whether a raw label is None, NaN, NaT or pandas' NA: none of them equals itself."""
     try:
         return label is None or not bool(label == label)
-    except (TypeError, ValueError, ArithmeticError):  # pandas' NA has no truth value; nor an array, which is no label
+    except (TypeError, ValueError, ArithmeticError):  # pandas' NA has no truth value; nor has an array, not a label
         return not hasattr(label, "__len__")
 
 
@@ -120,5 +120,5 @@ def _listed(labels: Iterable[object]) -> tuple[object, ...]:
     """Return labels as plain ones, without those that mean "not observed" in any case."""
     if isinstance(labels, str) or not isinstance(labels, Iterable):
         labels = (labels,)
-    found = (marker(label)[1] for label in labels if not is_null(label))
-    return tuple(int(one) if isinstance(one, float) and one.is_integer() else one for one in found)
+    plain = (marker(label)[1] for label in labels if not is_null(label))
+    return tuple(int(label) if isinstance(label, float) and label.is_integer() else label for label in plain)

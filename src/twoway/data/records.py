@@ -146,7 +146,7 @@ class Records:
         weights: Floats | None = None,
         people: NDArray[Any] | None = None,
     ) -> Records:
-        """Return records on arrays that are known to be right; nothing is copied or checked."""
+        """Return records on arrays that are known to be valid; nothing is copied or checked."""
         made = cls.__new__(cls)
         made.schema, made.pointers, made.cells, made.weights, made.people = schema, pointers, cells, weights, people
         return made

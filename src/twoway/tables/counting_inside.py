@@ -1,8 +1,7 @@
 """Tables of pairs or triples that a database counts itself, where its rows may not leave it.
 
-A statement groups rows by the labels as they are. What labels mean, which of them mean "missing" and which are the same
-category, is decided here, by the gate that reads frames; so no label is ever part of a statement, and the names of
-columns are quoted by ibis.
+A statement groups rows by the labels as they are. Which of them mean "missing" and which are the same category is
+decided here, by the gate that reads frames; so no label is ever part of a statement, and ibis quotes column names.
 """
 
 from __future__ import annotations
@@ -97,17 +96,17 @@ def _survey(table: DatabaseTable, backend: Any, rows: Any) -> tuple[Schema, int,
     import ibis
 
     def sums(rows: Any) -> Mapping[str, Any]:
-        found = {"w": rows.count()}
+        wanted = {"w": rows.count()}
         for what in table.reader.number_columns:
             numbers = rows[what]
             smallest = numbers.nullif(0.0).min()
             # Beyond, all floats are whole numbers, and no database has integers for them.
             small = ibis.ifelse((numbers > -_MOST_WHOLE) & (numbers < _MOST_WHOLE), numbers, 0.0)
-            found |= {f"{what}_known": numbers.count(), f"{what}_least": numbers.min(), f"{what}_most": numbers.max()}
-            found |= {f"{what}_smallest": smallest, f"{what}_broken": (small != small.floor()).sum()}
+            wanted |= {f"{what}_known": numbers.count(), f"{what}_least": numbers.min(), f"{what}_most": numbers.max()}
+            wanted |= {f"{what}_smallest": smallest, f"{what}_broken": (small != small.floor()).sum()}
         if table.reader.number_columns:
-            found |= {"total": _row_weights(rows).sum(), "squares": _row_squares(rows).sum()}
-        return found
+            wanted |= {"total": _row_weights(rows).sum(), "squares": _row_squares(rows).sum()}
+        return wanted
 
     columns = [f"c{place}" for place in range(len(table.names))] if table.schema is None else []
     # Each column has one row more, for NULL. Beyond the limit, one of them has too many.
@@ -133,7 +132,7 @@ def _check_weights(table: DatabaseTable, wide: Any, n_records: int) -> WeightTot
         n_null = n_records - max(numbers(f"{what}_known"))
         allowed = "finite and not negative" if what == "weights" else "whole numbers from 0 to 2**53"
         if n_null:
-            raise DataError(f"record {what} must be {allowed}; column {column!r} has {n_null} of NULL")
+            raise DataError(f"record {what} must be {allowed}; column {column!r} has NULL in {n_null} rows")
         least, most = min(numbers(f"{what}_least")), max(numbers(f"{what}_most"))
         is_broken = bool(max(numbers(f"{what}_broken")))
         if not (least >= 0 and math.isfinite(most)) or (what == "counts" and (most > MOST_COUNT or is_broken)):
@@ -182,7 +181,7 @@ def _codes(table: DatabaseTable, schema: Schema, wide: Any) -> NDArray[np.int32]
             return Records(named, missing=table.reader.missing, schema=schema, unseen=table.unseen).codes()
     except UnknownNameError as error:
         if table.schema is None:
-            raise DataError(f"the table was changed while it was counted; count it again ({error})") from None
+            raise DataError(f"the table changed while it was counted; count it again ({error})") from None
         raise
 
 

@@ -214,6 +214,27 @@ def test_infinity_is_not_a_category(infinite):
         Records({"v": [1.0, infinite]})
 
 
+def test_the_limit_of_categories():
+    assert Records({"v": [1, 2, 2]}, max_categories=2).schema["v"].categories == (1, 2)
+    for column in ([1, 2, 3], pd.Categorical(["a"], ["a", "b", "c"])):
+        with pytest.raises(DataError, match="column 'v' has more than 2 distinct values"):
+            Records({"v": column}, max_categories=2)
+    with pytest.raises(DataError, match="max_categories must be a whole number"):
+        Records({"v": [1]}, max_categories=0)
+
+
+def test_readers_take_the_same_options_in_the_same_order():
+    import inspect
+
+    import twoway as tw
+
+    shared = ["columns", "where", "missing", "weights", "counts", "max_categories", "schema", "unseen"]
+    for reader in (tw.Records, tw.FileRecords, tw.DatabaseTable, tw.DaskRecords):
+        parameters = list(inspect.signature(reader).parameters.values())[1:]
+        assert [parameter.name for parameter in parameters][: len(shared)] == shared
+        assert all(parameter.kind is parameter.KEYWORD_ONLY for parameter in parameters)
+
+
 # Declared categories
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _LOWER = {ord(letter): letter.lower() for letter in string.ascii_uppercase}
-# Text, comments and the fields of a struct are passed over; names stand in double quotes or are words.
+# Text, comments and the fields of a struct are skipped; names are in double quotes or are words.
 _PARTS_OF_SQL = re.compile(
     r"""'(?:[^']|'')*' | --[^\n]* | /\*.*?\*/ | \.\s*(?:"(?:[^"]|"")*"|\w+) | "(?:[^"]|"")*" | [^\W\d][\w$]*""",
     re.DOTALL | re.VERBOSE,
@@ -27,7 +27,7 @@ _PARTS_OF_SQL = re.compile(
 
 
 def condition_columns(where: str | None, names: Sequence[str]) -> list[str]:
-    """Return the columns that a condition may speak of: those whose names it contains."""
+    """Return the columns that a condition may use: those whose names it contains."""
     if where is None:
         return []
     text = where.replace('""', '"').casefold()
@@ -47,32 +47,32 @@ def rows_that_meet(table: pa.Table, where: str, known: Sequence[str], connection
     """Return the positions of the rows that meet a condition in SQL, ascending; ``known`` is for the error."""
     import pyarrow as pa
 
-    names, condition = _tell_apart(table.column_names, where)
-    number = _unlike("row number", names)
+    names, condition = _distinct_names(table.column_names, where)
+    number = _unused_name("row number", names)
     numbered = table.rename_columns(names).append_column(number, pa.array(np.arange(table.num_rows)))
     try:
         with connect() if connection is None else connection.cursor() as cursor:
-            met = cursor.from_arrow(numbered).filter(condition).project(f'"{number}"').to_arrow_table().column(0)
+            rows_met = cursor.from_arrow(numbered).filter(condition).project(f'"{number}"').to_arrow_table().column(0)
     except Exception as error:
         if not is_of_duckdb(error):
             raise
-        told = f"the condition where={where!r} cannot be used: {first_lines(error)}"
-        raise DataError(f"{told} The columns are {shortlist(known)}") from error
-    rows: Ints = np.sort(met.to_numpy())
+        message = f"the condition where={where!r} cannot be used: {first_lines(error)}"
+        raise DataError(f"{message} The columns are {shortlist(known)}") from error
+    rows: Ints = np.sort(rows_met.to_numpy())
     return rows
 
 
-def _tell_apart(names: Sequence[str], where: str) -> tuple[list[str], str]:
-    """Return names that DuckDB can tell apart, and the condition in their terms.
+def _distinct_names(names: Sequence[str], where: str) -> tuple[list[str], str]:
+    """Return names that are distinct for DuckDB, and the condition in their terms.
 
-    DuckDB takes names that differ in case alone for one. These are replaced, here as there: a condition means them
-    exactly as they are written.
+    DuckDB ignores the case of names. Names that differ in case alone are replaced, in the condition too, where they
+    mean columns exactly as they are written.
     """
     times = Counter(map(fold_case, names))
     new = dict(zip(names, names, strict=True))
     for name in names:
         if times[fold_case(name)] > 1:
-            new[name] = _unlike(f"column {len(new)}", new.values())
+            new[name] = _unused_name(f"column {len(new)}", new.values())
 
     def replaced(part: re.Match[str]) -> str:
         name = part[0][1:-1].replace('""', '"') if part[0].startswith('"') else part[0]
@@ -81,8 +81,8 @@ def _tell_apart(names: Sequence[str], where: str) -> tuple[list[str], str]:
     return list(new.values()), _PARTS_OF_SQL.sub(replaced, where)
 
 
-def _unlike(name: str, names: Iterable[str]) -> str:
-    """Return a name that DuckDB takes for none of those given."""
+def _unused_name(name: str, names: Iterable[str]) -> str:
+    """Return a name that is not among some names, as DuckDB compares them."""
     taken = set(map(fold_case, names))
     while fold_case(name) in taken:
         name += "_"

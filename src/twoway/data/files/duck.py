@@ -1,4 +1,4 @@
-"""A DuckDB of our own, and what goes wrong in the engines in one line."""
+"""Connections to DuckDB, and errors of DuckDB and Arrow in one line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def clear_errors(path: FilePath) -> Iterator[None]:
-    """Turn what the engines raise about a file into an error that names the file in one line."""
+    """Turn errors of DuckDB and Arrow into errors that name the file, in one line."""
     import pyarrow as pa
 
     try:
@@ -23,8 +23,8 @@ def clear_errors(path: FilePath) -> Iterator[None]:
     except (pa.ArrowInvalid, OSError) as error:
         if isinstance(error, TwowayError) or getattr(error, "errno", None) is not None:
             raise  # one of ours, or of the operating system
-        told = f"is damaged, or not what its name says: {first_lines(error)}"
-        raise FileFormatError(f"{os.fspath(path)!r} {told}") from error
+        message = f"is damaged, or its format does not match its name: {first_lines(error)}"
+        raise FileFormatError(f"{os.fspath(path)!r} {message}") from error
     except Exception as error:
         if not is_of_duckdb(error):
             raise
@@ -32,12 +32,12 @@ def clear_errors(path: FilePath) -> Iterator[None]:
 
 
 def is_of_duckdb(error: Exception) -> bool:
-    """Return whether an error is one of DuckDB's."""
+    """Return whether DuckDB raised an error."""
     return type(error).__module__.split(".")[0] in ("duckdb", "_duckdb")
 
 
 def first_lines(error: Exception) -> str:
-    """Return what matters of an engine's message: its first lines, up to its hints and settings."""
+    """Return the first lines of an error message, without hints and settings."""
     lines = [line.strip() for line in str(error).splitlines()]
     kept: list[str] = []
     for line in lines:
@@ -48,10 +48,10 @@ def first_lines(error: Exception) -> str:
 
 
 def connect() -> Any:
-    """Return a DuckDB of our own that draws nothing on the terminal."""
+    """Return a connection to a DuckDB in memory, without a progress bar."""
     import duckdb
 
-    # A condition is somebody's SQL: it shall not bring in code from elsewhere, which DuckDB does unasked.
+    # A condition is SQL from the user: it must not install extensions, which DuckDB would do unasked.
     connection = duckdb.connect(config={"autoinstall_known_extensions": False, "autoload_known_extensions": False})
     connection.execute("SET enable_progress_bar = false")
     return connection

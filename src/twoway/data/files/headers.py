@@ -1,4 +1,4 @@
-"""The first line of a text file: the names of its columns, and what parts them."""
+"""The first line of a text file: the names of its columns, and what separates them."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ DELIMITERS = ",;\t|"
 """What may separate the columns of a text file."""
 _MOST_BYTES = 2**24
 _BLANK = ' \t\r\n"' + DELIMITERS
-"""A line of nothing else, as spreadsheets write it for an empty row, names no column."""
+"""A line of only these, as spreadsheets write it for an empty row, is not the header."""
 
 
 class Header(NamedTuple):
-    """What a text file says before its first record."""
+    """What comes before the first record of a text file."""
 
     names: list[str]
     delimiter: str
     n_before: int
-    """How many lines stand before the names: blank ones."""
+    """The number of blank lines before the names."""
 
 
 def read_header(path: str, kind: str) -> Header:
-    """Return the names in the first line of a text file that is not blank; anything but such a file is an error."""
+    """Return the names in the first line of a text file that is not blank; a file of another kind is an error."""
     import pyarrow as pa
 
     with pa.input_stream(path, compression="detect") as stream:
@@ -38,11 +38,11 @@ def read_header(path: str, kind: str) -> Header:
     if head[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in head:
         raise FileFormatError(f"{path!r} is not a text file in UTF-8; if a program exported it, save it as CSV (UTF-8)")
     if head[:4] in (b"PAR1", b"PK\x03\x04", b"ARRO"):
-        raise FileFormatError(f"{path!r} is not a text file, whatever its name says: it begins with {head[:4]!r}")
+        raise FileFormatError(f"{path!r} is not a text file, despite its name: it begins with {head[:4]!r}")
     line = _first_line(head + b"\n")
     if line is None:
         raise DataError(f"{path!r} is empty; its first line must name the columns")
-    # A character that the end of the sample cuts in two is no error.
+    # The end of the sample may cut a character in two.
     text, first = (part.decode("utf-8-sig", errors="surrogateescape") for part in (head, line))
     if any("\udc80" <= char <= "\udcff" for char in first):
         raise FileFormatError(f"{path!r} is not in UTF-8; if a program exported it, save it as CSV (UTF-8)")
@@ -51,7 +51,7 @@ def read_header(path: str, kind: str) -> Header:
     names, n_before = _names(path, text, delimiter)
     if len({ending.endswith("\r") for ending in [*text.split("\n", n_before)[:n_before], first]}) > 1:
         # DuckDB would skip other lines than meant.
-        raise FileFormatError(f"{path!r} has blank lines before its column names that end otherwise; remove them")
+        raise FileFormatError(f"{path!r} has blank lines before its column names with other line ends; remove them")
     if any("\r" in name for name in names):
         # DuckDB would take it for the end of the line, and find no record.
         raise FileFormatError(f"{path!r} has a carriage return within the column names {shortlist(names)}")
@@ -63,7 +63,7 @@ def read_header(path: str, kind: str) -> Header:
 
 
 def _first_line(head: bytes) -> bytes | None:
-    """Return the first line that is not blank, line ends within quotes included; None where it does not end."""
+    """Return the first line that is not blank, line ends within quotes included; None if it does not end."""
     line = b""
     for part in head.removeprefix(b"\xef\xbb\xbf").split(b"\n")[:-1]:
         line += part

@@ -1,4 +1,4 @@
-"""What the cells of a text file are: numbers, truth values or text, as their distinct labels say."""
+"""What the cells of a text file are: numbers, truth values or text, by their distinct labels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _INTEGER = r"^-?(0|[1-9][0-9]*)$"
 _NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]*)?([eE][+-]?[0-9]+)?$|^-?\.[0-9]+([eE][+-]?[0-9]+)?$"
-# Floats run whole numbers beyond 2⁵³, which has 16 digits, together.
+# As floats, different whole numbers beyond 2⁵³, which has 16 digits, may be equal.
 _LARGE_INTEGER = r"^-?[0-9]{16,}(\.0*)?$"
 _MOST_DIGITS = 38
 _COMMA_NUMBER = r"^-?(0|[1-9][0-9]*)(,[0-9]+)?$"
@@ -43,11 +43,11 @@ def type_column(
         Whose categories the cells are, where that is known: numbers are then read as text or as numbers, as the
         categories are.
     kinds
-        What the cells are, "number" or "truth", where other parts of the column have told; empty for text. With
-        "comma", ``2,5`` is a number too.
+        What the cells are, "number" or "truth", if other parts of the column decide it; empty for text. With
+        "comma", ``2,5`` is a number, too.
     unseen
-        What text gets among the numbers of a variable whose categories are numbers: an error, or "missing"; with
-        "extend" text alone stays as it is.
+        What happens to text among the numbers of a variable whose categories are numbers: an error, or "missing"; with
+        "extend", a column of text alone stays as it is.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -57,7 +57,7 @@ def type_column(
     if kinds is None:
         kinds = kinds_of(variable)
     is_missing = pc.is_in(pc.utf8_trim_whitespace(labels), value_set=pa.array(sorted(markers), pa.string()))
-    if variable is not None:  # a category is one, even where it reads "NA"
+    if variable is not None:  # a category, even where it reads "NA"
         texts = [str(label) for label in variable.categories]
         is_missing = pc.and_not(is_missing, pc.is_in(labels, value_set=pa.array(texts, pa.string())))
     kept = pc.if_else(is_missing, pa.scalar(None, labels.type), labels)
@@ -78,7 +78,7 @@ def type_column(
 
 
 def _is_odd(label: str, kinds: set[str]) -> bool:
-    """Return whether a label is none of the kinds wanted."""
+    """Return whether a label is not of the kinds wanted."""
     import pyarrow as pa
 
     return bool(pa.types.is_string(typed_labels(pa.array([label]), kinds).type))
@@ -121,7 +121,7 @@ def _decimal(labels: pa.Array) -> pa.DataType | None:
 
 
 def kinds_of(variable: Variable | None) -> set[str]:
-    """Return what labels may be: what a variable's categories are, or numbers and truth values where they are any."""
+    """Return what labels may be: the kinds of a variable's categories, or numbers and truth values without one."""
     if variable is not None and variable.edges is not None:
         return {"number", "text"}
     return {"number", "truth"} if variable is None else {label_key(label)[0] for label in variable.categories}

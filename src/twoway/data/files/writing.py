@@ -26,21 +26,21 @@ def writable_format_of(path: FilePath) -> str:
         raise FileFormatError(f"{name!r}: compressed files are read, not written")
     if not is_data(path):
         raise FileFormatError(
-            f"cannot write {name!r}: no way to write a file whose name ends in {Path(path).suffix!r}; records are "
-            f"written to {', '.join(FORMATS)}"
+            f"cannot write {name!r}: its name ends in {Path(path).suffix!r}; records are written to "
+            f"{', '.join(FORMATS)}"
         )
     return format_of(path)
 
 
 def write_table(table: pa.Table, path: FilePath) -> None:
-    """Write an Arrow table to a file of the kind that its name says, whole or not at all."""
+    """Write an Arrow table to a file in the format of its name, whole or not at all."""
     kind = writable_format_of(path)
     with whole_or_not_at_all(path) as stream:
         write_stream(table, stream, kind)
 
 
 def _without_null_labels(table: pa.Table) -> pa.Table:
-    """Return a table without dictionaries that have a null among their labels, which Parquet does not take."""
+    """Return a table without dictionaries that have a null among their labels, which Parquet cannot hold."""
     import pyarrow as pa
 
     for place, column in enumerate(table.columns):
@@ -68,14 +68,14 @@ def write_stream(table: pa.Table, stream: BinaryIO, kind: str = "csv") -> None:
         text = io.TextIOWrapper(stream, encoding="utf-8", newline="", write_through=True)
         _write_rows(table, text, "\t" if kind == "tsv" else ",")
         text.flush()
-        text.detach()  # closing it is the business of whoever opened it
+        text.detach()  # the caller closes the stream
 
 
 def _write_rows(table: pa.Table, text: io.TextIOWrapper, delimiter: str) -> None:
     # csv gives quotes to the characters of a line's end alone, and readers take each of the two for one: lines end in
     # both for it, and in a line feed in the file.
     lines = SimpleNamespace(write=lambda line: text.write(line[:-2] + "\n"))
-    # Whoever reads the file has to guess the delimiter from its first line.
+    # Readers guess the delimiter from the first line.
     misleads = any(char in name for name in table.column_names for char in DELIMITERS)
     header = csv.writer(lines, delimiter=delimiter, quoting=csv.QUOTE_ALL if misleads else csv.QUOTE_MINIMAL)
     header.writerow(table.column_names)

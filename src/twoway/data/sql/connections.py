@@ -1,4 +1,4 @@
-"""Databases by their address, and what goes wrong with them in one line."""
+"""Databases by their address, and their errors in one line."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def is_address(source: str) -> bool:
 
 
 def database_file(address: str) -> str | None:
-    """Return the file of a database that is one, None for a server's.
+    """Return the file of a database, None for a server.
 
     Examples
     --------
@@ -52,8 +52,8 @@ def opened_table(address: str, name: str) -> Iterator[Any]:
             backend = ibis.connect(address, **({"read_only": True} if urlsplit(address).scheme == "duckdb" else {}))
         except (ValueError, AttributeError):
             raise DataError(
-                f"{shown!r} is no address of a database; it begins with postgres://, duckdb://, sqlite:// or another "
-                "one that ibis knows, and / ? # in a password are written as %2F %3F %23"
+                f"{shown!r} is not the address of a database; one begins with postgres://, duckdb://, sqlite:// or "
+                "another name that ibis knows, and / ? # in a password are written as %2F %3F %23"
             ) from None
         except ImportError as error:
             raise DataError(f"{shown!r} needs a package that is not installed: {error}") from None
@@ -108,28 +108,28 @@ def _ibis() -> Any:
 
 @contextmanager
 def clear_errors(database: Any) -> Iterator[None]:
-    """Turn what a database, its driver or ibis raises into an error of ours in one line."""
+    """Turn errors of a database, its driver or ibis into errors of this package, in one line."""
     name = database if isinstance(database, str) else f"the {database.name} database"
     try:
         yield
     except TwowayError:
         raise
     except Exception as error:
-        # A mistake of this package's own raises what Python has.
+        # Errors of Python itself are mistakes of this package.
         if type(error).__module__ == "builtins" and not isinstance(error, OSError):
             raise
-        # Not from the error: what a driver says of an address may hold a password.
+        # Not from the error: a driver's message on an address may hold a password.
         raise DatabaseError(f"{name}: {_explain(error)}") from None
 
 
 def _explain(error: Exception) -> str:
-    told = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    message = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
     state = getattr(error, "sqlstate", None)
-    if state == _NO_PERMISSION or "permission denied" in told:
-        return f"this account may not read it: {told}"
+    if state == _NO_PERMISSION or "permission denied" in message:
+        return f"this account may not read it: {message}"
     if state in _WRONG_PASSWORD or "password authentication failed" in str(error):
-        return f"the user or the password is wrong: {told}"
+        return f"the user or the password is wrong: {message}"
     kind = type(error).__name__
-    if kind in ("OperationalError", "InterfaceError", "AdminShutdown") and "no such" not in told:
-        return f"no connection, or it was lost: {told}"
-    return told
+    if kind in ("OperationalError", "InterfaceError", "AdminShutdown") and "no such" not in message:
+        return f"no connection, or it was lost: {message}"
+    return message

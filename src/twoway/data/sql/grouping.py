@@ -42,7 +42,7 @@ def grouped(backend: Any, rows: Any, groups: Groups, sums: Sums, limit: int | No
     sums
         What to compute for each group.
     limit
-        At most so many rows, any.
+        The most rows to return, any of them.
     """
     import sqlglot
     import sqlglot.expressions as sge
@@ -51,7 +51,7 @@ def grouped(backend: Any, rows: Any, groups: Groups, sums: Sums, limit: int | No
     plain = rows.group_by(used).agg(**sums(rows)) if used else rows.agg(**sums(rows))
     statement = sqlglot.parse_one(backend.compile(plain), dialect=backend.dialect)
     if used:
-        # ibis has no word for several groupings: its statement gets another GROUP BY, or is repeated.
+        # ibis cannot express several groupings: its statement gets another GROUP BY, or is repeated.
         clause = statement.find(sge.Group)
         assert clause is not None
         select = clause.parent
@@ -64,7 +64,7 @@ def grouped(backend: Any, rows: Any, groups: Groups, sums: Sums, limit: int | No
 def grouped_sets(
     backend: Any, rows: Any, sizes: Mapping[str, int], order: int, sums: Sums, again: Sums
 ) -> Iterator[Any]:
-    """Yield wide tables: the groups of all sets of ``order`` columns, and all rows as one, from as few scans as can be.
+    """Yield wide tables: the groups of all sets of ``order`` columns, and all rows as one, from few scans.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def grouped_sets(
         return
     done: set[tuple[str, ...]] = set()
     for columns in _covers(sizes, order):
-        missing = [one for one in combinations(columns, order) if one not in done]
+        missing = [group for group in combinations(columns, order) if group not in done]
         small = rows.group_by(columns).agg(**sums(rows)) if columns else rows
         for start in range(0, max(len(missing), 1), _MOST_QUERIES):
             part = missing[start : start + _MOST_QUERIES]
@@ -123,15 +123,15 @@ def _covers(sizes: Mapping[str, int], order: int) -> list[tuple[str, ...]]:
         else:
             blocks.append((name,))
             n_cells = sizes[name] + 1
-    # A set that lies within fewer blocks is held, too.
-    return [sum(some, ()) for some in combinations(blocks, min(order, len(blocks)))]
+    # Sets that lie within fewer blocks are held, too.
+    return [sum(together, ()) for together in combinations(blocks, min(order, len(blocks)))]
 
 
 def _grouping_sets(statement: Any, select: Any, groups: Groups) -> Any:
     """Return a statement of which a part, ``select``, groups rows in several ways at once."""
     import sqlglot.expressions as sge
 
-    column_of = {one.alias_or_name: one.unalias() for one in select.expressions}
+    column_of = {column.alias_or_name: column.unalias() for column in select.expressions}
     sets = [sge.Tuple(expressions=[column_of[name].copy() for name in group]) for group in groups]
     select.set("group", sge.Group(expressions=[sge.GroupingSets(expressions=sets)]))
     return statement
@@ -147,9 +147,9 @@ def _union(statement: Any, select: Any, groups: Groups) -> Any:
     queries = []
     for group in groups:
         columns = []
-        for one in select.expressions:
-            name = one.alias_or_name
-            blank = sge.Null() if name in names and name not in group else one.unalias().copy()
+        for expression in select.expressions:
+            name = expression.alias_or_name
+            blank = sge.Null() if name in names and name not in group else expression.unalias().copy()
             columns.append(sge.alias_(blank, name, quoted=True))
         rows = sge.to_table("rows_once", alias=source.alias_or_name) if isinstance(source, sge.Subquery) else source
         query = sge.select(*columns, copy=False).from_(rows.copy(), copy=False)

@@ -20,13 +20,13 @@ from twoway.errors import DataError, UnknownNameError, unknown
 from twoway.schema import Schema
 
 MAX_CATEGORIES = 1000
-"""More distinct values are rather identifiers or measurements, which would leave the database as rows do."""
+"""More distinct values are likely identifiers or measurements, which would leave the database like rows."""
 _BATCH_ROWS = 2**16
 _CLUSTERS = frozenset(["athena", "bigquery", "databricks", "pyspark", "snowflake", "trino"])
 
 
 def is_database_table(source: object) -> bool:
-    """Return whether a source is a table of ibis, or a `DatabaseTable`; ibis is not imported for that."""
+    """Return whether a source is a table of ibis, or a `DatabaseTable`, without an import of ibis."""
     kind = type(source)
     return isinstance(source, DatabaseTable) or (kind.__module__.startswith("ibis.") and kind.__name__ == "Table")
 

@@ -222,6 +222,16 @@ def test_a_schema_given_and_columns_beyond_it(threads):
     assert tw.count(records).flat.tobytes() == expected.flat.tobytes()
 
 
+def test_columns_rows_and_the_limit_of_categories(threads):
+    source, kept = cut(SURVEY, CUTS["uneven"]), SURVEY["x1"] > 1
+    some = tw.DaskRecords(source, columns=["x3", "x1"], where=source.x1 > 1, weights="times")
+    assert_same_counts(tw.count(some), tw.count(tw.Records(SURVEY[kept], columns=["x3", "x1"], weights="times")))
+    with pytest.raises(tw.UnknownNameError, match="no column 'y1'"):
+        tw.DaskRecords(source, columns=["y1"])
+    with pytest.raises(tw.DataError, match="more than 2 distinct values"):
+        tw.DaskRecords(source, columns=["x1"], max_categories=2)
+
+
 def test_columns_without_text_for_names(threads):
     frame = pd.DataFrame({0: ["a", "b"], 1: ["c", None]})
     assert tw.count(cut(frame, [0, 1, 2])) == tw.count(frame)

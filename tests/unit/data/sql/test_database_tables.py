@@ -131,7 +131,7 @@ def test_nothing_observed(database):
 
 @pytest.mark.parametrize(
     ("weights", "told"),
-    [([1.0, None], "1 of NULL"), ([1.0, -2.0], "has -2.0 to 1.0"), ([0.0, 0.0], "are all zero")],
+    [([1.0, None], "has NULL in 1 rows"), ([1.0, -2.0], "has -2.0 to 1.0"), ([0.0, 0.0], "are all zero")],
 )
 def test_weights_that_are_none(database, weights, told):
     table = database.create_table("t", pa.table({"a": ["x", "y"], "w": pa.array(weights, pa.float64())}))
@@ -309,7 +309,7 @@ def test_a_table_that_changes_while_it_is_counted(connect, monkeypatch):
         return result
 
     monkeypatch.setattr(database, "to_pyarrow", to_pyarrow)
-    with pytest.raises(DataError, match="the table was changed while it was counted; count it again"):
+    with pytest.raises(DataError, match="the table changed while it was counted"):
         tw.count(tw.DatabaseTable(table, inside=True))
 
 
@@ -425,7 +425,7 @@ def test_counts_of_a_database_add(file, tmp_path, capsys):
         (["sqlite://{file}", "--table", "survey", "--only", "agee"], 3, "no column 'agee'; did you mean 'age'?"),
         (["sqlite://{file}", "--table", "survey", "--where", "nope = 1"], 4, "no such column: nope"),
         (["sqlite://{file}.not", "--table", "survey"], 4, "there is no file"),
-        (["nosuch://x", "--table", "survey"], 3, "is no address of a database"),
+        (["nosuch://x", "--table", "survey"], 3, "is not the address of a database"),
         (["{file}.csv", "--table", "survey"], 3, "--table and --inside go with the address of a database"),
         (
             ["postgres://ann:secret@127.0.0.1:1/db", "--table", "t"],
@@ -434,7 +434,7 @@ def test_counts_of_a_database_add(file, tmp_path, capsys):
         ),
         (["postgres://ann@x:secret@127.0.0.1:1/db", "--table", "t"], 4, "postgres://ann@x:***@127.0.0.1:1/db: "),
         (["postgres://ann:se@secret@127.0.0.1:1/db", "--table", "t"], 4, "postgres://ann:***@127.0.0.1:1/db: "),
-        (["postgres://ann:[secret@127.0.0.1:1/db", "--table", "t"], 3, "is no address of a database"),
+        (["postgres://ann:[secret@127.0.0.1:1/db", "--table", "t"], 3, "is not the address of a database"),
         (["postgres://127.0.0.1:1/db?password=secret", "--table", "t"], 4, "?password=***: "),
     ],
 )
