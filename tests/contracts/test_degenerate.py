@@ -9,7 +9,6 @@ import pytest
 from degenerate import DEGENERATE
 
 import twoway as tw
-from twoway.data.records import as_records
 from twoway.errors import DataError, TwowayError
 from twoway.explorer.page import describe
 from twoway.schema import Schema, Variable
@@ -46,7 +45,7 @@ def assert_answers(pmf, records):
 @pytest.mark.parametrize("data", DEGENERATE)
 def test_all_the_way(data, tmp_path):
     source, _ = DEGENERATE[data]
-    records = as_records(source)
+    records = tw.Records(source)
     pmf = tw.fit(source, seed=1)
     assert_answers(pmf, records)
     pmf.save(tmp_path / "model")
@@ -61,7 +60,7 @@ def test_all_the_way(data, tmp_path):
 def test_checks_and_intervals(data):
     """What is said about a fit is finite, or refused with a reason."""
     source, rank = DEGENERATE[data]
-    records = as_records(source)
+    records = tw.Records(source)
     pmf = tw.fit(records, rank=min(rank, 3), solver="em", starts=1)
     told = []
     for doubt in (

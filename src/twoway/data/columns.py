@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from twoway.arrays import Floats
 from twoway.data.coding import NO_MARKERS, clean, numbers_in
 from twoway.errors import DataError, unknown
-from twoway.schema import Label, first_duplicate
+from twoway.schema import Label, Schema, first_duplicate
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,6 +43,16 @@ class Columns:
 
         declared = {name: _declared_by_arrow(table.column(name), name) for name in table.column_names}
         return cls(tuple(table.column_names), table.num_rows, read_slice, _not_empty(declared))
+
+    @classmethod
+    def of_codes(cls, schema: Schema, codes: NDArray[np.int32]) -> Columns:
+        """Return the labels of records as columns, to be read anew; codes are (n_records, n_variables)."""
+
+        def read_slice(name: str, start: int, stop: int) -> list[Label | None]:
+            labels = (*schema[name].categories, None)
+            return [labels[code] for code in codes[start:stop, schema.index(name)]]
+
+        return cls(schema.names, len(codes), read_slice, {variable.name: variable.categories for variable in schema})
 
     def slices(self) -> list[tuple[int, int]]:
         """Return the first row of each slice, and the row after its last."""

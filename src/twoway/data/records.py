@@ -25,7 +25,6 @@ from twoway.schema import Schema
 
 if TYPE_CHECKING:
     from twoway.data.coding import Unseen
-    from twoway.data.columns import Columns
 
 WORTH_MERGING = 0.9
 """Records without weights are merged where fewer than this share of them differ."""
@@ -110,6 +109,7 @@ class Records:
         schema: Schema | None = None,
         unseen: Unseen = "error",
     ) -> None:
+        from twoway.data.columns import Columns
         from twoway.data.reading import Reader, read
 
         before = source if isinstance(source, Records) else None
@@ -117,25 +117,12 @@ class Records:
             schema = before.schema
         reader = Reader(missing, weights, counts, max_categories, schema, unseen, in_memory=True)
         self.schema, self.pointers, self.cells, self.weights, self.people = read(
-            source if before is None else before._columns(), reader, columns, where
+            source if before is None else Columns.of_codes(before.schema, before.codes()), reader, columns, where
         )
         if before is not None and counts is None and weights is None:
             before = before if where is None else before.take(np.flatnonzero(where))
             self.weights, self.people = before.weights, before.people
         self.library = library_of_source(source)
-
-    def _columns(self) -> Columns:
-        """Return the records as columns of labels, to be read anew."""
-        from twoway.data.columns import Columns
-
-        codes = self.codes()
-
-        def read_slice(name: str, start: int, stop: int) -> list[Any]:
-            labels = (*self.schema[name].categories, None)
-            return [labels[code] for code in codes[start:stop, self.schema.index(name)]]
-
-        declared = {variable.name: variable.categories for variable in self.schema}
-        return Columns(self.schema.names, self.n_records, read_slice, declared)
 
     @classmethod
     def from_cells(
@@ -407,10 +394,3 @@ class Records:
         if total == 0:
             raise DataError(f"no record shows {', '.join(v.name for v in variables)} together")
         return Distribution(variables, counts / total, total=total)
-
-
-def as_records(source: Any, schema: Schema | None = None) -> Records:
-    """Return the source itself if it is records of that schema, otherwise the records read from it."""
-    if isinstance(source, Records) and (schema is None or source.schema == schema):
-        return source
-    return Records(source, schema=schema)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.data.records import as_records
+from twoway.data.records import Records
 from twoway.errors import DataError
 from twoway.model.measures import standardized_residuals
 from twoway.model.pmf import JointPMF, check_model
@@ -88,7 +88,7 @@ def plot_residuals(pmf: JointPMF, observed: Any, names: Sequence[str] | None = N
     ('x1', 'x3')
     """
     check_model(pmf)
-    tables = observed if isinstance(observed, Tables) else Tables.count(as_records(observed, pmf.schema))
+    tables = observed if isinstance(observed, Tables) else Tables.count(Records(observed, schema=pmf.schema))
     if names is None:
         return _draw_tables(pmf, tables, ax)
     if len(names) != 2 or isinstance(names, str):
