@@ -10,7 +10,7 @@ from degenerate import DEGENERATE, UNCONNECTED
 
 import twoway as tw
 from twoway.data import records as records_module
-from twoway.data.records import Records, as_records
+from twoway.data.records import Records
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.errors import DataError
 from twoway.model.measures import factor_mse, total_variation
@@ -437,7 +437,7 @@ def test_degenerate_data(case, data, tmp_path):
     assert case not in ("em", "auto"), f"records of any kind can be fitted, but: {refused}"
     if "ctd" in case or "mle-ad" in case:
         assert "at least 3 variables" in refused or "no 3 variables were seen together" in refused
-        assert len(as_records(source).schema) < 3 or len(tw.count(source, order=3)) == 0
+        assert len(Records(source).schema) < 3 or len(tw.count(source, order=3)) == 0
     elif "spa" in case:
         assert "spa" in refused or "connects" in refused
         assert data in UNCONNECTED or rank > 1

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from strategies import examples, frames, schemas
 
 from twoway.data import records as module
-from twoway.data.records import Records, as_records
+from twoway.data.records import Records
 from twoway.data.source import Block
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.errors import DataError, UnknownNameError
@@ -55,12 +55,9 @@ def test_a_record_with_nothing_observed_has_no_cells():
     assert RECORDS.codes()[3].tolist() == [-1, -1]
 
 
-def test_as_records_leaves_records_alone():
-    assert as_records(RECORDS) is RECORDS
-    assert as_records(RECORDS, SCHEMA) is RECORDS
+def test_records_in_the_order_of_another_schema():
     other = Schema((SCHEMA["vote"], SCHEMA["age"]))
-    assert as_records(RECORDS, other).codes().tolist() == RECORDS.codes()[:, ::-1].tolist()
-    assert as_records({"a": [1]}).n_records == 1
+    assert Records(RECORDS, schema=other).codes().tolist() == RECORDS.codes()[:, ::-1].tolist()
 
 
 # Marginals
