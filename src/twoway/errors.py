@@ -1,4 +1,4 @@
-"""The errors of the package: each says what, where, what was got and what is allowed."""
+"""The errors of the package: each names the problem, its place, the value and what is allowed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _warnings_given: set[tuple[str, str | None, int | None]] = set()
 
 
 class TwowayError(Exception):
-    """Every error the package raises on purpose; its text is fit for a terminal, whatever names are in it."""
+    """The base of all errors of the package; its text is safe for a terminal, whatever names are in it."""
 
     def __str__(self) -> str:
         return _fit_for_terminal(super().__str__())
@@ -42,19 +42,19 @@ class ImpossibleEvidenceError(TwowayError, ValueError):
 
 
 class QuestionError(TwowayError, ValueError):
-    """A question that cannot be read, or asks for something that does not exist; it points at the place."""
+    """A question that cannot be parsed, or asks for something that does not exist; it marks the place."""
 
 
 class FileFormatError(TwowayError, ValueError):
-    """A model or tables file that is truncated, foreign or of a newer version."""
+    """A model or tables file that is truncated, of another format or of a newer version."""
 
 
 class MissingFileError(TwowayError, FileNotFoundError):
-    """A file or folder that is not there."""
+    """A file or folder that does not exist."""
 
 
 class DatabaseError(TwowayError, OSError):
-    """A database that cannot be reached, or does not let itself be read."""
+    """A database that cannot be reached or read."""
 
 
 class ClusterError(TwowayError, RuntimeError):
@@ -62,11 +62,11 @@ class ClusterError(TwowayError, RuntimeError):
 
 
 class OutputError(DataError, OSError):
-    """A file or folder that cannot be written where it was asked for."""
+    """A file or folder that cannot be written."""
 
 
 def _fit_for_terminal(message: str) -> str:
-    """Return a message with control characters escaped, its middle left out where it repeats much of what was given."""
+    """Return a message with control characters escaped, and its middle left out where it is long."""
     if len(message) > _LONGEST:
         ends = 3 * _LONGEST // 4, _LONGEST // 4
         left_out = f" … ({len(message) - sum(ends):,} characters left out) … "
@@ -75,14 +75,14 @@ def _fit_for_terminal(message: str) -> str:
 
 
 def unknown(kind: str, got: object, allowed: Iterable[object], *, where: str = "") -> UnknownNameError:
-    """Return the error for a name that does not exist, with the near miss and what is known.
+    """Return the error for a name that does not exist, with the near miss and the known names.
 
     Parameters
     ----------
     kind
-        What the name should have named: "variable", "category", "solver".
+        What the name stands for: "variable", "category", "solver".
     got
-        The name as it was given.
+        The unknown name.
     allowed
         All names that exist, in their own order.
     where
@@ -99,18 +99,19 @@ def unknown(kind: str, got: object, allowed: Iterable[object], *, where: str = "
 
 def whole_number(name: str, value: object, least: int, most: int | None = None) -> int:
     """Return an option as an integer, or raise where it is not a whole number from ``least`` to ``most``."""
-    # Asking a protocol takes its time, and plain integers come here in every pass.
-    if isinstance(value, bool) or not isinstance(value, int | SupportsIndex) or operator.index(value) < least:
+    # The check of a protocol is slow, and plain integers come here in every pass.
+    number = operator.index(value) if isinstance(value, int | SupportsIndex) and not isinstance(value, bool) else None
+    if number is None or number < least:
         raise DataError(f"{name} must be a whole number of at least {least}, not {brief(value)}")
-    if most is not None and operator.index(value) > most:
+    if most is not None and number > most:
         raise DataError(f"{name} must be a whole number of at most {most:,}, not {brief(value)}")
-    return operator.index(value)
+    return number
 
 
 def warn_caller(message: str, category: type[Warning] = UserWarning, *, once: bool = False) -> None:
-    """Warn of the line outside this package that led here, however many functions lie between.
+    """Warn with the line outside this package that led here, however many functions are in between.
 
-    ``once`` gives the same warning at the same line once only: Python's own filter forgets it whenever filters change.
+    ``once`` gives the same warning at the same line only once: Python's own filter forgets it whenever filters change.
     """
     level, frame = 1, inspect.currentframe()
     while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "twoway":
@@ -125,7 +126,7 @@ _READING = ("schema", "columns", "missing", "counts", "weights", "where", "unsee
 
 
 def unknown_option(function: str, got: str, allowed: Iterable[str]) -> UnknownOptionError:
-    """Return the error for an option that a function does not have; those of reading belong to `Records`.
+    """Return the error for an option that a function does not have; options for reading belong to `Records`.
 
     Examples
     --------

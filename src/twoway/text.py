@@ -1,4 +1,4 @@
-"""Text for people: names and labels that are safe to print, lists that end, columns that line up."""
+"""Text for people: names and labels that are safe to print, short lists, aligned columns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LONGEST_NAME = 100
 MAX_WIDTH = 24
 """Characters of a printed label before it is cut."""
 ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/{1,2}(?=[^/]|/[^/])")
-"""How an address begins, such as postgres:// or s3://; a path has lost one of the slashes."""
+"""The start of an address, such as postgres:// or s3://; in a path, one of the slashes is lost."""
 
 
 def brief(value: object) -> str:
@@ -31,7 +31,7 @@ def brief(value: object) -> str:
 
 
 def escaped(text: str, keep: str = "") -> str:
-    """Return text with everything escaped that a terminal could take for a command, but for the characters to keep.
+    """Return text with everything escaped that a terminal could take for a command, except the characters to keep.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def escaped(text: str, keep: str = "") -> str:
 
 
 def without_password(text: str) -> str:
-    """Return the address of a database or of a file elsewhere as it may be shown; other text as it is.
+    """Return the address of a database or of a remote file without its password; other text as it is.
 
     Examples
     --------
@@ -55,7 +55,7 @@ def without_password(text: str) -> str:
     """
     if ADDRESS.match(text) is None:
         return text
-    # A password may hold anything, an @ too: it ends at the last one.
+    # A password may contain an @, so that it ends at the last one.
     hidden = re.sub(r"(:/+[^:]*):.*@", r"\1:***@", text)
     return re.sub(r"((?:password|passwd|pwd|secret|token|key)=)[^&;]*", r"\1***", hidden, flags=re.IGNORECASE)
 
@@ -64,7 +64,7 @@ def near_miss(got: object, names: list[object]) -> str:
     """Return "; did you mean 'vote'?" where a name is near enough, otherwise ";"."""
     text = str(got).strip()
     if len(text) > 10 * _LONGEST_NAME:
-        return ";"  # no misspelt name, and the search would take its time
+        return ";"  # not a misspelt name, and the search would be slow
     same_text = [name for name in names if str(name).strip().casefold() == text.casefold()]
     if same_text:
         return f"; did you mean {describe(same_text[0], beside=got)}?"
@@ -88,7 +88,7 @@ def shortlist(names: Iterable[object], limit: int = 12) -> str:
 
 
 def printable(text: object, width: int | None = MAX_WIDTH) -> str:
-    """Return a label's text fit for a terminal: control characters escaped, cut at ``width`` if there is one.
+    """Return a label's text for a terminal: control characters escaped, cut at ``width`` if it is not None.
 
     Examples
     --------
@@ -128,7 +128,7 @@ def plain_data(content: Any) -> Any:
 
 
 def aligned(rows: Sequence[Sequence[str]], more: str = "") -> str:
-    """Return rows as lines with their columns aligned, and what was left out below."""
+    """Return rows as lines with aligned columns, and a last line ``more``, such as the number of rows left out."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     return "\n".join([*lines, more] if more else lines)

@@ -17,32 +17,32 @@ PMF = dirichlet_rows(3, 2, 2, seed=1)
 
 
 @pytest.mark.parametrize(
-    ("call", "told"),
+    ("call", "message"),
     [
-        (lambda: tw.ask(PMF, None), "a question is a text"),
-        (lambda: tw.ask(PMF, b"P(x1)"), "a question is a text"),
-        (lambda: tw.ask(None, "P(x1)"), "the model must be a JointPMF, such as fit returns, not NoneType"),
+        (lambda: tw.ask(PMF, None), "question"),
+        (lambda: tw.ask(PMF, b"P(x1)"), "question"),
+        (lambda: tw.ask(None, "P(x1)"), "the model must be .*NoneType"),
         (lambda: tw.update(None, {}), "the model must be a JointPMF"),
-        (lambda: tw.Schema(5), "a schema is made of Variables, not 5"),
-        (lambda: tw.Schema(None), "a schema is made of Variables, not None"),
-        (lambda: tw.JointPMF.average(5), "number 0 of what is averaged must be a JointPMF"),
-        (lambda: tw.JointPMF.average([PMF, "zz"]), "number 1 of what is averaged must be a JointPMF"),
-        (lambda: tw.fit({"a": np.ones((3, 2)), "b": [1, 2, 3]}), "a column must be a sequence of cells"),
+        (lambda: tw.Schema(5), "not 5$"),
+        (lambda: tw.Schema(None), "not None$"),
+        (lambda: tw.JointPMF.average(5), r"pmfs\[0\] must be a JointPMF"),
+        (lambda: tw.JointPMF.average([PMF, "zz"]), r"pmfs\[1\] must be a JointPMF"),
+        (lambda: tw.fit({"a": np.ones((3, 2)), "b": [1, 2, 3]}), "column"),
         (lambda: tw.Records({"a": [1, 2]}, weights=[1, 10**400]), "numbers"),
         (lambda: tw.fit({"a": [0, 1], "b": [0, 1]}, rank=10**9), "use a lower rank"),
         (lambda: tw.fit({"a": [0, 1], "b": [0, 1]}, rank=1, smoothing=1e308), "between 0 and 1e"),
-        (lambda: PMF.save(None), "a file name must be text or a path, not None"),
-        (lambda: tw.load(5), "a file name must be text or a path, not 5"),
-        (lambda: tw.count({"a": [1], "b": [1]}).save(None), "a file name must be text or a path"),
-        (lambda: tw.explore(PMF, None), "a file name must be text or a path"),
-        (lambda: tw.sql_view(PMF, None), "the name of a table is a text"),
-        (lambda: tw.kl_divergence(PMF, 5), "the estimate must be a JointPMF, such as fit returns, not int"),
+        (lambda: PMF.save(None), "file.* not None"),
+        (lambda: tw.load(5), "file.* not 5"),
+        (lambda: tw.count({"a": [1], "b": [1]}).save(None), "file.* not None"),
+        (lambda: tw.explore(PMF, None), "file.* not None"),
+        (lambda: tw.sql_view(PMF, None), "the name of a table .*NoneType"),
+        (lambda: tw.kl_divergence(PMF, 5), "the estimate must be .*int"),
         (lambda: tw.kl_divergence(5, PMF), "the truth must be a JointPMF"),
-        (lambda: tw.total_variation(PMF, 5, "x1"), "the second must be records, tables or a JointPMF, not int"),
+        (lambda: tw.total_variation(PMF, 5, "x1"), "second .*not int"),
     ],
 )
-def test_what_is_wrong_is_named(call, told):
-    with pytest.raises(tw.DataError, match=told):
+def test_what_is_wrong_is_named(call, message):
+    with pytest.raises(tw.DataError, match=message):
         call()
 
 
@@ -57,7 +57,7 @@ MODEL_FUNCTIONS = [
 @pytest.mark.parametrize("name", MODEL_FUNCTIONS)
 @pytest.mark.parametrize("given", [None, 5, "model.twoway", {"x1": [1]}])
 def test_every_function_of_a_model_rejects_other_types_by_name(name, given):
-    """What else it needs is no matter: the model is looked at first."""
+    """The model is checked first, before the other arguments."""
     function = getattr(tw, name)
     needed = [one for one in signature(function).parameters.values() if one.default is one.empty][1:]
     with pytest.raises(tw.TwowayError):

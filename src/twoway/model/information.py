@@ -13,11 +13,11 @@ from twoway.model.mixture import draw_codes, draw_components, is_small, log_join
 from twoway.model.mixture import entropy as exact_entropy
 
 N_SAMPLES = 2**16
-"""Records drawn where a sub-joint is too large to go through."""
+"""Records drawn where a sub-joint is too large to visit every cell."""
 
 
 class Estimate(float):
-    """A number that knows how sure it is.
+    """A number with its standard error.
 
     Examples
     --------
@@ -32,9 +32,9 @@ class Estimate(float):
 
     def __new__(cls, value: float, standard_error: float = 0.0) -> Estimate:
         """Return the number with its standard error."""
-        made = super().__new__(cls, value)
-        made.standard_error = standard_error
-        return made
+        estimate = super().__new__(cls, value)
+        estimate.standard_error = standard_error
+        return estimate
 
     def __repr__(self) -> str:
         number = float.__repr__(self)
@@ -62,7 +62,7 @@ def signed_entropies(
     base
         The base of the logarithm; None for nats.
     seed
-        Where the draws start from.
+        The seed of the draws.
     """
     unit, seed = _unit(base), whole_number("seed", seed, 0)
     if all(is_small([factors[n] for n in subset]) for _, subset in terms):
@@ -92,7 +92,7 @@ def pairwise_information(weights: Floats, factors: Sequence[Floats]) -> Floats:
         # All tables that hold this variable, side by side.
         joint = (factor * weights) @ stacked.T
         own = shares[starts[index] : starts[index] + len(factor)]
-        # One after the other: the product of two small shares may be nothing.
+        # One after the other: the product of two small shares may underflow.
         ratio = np.divide(joint, own[:, None], out=np.ones_like(joint), where=joint > 0)
         np.divide(ratio, shares, out=ratio, where=joint > 0)
         table[index] = np.add.reduceat((joint * np.log(ratio)).sum(axis=0), starts)
@@ -105,5 +105,5 @@ def _unit(base: float | None) -> float:
     if base is None:
         return 1.0
     if not (isinstance(base, int | float) and math.isfinite(base) and base > 1):
-        raise DataError(f"the base of a logarithm is a number above 1, or None for nats; got {base!r}")
+        raise DataError(f"base must be a number above 1, or None for nats; got {base!r}")
     return math.log(base)

@@ -17,10 +17,10 @@ from twoway.model.pmf import JointPMF, check_model
 
 
 class HasMarginal(Protocol):
-    """Records, tables and joint PMFs: whatever can tell the shares of some variables."""
+    """Records, tables and joint PMFs: anything that has marginals."""
 
     def marginal(self, names: str | Sequence[str]) -> Distribution:
-        """Return the shares."""
+        """Return the distribution of some variables."""
 
 
 def factor_mse(truth: JointPMF, estimate: JointPMF) -> float:
@@ -35,7 +35,7 @@ def factor_mse(truth: JointPMF, estimate: JointPMF) -> float:
     """
     _check_same_schema(truth, estimate)
     if truth.rank != estimate.rank:
-        raise DataError(f"components can be matched only between equal ranks; got {truth.rank} and {estimate.rank}")
+        raise DataError(f"components can be matched for equal ranks only; got {truth.rank} and {estimate.rank}")
     matched = match_components(truth, estimate)
     weights = np.square(estimate.weights[matched] - truth.weights).sum()
     factors = np.square(estimate.stacked[:, matched] - truth.stacked).sum()
@@ -58,7 +58,7 @@ def mean_relative_error(
     """Return ‖X − X̂‖ / ‖X‖ over all cells of the joint, for any number of variables.
 
     No joint is written out: the norms are sums over products of F × F matrices. The squares cancel below about 1e-8,
-    where the result says no more than that it is that small. The paper's programs divide by the norm of the estimate.
+    where the result only means that it is that small. The paper's programs divide by the norm of the estimate.
 
     Examples
     --------
@@ -69,18 +69,13 @@ def mean_relative_error(
     _check_same_schema(truth, estimate)
     if relative_to not in ("truth", "estimate"):
         raise DataError(f"relative_to must be 'truth' or 'estimate', not {relative_to!r}")
-    (own, own_log), (cross, cross_log), (other, other_log) = (
-        _inner_product(truth, truth),
-        _inner_product(truth, estimate),
-        _inner_product(estimate, estimate),
-    )
-    base, base_log = (own, own_log) if relative_to == "truth" else (other, other_log)
+    own, cross, other = (_inner_product(*pair) for pair in ((truth, truth), (truth, estimate), (estimate, estimate)))
+    base, base_log = own if relative_to == "truth" else other
 
     def relative(value: float, log_scale: float) -> float:
         return value / base * math.exp(min(log_scale - base_log, 700.0))
 
-    squared = relative(own, own_log) - 2.0 * relative(cross, cross_log) + relative(other, other_log)
-    return math.sqrt(max(squared, 0.0))
+    return math.sqrt(max(relative(*own) - 2.0 * relative(*cross) + relative(*other), 0.0))
 
 
 def kl_divergence(
@@ -126,10 +121,10 @@ def total_variation(one: HasMarginal, other: HasMarginal, names: str | Sequence[
     """
     for place, side in (("first", one), ("second", other)):
         if not hasattr(side, "marginal"):
-            raise DataError(f"the {place} must be records, tables or a JointPMF, not {type(side).__name__}")
+            raise DataError(f"the {place} argument must be records, tables or a JointPMF, not {type(side).__name__}")
     left, right = one.marginal(names), other.marginal(names)
     if left.variables != right.variables:
-        raise DataError(f"the categories of {names!r} differ between the two: {left.variables} and {right.variables}")
+        raise DataError(f"the categories of {names!r} differ: {left.variables} and {right.variables}")
     return float(0.5 * np.abs(np.asarray(left) - np.asarray(right)).sum())
 
 
@@ -151,7 +146,7 @@ def _check_same_schema(one: JointPMF, other: JointPMF) -> None:
     check_model(one, "the truth")
     check_model(other, "the estimate")
     if one.schema != other.schema:
-        raise DataError(f"the two PMFs are not about the same variables: {one.schema.difference(other.schema)}")
+        raise DataError(f"the two PMFs have different schemas: {one.schema.difference(other.schema)}")
 
 
 def standardized_residuals(

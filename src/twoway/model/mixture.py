@@ -27,8 +27,8 @@ def n_cells(factors: Sequence[Floats]) -> int:
 
 
 def is_small(factors: Sequence[Floats]) -> bool:
-    """Return whether questions about these variables are answered by going through every cell."""
-    # A pair is never sampled: its cells are worked off in chunks and are not kept.
+    """Return whether questions about these variables are answered by visiting every cell."""
+    # A pair is never sampled: its cells are visited in chunks and are not kept.
     return len(factors) <= 2 or n_cells(factors) <= MAX_CELLS
 
 
@@ -47,7 +47,7 @@ def joint_chunks(weights: Floats, factors: Sequence[Floats]) -> Iterator[Floats]
 
 
 def _halves(weights: Floats, factors: Sequence[Floats]) -> tuple[Floats, Floats]:
-    """Return two matrices (cells, rank) whose product is the joint, together as small as can be."""
+    """Return two matrices (cells, rank) whose product is the joint, together as small as possible."""
     sizes = [len(factor) for factor in factors]
     split = min(range(len(sizes) + 1), key=lambda at: math.prod(sizes[:at]) + math.prod(sizes[at:]))
     return _khatri_rao(weights, factors[:split]), _khatri_rao(np.ones_like(weights), factors[split:])
@@ -96,7 +96,7 @@ def log_joint(weights: Floats, factors: Sequence[Floats], codes: Sequence[Codes]
 
 
 def entropy(weights: Floats, factors: Sequence[Floats]) -> float:
-    """Return the entropy of some variables in nats, by going through every cell."""
+    """Return the entropy of some variables in nats, by visiting every cell."""
     if not factors:
         return 0.0
     parts = []
@@ -107,7 +107,7 @@ def entropy(weights: Floats, factors: Sequence[Floats]) -> float:
 
 
 def most_probable(weights: Floats, factors: Sequence[Floats]) -> tuple[list[int], float]:
-    """Return the codes of the most probable cell, the first of equals, by going through every cell."""
+    """Return the codes of the most probable cell, the first of equals, by visiting every cell."""
     best, best_at, first = -1.0, 0, 0
     for chunk in joint_chunks(weights, factors):
         at = int(chunk.argmax())

@@ -1,4 +1,4 @@
-"""The most probable cell of a joint: of a small one by looking at each, of a large one by branch and bound.
+"""The most probable cell of a joint: of a small one by visiting each cell, of a large one by branch and bound.
 
 A node of the search is a set of categories still allowed for each variable. With ``top_n(f)`` the largest
 allowed entry of column f of variable n, no cell of the node is more probable than Σ_f weights_f · Π_n top_n(f),
@@ -13,7 +13,6 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +22,7 @@ from twoway.model.mixture import is_small, most_probable
 from twoway.schema import Label
 
 MAX_NODES = 20_000
-"""Nodes looked at before the search gives up on a proof."""
+"""Nodes visited before the search gives up on a proof."""
 _MAX_SWEEPS = 100
 _ROUNDING = 1e-10
 
@@ -39,14 +38,6 @@ class Mode:
     """Whether it is certain that no other values are more probable."""
 
 
-class Found(NamedTuple):
-    """The best cell found, the logarithm of its probability, and whether no other can beat it."""
-
-    codes: list[int]
-    log_probability: float
-    proven: bool
-
-
 def find_mode(weights: Floats, factors: Sequence[Floats]) -> tuple[list[int], float, bool]:
     """Return the codes of the most probable cell, its probability, and whether that is proven."""
     if is_small(factors):
@@ -55,8 +46,10 @@ def find_mode(weights: Floats, factors: Sequence[Floats]) -> tuple[list[int], fl
     return codes, math.exp(log_probability), proven
 
 
-def search(weights: Floats, factors: Sequence[Floats], max_nodes: int = MAX_NODES) -> Found:
-    """Return the most probable cell, or the best one found when the nodes allowed are used up.
+def search(weights: Floats, factors: Sequence[Floats], max_nodes: int = MAX_NODES) -> tuple[list[int], float, bool]:
+    """Return the most probable cell, the logarithm of its probability, and whether no other can beat it.
+
+    After ``max_nodes`` it is the best cell so far.
 
     Parameters
     ----------
@@ -65,7 +58,7 @@ def search(weights: Floats, factors: Sequence[Floats], max_nodes: int = MAX_NODE
     factors
         One array (n_categories, rank) for each variable.
     max_nodes
-        How many nodes may be looked at.
+        How many nodes may be visited.
     """
     with np.errstate(divide="ignore"):
         log_weights = np.log(weights)
@@ -80,7 +73,7 @@ def search(weights: Floats, factors: Sequence[Floats], max_nodes: int = MAX_NODE
     seen = 0
     while nodes:
         if seen == max_nodes:
-            return Found(best.tolist(), best_log, proven=False)
+            return best.tolist(), best_log, False
         seen += 1
         allowed = nodes.pop()
         bounds = _tighten(allowed, best_log, log_weights, log_stacked, offsets, variable_of)
@@ -105,7 +98,7 @@ def search(weights: Floats, factors: Sequence[Floats], max_nodes: int = MAX_NODE
                 child[cells] = False
                 child[cell] = True
                 nodes.append(child)
-    return Found(best.tolist(), best_log, proven=True)
+    return best.tolist(), best_log, True
 
 
 def _tighten(

@@ -1,4 +1,4 @@
-"""Weights and factors on their way in: they are numbers, they fit the schema, they are PMFs."""
+"""Checks of weights and factors: they are numbers, they fit the schema, they sum to one."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from numpy.typing import ArrayLike
 from twoway.arrays import Floats
 from twoway.errors import DataError, whole_number
 from twoway.model.mixture import MAX_CELLS
-from twoway.schema import Schema
+from twoway.schema import Label, Schema
 from twoway.text import brief
 
-# How far sums may be off one before they count as a mistake.
+# How far sums may differ from one before they are an error.
 _TOLERANCE = 1e-6
 
 
 def as_numbers(given: ArrayLike, what: str) -> Floats:
-    """Return a new array of floats; ``what`` names it in the error."""
+    """Return a new array of floats; ``what`` is its name in the error."""
     try:
         return np.array(given, dtype=np.float64)
     except (TypeError, ValueError):
@@ -38,7 +38,7 @@ def stack_parameters(schema: Schema, weights: ArrayLike, factors: Sequence[Array
     if not isinstance(factors, Sequence | np.ndarray):
         raise DataError(f"the factors must be a list of arrays, one for each variable, not a {type(factors).__name__}")
     if len(factors) != len(schema):
-        raise DataError(f"the schema has {len(schema)} variables and there are {len(factors)} factors")
+        raise DataError(f"the schema has {len(schema)} variables but there are {len(factors)} factors")
     arrays = []
     for variable, factor in zip(schema, factors, strict=True):
         array = as_numbers(factor, f"the factor of {variable.name!r}")
@@ -63,7 +63,9 @@ def exact_parameters(schema: Schema, joint: ArrayLike) -> tuple[Floats, Floats]:
     """
     probabilities = as_numbers(joint, "the joint")
     if probabilities.shape != schema.sizes:
-        raise DataError(f"the joint must have the shape {schema.sizes}, an axis a variable; got {probabilities.shape}")
+        raise DataError(
+            f"the joint must have the shape {schema.sizes}, one axis per variable; got {probabilities.shape}"
+        )
     places = np.argwhere(~(np.isfinite(probabilities) & (probabilities >= 0)))
     if len(places):
         cell = ", ".join(f"{v.name!r} = {v.categories[code]!r}" for v, code in zip(schema, places[0], strict=True))
@@ -78,7 +80,7 @@ def exact_parameters(schema: Schema, joint: ArrayLike) -> tuple[Floats, Floats]:
     if kept.size * schema.n_categories > MAX_CELLS:
         raise DataError(
             f"this joint needs {kept.size:,} components of {schema.n_categories} categories each; "
-            f"at most {MAX_CELLS:,} numbers are written out: fit it instead, with a lower rank"
+            f"at most {MAX_CELLS:,} numbers are allowed: fit it instead, with a lower rank"
         )
     others = [index for index in range(len(schema)) if index != largest]
     codes = np.unravel_index(kept, [schema.sizes[index] for index in others]) if others else ()
@@ -90,42 +92,35 @@ def exact_parameters(schema: Schema, joint: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def check_parameters(schema: Schema, weights: Floats, stacked: Floats, tolerance: float) -> None:
-    """Raise where weights or a column of a factor is no PMF, naming the place."""
-    wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
-    if len(wrong):
-        raise DataError(
-            f"weights must be finite and not negative; component {wrong[0]} has {float(weights[wrong[0]])!r}"
-        )
-    if abs(weights.sum() - 1) > tolerance:
-        raise DataError(f"weights must sum to one; they sum to {float(weights.sum())!r}")
+    """Raise where weights or a column of a factor are not probabilities that sum to one."""
+    _check_columns("the weights", weights[:, np.newaxis], None, tolerance)
     for index, variable in enumerate(schema):
-        factor = stacked[schema.cells(index)]
-        places = np.argwhere(~(np.isfinite(factor) & (factor >= 0)))
-        if len(places):
-            code, component = places[0]
-            raise DataError(
-                f"factors must be finite and not negative; that of {variable.name!r} has "
-                f"{float(factor[code, component])!r} for the category {variable.categories[code]!r} "
-                f"in component {component}"
-            )
-        sums = factor.sum(axis=0)
-        off = np.flatnonzero(abs(sums - 1) > tolerance)
-        if len(off):
-            raise DataError(
-                f"each column of a factor must sum to one; that of {variable.name!r} in component {off[0]} "
-                f"sums to {float(sums[off[0]])!r}"
-            )
+        _check_columns(f"the factor of {variable.name!r}", stacked[schema.cells(index)], variable.categories, tolerance)
+
+
+def _check_columns(what: str, columns: Floats, labels: Sequence[Label] | None, tolerance: float) -> None:
+    """Raise where a column is not a PMF; ``labels`` are those of the rows of a factor, None for weights."""
+    places = np.argwhere(~(np.isfinite(columns) & (columns >= 0)))
+    if len(places):
+        row, component = places[0].tolist()
+        where = f"component {row}" if labels is None else f"category {labels[row]!r} in component {component}"
+        raise DataError(f"{what} must be finite and not negative; {where} has {float(columns[row, component])!r}")
+    sums = columns.sum(axis=0)
+    wrong = np.flatnonzero(abs(sums - 1) > tolerance)
+    if len(wrong):
+        where = "they sum" if labels is None else f"component {wrong[0]} sums"
+        raise DataError(f"{what} must sum to one; {where} to {float(sums[wrong[0]])!r}")
 
 
 def read_only(array: Floats) -> Floats:
-    """Return the array, C-contiguous, for reading only; a copy only where it has to be one."""
+    """Return the array, C-contiguous and read-only; a copy only where necessary."""
     view = np.ascontiguousarray(array, dtype=np.float64).view()
     view.flags.writeable = False
     return view
 
 
 def sufficient_rank(sizes: Schema | Sequence[int]) -> int:
-    """Return the rank by which every joint distribution can be written (Theorem 1).
+    """Return the rank with which every joint distribution can be written (Theorem 1).
 
     It is the number of cells of all variables but the largest: min over k of Π_{n≠k} I_n.
     `JointPMF.from_joint` writes any small joint that way.

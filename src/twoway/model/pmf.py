@@ -10,6 +10,7 @@ import math
 import operator
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Never
 
 import numpy as np
@@ -44,11 +45,11 @@ class JointPMF:
         The probability of each component, shape (rank,).
     factors
         For each variable an array (n_categories, rank): column f holds the probabilities of its categories
-        in component f. Columns and weights may be off one by 1e-6; they are rescaled to sum to one.
+        in component f. Sums of columns and weights may differ from one by 1e-6; they are rescaled.
     schema
         The variables.
     report
-        How the model came about, where it was fitted.
+        How the model was fitted.
 
     Examples
     --------
@@ -76,7 +77,7 @@ class JointPMF:
     factors: tuple[Floats, ...]
     """One array (n_categories, rank) for each variable: views of ``stacked``."""
     report: Report | None
-    """How the model came about, None where it was not fitted."""
+    """How the model was fitted, None where it was not."""
     library: str
     """The library of the frame that was fitted, in which `sample` returns records; files do not keep it."""
 
@@ -95,8 +96,8 @@ class JointPMF:
 
     def __setattr__(self, name: str, value: object) -> Never:
         raise AttributeError(
-            f"a JointPMF does not change, and {name!r} cannot be assigned; JointPMF(weights, factors, schema) makes a "
-            "new one, with_report this one with another report"
+            f"a JointPMF is immutable: {name!r} cannot be assigned; JointPMF(weights, factors, schema) makes a new "
+            "one, with_report this one with another report"
         )
 
     def __delattr__(self, name: str) -> Never:
@@ -106,31 +107,19 @@ class JointPMF:
     def from_stacked(
         cls, schema: Schema, weights: Floats, stacked: Floats, report: Report | None = None, library: str = "pandas"
     ) -> JointPMF:
-        """Return the PMF of arrays known to be right: nothing is checked, rescaled or, where it fits, copied.
+        """Return the PMF of valid arrays: nothing is checked, rescaled or, where possible, copied.
 
-        Parameters
-        ----------
-        schema
-            The variables.
-        weights
-            Shape (rank,).
-        stacked
-            The factors below one another, shape (schema.n_categories, rank).
-        report
-            How the model came about.
-        library
-            In which `sample` returns records.
+        ``weights`` has the shape (rank,), ``stacked`` (schema.n_categories, rank): the factors below one another.
         """
-        made = cls.__new__(cls)
-        made._set(schema, weights, stacked, report, library)
-        return made
+        pmf = cls.__new__(cls)
+        pmf._set(schema, weights, stacked, report, library)
+        return pmf
 
     @classmethod
     def from_joint(cls, joint: ArrayLike, schema: Schema) -> JointPMF:
-        """Return a small joint written exactly in this form, within the rank that always suffices.
+        """Return the PMF of a small joint, which has an axis for each variable, exactly.
 
-        ``joint`` has an axis for each variable. Each cell of all variables but the largest is a component; cells of
-        probability 0 need none.
+        Each cell of all variables but the largest is a component; cells of probability 0 need none.
         """
         return cls.from_stacked(schema, *exact_parameters(schema, joint)).sorted_by_weight()
 
@@ -138,22 +127,16 @@ class JointPMF:
     def average(cls, pmfs: Sequence[JointPMF], shares: ArrayLike | None = None) -> JointPMF:
         """Return the mixture of several PMFs of one schema; its rank is the sum of theirs.
 
-        Parameters
-        ----------
-        pmfs
-            At least one.
-        shares
-            How much each counts; equal shares if not given. They need not sum to one.
+        ``shares`` has one number for each, equal by default. They need not sum to one.
         """
         pmfs = list(pmfs) if isinstance(pmfs, Iterable) else [pmfs]
         if not pmfs:
-            raise DataError("there is nothing to average; give at least one PMF")
+            raise DataError("pmfs is empty; an average needs at least one PMF")
         for number, pmf in enumerate(pmfs):
-            check_model(pmf, f"number {number} of what is averaged")
-        for number, pmf in enumerate(pmfs):
+            check_model(pmf, f"pmfs[{number}]")
             if pmf.schema != pmfs[0].schema:
                 difference = pmfs[0].schema.difference(pmf.schema)
-                raise DataError(f"only PMFs of one schema can be averaged; number {number} differs: {difference}")
+                raise DataError(f"averaged PMFs must have the same schema; pmfs[{number}] differs: {difference}")
         parts = np.ones(len(pmfs)) if shares is None else as_numbers(shares, "the shares")
         if parts.shape != (len(pmfs),) or not (np.isfinite(parts).all() and (parts >= 0).all() and parts.any()):
             raise DataError(f"shares must be {len(pmfs)} numbers, not negative and not all 0; got {shares!r}")
@@ -167,10 +150,10 @@ class JointPMF:
         return len(self.weights)
 
     def __repr__(self) -> str:
+        n = len(self.schema)
         listed = ", ".join(f"{printable(v.name)} ({len(v)})" for v in self.schema.variables[:6])
-        more = f", … ({len(self.schema) - 6} more)" if len(self.schema) > 6 else ""
-        noun = "variable" if len(self.schema) == 1 else "variables"
-        return f"JointPMF(rank {self.rank}, {len(self.schema)} {noun}: {listed}{more})"
+        more = f", … ({n - 6} more)" if n > 6 else ""
+        return f"JointPMF(rank {self.rank}, {n} variable{'s' * (n != 1)}: {listed}{more})"
 
     def __reduce__(self) -> tuple[Callable[..., JointPMF], tuple[Any, ...]]:
         # Pickle would copy each factor once more, and make all arrays writeable.
@@ -181,7 +164,7 @@ class JointPMF:
         return self.from_stacked(self.schema, self.weights, self.stacked, report, self.library)
 
     def with_library(self, library: str) -> JointPMF:
-        """Return the same PMF, of which `sample` returns frames of another library."""
+        """Return the same PMF; its `sample` returns frames of another library."""
         return self.from_stacked(self.schema, self.weights, self.stacked, self.report, library)
 
     def sorted_by_weight(self) -> JointPMF:
@@ -214,7 +197,7 @@ class JointPMF:
         return min(1.0, math.ldexp(float(masses.sum()), exponent))
 
     def _rows(self, allowed: Mapping[int, NDArray[np.int64]]) -> Iterable[Floats]:
-        """Yield the probability of what is allowed, in each component, for each variable named."""
+        """Yield the probability of the allowed categories, in each component, for each variable named."""
         return (self.factors[index][codes].sum(axis=0) for index, codes in allowed.items())
 
     def marginal(self, names: str | Sequence[str]) -> Distribution:
@@ -227,7 +210,7 @@ class JointPMF:
         if mixture.n_cells(factors) > MAX_CELLS:
             raise DataError(
                 f"the joint of {len(indices)} variables, {shortlist(self.schema.names[i] for i in indices)}, has "
-                f"{mixture.n_cells(factors):,} cells; at most {MAX_CELLS:,} are written out: name fewer variables"
+                f"{mixture.n_cells(factors):,} cells; at most {MAX_CELLS:,} are allowed: name fewer variables"
             )
         return Distribution(
             [self.schema.variables[i] for i in indices], read_only(mixture.joint(self.weights, factors))
@@ -242,8 +225,8 @@ class JointPMF:
         Parameters
         ----------
         evidence
-            A label for each variable named, or a collection of labels any of which may hold. None and NaN say
-            nothing, so that a record with holes can be given as it is.
+            A label for each variable named, or a collection of labels any of which may hold. None and NaN are
+            ignored, so that a record with missing cells can be given as it is.
         """
         allowed = parse_event(self.schema, evidence)
         masses, _ = mixture.component_masses(self.weights, self._rows(allowed))
@@ -258,15 +241,15 @@ class JointPMF:
             mass = kept.sum(axis=0)
             block = stacked[self.schema.cells(index)]
             block[:] = 0.0
-            # A component that the evidence rules out has no weight left, but is a PMF still.
+            # A component that the evidence rules out has no weight left, but is still a PMF.
             block[codes] = np.divide(kept, mass, out=np.full_like(kept, 1 / len(codes)), where=mass > 0)
         return self.from_stacked(self.schema, masses / total, stacked, library=self.library)
 
     def mode(self, names: str | Sequence[str] | None = None) -> Mode:
         """Return the most probable values of some variables together, all of them by default.
 
-        Up to ten million cells are compared one by one. Beyond that a search by branch and bound looks for a
-        proof, and ``proven`` says whether it found one.
+        Up to ten million cells are compared one by one. Beyond that, branch and bound searches for a proof, and
+        ``proven`` is whether it found one.
         """
         indices = self._indices(self.schema.names if names is None else names)
         codes, probability, proven = find_mode(self.weights, [self.factors[index] for index in indices])
@@ -279,24 +262,15 @@ class JointPMF:
         variable = self.schema[name]
         if variable.values is None:
             raise DataError(
-                f"{name!r} has no expected value: its categories {shortlist(variable.categories)} have no numbers; "
-                "give them with Variable(name, categories, values)"
+                f"{name!r} has no expected value: its categories {shortlist(variable.categories)} have no numeric "
+                "values; give them with Variable(name, categories, values)"
             )
         return float(np.array(variable.values) @ (self.factors[self.schema.index(name)] @ self.weights))
 
     def entropy(self, names: str | Sequence[str], base: float | None = None, *, seed: int = 0) -> Estimate:
-        """Return the entropy of one variable or several together, in nats unless another base is given.
+        """Return the entropy of one variable or several together, in nats; with base 2, in bits.
 
         Exact up to ten million cells; beyond that an average over draws, with its standard error.
-
-        Parameters
-        ----------
-        names
-            The variables.
-        base
-            The base of the logarithm: 2 for bits.
-        seed
-            Where the draws start from, where there are any.
         """
         factors = [self.factors[index] for index in self._indices(names)]
         return signed_entropies(self.weights, factors, [(1, range(len(factors)))], base, seed)
@@ -310,7 +284,7 @@ class JointPMF:
         *,
         seed: int = 0,
     ) -> Estimate:
-        """Return how much one variable tells about another, in nats unless another base is given.
+        """Return the mutual information of two variables, or groups of them, in nats; with base 2, in bits.
 
         Exact up to ten million cells; beyond that an average over draws, with its standard error.
 
@@ -320,40 +294,35 @@ class JointPMF:
             A variable, or several taken together.
         given
             Variables whose values are known beforehand: the conditional mutual information, averaged over them.
-        base
-            The base of the logarithm: 2 for bits.
-        seed
-            Where the draws start from, where there are any.
         """
         groups = [self._indices(a), self._indices(b), [] if given is None else self._indices(given)]
         indices = [index for group in groups for index in group]
-        if len(set(indices)) < len(indices):
-            twice = next(index for index in indices if indices.count(index) > 1)
-            raise DataError(f"{self.schema.names[twice]!r} is named on more than one side; sides must not overlap")
-        ends = np.cumsum([0, *map(len, groups)])
-        first, second, known = (list(range(ends[side], ends[side + 1])) for side in range(3))
+        if twice := [index for index in indices if indices.count(index) > 1]:
+            raise DataError(f"{self.schema.names[twice[0]]!r} is in more than one group; groups must not overlap")
+        places = iter(range(len(indices)))
+        first, second, known = (list(islice(places, len(group))) for group in groups)
         terms = [(1, first + known), (1, second + known), (-1, first + second + known), (-1, known)]
         return signed_entropies(self.weights, [self.factors[index] for index in indices], terms, base, seed)
 
     def _indices(self, names: str | Sequence[str]) -> list[int]:
         indices = self.schema.indices(names)
         if not indices:
-            raise DataError(f"no variable is named; name at least one of: {shortlist(self.schema.names)}")
+            raise DataError(f"at least one variable is needed; known: {shortlist(self.schema.names)}")
         return indices
 
     # Records
 
     def sample(self, n: int, *, seed: int = 0, library: str | None = None) -> Any:
-        """Return a frame of records drawn from the PMF; text with an order of its own comes as ordered categories.
+        """Return a frame of records drawn from the PMF; text with an order of its own is an ordered categorical.
 
         Parameters
         ----------
         n
-            How many.
+            The number of records.
         seed
             The same seed gives the same records.
         library
-            "pandas", "polars" or "pyarrow"; that of the frame which the model was fitted to if not given, and pandas
+            "pandas", "polars" or "pyarrow"; by default that of the frame which the model was fitted to, and pandas
             for a model from a file.
         """
         n = whole_number("the number of records to draw", n, 0, most=10**12)
@@ -369,7 +338,7 @@ class JointPMF:
         ----------
         source
             A frame, a 2-D array whose columns are the variables in order, a list of mappings or `Records`.
-            Columns that are not in the schema are passed over; variables without a column count as missing.
+            Columns that are not in the schema are ignored; variables without a column count as missing.
         """
         return self._posterior(source, 1)
 
@@ -465,11 +434,11 @@ class JointPMF:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> JointPMF:
-        """Return the model that a file holds; anything but a valid model file raises `FileFormatError`."""
+        """Return the model in a file; anything but a valid model file raises `FileFormatError`."""
         return cls.from_stacked(*read_model(path))
 
 
-def check_model(given: object, what: str = "the model") -> None:
-    """Raise where something is no model."""
-    if not isinstance(given, JointPMF):
-        raise DataError(f"{what} must be a JointPMF, such as fit returns, not {type(given).__name__}")
+def check_model(pmf: object, what: str = "the model") -> None:
+    """Raise where something is not a model."""
+    if not isinstance(pmf, JointPMF):
+        raise DataError(f"{what} must be a JointPMF, such as fit returns, not {type(pmf).__name__}")

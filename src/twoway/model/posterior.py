@@ -1,4 +1,4 @@
-"""What was observed, as a model sees it: records read by its schema, and the components they point to."""
+"""Posteriors: records read by a model's schema, and the probability of each component given a record."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def records_for(schema: Schema, source: Any, unseen: Unseen = "error") -> Record
     """
     if isinstance(source, Records) and source.schema != schema:
         difference = schema.difference(source.schema)
-        raise DataError(f"the records were read by another schema than the model's: {difference}")
+        raise DataError(f"the records have another schema than the model: {difference}")
     if isinstance(source, np.ndarray) and source.ndim == 2 and source.shape[1] == len(schema):
         return Records(source, schema=schema, columns=schema.names, unseen=unseen)
     if isinstance(source, list | tuple):
         if not all(isinstance(record, Mapping) for record in source):
-            raise DataError("a list of records holds a mapping from name to label for each; or give a frame")
+            raise DataError("a list of records must hold mappings from name to label; or give a frame")
         names = dict.fromkeys([name for record in source for name in record] or schema.names)
         source = {name: np.array([*(r.get(name) for r in source), None], dtype=object)[:-1] for name in names}
     return source if isinstance(source, Records) else Records(source, schema=schema, unseen=unseen)
@@ -38,8 +38,8 @@ def posterior_of(
 ) -> tuple[Floats, Floats]:
     """Return Pr(component | record), shape (n, rank), and log Pr(record), shape (n,), of a block.
 
-    A record that is impossible under the model has the weights, as one that shows nothing, so that there is something
-    to predict from; or ``impossible``, such as NaN.
+    A record that is impossible under the model has the weights, as a record without observed cells, so that there is
+    something to predict from; or ``impossible``, such as NaN.
     """
     from twoway.kernels.expectation import posterior
 

@@ -88,7 +88,7 @@ def test_frames_of_every_library():
     assert mixed.to_frame()["x"].tolist() == [1, "1"]
     with pytest.raises(DataError, match="categories of 'x' are of several types"):
         mixed.to_frame("polars")
-    with pytest.raises(DataError, match="called 'probability'"):
+    with pytest.raises(DataError, match="'probability'"):
         Distribution((Variable("probability", (1,)),), [1.0]).to_frame()
 
 

@@ -143,13 +143,13 @@ def test_total_variation_of_anything_with_marginals():
 def test_what_cannot_be_compared():
     one = dirichlet_rows(3, 4, 2)
     for measure in (factor_mse, mean_relative_error, kl_divergence):
-        with pytest.raises(DataError, match="not about the same variables"):
+        with pytest.raises(DataError, match="schema"):
             measure(one, dirichlet_rows(4, 4, 2))
-    with pytest.raises(DataError, match="equal ranks; got 2 and 3"):
+    with pytest.raises(DataError, match="2 and 3"):
         factor_mse(one, dirichlet_rows(3, 4, 3))
     with pytest.raises(DataError, match="relative_to must be"):
         mean_relative_error(one, one, relative_to="both")
     with pytest.raises(UnknownNameError, match="no variable 'x9'"):
         kl_divergence(one, one, "x9")
-    with pytest.raises(DataError, match="categories of 'v' differ"):
+    with pytest.raises(DataError, match="'v'"):
         total_variation(Records({"v": [1, 2]}), Records({"v": [1, 3]}), "v")

@@ -186,8 +186,8 @@ def test_pickled_objects_are_refused_and_not_executed(saved, tmp_path):
 UNSOUND = {
     "a negative weight": ({}, {"weights": [1.5, -0.5]}, "component 1 has -0.5"),
     "weights off one": ({}, {"weights": [0.5, 0.4]}, "they sum to 0.9"),
-    "NaN": ({}, {"stacked": np.full((6, 2), np.nan)}, "'age' has nan for the category 'young' in component 0"),
-    "a column off one": ({}, {"stacked": np.full((6, 2), 0.25)}, "'age' in component 0 sums to 0.5"),
+    "NaN": ({}, {"stacked": np.full((6, 2), np.nan)}, "'age' .*'young' in component 0 has nan"),
+    "a column off one": ({}, {"stacked": np.full((6, 2), 0.25)}, "'age' .*component 0 sums to 0.5"),
     "too few rows": ({}, {"stacked": np.full((4, 2), 0.5)}, r"shapes \(2,\) and \(4, 2\)"),
     "too few components": ({}, {"weights": [1.0]}, r"shapes \(1,\) and \(6, 2\)"),
     "no component": ({}, {"weights": np.empty(0), "stacked": np.empty((6, 0))}, r"shapes \(0,\)"),
