@@ -145,6 +145,29 @@ def fill_values(
     return values_of
 
 
+def hole_frame(pmf: JointPMF, records: Records, indices: Sequence[int], library: str) -> Any:
+    """Return the frame of `JointPMF.impute_proba`.
+
+    Examples
+    --------
+    >>> import twoway as tw
+    >>> schema = tw.Schema((tw.Variable("age", ("young", "old")), tw.Variable("vote", ("no", "yes"))))
+    >>> pmf = tw.JointPMF([0.5, 0.5], [[[1, 0.2], [0, 0.8]], [[0.9, 0.4], [0.1, 0.6]]], schema)
+    >>> pmf.impute_proba([{"age": "old", "vote": None}]).round(6)
+       record variable category  probability
+    0       0     vote       no          0.4
+    1       0     vote      yes          0.6
+    """
+    rows, variables, codes, shares = hole_probabilities(pmf, records, indices)
+    labels = np.array([label for v in pmf.schema for label in v.categories], dtype=object)
+    categories = labels[pmf.schema.offsets[variables] + codes]
+    if library != "pandas":
+        categories = np.array([str(label) for label in categories], dtype=object)
+    names = frames.label_array(pmf.schema.names)[variables]
+    columns = {"record": rows, "variable": names, "category": categories, "probability": shares}
+    return frames.make_frame(columns, library)
+
+
 def hole_probabilities(
     pmf: JointPMF, records: Records, indices: Sequence[int]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Floats]:

@@ -78,6 +78,17 @@ def component_masses(weights: Floats, rows: Iterable[Floats]) -> tuple[Floats, i
     return np.ldexp(mantissas, np.maximum(exponents - highest, -2000)), highest
 
 
+def restrict(factor: Floats, codes: Codes) -> None:
+    """Condition each column of a factor on some categories, in place."""
+    if len(codes) == len(factor):
+        return
+    kept = factor[codes]
+    mass = kept.sum(axis=0)
+    factor[:] = 0.0
+    # A component that the evidence rules out has no weight left, but is still a PMF.
+    factor[codes] = np.divide(kept, mass, out=np.full_like(kept, 1 / len(codes)), where=mass > 0)
+
+
 def log_joint(weights: Floats, factors: Sequence[Floats], codes: Sequence[Codes]) -> Floats:
     """Return the logarithm of the joint at some cells, shape (n,); ``codes`` holds (n,) for each variable."""
     with np.errstate(divide="ignore"):

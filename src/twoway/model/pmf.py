@@ -175,13 +175,9 @@ class JointPMF:
     # Probabilities
 
     def prob(self, event: Mapping[str, Any]) -> float:
-        """Return the probability of an event.
+        """Return the probability of an event: a label, or a collection of labels any of which may hold, by variable.
 
-        Parameters
-        ----------
-        event
-            A label for each variable named, or a collection of labels any of which may hold. Variables not
-            named are summed out; the empty event is certain.
+        Variables not named are summed out; the empty event is certain.
 
         Examples
         --------
@@ -222,11 +218,8 @@ class JointPMF:
         It has the same schema and the same components in the same order; categories that the evidence
         rules out have the probability 0. Evidence that cannot occur is an error.
 
-        Parameters
-        ----------
-        evidence
-            A label for each variable named, or a collection of labels any of which may hold. None and NaN are
-            ignored, so that a record with missing cells can be given as it is.
+        ``evidence`` is an event as `prob` takes it. None and NaN are ignored, so that a record with missing cells can
+        be given as it is.
         """
         allowed = parse_event(self.schema, evidence)
         masses, _ = mixture.component_masses(self.weights, self._rows(allowed))
@@ -235,14 +228,7 @@ class JointPMF:
             raise ImpossibleEvidenceError(f"the evidence {describe_event(evidence)} has probability 0 under the model")
         stacked = self.stacked.copy()
         for index, codes in allowed.items():
-            if len(codes) == len(self.factors[index]):
-                continue
-            kept = self.factors[index][codes]
-            mass = kept.sum(axis=0)
-            block = stacked[self.schema.cells(index)]
-            block[:] = 0.0
-            # A component that the evidence rules out has no weight left, but is still a PMF.
-            block[codes] = np.divide(kept, mass, out=np.full_like(kept, 1 / len(codes)), where=mass > 0)
+            mixture.restrict(stacked[self.schema.cells(index)], codes)
         return self.from_stacked(self.schema, masses / total, stacked, library=self.library)
 
     def mode(self, names: str | Sequence[str] | None = None) -> Mode:
@@ -286,14 +272,8 @@ class JointPMF:
     ) -> Estimate:
         """Return the mutual information of two variables, or groups of them, in nats; with base 2, in bits.
 
-        Exact up to ten million cells; beyond that an average over draws, with its standard error.
-
-        Parameters
-        ----------
-        a, b
-            A variable, or several taken together.
-        given
-            Variables whose values are known beforehand: the conditional mutual information, averaged over them.
+        Exact up to ten million cells; beyond that an average over draws, with its standard error. With ``given``,
+        it is the conditional mutual information, averaged over the values of these variables.
         """
         groups = [self._indices(a), self._indices(b), [] if given is None else self._indices(given)]
         indices = [index for group in groups for index in group]
@@ -334,11 +314,8 @@ class JointPMF:
     def log_prob(self, source: Any) -> Floats:
         """Return the logarithm of each record's probability, shape (n_records,); missing cells are summed out.
 
-        Parameters
-        ----------
-        source
-            A frame, a 2-D array whose columns are the variables in order, a list of mappings or `Records`.
-            Columns that are not in the schema are ignored; variables without a column count as missing.
+        ``source`` is a frame, a 2-D array whose columns are the variables in order, a list of mappings or `Records`.
+        Columns that are not in the schema are ignored; variables without a column count as missing.
         """
         return self._posterior(source, 1)
 
@@ -401,30 +378,12 @@ class JointPMF:
             The variables whose missing cells count, all by default.
         library
             That of the frame, as for `sample`. Outside of pandas categories are text.
-
-        Examples
-        --------
-        >>> from twoway.schema import Variable
-        >>> schema = Schema((Variable("age", ("young", "old")), Variable("vote", ("no", "yes"))))
-        >>> pmf = JointPMF([0.5, 0.5], [[[1, 0.2], [0, 0.8]], [[0.9, 0.4], [0.1, 0.6]]], schema)
-        >>> pmf.impute_proba([{"age": "old", "vote": None}]).round(6)
-           record variable category  probability
-        0       0     vote       no          0.4
-        1       0     vote      yes          0.6
         """
-        from twoway.model.imputation import hole_probabilities
+        from twoway.model.imputation import hole_frame
         from twoway.model.posterior import records_for
 
-        records, library = records_for(self.schema, source), library or self.library
         indices = self._indices(self.schema.names if names is None else names)
-        rows, variables, codes, shares = hole_probabilities(self, records, indices)
-        labels = np.array([label for v in self.schema for label in v.categories], dtype=object)
-        categories = labels[self.schema.offsets[variables] + codes]
-        if library != "pandas":
-            categories = np.array([str(label) for label in categories], dtype=object)
-        named = frames.label_array(self.schema.names)[variables]
-        columns = {"record": rows, "variable": named, "category": categories, "probability": shares}
-        return frames.make_frame(columns, library)
+        return hole_frame(self, records_for(self.schema, source), indices, library or self.library)
 
     # Files
 
