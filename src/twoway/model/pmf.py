@@ -125,10 +125,7 @@ class JointPMF:
 
     @classmethod
     def average(cls, pmfs: Sequence[JointPMF], shares: ArrayLike | None = None) -> JointPMF:
-        """Return the mixture of several PMFs of one schema; its rank is the sum of theirs.
-
-        ``shares`` has one number for each, equal by default. They need not sum to one.
-        """
+        """Return the mixture of PMFs of one schema, with equal shares by default; its rank is the sum of theirs."""
         pmfs = list(pmfs) if isinstance(pmfs, Iterable) else [pmfs]
         if not pmfs:
             raise DataError("pmfs is empty; an average needs at least one PMF")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,19 +26,13 @@ _THREADED_ENTRIES = 2**21
 """With more entries, one thread counts: counts of finished blocks that wait to be added would fill memory."""
 
 
-class Counted(NamedTuple):
-    """The counts of all sets of variables."""
+def count_sets(
+    source: RecordSource, order: int, threads: int | None = None
+) -> tuple[NDArray[np.int32], Floats, Floats | None]:
+    """Return the sets of ``order`` variables, (n_sets, order), their counts, and sums of squared weights, (n_sets,).
 
-    sets: NDArray[np.int32]
-    """Positions of the variables, shape (n_sets, order), in lexicographic order."""
-    flat: Floats
-    """Each set's counts in C order, one after the other, shape (n_entries,)."""
-    squares: Floats | None
-    """The sum of the squared weights of the people in each set, (n_sets,); None where all weights are one."""
-
-
-def count_sets(source: RecordSource, order: int, threads: int | None = None) -> Counted:
-    """Return the counts of all sets of ``order`` variables.
+    Sets are in lexicographic order, their counts in C order one after the other. The sums are over the people in each
+    set, None where all weights are one.
 
     The counts do not depend on the order of the records, on blocks or on threads, to the byte.
     """
@@ -46,7 +40,7 @@ def count_sets(source: RecordSource, order: int, threads: int | None = None) -> 
     sets = all_sets(schema, order)
     n_entries = n_set_cells(schema.sizes, order)
     if not n_entries or not source.n_records:
-        return Counted(sets, np.zeros(n_entries), None)
+        return sets, np.zeros(n_entries), None
     from twoway.kernels import counting
 
     first, _ = counting.strips(schema.offsets, order)
@@ -66,7 +60,7 @@ def count_sets(source: RecordSource, order: int, threads: int | None = None) -> 
     if "squares" in counts:
         # At least one step: where weights differ by many powers of ten, the smallest squares are rounded to zero.
         squares = np.maximum(counts["squares"], 1).astype(np.float64) * square_step
-    return Counted(sets, flat, squares)
+    return sets, flat, squares
 
 
 def all_sets(schema: Schema, order: int) -> NDArray[np.int32]:

@@ -185,10 +185,9 @@ class TableLayout:
     def __getitem__(self, names: tuple[str, ...]) -> Distribution:
         """Return one table as a distribution, its axes in the order asked for."""
         asked = self.schema.indices(names)
-        index = self._positions.get(tuple(sorted(asked)))
-        if index is None:
+        if tuple(sorted(asked)) not in self._positions:
             raise self._no_table(asked)
-        return self._distribution(asked, self.array(index), float(self.totals[index]))
+        return self.marginal(names)
 
     def marginal(self, names: str | Sequence[str]) -> Distribution:
         """Return the distribution of variables that are together in a table.
@@ -209,20 +208,20 @@ class TableLayout:
         asked = self.schema.indices(names)
         if not asked:
             raise DataError("a marginal needs at least one variable; got none")
-        holding = np.flatnonzero(np.isin(self.sets, asked).sum(axis=1) == len(asked))
-        if not holding.size:
+        order = sorted(asked)
+        if tuple(order) in self._positions:
+            holding = [self._positions[tuple(order)]]
+        else:
+            holding = np.flatnonzero(np.isin(self.sets, asked).sum(axis=1) == len(asked)).tolist()
+        if not holding:
             raise self._no_table(asked)
-        pooled = np.zeros([self.schema.sizes[position] for position in sorted(asked)])
-        for index in holding.tolist():
+        counts = np.zeros([self.schema.sizes[position] for position in order])
+        for index in holding:
             others = tuple(np.flatnonzero(~np.isin(self.sets[index], asked)).tolist())
-            pooled += self.array(index).sum(axis=others)
-        return self._distribution(asked, pooled, float(self.totals[holding].max()))
-
-    def _distribution(self, asked: Sequence[int], counts: Floats, total: float) -> Distribution:
-        """Return counts, whose axes are in schema order, as a distribution in the order asked for."""
-        axes = np.argsort(np.argsort(asked))
+            counts += self.array(index).sum(axis=others)
+        shares = np.transpose(counts / counts.sum(), [order.index(position) for position in asked])
         variables = [self.schema.variables[position] for position in asked]
-        return Distribution(variables, np.transpose(counts / counts.sum(), axes), total)
+        return Distribution(variables, shares, float(self.totals[holding].max()))
 
     def _no_table(self, asked: Sequence[int]) -> UnknownNameError:
         names = self.schema.names
