@@ -17,8 +17,8 @@ CLASSES = {
     if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
 }
 PUBLIC = {*tw.__all__, *tw.solvers.__all__, *tw.bounds.__all__}
-# The replicates' own store, kept with them.
-INTERNAL = {"ObservedTables"}
+# Attributes that are not for users: the store of the replicates, and how a source reads its rows.
+INTERNAL = {"ObservedTables", "Reader"}
 
 
 def function_of(member):

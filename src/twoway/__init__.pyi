@@ -44,7 +44,12 @@ from .explorer import explore as explore
 from .fitting.fit import choose_rank as choose_rank
 from .fitting.fit import count as count
 from .fitting.fit import fit as fit
+from .fitting.fit import load as load
+from .fitting.summary import summarize as summarize
 from .fitting.update import update as update
+from .model.comparison import Comparison as Comparison
+from .model.comparison import Difference as Difference
+from .model.comparison import compare as compare
 from .model.information import Estimate as Estimate
 from .model.intervals import Interval as Interval
 from .model.intervals import Intervals as Intervals
@@ -56,6 +61,9 @@ from .model.measures import total_variation as total_variation
 from .model.mode import Mode as Mode
 from .model.pmf import JointPMF as JointPMF
 from .model.sql_view import sql_view as sql_view
+from .model.surprises import Surprise as Surprise
+from .model.surprises import SurprisingCell as SurprisingCell
+from .model.surprises import surprises as surprises
 from .plots import plot_components as plot_components
 from .plots import plot_convergence as plot_convergence
 from .plots import plot_dependence as plot_dependence
@@ -74,6 +82,7 @@ from .report import TableMisfit as TableMisfit
 from .schema import Schema as Schema
 from .schema import Variable as Variable
 from .solvers.rank import RankChoice as RankChoice
+from .tables.crosstabs.published import read_published as read_published
 from .tables.privacy import Release as Release
 from .tables.privacy import TotalPrivacy as TotalPrivacy
 from .tables.tables import Tables as Tables

@@ -1,4 +1,4 @@
-"""Every command, and the options that stand before them."""
+"""All commands, and the options that come before them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ from twoway.cli.export import export
 from twoway.cli.fit import fit
 from twoway.cli.impute import impute
 from twoway.cli.info import info
+from twoway.cli.options import expand_reading
 from twoway.cli.plan import plan
 from twoway.cli.reproduce import reproduce
 from twoway.cli.sample import sample
 from twoway.cli.score import score
 from twoway.cli.update import update
 
+# In the order of the help.
 COMMANDS = (
     fit,
     ask,
@@ -43,17 +45,17 @@ COMMANDS = (
 
 app = typer.Typer(
     help="The joint probability of many discrete variables, from records full of holes or from two-way tables alone.",
-    epilog='Begin with: twoway fit survey.csv -o survey.twoway, then: twoway ask survey.twoway "P(vote | age = 30-39)"',
+    epilog='Start with: twoway fit survey.csv -o survey.twoway, then: twoway ask survey.twoway "P(vote | age = 30-39)"',
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
 for command in COMMANDS:
-    app.command()(command)
+    app.command()(expand_reading(command))
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(is_wanted: bool) -> None:
+    if is_wanted:
         from importlib.metadata import version
 
         names = ("numpy", "numba", "scipy", "pandas", "pyarrow", "duckdb", "scikit-learn")
@@ -67,6 +69,6 @@ def _options(
     version: bool = typer.Option(
         False, "--version", callback=_print_version, is_eager=True, help="Print versions and exit."
     ),
-    debug: bool = typer.Option(False, "--debug", help="Show where an error came from; works anywhere in the line."),
+    debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error; works anywhere in the command."),
 ) -> None:
-    """Hold the options that stand before any command."""
+    """Declare the options that come before a command."""

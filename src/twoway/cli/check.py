@@ -8,46 +8,29 @@ from typing import Annotated, Any
 
 import typer
 
-from twoway.cli.options import (
-    Counts,
-    Drop,
-    Json,
-    Missing,
-    MissingOnly,
-    Only,
-    Reading,
-    Seed,
-    Weights,
-    missing_labels,
-    read_by,
-)
+from twoway.cli.options import Json, Reading, Seed
 from twoway.cli.terminal import is_terminal, say, say_json, shows_progress
 
 
 def check(
     source: Annotated[
-        Path, typer.Argument(metavar="DATA|TABLES|MODEL", help="Records, what `twoway count` wrote, or a model.")
+        Path, typer.Argument(metavar="DATA|TABLES|MODEL", help="Records, tables from `twoway count`, or a model.")
     ],
-    rank: Annotated[int | None, typer.Option(help="The number of components; chosen if not given.")] = None,
+    reading: Annotated[Reading, "only", "drop", "missing", "missing_only", "counts", "weights"],
+    rank: Annotated[int | None, typer.Option(help="The number of components (default: chosen).")] = None,
     data: Annotated[
-        Path | None, typer.Option(metavar="DATA|TABLES", help="Compare a model with these instead: where is it wrong?")
+        Path | None, typer.Option(metavar="DATA|TABLES", help="Instead, compare a model with these: where is it wrong?")
     ] = None,
     ranges: Annotated[
         list[str] | None,
         typer.Option(
-            "--range", metavar="QUESTION", help="The least and greatest answer that any joint with the tables can give."
+            "--range", metavar="QUESTION", help="The smallest and largest answer of any joint with these tables."
         ),
     ] = None,
-    only: Only = None,
-    drop: Drop = None,
-    missing: Missing = None,
-    missing_only: MissingOnly = None,
-    counts: Counts = None,
-    weights: Weights = None,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Say whether the joint can be known from two-way tables, what stands in the way, and what would help.
+    """Tell whether the joint can be known from two-way tables, what prevents it, and what would help.
 
     [bold]Examples[/bold]
 
@@ -67,34 +50,29 @@ def check(
     from twoway.storage.container import kind_of
     from twoway.tables.tables import Tables
 
-    given: Any
+    if ranges and data is not None:
+        raise DataError("--range is about tables, --data compares a model with them; give one of the two")
+    evidence: Any
     match kind_of(source):
         case "model":
-            given = JointPMF.load(source)
+            evidence = JointPMF.load(source)
         case "tables":
-            given = Tables.load(source)
+            evidence = Tables.load(source)
         case _:
-            given = Reading(only, drop, missing_labels(missing, missing_only), counts, weights).records(source)
-    if ranges and data is not None:
-        raise DataError("--range is about tables, and --data compares a model with them; give one of the two")
-    found: Any
-    events = [asked_event(given.schema, question) for question in ranges or ()]
+            evidence = reading.records(source)
+    events = [asked_event(evidence.schema, question) for question in ranges or ()]
+    result: Any
     if data is None:
-        found = diagnose(given, rank, seed=seed, monitor=shows_progress() or None)
-    elif isinstance(given, JointPMF):
-        beside = (
-            Tables.load(data)
-            if kind_of(data) == "tables"
-            else read_by(given.schema, data, missing_labels(missing, missing_only)).records
-        )
-        found = fit_quality(given, beside)
+        result = diagnose(evidence, rank, seed=seed, monitor=shows_progress() or None)
+    elif isinstance(evidence, JointPMF):
+        is_tables = kind_of(data) == "tables"
+        observed = Tables.load(data) if is_tables else reading.read_by(evidence.schema, data).records
+        result = fit_quality(evidence, observed)
     else:
-        raise DataError(f"--data is compared with a model, and {str(source)!r} is none")
-    answers = [found.range(event, known) for event, known in events]
+        raise DataError(f"--data is compared with a model, and {str(source)!r} is not a model")
+    answers = [result.range(event, known) for event, known in events]
     if json:
-        say_json(found.to_dict() | ({"ranges": [answer.to_dict() for answer in answers]} if answers else {}))
+        say_json(result.to_dict() | ({"ranges": [answer.to_dict() for answer in answers]} if answers else {}))
         return
-    whole = isinstance(found, FitQuality) and not is_terminal(sys.stdout)
-    say(found.to_text() if whole else str(found))
-    for answer in answers:
-        say(f"\n{answer}")
+    is_whole = isinstance(result, FitQuality) and not is_terminal(sys.stdout)
+    say("\n\n".join([result.to_text() if is_whole else str(result), *map(str, answers)]))

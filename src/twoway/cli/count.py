@@ -1,4 +1,4 @@
-"""``twoway count``: the tables of all pairs of variables, which add."""
+"""``twoway count``: the tables of all pairs of variables; they can be added."""
 
 from __future__ import annotations
 
@@ -7,27 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from twoway.cli.options import (
-    MAX_CATEGORIES,
-    Bins,
-    Counts,
-    Drop,
-    Extend,
-    Force,
-    Json,
-    MaxCategories,
-    Missing,
-    MissingOnly,
-    Only,
-    Reading,
-    Unseen,
-    Weights,
-    Where,
-    all_of,
-    missing_labels,
-    open_by,
-    split_names,
-)
+from twoway.cli.options import Force, Json, Reading
 from twoway.cli.schema_file import read_schema
 from twoway.cli.terminal import check_output, say, say_json
 from twoway.data.sql.connections import is_address, opened_table
@@ -35,7 +15,6 @@ from twoway.errors import DataError
 from twoway.storage.container import alone_in_folder
 
 if TYPE_CHECKING:
-    from twoway.data.missing import MissingLabels
     from twoway.schema import Schema
     from twoway.tables.tables import Tables
 
@@ -45,65 +24,59 @@ def count(
         str,
         typer.Argument(
             metavar="DATA",
-            help="Records: CSV, TSV, Parquet, Arrow or JSON lines; or the address of a database, such as "
+            help="Records: a CSV, TSV, Parquet, Arrow or JSON lines file; or the address of a database, such as "
             "postgres://user@host/db, duckdb:///file.db or sqlite:///file.db.",
         ),
+    ],
+    reading: Annotated[
+        Reading,
+        *("only", "drop", "missing", "missing_only", "bins", "counts", "weights", "where"),
+        *("unseen", "extend", "max_categories"),
     ],
     out: Annotated[Path | None, typer.Option("-o", "--out", metavar="TABLES", help="The file to write.")] = None,
     add: Annotated[
         Path | None,
-        typer.Option(metavar="TABLES", help="Add to the counts of this file; it is replaced unless -o names another."),
+        typer.Option(metavar="TABLES", help="Add to the counts in this file and replace it, unless -o is given."),
     ] = None,
     table: Annotated[str | None, typer.Option(metavar="NAME", help="The table of the database.")] = None,
     inside: Annotated[
-        bool, typer.Option("--inside", help="Let the database count: no row leaves it; it takes several times as long.")
+        bool, typer.Option("--inside", help="Let the database count. No row leaves it, but it is several times slower.")
     ] = False,
     order: Annotated[
-        int | None, typer.Option(help="2 for all pairs, 3 for all triples; 2 by default, with --add that of the file.")
+        int | None, typer.Option(help="2 for all pairs, 3 for all triples (default: 2, or that of --add).")
     ] = None,
-    only: Only = None,
-    drop: Drop = None,
-    missing: Missing = None,
-    missing_only: MissingOnly = None,
-    bins: Bins = None,
-    counts: Counts = None,
-    weights: Weights = None,
-    where: Where = None,
-    unseen: Unseen = "error",
-    extend: Extend = False,
     schema: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help='Read by the variables and categories of this file: JSON such as {"vote": ["no", "yes"], "income": '
-            '{"cuts": [10000, 20000]}}, tables or a model.',
+            help='The variables and categories to count: JSON such as {"vote": ["no", "yes"], "income": '
+            '{"cuts": [10000, 20000]}}, or a file of tables or a model.',
         ),
     ] = None,
     epsilon: Annotated[
-        float | None, typer.Option(help="Add noise so that no single record shows: how much it may; 1 is usual.")
+        float | None, typer.Option(help="Add noise that hides single records: the privacy loss ε; 1 is usual.")
     ] = None,
     delta: Annotated[
         float,
-        typer.Option(help="With --epsilon, the chance that it shows more; far below one in the number of records."),
+        typer.Option(help="With --epsilon, the probability of a larger loss; far below 1 / number of records."),
     ] = 1e-6,
     max_weight: Annotated[
-        float | None, typer.Option(metavar="W", help="With --epsilon and --weights, the largest weight there can be.")
+        float | None, typer.Option(metavar="W", help="With --epsilon and --weights, the largest possible weight.")
     ] = None,
     public_schema: Annotated[
         bool,
         typer.Option(
             "--public-schema",
-            help="With --epsilon: everybody may know the categories found in the data, which noise does not hide.",
+            help="With --epsilon: the categories found in the data, which noise does not hide, may be public.",
         ),
     ] = False,
     seed: Annotated[
-        int | None, typer.Option(help="For tests of --epsilon only: who knows it can take the noise off.")
+        int | None, typer.Option(help="For tests of --epsilon only: anyone who knows it can remove the noise.")
     ] = None,
-    max_categories: MaxCategories = MAX_CATEGORIES,
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Count all pairs of variables: tables can be shared where records cannot, and `twoway fit` takes them.
+    """Count all pairs of variables. Tables can be shared where records cannot, and `twoway fit` reads them.
 
     [bold]Examples[/bold]
 
@@ -117,133 +90,93 @@ def count(
     """
     from twoway.tables.tables import Tables
 
-    if out is None and add is None:
-        raise typer.BadParameter("name the file to write with -o, or one to add to with --add")
-    check_output(out, force, data, schema)
+    target = out or add
+    if target is None:
+        raise typer.BadParameter("name the file to write with -o, or the file to add to with --add")
+    check_output(out, force, data, schema, is_model=True)
     before = None if add is None else Tables.load(add)
-    if before is not None and (only or drop or bins):
-        raise DataError("--add counts the variables that are in the file already; --only, --drop and --bins do not go")
+    chooses = reading.only or reading.drop or reading.bins
+    if before is not None and chooses:
+        raise DataError("--add counts the variables of the file; it cannot be combined with --only, --drop or --bins")
     if before is not None and order not in (None, before.order):
-        raise DataError(
-            f"--order {order} does not go with --add {str(add)!r}, whose tables are of order {before.order}"
-        )
-    if order is None:
-        order = 2 if before is None else before.order
+        raise DataError(f"--order {order} does not match --add {str(add)!r}, whose tables have order {before.order}")
     if epsilon is None and (max_weight is not None or seed is not None or public_schema):
-        raise DataError("--max-weight, --public-schema and --seed are about the noise that --epsilon adds")
-    if schema is not None and (before is not None or only or drop or bins):
+        raise DataError("--max-weight, --public-schema and --seed need --epsilon")
+    if schema is not None and (before is not None or chooses):
         raise DataError(
-            "--schema names all variables and categories; --add, --only, --drop and --bins do not go with it"
+            "--schema gives all variables and categories; it cannot be combined with --add, --only, --drop or --bins"
         )
-    declared = read_schema(schema) if schema is not None else None if before is None else before.schema
     if epsilon is not None:
-        _check_cuts(bins)
+        _check_cuts(reading.bins)
+    declared = read_schema(schema) if schema is not None else None if before is None else before.schema
+    order = order or (2 if before is None else before.order)
     if is_address(data):
-        if extend:
-            raise DataError("--extend does not go with a database")
-        if table is None or bins:
-            raise DataError(
-                "--bins does not go with a database: make a view that has the bins"
-                if bins
-                else "name the table of the database with --table"
-            )
-        tables, n_records = _count_table(
-            data,
-            table,
-            all_of(where),
-            declared,
-            order,
-            only,
-            drop,
-            missing_labels(missing, missing_only),
-            counts,
-            weights,
-            unseen,
-            max_categories,
-            inside,
-        )
+        tables, n_records = _count_table(data, table, declared, order, reading, inside)
     elif table is not None or inside:
-        raise DataError(f"--table and --inside go with the address of a database, which {data!r} is not")
-    elif declared is None:
-        reading = Reading(
-            only, drop, missing_labels(missing, missing_only), counts, weights, bins, max_categories, all_of(where)
-        )
-        records = reading.records_of_any_size(Path(data))
-        tables, n_records = Tables.count(records, order), records.n_records
+        raise DataError(f"--table and --inside need the address of a database, and {data!r} is not one")
     else:
-        records = open_by(
-            declared, Path(data), missing_labels(missing, missing_only), unseen, counts, weights, all_of(where), extend
-        )
+        path = Path(data)
+        records = reading.records(path) if declared is None else reading.open_by(declared, path)
         tables, n_records = Tables.count(records, order), records.n_records
     if epsilon is not None:
         tables = tables.with_noise(epsilon, delta, max_weight=max_weight, public_schema=public_schema, seed=seed)
-    target = out or add
-    assert target is not None
-    with alone_in_folder(target):  # what another process added while this one counted is kept
+    with alone_in_folder(target):  # keeps what another process added in the meantime
         tables = tables if add is None else Tables.load(add) + tables
         tables.save(target)
-    content = {
-        "tables": len(tables),
-        "variables": len(tables.schema),
-        "records": n_records,
-        "largest_total": float(tables.totals.max(initial=0.0)),
-        "out": str(target),
-    }
     if json:
-        say_json(content)
-    else:
-        added = "added to" if add is not None else "counted:"
-        say(f"{n_records:,} records {added} {len(tables)} tables of {len(tables.schema)} variables in {target}")
-        if epsilon is not None:
-            say(str(tables.releases[-1]))
-            if len(tables.releases) > 1:
-                say(f"{tables.privacy or 'nothing is promised of all counts together'}")
+        say_json(
+            {
+                "tables": len(tables),
+                "variables": len(tables.schema),
+                "records": n_records,
+                "largest_total": float(tables.totals.max(initial=0.0)),
+                "out": str(target),
+            }
+        )
+        return
+    added = "added to" if add is not None else "counted:"
+    say(f"{n_records:,} records {added} {len(tables)} tables of {len(tables.schema)} variables in {target}")
+    if epsilon is not None:
+        say(str(tables.releases[-1]))
+        if len(tables.releases) > 1:
+            say(f"{tables.privacy or 'there is no guarantee for all counts together'}")
 
 
 def _check_cuts(bins: list[str] | None) -> None:
-    """Refuse bins whose ends would be found in the data, which noise does not hide."""
+    """Reject bins with edges from the data, which noise does not hide."""
     for text in bins or ():
         if "," not in text.rpartition("=")[2]:
-            name = text.partition("=")[0]
             raise DataError(
-                f"--bins {text} finds the numbers between bins in the data, and noise does not hide them: give them, "
-                f"as in --bins {name}=10000,20000"
+                f"--bins {text} would take the edges of the bins from the data, and noise does not hide them: give the "
+                f"edges, as in --bins {text.partition('=')[0]}=10000,20000"
             )
 
 
 def _count_table(
-    address: str,
-    name: str,
-    where: str | None,
-    schema: Schema | None,
-    order: int,
-    only: list[str] | None,
-    drop: list[str] | None,
-    missing: MissingLabels,
-    counts: str | None,
-    weights: str | None,
-    unseen: str,
-    max_categories: int,
-    inside: bool,
+    address: str, name: str | None, schema: Schema | None, order: int, reading: Reading, inside: bool
 ) -> tuple[Tables, int]:
     """Return the tables of a database's table, and the number of its records."""
     from twoway.data.sql.records import DatabaseTable, read_rows
     from twoway.tables.counting_inside import count_inside
     from twoway.tables.tables import Tables
 
+    if reading.extend:
+        raise DataError("--extend is not available for databases")
+    if reading.bins:
+        raise DataError("--bins is not available for databases: create a view with the bins")
+    if name is None:
+        raise DataError("name the table of the database with --table")
     with opened_table(address, name) as table:
-        known = list(table.columns)
-        dropped = split_names(drop, known)
         source = DatabaseTable(
             table,
             schema=schema,
-            columns=[column for column in split_names(only, known) or known if column not in dropped],
-            missing=missing,
-            counts=counts,
-            weights=weights,
-            where=where,
-            unseen=unseen,  # type: ignore[arg-type]  # checked there
-            max_categories=max_categories,
+            columns=reading.choose(list(table.columns)),
+            missing=reading.labels,
+            counts=reading.counts,
+            weights=reading.weights,
+            where=reading.condition,
+            unseen=reading.unseen,  # type: ignore[arg-type]  # checked there
+            max_categories=reading.max_categories,
             inside=inside or None,
         )
         if source.is_counted_inside:

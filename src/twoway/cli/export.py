@@ -1,4 +1,4 @@
-"""``twoway export``: a model as something that other systems run."""
+"""``twoway export``: a model as SQL that a database runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from twoway.cli.options import Force, Missing, MissingOnly, Model, missing_labels
+from twoway.cli.options import Force, Model, Reading
 from twoway.cli.terminal import check_output, say
 from twoway.errors import DataError
 from twoway.text import shortlist
@@ -15,30 +15,32 @@ from twoway.text import shortlist
 
 def export(
     model: Model,
-    sql: Annotated[bool, typer.Option("--sql", help="As a view of a database; what there is so far.")] = False,
-    table: Annotated[str | None, typer.Option(metavar="NAME", help="The table whose rows the view reads.")] = None,
+    reading: Annotated[Reading, "missing", "missing_only"],
+    sql: Annotated[bool, typer.Option("--sql", help="Export as a database view, the only format so far.")] = False,
+    table: Annotated[str | None, typer.Option(metavar="NAME", help="The table that the view reads.")] = None,
     what: Annotated[
-        str, typer.Option(metavar="score|impute", help="The log-probability of each row, or rows with holes filled.")
+        str,
+        typer.Option(
+            metavar="score|impute", help="The log-probability of each row, or rows with missing cells filled."
+        ),
     ] = "score",
     dialect: Annotated[
-        str, typer.Option(metavar="NAME", help="The database's SQL: postgres, duckdb, sqlite, …")
+        str, typer.Option(metavar="NAME", help="The SQL dialect: postgres, duckdb, sqlite, …")
     ] = "postgres",
     view: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="The view; the table's name with _scored or _imputed if not given."),
+        typer.Option(metavar="NAME", help="The name of the view (default: TABLE_scored or TABLE_imputed)."),
     ] = None,
     keep: Annotated[
         list[str] | None,
-        typer.Option(metavar="COLUMN", help="Another column to take over, such as a key; may be given several times."),
+        typer.Option(metavar="COLUMN", help="A further column to keep, such as a key. Repeatable."),
     ] = None,
-    missing: Missing = None,
-    missing_only: MissingOnly = None,
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="The file to write; standard output if not given.")
+        Path | None, typer.Option("-o", "--out", help="The file to write (default: standard output).")
     ] = None,
     force: Force = False,
 ) -> None:
-    """Write a model as SQL: a view that scores or completes the rows of a table inside the database.
+    """Write a model as SQL: a view that scores or completes the rows of a table in the database.
 
     [bold]Examples[/bold]
 
@@ -51,12 +53,14 @@ def export(
     from twoway.storage.container import whole_or_not_at_all
 
     if not sql or not table:
-        raise typer.BadParameter("name the form with --sql, and the table that the view reads with --table")
+        raise typer.BadParameter("give --sql, and the table that the view reads with --table")
     check_output(out, force, model)
     pmf = JointPMF.load(model)
     binned = [variable.name for variable in pmf.schema if variable.edges is not None]
     if binned:
-        raise DataError(f"numbers in bins cannot be exported: {shortlist(binned)}; fit to a table that has the bins")
+        raise DataError(
+            f"binned numbers cannot be exported: {shortlist(binned)}; fit a table that has the bins as labels"
+        )
     text = sql_view(
         pmf,
         table,
@@ -64,7 +68,7 @@ def export(
         dialect=dialect,
         view=view,
         keep=keep or (),
-        missing=missing_labels(missing, missing_only),
+        missing=reading.labels,
     )
     if out is None:
         print(text, end="")

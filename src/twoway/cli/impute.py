@@ -7,18 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from twoway.cli.options import (
-    DataFile,
-    Force,
-    Json,
-    Missing,
-    MissingOnly,
-    Model,
-    Seed,
-    Unseen,
-    missing_labels,
-    read_by,
-)
+from twoway.cli.options import DataFile, Force, Json, Model, Out, Reading, Seed
 from twoway.cli.terminal import check_output, say, say_json, write_result
 from twoway.errors import DataError
 
@@ -31,10 +20,8 @@ if TYPE_CHECKING:
 def impute(
     model: Model,
     data: DataFile,
-    out: Annotated[
-        Path | None,
-        typer.Option("-o", "--out", help="CSV, TSV, Parquet, Arrow or JSON lines; standard output if not given."),
-    ] = None,
+    reading: Annotated[Reading, "missing", "missing_only", "unseen"],
+    out: Out = None,
     how: Annotated[
         str | None,
         typer.Option(
@@ -54,9 +41,6 @@ def impute(
         bool, typer.Option("--proba", help="Write the probability of each category for each missing cell instead.")
     ] = False,
     seed: Seed = 0,
-    missing: Missing = None,
-    missing_only: MissingOnly = None,
-    unseen: Unseen = "error",
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -83,7 +67,7 @@ def impute(
         raise DataError(f"--draws draws whole copies: it does not go with {'--proba' if proba else f'--how {how}'}")
     bootstrap = None if draws is None else _load_replicates(model, draws)
     pmf = JointPMF.load(model) if bootstrap is None else bootstrap.pmf
-    table, records = read_by(pmf.schema, data, missing_labels(missing, missing_only), unseen)
+    table, records = reading.read_by(pmf.schema, data)
     names = [name for name in pmf.schema.names if name in table.column_names]
     present = pmf.schema.indices(names)
     if proba:

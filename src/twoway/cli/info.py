@@ -1,4 +1,4 @@
-"""``twoway info``: what a model or a file of tables holds."""
+"""``twoway info``: the contents of a model, of tables or of files of records."""
 
 from __future__ import annotations
 
@@ -13,20 +13,18 @@ from twoway.cli.options import Json
 from twoway.cli.terminal import in_options, is_terminal, say, say_json
 
 _MOST_TABLES = 20
-_WIDE = 40  # names longer than this have a line of their own
+_WIDE = 40  # longer names get a line of their own
 _MOST_LABELS = 8
 
 
 def info(
     path: Annotated[
         Path,
-        typer.Argument(
-            metavar="MODEL|TABLES|DATA", help="What `twoway fit` or `twoway count` wrote, or files of records."
-        ),
+        typer.Argument(metavar="MODEL|TABLES|DATA", help="A model, tables from `twoway count`, or files of records."),
     ],
     json: Json = False,
 ) -> None:
-    """Show what a file holds: variables and categories, and how a model came about, which tables or records there are.
+    """Show the contents of a file: variables and categories, how a model was fitted, which tables or records there are.
 
     [bold]Examples[/bold]
 
@@ -92,7 +90,7 @@ def _tables(path: Path) -> tuple[dict[str, Any], str]:
     if tables.notes:
         parts.append("\n".join(f"note: {note}" for note in tables.notes))
     if tables.privacy is not None:
-        parts.append(f"privacy: {tables.privacy}, of records that were in all of them")
+        parts.append(f"privacy: {tables.privacy}, for records that are in all tables")
     return content, "\n\n".join(parts)
 
 
@@ -101,22 +99,24 @@ def _records(path: Path) -> tuple[dict[str, Any], str]:
 
     records = FileRecords(path)
     content = {"kind": "records", "records": records.n_records, "variables": records.schema.to_dict()}
-    told = f"{records.n_records:,} records of {len(records.schema)} variables"
-    return content, "\n\n".join([told, _variables(records.schema)])
+    return content, f"{records.n_records:,} records of {len(records.schema)} variables\n\n{_variables(records.schema)}"
 
 
 def _variables(schema: Any) -> str:
-    """Return each variable: its name, the number of its categories, and the first of them."""
+    """Return a line for each variable: name, number of categories, the first of them, labels that mean missing."""
+    from twoway.data.missing import USUAL
     from twoway.questions.language import quote
     from twoway.text import aligned, printable
 
     rows = [["variable", "categories", ""]]
     for variable in schema:
-        # As they are written in a question.
         n_shown = _MOST_LABELS if is_terminal(sys.stdout) else len(variable)
-        labels = [printable(quote(label), 60) for label in variable.categories[:n_shown]]
+        labels = [printable(quote(label), 60) for label in variable.categories[:n_shown]]  # as in a question
         more = [f"… ({len(variable) - n_shown} more)"] if len(variable) > n_shown else []
-        rows.append([printable(quote(variable.name), 200), str(len(variable)), ", ".join([*labels, *more])])
+        # A number is remembered as text, too.
+        gone = dict.fromkeys(str(label) for label in variable.missing or () if label not in USUAL)
+        missing = f"  (missing: {printable(', '.join(gone), 60)})" if gone else ""
+        rows.append([printable(quote(variable.name), 200), str(len(variable)), ", ".join([*labels, *more]) + missing])
     if max(len(variable.name) for variable in schema) <= _WIDE:
         return aligned(rows)
     return "\n".join(["variables", *(f"{name}\n    {number}: {labels}" for name, number, labels in rows[1:])])

@@ -2,43 +2,50 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias, get_type_hints
 
 import typer
 
 from twoway.errors import DataError, UnknownNameError, unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from twoway.data.files.records import FileRecords
     from twoway.data.missing import MissingLabels
     from twoway.data.records import Records
     from twoway.schema import Schema, Variable
 
-Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one line of JSON, for machines.")]
-Force: TypeAlias = Annotated[bool, typer.Option("--force", help="Replace an output that is there already.")]
-Seed: TypeAlias = Annotated[int, typer.Option(help="Where every random choice starts from.")]
-Model: TypeAlias = Annotated[Path, typer.Argument(help="A model that `twoway fit` wrote.")]
+Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print the result as one line of JSON.")]
+Force: TypeAlias = Annotated[bool, typer.Option("--force", help="Replace an existing output file.")]
+Seed: TypeAlias = Annotated[int, typer.Option(help="Seed of the random numbers.")]
+Model: TypeAlias = Annotated[Path, typer.Argument(help="A model written by `twoway fit`.")]
+Out: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("-o", "--out", help="A CSV, TSV, Parquet, Arrow or JSON lines file (default: standard output)."),
+]
+Threads: TypeAlias = Annotated[int | None, typer.Option(help="The number of threads (default: all cores).")]
 Missing: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
         metavar="[COLUMN=]CODES",
-        help="What also means 'not observed', beside the empty cell, NA, N/A, n/a, NaN, nan, null, NULL and ?; of one "
-        "column: income=-9,98. May be given several times.",
+        help="Further values that mean missing, besides the empty cell, NA, N/A, n/a, NaN, nan, null, NULL and ?; "
+        "for one column: income=-9,98. Repeatable.",
     ),
 ]
 MissingOnly: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="[COLUMN=]CODES", help="As --missing, but instead of NA and the others; the empty cell stays one."
+        metavar="[COLUMN=]CODES", help="Like --missing, but replaces NA and the others; empty cells stay missing."
     ),
 ]
 Only: TypeAlias = Annotated[
-    list[str] | None, typer.Option(metavar="COLUMNS", help="Use these columns only, separated by commas.")
+    list[str] | None, typer.Option(metavar="COLUMNS", help="Use only these columns, separated by commas.")
 ]
 Drop: TypeAlias = Annotated[
     list[str] | None, typer.Option(metavar="COLUMNS", help="Leave these columns out, separated by commas.")
@@ -47,50 +54,51 @@ Bins: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
         metavar="COLUMN[=N|=CUT,CUT…]",
-        help="Put a column of numbers into N bins of about equally many records, 5 by default, or into bins that begin "
-        "at the numbers given: age=18,40,65.",
+        help="Bin a numeric column: N bins with about equally many records each (default 5), or bins that start at the "
+        "given numbers: age=18,40,65.",
     ),
 ]
 Counts: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="COLUMN", help="The column that says how many equal records each one stands for.")
+    str | None,
+    typer.Option(metavar="COLUMN", help="The column with the number of identical records that each row stands for."),
 ]
 Weights: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="COLUMN", help="The column that says how much each record matters.")
+    str | None, typer.Option(metavar="COLUMN", help="The column with the weight of each record.")
 ]
 Where: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
         metavar="CONDITION",
-        help="Use the records that meet a condition in SQL: 'year >= 2020'; all of them if given several times.",
+        help="Use only records that meet this SQL condition: 'year >= 2020'. If repeated, all conditions must hold.",
     ),
 ]
 MaxCategories: TypeAlias = Annotated[
-    int, typer.Option(min=1, metavar="N", help="Refuse columns with more distinct values than that.")
+    int, typer.Option(min=1, metavar="N", help="Reject columns with more distinct values than this.")
 ]
 
 DataFile: TypeAlias = Annotated[
     Path,
     typer.Argument(
-        metavar="DATA", help="Records: CSV, TSV, Parquet, Arrow or JSON lines; a pattern or a folder of them."
+        metavar="DATA", help="Records: a CSV, TSV, Parquet, Arrow or JSON lines file, a glob pattern or a folder."
     ),
 ]
 Unseen: TypeAlias = Annotated[
-    str, typer.Option(metavar="error|missing", help="What a label gets that the model does not know.")
+    str, typer.Option(metavar="error|missing", help="How to treat labels that the model does not know.")
 ]
 Extend: TypeAlias = Annotated[
-    bool, typer.Option("--extend", help="Make a label that is not known yet a category; it is an error otherwise.")
+    bool, typer.Option("--extend", help="Add unknown labels as new categories instead of raising an error.")
 ]
 
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 MAX_CATEGORIES = 1000
-"""More distinct values are rather free text, identifiers or measurements than categories."""
+"""Columns with more distinct values are probably free text, identifiers or measurements."""
 
 
 def missing_labels(given: Sequence[str] | None, only: Sequence[str] | None = None) -> MissingLabels:
-    """Return what means "not observed": codes of every column, or of one (``income=-9,98``).
+    """Return the values that mean missing, in every column or in one (``income=-9,98``).
 
-    A code that reads as a number is meant as text and as a number. Codes of one column are separated by commas; those
-    of every column where all of them are numbers. ``=a=b`` is the code ``a=b``.
+    A code that can be parsed as a number matches the text and the number. Codes for one column are separated by commas;
+    codes for every column only if all of them are numbers. ``=a=b`` is the code ``a=b``.
 
     Examples
     --------
@@ -107,15 +115,15 @@ def missing_labels(given: Sequence[str] | None, only: Sequence[str] | None = Non
         if not sign and not all(map(_NUMBER.fullmatch, parts)):
             parts = [codes]
         for part in parts:
-            found: list[object] = [part]
+            readings: list[object] = [part]
             if _NUMBER.fullmatch(part):
-                found.append(int(part) if part.lstrip("+-").isdigit() else float(part))
-            (columns.setdefault(name, []) if sign else labels).extend(found)
+                readings.append(int(part) if part.lstrip("+-").isdigit() else float(part))
+            (columns.setdefault(name, []) if sign else labels).extend(readings)
     return MissingLabels(labels, columns, bool(only))
 
 
 def all_of(conditions: Sequence[str] | None) -> str | None:
-    """Return the condition that records meet who meet all of those given.
+    """Return one condition that holds where all of the given conditions hold.
 
     Examples
     --------
@@ -124,105 +132,117 @@ def all_of(conditions: Sequence[str] | None) -> str | None:
     """
     if not conditions:
         return None
-    # A line of its own for the parenthesis: a condition may end in a comment.
+    # The parenthesis goes on a new line because a condition may end in a comment.
     return conditions[0] if len(conditions) == 1 else " AND ".join(f"({condition}\n)" for condition in conditions)
 
 
 def split_names(given: Iterable[str] | None, known: Sequence[str]) -> list[str]:
-    """Return names that were given separated by commas; a name that holds a comma itself is one name.
+    """Split names at commas; a known name that contains a comma is kept whole.
 
     Examples
     --------
     >>> split_names(["age,vote", "a, b"], ["age", "vote", "a, b"])
     ['age', 'vote', 'a, b']
     """
-    found: list[str] = []
+    names: list[str] = []
     for text in given or ():
-        parts = [text] if text in known else [part.strip() for part in text.split(",") if part.strip()]
-        for name in parts:
-            if name not in known:
-                raise unknown("column", name, known)
-        found += parts
-    return list(dict.fromkeys(found))
+        names += [text] if text in known else [part.strip() for part in text.split(",") if part.strip()]
+    for name in names:
+        if name not in known:
+            raise unknown("column", name, known)
+    return list(dict.fromkeys(names))
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How a command was told to read records: the options that say so, as they were given."""
+    """How a command reads records: the options as the user gave them.
 
-    only: Sequence[str] | None = None
-    drop: Sequence[str] | None = None
-    missing: MissingLabels | None = None
-    counts: str | None = None
-    weights: str | None = None
-    bins: Sequence[str] | None = None
-    max_categories: int = MAX_CATEGORIES
-    where: str | None = None
+    A command that takes ``reading: Annotated[Reading, "only", "drop"]`` offers these options, see `expand_reading`.
+    """
 
-    @property
-    def _labels(self) -> MissingLabels:
-        return missing_labels(None) if self.missing is None else self.missing
+    only: Only = None
+    drop: Drop = None
+    missing: Missing = None
+    missing_only: MissingOnly = None
+    bins: Bins = None
+    counts: Counts = None
+    weights: Weights = None
+    where: Where = None
+    unseen: Unseen = "error"
+    extend: Extend = False
+    max_categories: MaxCategories = MAX_CATEGORIES
+    offered: tuple[str, ...] = ()
+    """The options that the command has."""
+
+    @functools.cached_property
+    def labels(self) -> MissingLabels:
+        """What means "not observed"."""
+        return missing_labels(self.missing, self.missing_only)
+
+    @functools.cached_property
+    def condition(self) -> str | None:
+        """The condition that records meet."""
+        return all_of(self.where)
+
+    def choose(self, names: Sequence[str]) -> list[str]:
+        """Return the columns to use, without those of counts and weights."""
+        chosen, dropped = split_names(self.only, names) or names, split_names(self.drop, names)
+        return [name for name in chosen if name not in (*dropped, self.counts, self.weights)]
 
     def columns(self, path: Path) -> list[str]:
-        """Return the columns of a file to use, without those of counts and weights."""
+        """Return the columns of a file to use."""
         from twoway.data.files import reading as files
         from twoway.data.reading import check_columns_of
 
         names = files.column_names(path)
         check_columns_of(names, self.counts, self.weights)
-        chosen = split_names(self.only, names) or names
-        dropped = split_names(self.drop, names)
-        kept = [name for name in chosen if name not in dropped and name not in (self.counts, self.weights)]
+        kept = self.choose(names)
         if not kept:
             raise DataError(f"no column of {str(path)!r} is left to use")
         return kept
 
-    def records(self, path: Path) -> Records:
-        """Return the records of a file, in memory."""
-        return self._read(path, self.columns(path))
-
-    def records_of_any_size(self, path: Path) -> Records | FileRecords:
+    def records(self, path: Path, missing: MissingLabels | None = None) -> Records | FileRecords:
         """Return the records of a file; files too large for memory are streamed."""
         from twoway.cli.binning import parse_request
         from twoway.data.binning import bin_table, with_bins
         from twoway.data.files.records import FileRecords, is_large
         from twoway.data.reading import with_columns_of
 
-        kept, found = self.columns(path), self._labels
+        kept, labels = self.columns(path), missing or self.labels
         if not is_large(path, kept):
-            return self._read(path, kept)
+            return self._read(path, kept, labels)
         bins: dict[str, Variable] = {}
         if self.bins:
             binned = dict.fromkeys(parse_request(text, kept)[0] for text in self.bins)
-            bins = self._find_bins(self._table(path, with_columns_of(list(binned), self.counts, self.weights) or []))
+            columns = with_columns_of(list(binned), self.counts, self.weights) or []
+            bins = self._find_bins(self._table(path, columns, labels), labels)
         records = FileRecords(
             path,
             columns=kept,
-            missing=found,
+            missing=labels,
             counts=self.counts,
             weights=self.weights,
-            where=self.where,
+            where=self.condition,
             max_categories=self.max_categories,
-            prepare=(lambda table: bin_table(table, bins, found.by_name(bins))) if bins else None,
+            prepare=(lambda table: bin_table(table, bins, labels.by_name(bins))) if bins else None,
         )
         records.schema = with_bins(records.schema, bins)
         return records
 
-    def _read(self, path: Path, kept: list[str]) -> Records:
+    def _read(self, path: Path, kept: list[str], labels: MissingLabels) -> Records:
         from twoway.data.binning import bin_table, with_bins
         from twoway.data.reading import with_columns_of
         from twoway.data.records import Records
 
-        found = self._labels
-        table = self._table(path, with_columns_of(kept, self.counts, self.weights) or [])
-        bins = self._find_bins(table)
-        table = bin_table(table, bins, found.by_name(bins))
+        table = self._table(path, with_columns_of(kept, self.counts, self.weights) or [], labels)
+        bins = self._find_bins(table, labels)
+        table = bin_table(table, bins, labels.by_name(bins))
         _check_categories(table, kept, self.max_categories)
-        read = Records(table, columns=kept, missing=found, counts=self.counts, weights=self.weights)
+        read = Records(table, columns=kept, missing=labels, counts=self.counts, weights=self.weights)
         return read.with_cells(with_bins(read.schema, bins), read.pointers, read.cells)
 
-    def _find_bins(self, table: Any) -> dict[str, Variable]:
-        """Return the bins of columns of numbers, as --bins asks for them; counts and weights decide with them."""
+    def _find_bins(self, table: Any, labels: MissingLabels) -> dict[str, Variable]:
+        """Return the bins of numeric columns that --bins asks for; counts and weights are taken into account."""
         import numpy as np
 
         from twoway.cli.binning import find_bins
@@ -230,18 +250,90 @@ class Reading:
 
         columns = [table.column(name) for name in (self.counts, self.weights) if name is not None and self.bins]
         weights = [column_numbers(column, frozenset()) for column in columns]
-        # Wrong ones are reported when the records are read.
+        # Invalid ones are reported when the records are read.
         known = [np.where(np.isfinite(numbers), numbers, 0.0) for numbers in weights if numbers is not None]
-        return find_bins(table, self.bins or (), self._labels, np.prod(known, axis=0) if known else None)
+        return find_bins(table, self.bins or (), labels, np.prod(known, axis=0) if known else None)
 
-    def _table(self, path: Path, columns: Sequence[str]) -> Any:
+    def _table(self, path: Path, columns: Sequence[str], missing: MissingLabels) -> Any:
         from twoway.data.files import reading as files
 
-        table = files.read_table(path, columns, missing=self._labels, where=self.where)
+        table = files.read_table(path, columns, missing=missing, where=self.condition)
         if table.num_rows == 0:
-            met = "" if self.where is None else f" that meet the condition {self.where!r}"
+            met = "" if self.condition is None else f" that meet the condition {self.condition!r}"
             raise DataError(f"{str(path)!r} has columns but no records{met}")
         return table
+
+    def read_by(self, schema: Schema, path: Path) -> ReadFile:
+        """Return a file whose columns are a model's variables; other columns stay in the table."""
+        from twoway.data.files import reading as files
+        from twoway.data.files.text_types import NO_TEXT
+        from twoway.data.records import Records
+
+        if self.unseen not in ("error", "missing"):
+            raise DataError(f"--unseen must be error or missing, not {self.unseen!r}")
+        unseen: Any = "extend" if self.extend else self.unseen
+        try:
+            table = files.read_table(
+                path,
+                missing=self.labels,
+                schema=schema,
+                where=self.condition,
+                unseen=unseen,
+            )
+            records = Records(
+                table,
+                schema=schema,
+                missing=self.labels,
+                counts=self.counts,
+                weights=self.weights,
+                unseen=unseen,
+            )
+        except UnknownNameError as error:
+            can_extend = "extend" in self.offered and not self.extend and NO_TEXT not in str(error)
+            raise UnknownNameError(f"{error}{'; --extend makes them categories' if can_extend else ''}") from error
+        return ReadFile(table, records)
+
+    def open_by(self, schema: Schema, path: Path) -> Records | FileRecords:
+        """Return the records of a file whose columns are a model's variables; large files are streamed."""
+        from twoway.data.files.records import FileRecords, is_large
+
+        if self.extend or not is_large(path, schema.names):
+            return self.read_by(schema, path).records
+        return FileRecords(
+            path,
+            schema=schema,
+            missing=self.labels,
+            counts=self.counts,
+            weights=self.weights,
+            where=self.condition,
+            unseen=self.unseen,  # type: ignore[arg-type]  # checked there
+        )
+
+
+def expand_reading(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command whose parameter ``reading: Annotated[Reading, "only", …]`` is the options named there.
+
+    typer reads the options of a command from its signature, and has no groups of them.
+    """
+    signature = inspect.signature(command, eval_str=True)
+    if "reading" not in signature.parameters:
+        return command
+    offered: tuple[str, ...] = signature.parameters["reading"].annotation.__metadata__
+    hints = get_type_hints(Reading, include_extras=True)
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    others = [p.replace(kind=keyword) for p in signature.parameters.values() if p.name != "reading"]
+    options = [
+        inspect.Parameter(name, keyword, default=getattr(Reading, name), annotation=hints[name]) for name in offered
+    ]
+
+    @functools.wraps(command)
+    def expanded(**given: Any) -> None:
+        chosen = {name: given.pop(name) for name in offered}
+        command(reading=Reading(**chosen, offered=offered), **given)
+
+    expanded.__signature__ = signature.replace(parameters=[*others, *options])  # type: ignore[attr-defined]
+    expanded.__annotations__ = {parameter.name: parameter.annotation for parameter in (*others, *options)}
+    return expanded
 
 
 class ReadFile(NamedTuple):
@@ -253,78 +345,8 @@ class ReadFile(NamedTuple):
     """The same as records, sorted into the bins of the model."""
 
 
-def read_by(
-    schema: Schema,
-    path: Path,
-    missing: MissingLabels | None = None,
-    unseen: str = "error",
-    counts: str | None = None,
-    weights: str | None = None,
-    where: str | None = None,
-    extend: bool | None = None,
-) -> ReadFile:
-    """Return a file whose columns are a model's variables; columns that the model does not have stay in the table.
-
-    ``extend`` is None for commands that do not offer it.
-    """
-    from twoway.data.files import reading as files
-    from twoway.data.files.text_types import NO_TEXT
-    from twoway.data.records import Records
-
-    if unseen not in ("error", "missing"):
-        raise DataError(f"--unseen must be error or missing, not {unseen!r}")
-    missing = missing or missing_labels(None)
-    try:
-        table = files.read_table(
-            path,
-            missing=missing,
-            schema=schema,
-            where=where,
-            unseen="extend" if extend else unseen,
-        )
-        records = Records(
-            table,
-            schema=schema,
-            missing=missing,
-            counts=counts,
-            weights=weights,
-            unseen="extend" if extend else unseen,  # type: ignore[arg-type]  # checked above
-        )
-    except UnknownNameError as error:
-        told = str(error).replace("unseen='missing'", "--unseen missing")
-        can_extend = extend is False and NO_TEXT not in told
-        raise UnknownNameError(told + ("; --extend makes them categories" if can_extend else "")) from error
-    return ReadFile(table, records)
-
-
-def open_by(
-    schema: Schema,
-    path: Path,
-    missing: MissingLabels | None = None,
-    unseen: str = "error",
-    counts: str | None = None,
-    weights: str | None = None,
-    where: str | None = None,
-    extend: bool | None = None,
-) -> Records | FileRecords:
-    """Return the records of a file whose columns are a model's variables; files too large for memory are streamed."""
-    from twoway.data.files.records import FileRecords, is_large
-
-    if extend or not is_large(path, schema.names):
-        return read_by(schema, path, missing, unseen, counts, weights, where, extend).records
-    return FileRecords(
-        path,
-        schema=schema,
-        missing=missing or missing_labels(None),
-        counts=counts,
-        weights=weights,
-        where=where,
-        unseen=unseen,  # type: ignore[arg-type]  # checked there
-    )
-
-
 def _check_categories(table: Any, names: Sequence[str], most: int) -> None:
-    """Refuse columns that are no categories, all of them at once: free text, identifiers, measurements."""
+    """Reject columns that are not categorical, all of them in one error: free text, identifiers, measurements."""
     import pyarrow as pa
 
     many: dict[str, int] = {}
@@ -333,7 +355,7 @@ def _check_categories(table: Any, names: Sequence[str], most: int) -> None:
         column = table.column(name)
         kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
         if pa.types.is_nested(kind):
-            raise DataError(f"column {name!r} holds {kind}, which is no category; --drop {name!r} leaves it out")
+            raise DataError(f"column {name!r} has type {kind}, which is not categorical; --drop {name!r} leaves it out")
         n_distinct = len(column.cast(kind).unique().drop_null())
         if n_distinct > most:
             many[name] = n_distinct
@@ -343,16 +365,17 @@ def _check_categories(table: Any, names: Sequence[str], most: int) -> None:
         return
     shown = [f"column {name!r} has {n:,} distinct values in {table.num_rows:,} records" for name, n in many.items()]
     texts = [name for name in many if name not in numbers]
-    ways = []
+    kinds, ways = [], []
     if texts:
+        kinds.append("free text")
         ways.append(f"--drop {','.join(texts)!r} leaves {_it(texts)} out")
     if numbers:
+        kinds.append("measurements")
         bins = " ".join(f"--bins {name!r}" for name in numbers)
-        ways.append(f"{bins} puts {_it(numbers)} into bins, --drop {','.join(numbers)!r} leaves {_it(numbers)} out")
-    kinds = [*(["free text"] if texts else []), *(["measurements"] if numbers else [])]
+        ways.append(f"{bins} bins {_it(numbers)}, --drop {','.join(numbers)!r} leaves {_it(numbers)} out")
     raise DataError(
         f"{'; '.join(shown)}: {', '.join(kinds)} or an identifier? {'; '.join(ways)}; "
-        f"--max-categories {max(many.values())} takes each value as a category"
+        f"--max-categories {max(many.values())} keeps every value as a category"
     )
 
 

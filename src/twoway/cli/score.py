@@ -1,18 +1,17 @@
-"""``twoway score``: how probable each record is, and what is odd about the least probable."""
+"""``twoway score``: how probable each record is, and what is unusual about the least probable."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from twoway.cli.options import DataFile, Force, Json, Missing, MissingOnly, Model, Unseen, missing_labels, read_by
+from twoway.cli.options import DataFile, Force, Json, Model, Out, Reading
 from twoway.cli.terminal import check_output, say, say_json, write_result
 
 if TYPE_CHECKING:
-    from twoway.data.records import Records
-    from twoway.model.pmf import JointPMF
+    from twoway.schema import Label
 
 _CELLS_SHOWN = 3
 
@@ -20,23 +19,19 @@ _CELLS_SHOWN = 3
 def score(
     model: Model,
     data: DataFile,
-    out: Annotated[
-        Path | None,
-        typer.Option("-o", "--out", help="CSV, TSV, Parquet, Arrow or JSON lines; standard output if not given."),
-    ] = None,
+    reading: Annotated[Reading, "missing", "missing_only", "unseen"],
+    out: Out = None,
     top: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Show the N least probable records and their surprising cells instead."),
+        typer.Option(min=1, metavar="N", help="Instead, show the N least probable records and their surprising cells."),
     ] = None,
-    missing: Missing = None,
-    missing_only: MissingOnly = None,
-    unseen: Unseen = "error",
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Write the log-probability of each record, holes summed out; or show the least probable ones.
+    """Write the log-probability of each record, with missing cells summed out; or show the least probable records.
 
-    Records are numbered from 1. A surprising cell is one that is improbable given the rest of its record.
+    Records are numbered from 1. A surprising cell is improbable given the rest of its record. With --top, a file gets
+    a row for each cell.
 
     [bold]Examples[/bold]
 
@@ -48,47 +43,40 @@ def score(
     import pyarrow as pa
 
     from twoway.model.pmf import JointPMF
+    from twoway.model.surprises import surprises
 
     check_output(out, force, model, data, is_records=True)
     pmf = JointPMF.load(model)
-    records = read_by(pmf.schema, data, missing_labels(missing, missing_only), unseen).records
-    scores = pmf.log_prob(records)
+    records = reading.read_by(pmf.schema, data).records
     if top is None:
+        scores = pmf.log_prob(records)
         write_result(pa.table({"record": np.arange(1, len(scores) + 1), "log_prob": scores}), out, as_json=json)
         return
-    for row in np.argsort(scores, kind="stable")[:top]:
-        odd = _surprising(pmf, records, int(row))
-        if json:
-            say_json({"record": int(row) + 1, "log_prob": float(scores[row]), "surprising": odd})
-            continue
-        say(f"record {row + 1}: log-probability {scores[row]:.3f}")
-        for cell in odd[:_CELLS_SHOWN]:
-            expected = "" if cell["expected"] is None else f"; {cell['expected']} would be expected"
-            say(f"    {cell['variable']} = {cell['category']} has probability {cell['probability']:.2g} here{expected}")
-
-
-def _surprising(pmf: JointPMF, records: Records, row: int) -> list[dict[str, Any]]:
-    """Return a record's cells, each with its probability given the rest of the record, least probable first."""
-    import numpy as np
-
-    from twoway.errors import ImpossibleEvidenceError
-
-    codes = records.take(np.array([row])).codes()[0]
-    shown = {v.name: v.categories[code] for v, code in zip(pmf.schema, codes, strict=True) if code >= 0}
-    cells: list[dict[str, Any]] = []
-    for name, label in shown.items():
-        rest = {other: known for other, known in shown.items() if other != name}
-        try:
-            shares = pmf.given(rest).marginal(name)
-        except ImpossibleEvidenceError:
-            continue  # the rest is impossible already, whatever this cell says
-        expected = pmf.schema[name].categories[int(shares.array.argmax())]
-        cells.append(
-            {
-                "variable": name,
-                "category": label,
-                "probability": shares[label],
-                "expected": None if expected == label else expected,
+    least = surprises(pmf, records, top)
+    if out is not None:
+        rows = [
+            {"record": surprise.record + 1, "log_prob": surprise.log_prob}
+            | {
+                name: _text(value) if name in ("category", "expected") else value
+                for name, value in asdict(cell).items()
             }
-        )
-    return sorted(cells, key=lambda cell: cell["probability"])
+            for surprise in least
+            for cell in surprise.cells
+        ]
+        write_result(pa.Table.from_pylist(rows), out)
+        return
+    for surprise in least:
+        number = surprise.record + 1
+        if json:
+            cells = [asdict(cell) for cell in surprise.cells]
+            say_json({"record": number, "log_prob": surprise.log_prob, "surprising": cells})
+            continue
+        say(f"record {number}: log-probability {surprise.log_prob:.3f}")
+        for cell in surprise.cells[:_CELLS_SHOWN]:
+            expected = "" if cell.expected is None else f"; expected {cell.expected}"
+            say(f"    {cell.variable} = {cell.category} has probability {cell.probability:.2g} here{expected}")
+
+
+def _text(label: Label | None) -> str | None:
+    """Return a label as text, since a column of a file cannot hold labels of several types."""
+    return None if label is None else str(label)

@@ -1,4 +1,4 @@
-"""What goes to the terminal and to files: safe text, JSON, and outputs that are not overwritten by accident."""
+"""Output to the terminal and to files: safe text, JSON, and no file overwritten by accident."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from twoway.text import ADDRESS, escaped, plain_data, without_password
 
 
 class OutputExistsError(TwowayError, FileExistsError):
-    """An output that is there already."""
+    """The output file already exists."""
 
 
 def say(text: str = "", *, err: bool = False) -> None:
-    """Print text with everything escaped that a terminal could take for a command."""
+    """Print text, with every character escaped that a terminal could interpret as a command."""
     stream = sys.stderr if err else sys.stdout
-    if stream is not None:  # a closed one; print would take the other
+    if stream is not None:  # None if it is closed; print would use the other stream
         print(safe(text), file=stream, flush=True)
 
 
 def safe(text: str) -> str:
-    """Return text with control characters escaped, line ends kept.
+    """Return text with control characters escaped, except line ends.
 
     Examples
     --------
@@ -39,7 +39,7 @@ def safe(text: str) -> str:
     return escaped(text, keep="\n")
 
 
-# What messages of the library advise, in the words of the command line.
+# Advice in messages of the library, as options of the command line.
 _AS_OPTIONS = (
     (re.compile(r"\b(unseen|solver)='([\w+-]+)'"), r"--\1 \2"),
     (re.compile(r"\bmax_categories\b"), "--max-categories"),
@@ -51,7 +51,7 @@ _AS_OPTIONS = (
 
 
 def in_options(text: str) -> str:
-    """Return a message of the library with its advice in options of the command line.
+    """Return a message of the library with its advice as options of the command line.
 
     Examples
     --------
@@ -64,33 +64,38 @@ def in_options(text: str) -> str:
 
 
 def note(text: str) -> None:
-    """Print a remark beside the result, on standard error."""
+    """Print a note about the result to standard error."""
     say(f"note: {text}", err=True)
 
 
 def say_json(content: Any) -> None:
-    """Print content as one line of JSON; numbers that JSON lacks are null."""
+    """Print content as one line of JSON; NaN and infinity become null."""
     print(json_line(content), flush=True)
 
 
 def json_line(content: Any) -> str:
-    """Return content as one line of JSON; numbers that JSON lacks are null."""
+    """Return content as one line of JSON; NaN and infinity become null."""
     return json.dumps(plain_data(content), allow_nan=False)
 
 
-def check_output(path: Path | None, force: bool, *inputs: Path | str | None, is_records: bool = False) -> None:
-    """Raise before any work is done where an output could not be written, or would replace a file unasked.
+def check_output(
+    path: Path | None, force: bool, *inputs: Path | str | None, is_records: bool = False, is_model: bool = False
+) -> None:
+    """Raise before any work is done if an output cannot be written, or would replace a file without ``force``.
 
-    A file that the command reads is not replaced even with ``force``: each command names here all that it reads, but
-    for the file that it is there to replace (the model of ``update``, the tables of ``count --add``). An input is a
-    file, a folder, a pattern or the address of a database. Records are written only in the formats that they are read
-    in.
+    A file that the command reads is not replaced even with ``force``: each command lists all its inputs, except the
+    file that it is meant to replace (the model of ``update``, the tables of ``count --add``). An input is a file, a
+    folder, a pattern or the address of a database. Records are written only in formats that can be read; models and
+    tables not under the name of a data file.
     """
+    from twoway.data.files.file_set import is_data
+    from twoway.data.files.writing import writable_format_of
+
     if path is None:
         return
     if ADDRESS.match(str(path)) and not path.parent.is_dir():
         shown = without_password(str(path))
-        raise DataError(f"cannot write {shown!r}: it is an address, and outputs are files of this machine")
+        raise DataError(f"cannot write {shown!r}: it is an address, and outputs are local files")
     if path.is_dir():
         raise OutputExistsError(f"cannot write {str(path)!r}: it is a folder; name a file")
     folder = Path(os.path.realpath(path)).parent  # of what a link leads to
@@ -98,21 +103,21 @@ def check_output(path: Path | None, force: bool, *inputs: Path | str | None, is_
         missing = path.parent if not path.parent.is_dir() else folder
         raise MissingFileError(f"cannot write {str(path)!r}: there is no folder {str(missing)!r}")
     if path.is_file() and any(os.path.samefile(file, path) for source in inputs for file in _files_of(source)):
-        raise OutputExistsError(f"cannot write {str(path)!r}: it is read from, and would be lost; name another file")
+        raise OutputExistsError(f"cannot write {str(path)!r}: it is an input of this command; name another file")
     if is_records:
-        from twoway.data.files.writing import writable_format_of
-
         writable_format_of(path)
+    if is_model and is_data(path):
+        raise DataError(f"cannot write {str(path)!r}: its name is that of a data file; use .twoway or .tables")
     if path.exists() and not path.is_file():
-        return  # a device or a pipe, which is written to as it is
+        return  # a device or a pipe
     if path.exists() and not force:
-        raise OutputExistsError(f"{str(path)!r} is there already; --force replaces it")
+        raise OutputExistsError(f"{str(path)!r} already exists; --force replaces it")
     if not os.access(folder, os.W_OK):
         raise PermissionError(13, os.strerror(13), str(path))
 
 
 def _files_of(source: Path | str | None) -> Iterator[str]:
-    """Yield the files that an input stands for, those that are there."""
+    """Yield the existing files that an input refers to."""
     from twoway.data.sql.connections import database_file, is_address
 
     if source is None:
@@ -128,17 +133,17 @@ def _files_of(source: Path | str | None) -> Iterator[str]:
 
 
 def is_terminal(stream: Any) -> bool:
-    """Return whether a person looks at a stream."""
+    """Return whether a stream is a terminal."""
     return bool(stream is not None and stream.isatty())
 
 
 def shows_progress() -> bool:
-    """Return whether a progress display would be seen."""
+    """Return whether a progress display is visible."""
     return is_terminal(sys.stderr)
 
 
 def write_result(table: Any, out: Path | None, *, as_json: bool = False) -> None:
-    """Write an Arrow table to a file, or as CSV or JSON lines to standard output, escaped where a person looks."""
+    """Write an Arrow table to a file, or as CSV or JSON lines to standard output, escaped if that is a terminal."""
     from twoway.data.files import writing
 
     if out is not None:

@@ -1,4 +1,4 @@
-"""``twoway update``: new records into a model that is there."""
+"""``twoway update``: new records into an existing model."""
 
 from __future__ import annotations
 
@@ -7,47 +7,23 @@ from typing import Annotated
 
 import typer
 
-from twoway.cli.options import (
-    Counts,
-    DataFile,
-    Extend,
-    Force,
-    Json,
-    Missing,
-    MissingOnly,
-    Model,
-    Unseen,
-    Weights,
-    Where,
-    all_of,
-    missing_labels,
-    open_by,
-)
+from twoway.cli.options import DataFile, Force, Json, Model, Reading, Threads
 from twoway.cli.terminal import check_output, say, say_json, shows_progress
-from twoway.report import StopReason
 
 
 def update(
     model: Model,
     data: DataFile,
+    reading: Annotated[Reading, "extend", "unseen", "missing", "missing_only", "counts", "weights", "where"],
     out: Annotated[
         Path | None,
-        typer.Option(
-            "-o", "--out", metavar="MODEL", help="The file to write; the model itself is replaced if not given."
-        ),
+        typer.Option("-o", "--out", metavar="MODEL", help="The file to write (default: replace the model)."),
     ] = None,
-    extend: Extend = False,
-    unseen: Unseen = "error",
-    missing: Missing = None,
-    missing_only: MissingOnly = None,
-    counts: Counts = None,
-    weights: Weights = None,
-    where: Where = None,
-    threads: Annotated[int | None, typer.Option(help="All cores by default.")] = None,
+    threads: Threads = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Add a day's records to a model, at the cost of the day, not of all the records before it.
+    """Add new records to a model, at the cost of the new records, not of all the records before.
 
     [bold]Examples[/bold]
 
@@ -58,12 +34,10 @@ def update(
     from twoway.fitting.update import update as update_model
     from twoway.model.pmf import JointPMF
 
-    check_output(out, force, data)
+    check_output(out, force, data, is_model=True)
     pmf = JointPMF.load(model)
-    records = open_by(
-        pmf.schema, data, missing_labels(missing, missing_only), unseen, counts, weights, all_of(where), extend
-    )
-    updated = update_model(pmf, records, extend=extend, threads=threads, monitor=shows_progress() or None)
+    records = reading.open_by(pmf.schema, data)
+    updated = update_model(pmf, records, extend=reading.extend, threads=threads, monitor=shows_progress() or None)
     target = out or model
     updated.save(target)
     new = [
@@ -87,10 +61,10 @@ def update(
             }
         )
     else:
-        say(f"{records.n_records:,} records added to {target}, in {start.n_iter} passes over them")
-        if start.stop_reason is StopReason.INTERRUPTED:
-            say("interrupted by Ctrl-C: the model is the best found until then")
-        for one in new:
-            say(f"new category of {one['variable']!r}: {one['category']!r}")
-    if start.stop_reason is StopReason.INTERRUPTED:
+        say(f"{records.n_records:,} records added to {target} in {start.n_iter} passes")
+        if start.stop_reason == "interrupted":
+            say("interrupted by Ctrl-C: the model is the best one found so far")
+        for added in new:
+            say(f"new category of {added['variable']!r}: {added['category']!r}")
+    if start.stop_reason == "interrupted":
         raise typer.Exit(130)

@@ -1,4 +1,4 @@
-"""Events and evidence: the categories that a question allows for some variables."""
+"""Events and evidence: what a question says about some variables."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def parse_event(schema: Schema, event: object) -> dict[int, NDArray[np.int64]]:
         The variables.
     event
         A mapping from a variable's name to a label, or to a collection of labels any of which may hold. None and NaN
-        mean that the variable is not known, as in a record with missing cells.
+        say that the variable is not known, as in a record with holes.
     """
     if not isinstance(event, Mapping):
-        raise DataError(f"an event must be a mapping from names of variables to labels; got {event!r}")
+        raise DataError(f"an event is a mapping from a variable's name to a label or several; got {event!r}")
     allowed = {}
     for name, wanted in event.items():
         index = schema.index(name)
@@ -34,17 +34,17 @@ def parse_event(schema: Schema, event: object) -> dict[int, NDArray[np.int64]]:
             continue
         labels = list(wanted) if _is_several(wanted) else [wanted]
         if not labels:
-            raise DataError(f"the collection of categories for {name!r} is empty; at least one is needed")
+            raise DataError(f"the collection of categories for {name!r} is empty; name at least one")
         allowed[index] = np.unique([variable.code(label) for label in labels]).astype(np.int64)
     return allowed
 
 
 def describe_event(evidence: Mapping[str, Any]) -> str:
-    """Return evidence as text: "age = 'old', vote in ['no', 'yes']"."""
-    parts = [
-        f"{name} in [{shortlist(wanted)}]" if _is_several(wanted) else f"{name} = {wanted!r}"
-        for name, wanted in evidence.items()
-    ]
+    """Return evidence as text: "age = 'old', vote in {'no', 'yes'}"."""
+    parts = []
+    for name, wanted in evidence.items():
+        labels = list(wanted) if _is_several(wanted) else [wanted]
+        parts.append(f"{name} = {labels[0]!r}" if len(labels) == 1 else f"{name} in {{{shortlist(labels)}}}")
     return ", ".join(parts[:12]) + (f", … ({len(parts) - 12} more)" if len(parts) > 12 else "")
 
 

@@ -56,7 +56,7 @@ def test_check_gives_ranges(twoway, files):
     question = "P(x1 = 0, x2 != 1 | x3 in {0, 2})"
     code, out, err = twoway("check", files / "pairs.tables", "--rank", 2, "--range", question)
     assert code == 0, err
-    assert "P(x1 in [0], x2 in [0, 2] | x3 in [0, 2])" in out
+    assert "P(x1 = 0, x2 in {0, 2} | x3 in {0, 2})" in out
     shown = twoway("check", files / "pairs.tables", "--rank", 2, "--range", question, "--range", "P(x1=0)", "--json")[1]
     both, one = json.loads(shown)["ranges"]
     truth = TRUTH.given({"x3": [0, 2]}).prob({"x1": 0, "x2": [0, 2]})

@@ -123,7 +123,7 @@ def test_an_interrupted_update_is_marked(cli, folder, monkeypatch):
     monkeypatch.setattr(Watch, "show", interrupt)
     code, out, _ = cli("update", "before.twoway", "some.csv", "-o", "half.twoway")
     assert code == 130
-    assert out.endswith("interrupted by Ctrl-C: the model is the best found until then\n")
+    assert out.endswith("interrupted by Ctrl-C: the model is the best one found so far\n")
     assert tw.load(folder / "half.twoway").report.stop_reason == "interrupted"
 
 

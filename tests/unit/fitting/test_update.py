@@ -261,7 +261,7 @@ def test_the_command_line_fits_several_files(tmp_path, capsys, monkeypatch):
     expected = tw.fit(["a.csv", "b.csv"], rank=2, solver="em")
     np.testing.assert_array_equal(tw.load("m.twoway").stacked, expected.stacked)
     assert run([*fit, "a.csv", "a.csv"]) == 3
-    assert "named twice" in capsys.readouterr().err
+    assert "given twice" in capsys.readouterr().err
     assert run([*fit, "a.csv", "b.csv", "--bins", "x3"]) == 3
     assert run([*fit, "a.csv", "m.twoway", "-o", "n.twoway"]) == 3
     TRUTH.sample(20, seed=2)[["x5", "x6"]].to_csv("c.csv", index=False)

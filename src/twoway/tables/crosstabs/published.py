@@ -1,4 +1,4 @@
-"""Published tables as people find them: a folder of one cross-tab a file, or one banner sheet of many.
+"""Published tables as people find them: a folder of cross-tabs, one per file, or a banner sheet with many.
 
 A *banner sheet* has the categories of a few variables across, in two lines of headings, and question after question
 below one another:
@@ -15,59 +15,75 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import itertools
 import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twoway.errors import DataError, FileFormatError
 from twoway.storage.container import missing_file
 from twoway.tables.crosstabs.cells import parse_cell
 from twoway.tables.crosstabs.sheets import LONG_COLUMNS, Key
+from twoway.tables.tables import Tables
+
+if TYPE_CHECKING:
+    from twoway.tables.crosstabs.kinds import TableKind
 
 _ENDINGS = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz")
-# How the two variables of a table are parted, in the corner of the table and in the name of its file.
+# What separates the two variables of a table, in its corner cell and in its file name.
 _CORNER = re.compile(r"\s*[\\/×|]\s*|\s+(?:x|by|vs\.?)\s+")
 _FILE_NAME = re.compile(r"\s*×\s*|\s+(?:x|by|vs\.?)\s+|_(?:x|by|vs)_|--|__")
 
 
-@dataclass
-class Published:
-    """The tables of a folder or a file, for `Tables.from_crosstabs`, and what a reader should know."""
-
-    tables: list[tuple[Key, Any]] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-
-def read_published(path: str | os.PathLike[str]) -> Published:
-    """Return the tables of a folder of files, or of one file.
+def read_published(
+    path: str | os.PathLike[str], *, kind: TableKind | Mapping[Key, TableKind] = "counts", totals: float | None = None
+) -> Tables:
+    """Return the tables in a file or in a folder of files, as people publish them.
 
     Each file is a cross-tab (row labels in the first column, column labels in the first line; the corner cell
-    ``age × vote`` or the file's name ``age_x_vote.csv`` says the variables), a list of cells with the columns
+    ``age × vote`` or the file name ``age_x_vote.csv`` gives the variables), a list of cells with the columns
     row_variable, row_category, column_variable, column_category and value, or a banner sheet.
 
-    In a banner sheet a question whose answers do not add up to 100 let people choose several: each answer becomes a
-    variable of its own, yes or no. A question with an empty cell is left out, with a note: it was asked of too few.
+    If the answers to a question in a banner sheet do not add up to 100, people could choose several: each answer
+    becomes a variable of its own, yes or no. A question with an empty cell is left out, with a note in ``notes``: it
+    was asked of too few.
+
+    Parameters
+    ----------
+    path
+        The file or folder.
+    kind, totals
+        As for `Tables.from_crosstabs`: what the numbers are, and how many records each table rests on.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> _ = Path("age_x_vote.csv").write_text(",no,yes\\nyoung,30,70\\nold,65,35\\n")
+    >>> read_published("age_x_vote.csv")
+    <Tables: 1 pair of 2 variables, total 200>
     """
-    found = Published()
-    folder = Path(path)
-    if not folder.exists():
-        raise missing_file(folder)
-    files = sorted(one for one in folder.iterdir() if _is_table(one)) if folder.is_dir() else [folder]
+    source = Path(path)
+    if not source.exists():
+        raise missing_file(source)
+    files = sorted(file for file in source.iterdir() if _is_table(file)) if source.is_dir() else [source]
     if not files:
-        raise DataError(f"the folder {str(folder)!r} has no tables: no file whose name ends in {', '.join(_ENDINGS)}")
+        raise DataError(f"the folder {str(source)!r} has no tables: no file whose name ends in {', '.join(_ENDINGS)}")
+    sheets: list[tuple[Key, Any]] = []
+    notes: list[str] = []
     for file in files:
         rows = _read_rows(file)
         if set(LONG_COLUMNS) <= set(rows[0]):
-            found.tables += _split(rows)
+            sheets += _split(rows)
         elif len(rows) > 2 and not rows[1][0] and len(rows[1]) > 2 and not rows[1][1]:
-            _read_banner(rows, file, found)
+            sheets += _read_banner(rows, file, notes)
         else:
-            found.tables.append(_read_cross_tab(rows, file))
-    return found
+            sheets.append(_read_cross_tab(rows, file))
+    tables = Tables.from_crosstabs(sheets, kind=kind, totals=totals)
+    return replace(tables, notes=(*notes, *tables.notes))
 
 
 def _is_table(path: Path) -> bool:
@@ -75,20 +91,20 @@ def _is_table(path: Path) -> bool:
 
 
 def _read_rows(path: Path) -> list[list[str]]:
-    """Return the lines of a text file as cells without surrounding space, all lines of one length."""
+    """Return the lines of a text file as cells without surrounding spaces, padded to one length."""
     if not path.name.lower().endswith(_ENDINGS):
-        raise FileFormatError(f"{str(path)!r}: tables are read from files whose names end in {', '.join(_ENDINGS)}")
+        raise FileFormatError(f"{str(path)!r}: the name of a file of tables must end in {', '.join(_ENDINGS)}")
     try:
         content = path.read_bytes()
         text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8-sig")
     except (UnicodeDecodeError, gzip.BadGzipFile, EOFError) as error:
-        raise FileFormatError(f"{str(path)!r} is not a text file in UTF-8: {error}") from error
+        raise FileFormatError(f"{str(path)!r} could not be decoded as UTF-8 text: {error}") from error
     head = text.split("\n", 1)[0]
     delimiter = max("\t;," if ".tsv" not in path.name.lower() else "\t", key=head.count)
     rows = [[cell.strip() for cell in row] for row in csv.reader(io.StringIO(text), delimiter=delimiter)]
     rows = [row for row in rows if any(row)]
     if len(rows) < 2:
-        raise DataError(f"{str(path)!r} holds no table: a line of labels and at least one below are needed")
+        raise DataError(f"{str(path)!r} holds no table: it needs a line of labels and at least one line of numbers")
     width = max(map(len, rows))
     return [row + [""] * (width - len(row)) for row in rows]
 
@@ -100,8 +116,8 @@ def _read_cross_tab(rows: Sequence[Sequence[str]], path: Path) -> tuple[Key, Any
         if len(names) == 2 and all(names):
             return (names[0], names[1]), _frame(rows[0][1:], rows[1:])
     raise DataError(
-        f"{str(path)!r}: which are its two variables? write them into its corner cell, as in 'age × vote', rows first, "
-        "or name the file age_x_vote.csv"
+        f"{str(path)!r}: its two variables are unknown; write them into the corner cell, as in 'age × vote', rows "
+        "first, or name the file age_x_vote.csv"
     )
 
 
@@ -129,24 +145,25 @@ def _split(rows: Sequence[Sequence[str]]) -> list[tuple[Key, Any]]:
 # Banner sheets
 
 
-def _read_banner(rows: Sequence[Sequence[str]], path: Path, found: Published) -> None:
+def _read_banner(rows: Sequence[Sequence[str]], path: Path, notes: list[str]) -> Iterator[tuple[Key, Any]]:
+    """Yield the tables of a banner sheet; questions that are left out are added to the notes."""
     overall, groups = _columns(rows[0], rows[1], path)
-    places = [*overall, *(place for some in groups.values() for place in some)]
+    places = [*overall, *itertools.chain(*groups.values())]
     blocks = list(_blocks(rows[2:], path))
     labels = Counter(row[1] for _, block in blocks for row in block)
     for question, block in blocks:
         if not all(row[place] for row in block for place in places):
-            found.notes.append(f"{question!r} has empty cells in {path.name}; left out")
+            notes.append(f"{question!r} has empty cells in {path.name}; left out")
             continue
         for variable, answers in _variables(question, block, places[0], labels):
             for group, own in groups.items():
                 headers = [*("Total" for _ in overall[:1]), *(rows[1][place] for place in own)]
                 chosen = [[label, *(cells[place] for place in (*overall[:1], *own))] for label, cells in answers]
-                found.tables.append(((variable, group), _frame(headers, chosen)))
+                yield (variable, group), _frame(headers, chosen)
 
 
 def _columns(titles: Sequence[str], headings: Sequence[str], path: Path) -> tuple[list[int], dict[str, list[int]]]:
-    """Return the places of columns for everybody, and those of each banner variable's categories."""
+    """Return the positions of the columns for everybody, and of each banner variable's categories."""
     overall: list[int] = []
     groups: dict[str, list[int]] = {}
     title = ""
@@ -154,12 +171,12 @@ def _columns(titles: Sequence[str], headings: Sequence[str], path: Path) -> tupl
         title = titles[place] or title
         if headings[place]:
             if not title:
-                raise DataError(f"{str(path)!r}: column {place + 1}, {headings[place]!r}, stands below no variable")
+                raise DataError(f"{str(path)!r}: column {place + 1}, {headings[place]!r}, has no variable above it")
             groups.setdefault(title, []).append(place)
         elif titles[place]:
             overall.append(place)
     if not groups:
-        raise DataError(f"{str(path)!r} looks like a banner sheet, but its second line names no categories")
+        raise DataError(f"{str(path)!r} looks like a banner sheet, but its second line has no categories")
     return overall, groups
 
 
@@ -172,7 +189,7 @@ def _blocks(rows: Sequence[Sequence[str]], path: Path) -> Iterator[tuple[str, li
                 yield question, block
             question, block = row[0], []
             if any(row[1:]):
-                raise DataError(f"{str(path)!r}: the line of the question {question!r} should have no other cells")
+                raise DataError(f"{str(path)!r}: the line of the question {question!r} must have no other cells")
         elif row[1]:
             block.append(row)
     if block:
@@ -182,9 +199,9 @@ def _blocks(rows: Sequence[Sequence[str]], path: Path) -> Iterator[tuple[str, li
 def _variables(
     question: str, block: Sequence[Sequence[str]], place: int, labels: Mapping[str, int]
 ) -> Iterator[tuple[str, list[tuple[str, list[str]]]]]:
-    """Yield variables with their answers and cells: the question, or where several may be chosen each answer.
+    """Yield variables with their answers and cells: the question, or each answer where several may be chosen.
 
-    An answer that stands in several questions, as "None of the above" does, is named with its question.
+    An answer that occurs in several questions, such as "None of the above", is named with its question.
     """
     shares = [[_share(cell) for cell in row] for row in block]
     total = sum(share[place] or 0.0 for share in shares)
@@ -194,7 +211,7 @@ def _variables(
         return
     for row, share in zip(block, shares, strict=True):
         sign = "%" if "%" in row[place] else ""
-        rest = ["" if one is None else f"{whole - one:.10g}{sign}" for one in share]
+        rest = ["" if number is None else f"{whole - number:.10g}{sign}" for number in share]
         name = row[1] if labels[row[1]] == 1 else f"{row[1]} [{question}]"
         yield name, [("yes", list(row)), ("no", rest)]
 

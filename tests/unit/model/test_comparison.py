@@ -1,0 +1,26 @@
+"""Two models, compared."""
+
+import pytest
+
+import twoway as tw
+
+HERE = {"a": ["x", "y", "y"], "b": ["p", "q", "p"], "c": [1, 2, 2]}
+
+
+def test_a_model_is_like_itself():
+    pmf = tw.fit(HERE, rank=2)
+    comparison = tw.compare(pmf, pmf)
+    assert [difference.variables for difference in comparison.variables] == [("a",), ("b",), ("c",)]
+    assert len(comparison.pairs) == 3
+    assert all(difference.total_variation == pytest.approx(0) for difference in comparison.pairs)
+    assert comparison.notes == ()
+
+
+def test_differences_come_largest_first_and_unlike_variables_are_noted():
+    one, other = tw.fit(HERE, rank=1), tw.fit({"a": ["x"] * 3, "b": ["q", "q", "p"], "c": [1, 3, 3]}, rank=1)
+    with pytest.raises(tw.DataError, match="no variable in common"):
+        tw.compare(one, tw.fit({"z": [1, 2]}, rank=1))
+    comparison = tw.compare(one, other)
+    assert [difference.variables for difference in comparison.variables] == [("b",)]
+    assert comparison.variables[0].total_variation == pytest.approx(tw.total_variation(one, other, "b"))
+    assert len(comparison.notes) == 2
