@@ -16,7 +16,15 @@ CLASSES = {
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
     if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
 }
-PUBLIC = {*tw.__all__, *tw.solvers.__all__, *tw.bounds.__all__}
+
+
+def names_of(module):
+    """Return the public names of a module: its ``__all__``, or what it defines or imports from the package."""
+    own = [name for name, value in vars(module).items() if getattr(value, "__module__", "").startswith("twoway")]
+    return getattr(module, "__all__", [name for name in own if not name.startswith("_")])
+
+
+PUBLIC = {*tw.__all__, *names_of(tw.solvers), *names_of(tw.bounds)}
 # Attributes that are not for users: the store of the replicates, and how a source reads its rows.
 INTERNAL = {"ObservedTables", "Reader"}
 
@@ -33,7 +41,7 @@ def public_functions():
     """Return every public function and method by its name."""
     functions = {}
     for holder in (tw, tw.datasets, tw.solvers, tw.bounds):
-        for name in holder.__all__:
+        for name in names_of(holder):
             value = getattr(holder, name)
             if inspect.isclass(value):
                 bases = [base for base in value.__mro__ if base.__module__.startswith("twoway")]
@@ -55,7 +63,7 @@ def not_public(annotation):
 
 
 def test_every_class_that_is_returned_is_public():
-    of_solvers = {f"{name}." for name in tw.solvers.__all__}
+    of_solvers = {f"{name}." for name in names_of(tw.solvers)}
     returned = {
         name: not_public(function.__annotations__.get("return", ""))
         for name, function in FUNCTIONS.items()

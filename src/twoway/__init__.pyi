@@ -44,7 +44,6 @@ from .explorer import explore as explore
 from .fitting.fit import choose_rank as choose_rank
 from .fitting.fit import count as count
 from .fitting.fit import fit as fit
-from .fitting.fit import load as load
 from .fitting.summary import summarize as summarize
 from .fitting.update import update as update
 from .model.comparison import Comparison as Comparison

@@ -1,4 +1,4 @@
-"""Answers to questions as files: tables with a row for each number, or JSON as ``--json`` prints it."""
+"""Answers as files: tables with a row for each number, or the JSON that ``--json`` prints."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NUMBERS = ("value", "low", "high")
 
 
 def write_answers(contents: list[dict[str, Any]], path: Path) -> None:
-    """Write answers to a file: one list in a .json file, a line each in a .jsonl file, else a row for each number."""
+    """Write answers to a file: a list in a .json file, one per line in a .jsonl file, else a row for each number."""
     if writable_format_of(path) != "json":
         write_table(_table(contents), path)
         return
@@ -31,27 +31,27 @@ def write_answers(contents: list[dict[str, Any]], path: Path) -> None:
 
 
 def _table(contents: list[dict[str, Any]]) -> pa.Table:
-    """Return the question, the categories and the number of each row; what a question does not name is null."""
+    """Return the question, categories and number of each row; variables that a question does not name are null."""
     import pyarrow as pa
 
     rows = [row for content in contents for row in _rows(content)]
     names = list(dict.fromkeys(name for _, labels, _ in rows for name in labels))
-    numbers = [key for key in _NUMBERS if any(key in of_row for _, _, of_row in rows)]
+    numbers = [key for key in _NUMBERS if any(key in values for _, _, values in rows)]
     for name in names:
         if name in ("question", *_NUMBERS):
-            raise DataError(f"a variable is called {name!r}, as a column of the file is; write a .json file instead")
+            raise DataError(f"the variable {name!r} has the name of a column of the file; write a .json file instead")
     columns: dict[str, list[Any]] = {"question": [question for question, _, _ in rows]}
     for name in names:
         labels_of_name = [labels.get(name) for _, labels, _ in rows]
         is_mixed = len({type(label) for label in labels_of_name if label is not None}) > 1
         columns[name] = [str(label) if is_mixed and label is not None else label for label in labels_of_name]
     for key in numbers:
-        columns[key] = [of_row.get(key) for _, _, of_row in rows]
+        columns[key] = [values.get(key) for _, _, values in rows]
     return pa.table(columns)
 
 
 def _rows(content: dict[str, Any]) -> list[tuple[str, dict[str, Any], dict[str, float]]]:
-    """Return for each number of an answer the question, the labels that it is of, and the number with its ends."""
+    """Return the question, the labels, and the number with its interval, for each number of an answer."""
     axes = content.get("axes", [])
     key = next(key for key in ("probabilities", "values", "value", "probability") if key in content)
     arrays = {"value": np.ravel(content[key])}

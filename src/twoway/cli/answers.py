@@ -1,4 +1,4 @@
-"""Questions to a model and their answers, without the parser of arguments: this must start at once."""
+"""Questions to a model and their answers, without the argument parser, whose import takes longer than an answer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from twoway.cli.terminal import is_terminal, note, say, say_json
 from twoway.model.pmf import JointPMF
 from twoway.questions import Question, parse
 from twoway.questions import ask as answer_question
-from twoway.questions.answer import allowed_codes, evidence
+from twoway.questions.answer import allowed_codes, evidence, suppose
 
 if TYPE_CHECKING:
     import os
@@ -32,7 +32,7 @@ def answer_all(
     json: bool = False,
     out: Path | None = None,
 ) -> None:
-    """Print the answers to questions or write them to a file; "-" for those on standard input; none open a prompt."""
+    """Print the answers or write them to a file; "-" reads questions from standard input; none opens a prompt."""
     boot = None
     if interval:
         from twoway.uncertainty.bootstrap import Bootstrap
@@ -42,141 +42,139 @@ def answer_all(
     if out is not None:
         from twoway.cli.answer_files import write_answers
 
-        contents = [answer(pmf, text, base, boot) for text in _lines(questions or ["-"])]
-        write_answers([_data(content) for content in contents], out)
-        for content in contents:
-            for one in content["notes"]:
-                note(one)
-        return
-    if not questions and is_terminal(sys.stdin):
+        contents = [answer(pmf, question, base, boot)[0] for question in _lines(questions or ["-"])]
+        write_answers(contents, out)
+        for text in (text for content in contents for text in content["notes"]):
+            note(text)
+    elif not questions and is_terminal(sys.stdin):
         from twoway.cli.prompt import converse
 
-        converse(pmf, lambda text: show(answer(pmf, text, base, boot)))
-        return
-    print_answers(pmf, list(_lines(questions or ["-"])), base=base, boot=boot, json=json)
+        converse(pmf, lambda question: _show(*answer(pmf, question, base, boot)))
+    else:
+        print_answers(pmf, list(_lines(questions or ["-"])), base=base, boot=boot, json=json)
 
 
 def print_answers(
-    pmf: JointPMF, asked: list[str], *, base: float | None = None, boot: Bootstrap | None = None, json: bool = False
+    pmf: JointPMF, questions: list[str], *, base: float | None = None, boot: Bootstrap | None = None, json: bool = False
 ) -> None:
-    """Print the answer to each question, under the question where there are several."""
-    for number, text in enumerate(asked):
-        content = answer(pmf, text, base, boot)
+    """Print the answer to each question, below the question if there are several."""
+    for number, question in enumerate(questions):
+        content, text = answer(pmf, question, base, boot)
         if json:
-            say_json(_data(content))
+            say_json(content)
             continue
-        if len(asked) > 1:
+        if len(questions) > 1:
             say(("\n" if number else "") + content["question"])
-        show(content)
+        _show(content, text)
 
 
-def _data(content: dict[str, Any]) -> dict[str, Any]:
-    """Return an answer without its text for people."""
-    return {key: value for key, value in content.items() if key != "text"}
+def _show(content: dict[str, Any], text: str) -> None:
+    say(text)
+    for remark in content["notes"]:
+        note(remark)
 
 
 def _lines(questions: Iterable[str]) -> Iterator[str]:
-    for text in questions:
-        if text != "-":
-            yield text
+    for question in questions:
+        if question != "-":
+            yield question
             continue
         for read in sys.stdin:
-            line = read.removeprefix("\ufeff")  # which some editors begin a file with
-            if line.strip() and not line.lstrip().startswith("#"):
-                yield line.strip()
+            line = read.removeprefix("\ufeff").strip()  # some editors write a byte-order mark
+            if line and not line.startswith("#"):
+                yield line
 
 
-def answer(pmf: JointPMF, text: str, base: float | None = None, boot: Bootstrap | None = None) -> dict[str, Any]:
-    """Return a question, its answer and what should be known about it, as plain data and one text.
+def answer(
+    pmf: JointPMF, text: str, base: float | None = None, boot: Bootstrap | None = None
+) -> tuple[dict[str, Any], str]:
+    """Return the answer to a question as plain data, with notes, and as text.
 
-    Replicates of the model, where there are any, say how sure the answer is.
+    Replicates of the model add an interval to the answer.
     """
     question = parse(text, pmf.schema)
-    found = answer_question(pmf, question, base=base)
-    content: dict[str, Any] = {"question": str(question), **_content(question, found, base)}
+    result = answer_question(pmf, question, base=base)
+    content, shown = _content(question, result, base)
+    content = {"question": str(question), **content}
+    notes: list[str] = []
     if boot is not None:
-        content |= _interval(boot, question, found, content["text"], base)
+        interval, shown = _interval(boot, question, result, shown, base, notes)
+        content |= interval
     known = evidence(pmf.schema, question.given)
-    if known:
-        content["evidence_probability"] = pmf.prob(known)
-    content["notes"] = [*content.get("notes", ()), *_notes(pmf, question, content.get("evidence_probability"))]
-    return content
+    probability = pmf.prob(known) if known else None
+    if probability is not None:
+        content["evidence_probability"] = probability
+    content["notes"] = [*notes, *_notes(pmf, question, probability)]
+    return content, shown
 
 
-def _content(question: Question, found: Answer, base: float | None) -> dict[str, Any]:
+def _content(question: Question, result: Answer, base: float | None) -> tuple[dict[str, Any], str]:
     from twoway.data.distribution import Distribution
     from twoway.model.mode import Mode
 
-    if isinstance(found, Distribution):
-        axes = [{"variable": variable.name, "categories": list(variable.categories)} for variable in found.variables]
-        return {
-            "axes": axes,
-            "probabilities" if found.quantity == "probability" else "values": found.array.tolist(),
-            "text": found.to_text(whole=not is_terminal(sys.stdout)),
-        }
-    if isinstance(found, Mode):
-        lines = [f"{name} = {label}" for name, label in found.values.items()]
-        told = f"probability {found.probability:.4g}" + ("" if found.proven else ", not proven to be the highest")
-        return {
-            "mode": found.values,
-            "probability": found.probability,
-            "proven": found.proven,
-            "text": "\n".join([*lines, told]),
-        }
+    if isinstance(result, Distribution):
+        axes = [{"variable": variable.name, "categories": list(variable.categories)} for variable in result.variables]
+        key = "probabilities" if result.quantity == "probability" else "values"
+        return {"axes": axes, key: result.array.tolist()}, result.to_text(whole=not is_terminal(sys.stdout))
+    if isinstance(result, Mode):
+        lines = [f"{name} = {label}" for name, label in result.values.items()]
+        lines.append(f"probability {result.probability:.4g}{'' if result.proven else ', not proven to be the highest'}")
+        content = {"mode": result.values, "probability": result.probability, "proven": result.proven}
+        return content, "\n".join(lines)
     unit = {None: " nats", 2.0: " bits"}.get(base, f" (base {base:g})" if base else "") if question.kind in "HI" else ""
-    error = getattr(found, "standard_error", 0.0)
-    more = f" ± {error:.2g}" if error else ""
-    return {"value": float(found), "standard_error": error, "text": f"{_number(float(found))}{more}{unit}"}
+    error = getattr(result, "standard_error", 0.0)
+    shown = f"{_number(float(result))}{f' ± {error:.2g}' if error else ''}{unit}"
+    return {"value": float(result), "standard_error": error}, shown
 
 
-def _interval(boot: Bootstrap, question: Question, found: Answer, text: str, base: float | None) -> dict[str, Any]:
-    """Return the ends of an answer's interval, and the answer with them as text."""
+def _interval(
+    boot: Bootstrap, question: Question, result: Answer, text: str, base: float | None, notes: list[str]
+) -> tuple[dict[str, Any], str]:
+    """Return the ends of an answer's interval, and the answer with them as text; add what affects them to the notes."""
     import numpy as np
 
     from twoway.data.distribution import Distribution
     from twoway.model.intervals import IntervalTable, Scale
     from twoway.model.mode import Mode
-    from twoway.questions.answer import suppose
 
-    if isinstance(found, Mode):
-        names = [term.name for term in question.targets]
-        same = [suppose(one, question.given).mode(names).values == found.values for one in boot.replicates]
-        return {"agreement": float(np.mean(same)), "text": f"{text}\n{np.mean(same):.0%} of the replicates agree"}
-    scales: dict[str, Scale] = {"P": "probability", "E": "real"}
     targets = [term.name for term in question.targets]
-    about = [*targets, *(term.name for term in (*question.others, *question.given))]
+    if isinstance(result, Mode):
+        modes = [suppose(replicate, question.given).mode(targets).values for replicate in boot.replicates]
+        agreement = float(np.mean([mode == result.values for mode in modes]))
+        return {"agreement": agreement}, f"{text}\n{agreement:.0%} of the replicates agree"
+    scales: dict[str, Scale] = {"P": "probability", "E": "real"}
 
-    def own(one: JointPMF) -> float:
-        return sum(float(suppose(one, question.given).entropy(name, base)) for name in targets)
+    def entropies(pmf: JointPMF) -> float:
+        return sum(float(suppose(pmf, question.given).entropy(name, base)) for name in targets)
 
-    ends, note = boot.answer(
-        lambda one: np.asarray(answer_question(one, question, base=base)),
+    ends, remark = boot.answer(
+        lambda pmf: np.asarray(answer_question(pmf, question, base=base)),
         scales.get(question.kind, "nonnegative"),
-        about,
-        own if question.kind == "H" else None,
-        _cells(boot.pmf, question, found) if question.kind == "P" else (),
+        [*targets, *(term.name for term in (*question.others, *question.given))],
+        entropies if question.kind == "H" else None,
+        _cells(boot.pmf, question, result) if question.kind == "P" else (),
     )
-    told = {"low": ends.low.tolist(), "high": ends.high.tolist(), "level": boot.level, "notes": [note] if note else []}
-    if isinstance(found, Distribution):
-        low, high = (Distribution(found.variables, end) for end in (ends.low, ends.high))
-        table = IntervalTable(found, low, high, level=boot.level)
-        return {**told, "text": table.to_text(whole=not is_terminal(sys.stdout))}
-    shown = f"{_number(float(ends.low))} to {_number(float(ends.high))}"
-    return {**told, "text": f"{text} ({boot.level:.0%}: {shown})"}
+    notes += [remark] if remark else []
+    content = {"low": ends.low.tolist(), "high": ends.high.tolist(), "level": boot.level}
+    if isinstance(result, Distribution):
+        low, high = (Distribution(result.variables, end) for end in (ends.low, ends.high))
+        table = IntervalTable(result, low, high, level=boot.level)
+        return content, table.to_text(whole=not is_terminal(sys.stdout))
+    return content, f"{text} ({boot.level:.0%}: {_number(float(ends.low))} to {_number(float(ends.high))})"
 
 
-def _cells(pmf: JointPMF, question: Question, found: Answer) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Return the event and what is known, for each probability in an answer."""
+def _cells(pmf: JointPMF, question: Question, result: Answer) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Return the event and the evidence of each probability in an answer."""
     from twoway.data.distribution import Distribution
 
     event, known = evidence(pmf.schema, question.targets), evidence(pmf.schema, question.given)
-    if not isinstance(found, Distribution):
+    if not isinstance(result, Distribution):
         return [(event, known)]
     groups = [term.name for term in question.given if not term.operator]
     targets = [term.name for term in question.targets]
     return [
         (event or {name: cell[name] for name in targets}, known | {name: cell[name] for name in groups})
-        for cell in found.events()
+        for cell in result.events()
     ]
 
 
@@ -185,25 +183,18 @@ def _number(value: float) -> str:
 
 
 def _notes(pmf: JointPMF, question: Question, probability: float | None) -> Iterator[str]:
-    """Yield what keeps an answer from being misread."""
+    """Yield what a reader of the answer should know."""
     for term in (*question.targets, *question.given):
         variable = pmf.schema[term.name]
-        by_order = variable.values is None and term.labels and variable.find(term.labels[0]) is not None
-        if term.operator[:1] in ("<", ">") and by_order:
-            meant = [str(variable.categories[code]) for code in allowed_codes(variable, term)]
-            if len(meant) > _SHOWN_LABELS:
-                meant = [*meant[:2], "…", f"{meant[-1]} ({len(meant)} categories)"]
-            yield f"{term} goes by the order of the categories, and means {', '.join(meant)}"
+        has_order = variable.values is None and term.labels and variable.find(term.labels[0]) is not None
+        if term.operator[:1] in ("<", ">") and has_order:
+            labels = [str(variable.categories[code]) for code in allowed_codes(variable, term)]
+            if len(labels) > _SHOWN_LABELS:
+                labels = [*labels[:2], "…", f"{labels[-1]} ({len(labels)} categories)"]
+            yield f"{term} compares by the order of the categories: {', '.join(labels)}"
     n_records = None if pmf.report is None else pmf.report.n_records
     if probability is not None and n_records and probability * n_records < 10:
         yield (
-            f"what is known has probability {probability:.2g}: about {probability * n_records:.2g} of the "
-            f"{n_records:,.0f} records, so the answer rests on the model more than on them"
+            f"the evidence has probability {probability:.2g}, about {probability * n_records:.2g} of the "
+            f"{n_records:,.0f} records, so the answer rests on the model more than on the data"
         )
-
-
-def show(content: dict[str, Any]) -> None:
-    """Print an answer for people."""
-    say(content["text"])
-    for one in content["notes"]:
-        note(one)

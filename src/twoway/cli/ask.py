@@ -1,4 +1,4 @@
-"""``twoway ask``: questions to a model, in words of probability."""
+"""``twoway ask``: questions to a model, in the language of probability."""
 
 from __future__ import annotations
 
@@ -15,16 +15,19 @@ def ask(
     model: Model,
     questions: Annotated[
         list[str] | None,
-        typer.Argument(metavar="QUESTION", help="Questions; - reads them from standard input, a line each."),
+        typer.Argument(metavar="QUESTION", help="Questions; - reads them from standard input, one per line."),
     ] = None,
-    base: Annotated[float | None, typer.Option(help="Base of the logarithm of H and I; nats if not given.")] = None,
+    base: Annotated[float | None, typer.Option(help="The base of the logarithm of H and I (default: nats).")] = None,
     interval: Annotated[
-        bool, typer.Option("--interval", help="Say how sure each answer is; needs a model of `twoway fit --intervals`.")
+        bool,
+        typer.Option("--interval", help="Show an interval for each answer; needs a fit with --intervals."),
     ] = False,
     out: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--out", help="Write the answers to a file, a row each number: CSV, TSV, Parquet, Arrow; or JSON."
+            "-o",
+            "--out",
+            help="A CSV, TSV, Parquet or Arrow file with a row for each number; or JSON.",
         ),
     ] = None,
     force: Force = False,
@@ -32,8 +35,8 @@ def ask(
 ) -> None:
     """Answer questions: P probability, E expected value, mode, H entropy, I mutual information.
 
-    Without a question, a prompt opens that completes names with Tab. Names and labels that hold any of
-    , | ; ( ) { } = < > stand in quotes.
+    Without a question, a prompt opens that completes names with Tab. Names and labels that contain any of
+    , | ; ( ) { } = < > need quotes.
 
     [bold]Examples[/bold]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -31,7 +30,7 @@ def compare(
     """
     from twoway.model.comparison import compare as compare_models
     from twoway.model.pmf import JointPMF
-    from twoway.text import aligned, printable
+    from twoway.text import aligned, crossed, printable
 
     models = [JointPMF.load(path) for path in (model, other)]
     comparison = compare_models(*models)
@@ -46,7 +45,7 @@ def compare(
         for pmf in models
     ]
     if json:
-        say_json({"models": fits, "shared": len(comparison.variables), **asdict(comparison)})
+        say_json({"models": fits, "shared": len(comparison.variables), **vars(comparison)})
         return
     rows = [["", printable(model.name), printable(other.name)]]
     for key in fits[0]:
@@ -57,9 +56,7 @@ def compare(
         if differences:
             mean = sum(difference.total_variation for difference in differences) / len(differences)
             lines = [[f"{title} that differ most", f"(mean {mean:.4f})"]]
-            for difference in differences[:_SHOWN]:
-                shown = " × ".join(printable(name, 40) for name in difference.variables)
-                lines.append([f"  {shown}", f"{difference.total_variation:.4f}"])
+            lines += [[f"  {crossed(d.variables, 40)}", f"{d.total_variation:.4f}"] for d in differences[:_SHOWN]]
             parts.append(aligned(lines))
     say("\n\n".join(parts))
     for text in comparison.notes:

@@ -1,4 +1,4 @@
-"""``twoway explore``: a model as one page to click in."""
+"""``twoway explore``: a model as one interactive page."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ from twoway.cli.terminal import check_output, say, say_json
 def explore(
     model: Model,
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="The page to write; by default the model's name with .html.")
+        Path | None, typer.Option("-o", "--out", help="The page to write (default: the name of the model with .html).")
     ] = None,
-    title: Annotated[str | None, typer.Option(help="The page's headline; by default the model's name.")] = None,
+    title: Annotated[str | None, typer.Option(help="The title of the page (default: the name of the model).")] = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
     """Write one HTML file that shows the model: click what is known, and see everything else change.
 
-    The file holds all it needs, opens in any browser from any disk, and connects to nothing. It shows intervals if the
-    model was made by `twoway fit --intervals`.
+    The file is self-contained and makes no connections. It shows intervals if the model was fitted with `--intervals`.
 
     [bold]Examples[/bold]
 

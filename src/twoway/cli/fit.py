@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -214,10 +214,7 @@ def _learned(pmf: JointPMF, source: Any) -> dict[str, Any]:
 
 def _print(learned: dict[str, Any]) -> None:
     from twoway.report import FitCheck
-    from twoway.text import aligned, printable
-
-    def pair(content: dict[str, Any]) -> str:
-        return " × ".join(printable(name, 40) for name in content["variables"])
+    from twoway.text import aligned, crossed, printable
 
     if "records" in learned:
         holes = learned["holes"] / max(learned["cells"], 1)
@@ -243,11 +240,12 @@ def _print(learned: dict[str, Any]) -> None:
             ["", f"log-likelihood {learned['log_likelihood_per_record']:.4f} per record, BIC {learned['bic']:,.1f}"]
         )
     for number, worst in enumerate(learned.get("worst_fit", [])):
-        rows.append(["" if number else "worst fit", f"{pair(worst)}: total variation {worst['total_variation']:.3f}"])
+        text = f"{crossed(worst['variables'], 40)}: total variation {worst['total_variation']:.3f}"
+        rows.append(["" if number else "worst fit", text])
     if learned["check"] is not None:
         rows.append(["check", printable(str(FitCheck(**learned["check"])), 400)])
     for number, strong in enumerate(learned["strongest"]):
-        rows.append(["" if number else "strongest", f"{pair(strong)}: {strong['nats']:.3f} nats"])
+        rows.append(["" if number else "strongest", f"{crossed(strong['variables'], 40)}: {strong['nats']:.3f} nats"])
     rows += [["hint", hint] for hint in _hints(learned)]
     warnings = learned["warnings"]
     rows += [["warning", printable(warning, 400)] for warning in warnings[:_MOST_WARNINGS]]
@@ -259,24 +257,18 @@ def _print(learned: dict[str, Any]) -> None:
 def _hints(learned: dict[str, Any]) -> Iterator[str]:
     """Yield what may give a better model."""
     from twoway.fitting.summary import MANY_CATEGORIES
-    from twoway.text import printable
+    from twoway.text import printable, shortlist
 
     odd = learned["odd_labels"]
     if odd:
         marks = list(dict.fromkeys(printable(label, 40) for labels in odd.values() for label in labels))[:3]
         yield (
-            f"numbers except for {', '.join(map(repr, marks))}: {_names(odd)}; "
+            f"numbers except for {', '.join(map(repr, marks))}: {shortlist(odd, _MOST_NAMES)}; "
             f"{' '.join(f'--missing {mark!r}' for mark in marks)} reads these as missing and the rest as numbers"
         )
     many = {name: is_number for name, is_number in learned["many_categories"].items() if name not in odd}
     if many:
         ways = [f"--bins {printable(name, 40)!r} bins numbers" for name in many if many[name]][:1]
         ways += [f"--drop {printable(name, 40)!r} leaves a column out" for name in many if not many[name]][:1]
-        yield f"more than {MANY_CATEGORIES} categories, so few records for each: {_names(many)}; {', '.join(ways)}"
-
-
-def _names(names: Iterable[str]) -> str:
-    from twoway.text import printable
-
-    shown = [printable(name, 40) for name in names]
-    return ", ".join(shown[:_MOST_NAMES]) + (", …" if len(shown) > _MOST_NAMES else "")
+        names = shortlist(many, _MOST_NAMES)
+        yield f"more than {MANY_CATEGORIES} categories, so few records for each: {names}; {', '.join(ways)}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -67,24 +66,24 @@ def _model(path: Path) -> tuple[dict[str, Any], str]:
 
 def _tables(path: Path) -> tuple[dict[str, Any], str]:
     from twoway.tables.tables import Tables
-    from twoway.text import aligned, printable
+    from twoway.text import aligned, crossed
 
     tables = Tables.load(path)
     content = {
         "kind": "tables",
         "variables": tables.schema.to_dict(),
         "tables": [
-            {"variables": list(names), "total": total, "weight": weight}
-            for names, total, weight in zip(tables.names, tables.totals.tolist(), tables.weights.tolist(), strict=True)
+            {"variables": names, "total": total, "weight": weight}
+            for names, total, weight in zip(tables.names, tables.totals, tables.weights, strict=True)
         ],
-        "notes": list(tables.notes),
-        "releases": [asdict(release) for release in tables.releases],
-        "privacy": None if tables.privacy is None else asdict(tables.privacy),
+        "notes": tables.notes,
+        "releases": tables.releases,
+        "privacy": tables.privacy,
     }
     rows = [["table", "total"]]
     n_shown = _MOST_TABLES if is_terminal(sys.stdout) else len(tables)
     for names, total in list(zip(tables.names, tables.totals, strict=True))[:n_shown]:
-        rows.append([" × ".join(map(printable, names)), f"{total:,.6g}"])
+        rows.append([crossed(names), f"{total:,.6g}"])
     more = f"… {len(tables) - n_shown} more tables" if len(tables) > n_shown else ""
     parts = [repr(tables).strip("<>"), _variables(tables.schema), aligned(rows, more)]
     if tables.notes:

@@ -1,4 +1,4 @@
-"""``twoway plan``: how many records a wanted error takes."""
+"""``twoway plan``: the number of records that a given accuracy needs."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from twoway.cli.terminal import say, say_json, shows_progress
 
 def plan(
     model: Annotated[
-        Path | None, typer.Argument(metavar="[MODEL]", help="A model to plan by; or assume one by the options below.")
+        Path | None, typer.Argument(metavar="[MODEL]", help="A model to plan with; or use --variables and --rank.")
     ] = None,
-    error: Annotated[float, typer.Option(help="By how much a probability may be off: total variation.")] = 0.05,
+    error: Annotated[float, typer.Option(help="The allowed error of a probability, as total variation.")] = 0.05,
     of: Annotated[
-        str, typer.Option(metavar="VARIABLES", help="The variables asked about, separated by commas; by default all.")
+        str, typer.Option(metavar="VARIABLES", help="The variables of interest, separated by commas (default: all).")
     ] = "",
     observed: Annotated[float, typer.Option(help="The share of cells that will be observed.")] = 1.0,
-    tables: Annotated[bool, typer.Option("--tables", help="Only two-way tables will be there.")] = False,
-    variables: Annotated[int | None, typer.Option(help="Without a model: how many variables.")] = None,
-    categories: Annotated[int, typer.Option(help="Without a model: categories of each.")] = 4,
-    rank: Annotated[int | None, typer.Option(help="Without a model: how many components to assume.")] = None,
-    trials: Annotated[int, typer.Option(help="How often each number of records is tried.")] = 3,
+    tables: Annotated[bool, typer.Option("--tables", help="Only two-way tables will be available.")] = False,
+    variables: Annotated[int | None, typer.Option(help="Without a model: the number of variables.")] = None,
+    categories: Annotated[int, typer.Option(help="Without a model: the number of categories of each.")] = 4,
+    rank: Annotated[int | None, typer.Option(help="Without a model: the number of components.")] = None,
+    trials: Annotated[int, typer.Option(help="The number of trials for each number of records.")] = 3,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Say how many records bring an error down to what is wanted, by trying it out and by the paper's bounds.
+    """Estimate how many records reach a given error, by simulation and by the paper's bounds.
 
     [bold]Examples[/bold]
 
@@ -42,13 +42,13 @@ def plan(
     from twoway.schema import Schema, Variable
 
     if (model is None) == (variables is None):
-        raise DataError("give either a MODEL, or --variables and --rank to assume one")
+        raise DataError("give either a MODEL, or --variables and --rank")
     if model is not None:
         source: JointPMF | Schema = JointPMF.load(model)
     else:
         labels = tuple(range(categories))
         source = Schema(tuple(Variable(f"x{number}", labels) for number in range(1, (variables or 0) + 1)))
-    found = make_plan(
+    result = make_plan(
         source,
         error,
         names=[name.strip() for name in of.split(",") if name.strip()] or None,
@@ -60,6 +60,6 @@ def plan(
         monitor=shows_progress() or None,
     )
     if json:
-        say_json(found.to_dict())
+        say_json(result.to_dict())
     else:
-        say(str(found))
+        say(str(result))

@@ -1,4 +1,4 @@
-"""The prompt of ``twoway ask``: questions one after the other, with history and completion."""
+"""The prompt of ``twoway ask``, with history and completion."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _HISTORY_LINES = 1000
 
 
 def converse(pmf: JointPMF, respond: Callable[[str], None]) -> None:
-    """Let ``respond`` answer questions until the end of input; a wrong one is told and asked again."""
+    """Let ``respond`` answer questions until the end of input; an error does not end the prompt."""
     names = pmf.schema.names
     shown = ", ".join(names[:12]) + (f", … ({len(names) - 12} more)" if len(names) > 12 else "")
     say(f"{len(names)} variables: {shown}")
-    say("Ask, such as P(a | b = x); Tab completes names, ? lists variables, Ctrl-D ends.")
+    say("Ask a question, such as P(a | b = x). Tab completes names, ? lists variables, Ctrl-D ends.")
     with _readline(pmf):
         while True:
             try:
@@ -47,14 +47,14 @@ def converse(pmf: JointPMF, respond: Callable[[str], None]) -> None:
 
 
 def history_file() -> Path:
-    """Return where questions are remembered."""
+    """Return the file of the history of questions."""
     state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
     return Path(state) / "twoway" / "history"
 
 
 @contextlib.contextmanager
 def _readline(pmf: JointPMF) -> Iterator[None]:
-    """Set up completion and history, where the system has them."""
+    """Set up completion and history, if Python has readline."""
     try:
         import readline
     except ImportError:
@@ -65,8 +65,8 @@ def _readline(pmf: JointPMF) -> Iterator[None]:
         readline.read_history_file(path)
 
     def completer(text: str, state: int) -> str | None:
-        found = complete(readline.get_line_buffer()[: readline.get_endidx()], pmf.schema)
-        return found[state] if state < len(found) else None
+        completions = complete(readline.get_line_buffer()[: readline.get_endidx()], pmf.schema)
+        return completions[state] if state < len(completions) else None
 
     readline.set_completer_delims(DELIMITERS)
     readline.set_completer(completer)
@@ -75,7 +75,7 @@ def _readline(pmf: JointPMF) -> Iterator[None]:
     try:
         yield
     finally:
-        # A folder that cannot be written to costs the history, nothing else.
+        # If the folder cannot be written to, only the history is lost.
         with contextlib.suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
             readline.write_history_file(path)

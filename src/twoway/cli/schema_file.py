@@ -1,4 +1,4 @@
-"""Variables and categories that somebody declares, from a file."""
+"""Declared variables and categories, from a file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SHAPE = '{"vote": ["no", "yes"], "income": {"cuts": [10000, 20000]}}'
 
 
 def read_schema(path: Path) -> Schema:
-    """Return the variables of a file: of tables, of a model, or of JSON with the categories of each, or its cuts."""
+    """Return the schema in a file of tables, a model, or JSON with the categories or cut points of each variable."""
     if container.kind_of(path) is not None:
         header, _ = container.read(path)
         try:
@@ -32,7 +32,7 @@ def read_schema(path: Path) -> Schema:
     except (ValueError, RecursionError) as error:
         raise FileFormatError(f"{str(path)!r} is neither JSON nor a twoway file: {error}") from error
     if not isinstance(described, dict) or not described:
-        raise FileFormatError(f"{str(path)!r} holds no schema; one looks like {_SHAPE}")
+        raise FileFormatError(f"{str(path)!r} does not hold a schema, such as {_SHAPE}")
     try:
         return Schema(tuple(_variable(name, listed) for name, listed in described.items()))
     except DataError as error:

@@ -68,8 +68,7 @@ def score(
     for surprise in least:
         number = surprise.record + 1
         if json:
-            cells = [asdict(cell) for cell in surprise.cells]
-            say_json({"record": number, "log_prob": surprise.log_prob, "surprising": cells})
+            say_json({"record": number, "log_prob": surprise.log_prob, "surprising": surprise.cells})
             continue
         say(f"record {number}: log-probability {surprise.log_prob:.3f}")
         for cell in surprise.cells[:_CELLS_SHOWN]:

@@ -45,8 +45,8 @@ def compare(pmf: JointPMF, other: JointPMF) -> Comparison:
     >>> monday = fit({"sky": ["grey", "blue"], "rain": ["yes", "no"]}, rank=1)
     >>> tuesday = fit({"sky": ["grey", "blue", "blue", "blue"], "wind": [0, 1, 1, 1]}, rank=1)
     >>> comparison = compare(monday, tuesday)
-    >>> comparison.variables
-    (Difference(variables=('sky',), total_variation=0.25),)
+    >>> [(difference.variables, round(difference.total_variation, 1)) for difference in comparison.variables]
+    [(('sky',), 0.2)]
     >>> comparison.notes
     ("only the first model has 'rain'", "only the second model has 'wind'")
     """

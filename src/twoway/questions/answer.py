@@ -32,7 +32,7 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def ask(pmf: JointPMF, question: str | Question, *, base: float | None = None) -> Answer:
-    """Return the answer to a question in words of probability.
+    """Return the answer to a question in the language of probability.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def ask(pmf: JointPMF, question: str | Question, *, base: float | None = None) -
     """
     check_model(pmf)
     if not isinstance(question, str | Question):
-        raise DataError(f"a question is a text, such as 'P(vote | age)', not {question!r}")
+        raise DataError(f"a question must be text, such as 'P(vote | age)', not {question!r}")
     asked = parse(question, pmf.schema) if isinstance(question, str) else question
     known = suppose(pmf, asked.given)
     targets = [term.name for term in asked.targets]
@@ -83,7 +83,7 @@ def ask(pmf: JointPMF, question: str | Question, *, base: float | None = None) -
 
 
 def asked_event(schema: Schema, text: str) -> tuple[dict[str, list[Label]], dict[str, list[Label]]]:
-    """Return the event that a question asks the probability of, and what it takes as known.
+    """Return the event and the evidence of a question for one probability.
 
     Examples
     --------
@@ -93,12 +93,12 @@ def asked_event(schema: Schema, text: str) -> tuple[dict[str, list[Label]], dict
     """
     question = parse(text, schema)
     if question.kind != "P" or not all(term.operator for term in (*question.targets, *question.given)):
-        raise QuestionError(f"a range is that of one probability, such as P(vote = yes | age = old); got {question}")
+        raise QuestionError(f"a range needs one probability, such as P(vote = yes | age = old); got {question}")
     return evidence(schema, question.targets), evidence(schema, question.given)
 
 
 def suppose(pmf: JointPMF, conditions: str | Iterable[Term]) -> JointPMF:
-    """Return the model given conditions such as ``age = 30-39, vote != no``; none leave it as it is."""
+    """Return the model given conditions such as ``age = 30-39, vote != no``."""
     if isinstance(conditions, str):
         conditions = parse_terms(conditions, pmf.schema) if conditions.strip() else ()
     terms = [term for term in conditions if term.operator]
@@ -108,18 +108,18 @@ def suppose(pmf: JointPMF, conditions: str | Iterable[Term]) -> JointPMF:
         return pmf.given(evidence(pmf.schema, terms))
     except ImpossibleEvidenceError:
         shown = ", ".join(map(str, terms))
-        raise ImpossibleEvidenceError(f"what is known, {shown}, has probability 0 under the model") from None
+        raise ImpossibleEvidenceError(f"the evidence {shown} has probability 0 under the model") from None
 
 
 def evidence(schema: Schema, terms: Iterable[Term]) -> dict[str, list[Label]]:
-    """Return the labels that terms allow, for each variable they say something about."""
+    """Return the labels that terms allow, for each variable that they constrain."""
     allowed: dict[str, list[int]] = {}
     for term in terms:
         if term.operator:
             codes = allowed_codes(schema[term.name], term)
             kept = [code for code in allowed.get(term.name, codes) if code in codes]
             if not kept:
-                raise QuestionError(f"no category of {term.name!r} is left by all that is said about it")
+                raise QuestionError(f"the conditions on {term.name!r} exclude every category")
             allowed[term.name] = kept
     return {name: [schema[name].categories[code] for code in codes] for name, codes in allowed.items()}
 
@@ -179,7 +179,7 @@ def _division(edge: float, is_above: bool) -> str:
 
 
 def _probability(pmf: JointPMF, targets: tuple[Term, ...], groups: list[str]) -> float | Distribution:
-    """Return the probability of what targets say, or the distribution of those named, in each group."""
+    """Return the probability of the targets' values, or the distribution of the targets, in each group."""
     event = evidence(pmf.schema, targets)
     if not event:
         names = [term.name for term in targets]
@@ -198,7 +198,7 @@ def _probability(pmf: JointPMF, targets: tuple[Term, ...], groups: list[str]) ->
 
 def _expectation(pmf: JointPMF, name: str, groups: list[str]) -> float | Distribution:
     """Return the expected value of a variable, in each group."""
-    whole = pmf.expect(name)  # an error where it has no numbers
+    whole = pmf.expect(name)  # raises if it has no numbers
     if not groups:
         return whole
     joint = pmf.marginal([*groups, name])
@@ -207,6 +207,6 @@ def _expectation(pmf: JointPMF, name: str, groups: list[str]) -> float | Distrib
 
 
 def _divide(shares: Any, of: Any) -> Any:
-    """Return shares of each group; a group that cannot occur has none, NaN."""
+    """Return shares of each group; NaN for a group with probability 0."""
     with np.errstate(invalid="ignore"):
         return np.where(of > 0, shares / of, np.nan)

@@ -1,4 +1,4 @@
-"""What a question that is being typed may go on with."""
+"""Completions of a question that is being typed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ DELIMITERS = STOPS
 
 
 def complete(text: str, schema: Schema) -> list[str]:
-    """Return what may stand for the last, unfinished word of a text: kinds, names or labels.
+    """Return the completions of the last, unfinished word of a text: kinds, names or labels.
 
     Examples
     --------
@@ -31,8 +31,8 @@ def complete(text: str, schema: Schema) -> list[str]:
 
 
 def _name_before(text: str) -> str:
-    """Return the variable whose label comes next, "" where a name does."""
-    # Not by a regular expression: it would look for the name's end again and again in a long text.
+    """Return the variable whose label comes next, "" if a name comes next."""
+    # A regular expression would take quadratic time on long text.
     brace = text.rfind("{")
     if brace > text.rfind("}"):
         before, _, word = text[:brace].rstrip().rpartition(" ")

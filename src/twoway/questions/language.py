@@ -1,4 +1,4 @@
-"""Questions as data, and as text that reads back as the same question."""
+"""Questions as data, and as text that parses to the same question."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Kind: TypeAlias = Literal["P", "E", "mode", "H", "I"]
 KINDS: tuple[Kind, ...] = ("P", "E", "mode", "H", "I")
 OPERATORS = ("=", "!=", "<", "<=", ">", ">=", "in", "not in")
 STOPS = ",|;(){}=<>"
-"""Characters that end a word; names and labels that hold one need quotes. So does "!" before "="."""
+"""Characters that end a word; names and labels that contain one need quotes. So does "!" before "="."""
 
 TRUTHS = {"true": True, "false": False}
 NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
@@ -21,7 +21,7 @@ NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 
 @dataclass(frozen=True)
 class Term:
-    """A variable, or what is said about one: ``age``, ``age = 30-39``, ``region in {north, east}``."""
+    """A variable, or a condition on one: ``age``, ``age = 30-39``, ``region in {north, east}``."""
 
     name: str
     operator: str = ""
@@ -58,7 +58,7 @@ class Question:
 
 
 def quote(label: Label) -> str:
-    """Return a name or label as it is written in a question, in quotes where it needs them.
+    """Return a name or label as it is written in a question, in quotes if needed.
 
     Examples
     --------
@@ -73,7 +73,7 @@ def quote(label: Label) -> str:
         or label[:1] in ("", "'", '"')
         or any(char in STOPS for char in label)
         or "!=" in label + "="
-        # Without quotes these would be a number, a truth value, or the word before a list.
+        # Without quotes these are a number, a truth value, or the word before a list.
         or NUMBER.fullmatch(label) is not None
         or label.casefold() in TRUTHS
         or label.split()[-1] == "in"

@@ -1,11 +1,11 @@
-"""From text to a question about the variables of a schema; errors point at the place."""
+"""Parse text to a question about the variables of a schema; errors point at the place."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
 
 from twoway.errors import QuestionError, unknown
 from twoway.questions.language import KINDS, NUMBER, STOPS, TRUTHS, Kind, Question, Term
@@ -27,15 +27,18 @@ _ESCAPES = r"\n \r \t \\ \' \" \x.. \u.... \U........"
 _ESCAPED = {"\\n": "\n", "\\r": "\r", "\\t": "\t", "\\\\": "\\", "\\'": "'", '\\"': '"'}
 _OPERATOR = re.compile(r"!=|<=|>=|=|<|>")
 _LIST_WORD = re.compile(r"(not\s+in|in)\s*(?=\{)")
-# The lookbehind keeps a search through much white space from starting anew at each of it.
+# The lookbehind keeps a search through many spaces linear.
 _LIST_WORD_BEHIND = re.compile(r"(?<!\s)\s+(not\s+in|in)$")
 _AROUND = 200
-"""Characters that an error shows before the place, of it and behind it."""
+"""Characters that an error shows before, at and after the place."""
 _HINT = f"names and labels with any of {' '.join(STOPS)} need quotes"
 
 
+T = TypeVar("T")
+
+
 class _Word(NamedTuple):
-    """A name or label as it stands in the text."""
+    """A name or label in the text."""
 
     text: str
     is_quoted: bool
@@ -70,7 +73,7 @@ def parse(text: str, schema: Schema) -> Question:
 
 
 def parse_terms(text: str, schema: Schema) -> tuple[Term, ...]:
-    """Return what a text says about variables: what may stand behind the "|" of a question, and nothing else.
+    """Parse conditions on variables, as after the "|" of a question.
 
     Examples
     --------
@@ -82,13 +85,13 @@ def parse_terms(text: str, schema: Schema) -> tuple[Term, ...]:
 
 
 class _Reader:
-    """A text and how far it was read."""
+    """A text and the position in it."""
 
     def __init__(self, text: str, schema: Schema) -> None:
         self.text, self.schema, self.at = text, schema, 0
 
     def error(self, message: str, start: int | None = None, stop: int | None = None) -> QuestionError:
-        """Return an error that shows the text around the place, with a mark below it."""
+        """Return an error that shows the text around the place, with a mark below."""
         start = self.at if start is None else start
         stop = min(max(start + 1, stop or 0), start + _AROUND)
         first, last = max(0, start - _AROUND), stop + _AROUND
@@ -100,16 +103,14 @@ class _Reader:
         )
 
     def skip(self) -> str:
-        """Pass over space; return the next character, "" at the end."""
+        """Skip spaces; return the next character, "" at the end."""
         while self.text[self.at : self.at + 1].isspace():
             self.at += 1
         return self.text[self.at : self.at + 1]
 
     def expect(self, char: str, why: str) -> None:
         if self.skip() != char:
-            raise self.error(
-                f"{char!r} is missing here, {why}" if self.at < len(self.text) else f"{char!r} is missing, {why}"
-            )
+            raise self.error(f"expected {char!r}{' here' if self.at < len(self.text) else ''}, {why}")
         self.at += 1
 
     def question(self) -> Question:
@@ -121,11 +122,11 @@ class _Reader:
         given: tuple[Term, ...] = ()
         if self.skip() == ";":
             if kind != "I":
-                raise self.error(f"';' parts the two sides of a mutual information, I(a; b); {kind} has one side")
+                raise self.error(f"';' separates the two sides of a mutual information, I(a; b); {kind} has only one")
             self.at += 1
             others = self.terms()
         elif kind == "I":
-            raise self.error("a mutual information has two sides, I(a; b)")
+            raise self.error("a mutual information needs two sides, I(a; b)")
         known_from = self.at
         if self.skip() == "|":
             self.at += 1
@@ -133,7 +134,7 @@ class _Reader:
             given = self.terms()
         self.expect(")", f"which ends the question; {_HINT}")
         if self.skip():
-            raise self.error("the question ended before this", self.at, len(self.text))
+            raise self.error("unexpected text after the end of the question", self.at, len(self.text))
         question = Question(kind, targets, others, given)
         self.check(question, start, known_from)
         return question
@@ -141,10 +142,10 @@ class _Reader:
     def only_terms(self) -> tuple[Term, ...]:
         terms = self.terms()
         if self.skip():
-            raise self.error(f"',' or the end is missing here; {_HINT}")
+            raise self.error(f"expected ',' or the end here; {_HINT}")
         bare = [term.name for term in terms if not term.operator]
         if bare:
-            raise self.error(f"what of {brief(bare[0])} is known? a value is needed, as in a = x", 0, len(self.text))
+            raise self.error(f"{brief(bare[0])} needs a value, as in a = x", 0, len(self.text))
         return terms
 
     def kind(self) -> Kind:
@@ -156,51 +157,50 @@ class _Reader:
                 self.at += len(name)
                 return kind
         if not name:
-            raise self.error(f"a question begins with one of {', '.join(KINDS)}, as in {EXAMPLES[0]}")
+            raise self.error(f"a question starts with one of {', '.join(KINDS)}, as in {EXAMPLES[0]}")
         raise self.error(
-            f"no question {brief(name)}; there are {', '.join(KINDS)}, as in {EXAMPLES[0]}", stop=self.at + len(name)
+            f"unknown question {brief(name)}; known: {', '.join(KINDS)}, as in {EXAMPLES[0]}", stop=self.at + len(name)
         )
 
     def check(self, question: Question, start: int, known_from: int) -> None:
-        """Refuse what a kind of question cannot mean."""
+        """Reject combinations that a kind of question does not have."""
         kind, targets = question.kind, question.targets
-        said = [term for term in targets if term.operator]
-        if kind != "P" and (said or any(term.operator for term in question.others)):
-            raise self.error(f"{kind} asks about variables; what is known of them stands behind '|'", start, known_from)
-        if said and len(said) < len(targets):
-            raise self.error("either each variable has a value, P(a = x, b = y), or none, P(a, b)", start, known_from)
+        with_values = [term for term in targets if term.operator]
+        if kind != "P" and (with_values or any(term.operator for term in question.others)):
+            raise self.error(f"{kind} takes variables without values; put what is known after '|'", start, known_from)
+        if with_values and len(with_values) < len(targets):
+            raise self.error("give a value for each variable, P(a = x, b = y), or for none, P(a, b)", start, known_from)
         if kind == "E" and len(targets) > 1:
-            raise self.error("E asks about one variable", start, known_from)
+            raise self.error("E takes one variable", start, known_from)
         names = [term.name for term in (*targets, *question.others, *question.given) if not term.operator]
         twice = next((name for name, times in Counter(names).items() if times > 1), None)
         if twice is not None:
-            raise self.error(
-                f"{brief(twice)} is named twice; each variable may be asked about once", start, len(self.text)
-            )
-        unsaid = [term.name for term in question.given if not term.operator]
-        if kind == "mode" and unsaid:
-            raise self.error(
-                f"what of {brief(unsaid[0])} is known? {kind} needs values behind '|', as in a = x", known_from
-            )
+            raise self.error(f"duplicate variable {brief(twice)}", start, len(self.text))
+        bare = [term.name for term in question.given if not term.operator]
+        if kind == "mode" and bare:
+            raise self.error(f"{brief(bare[0])} needs a value after '|', as in a = x", known_from)
 
-    def terms(self) -> tuple[Term, ...]:
-        terms = [self.term()]
+    def separated(self, read: Callable[[], T]) -> tuple[T, ...]:
+        """Return what ``read`` gives, once and after each comma."""
+        items = [read()]
         while self.skip() == ",":
             self.at += 1
-            terms.append(self.term())
-        return tuple(terms)
+            items.append(read())
+        return tuple(items)
+
+    def terms(self) -> tuple[Term, ...]:
+        return self.separated(self.term)
 
     def term(self) -> Term:
-        name = self.word("a variable's name")
+        name = self.word("the name of a variable")
         listed = None
         if name.is_quoted:
             self.skip()
             listed = _LIST_WORD.match(self.text, self.at)
             if listed:
                 self.at = listed.end()
-        elif self.skip() == "{" and (found := _LIST_WORD_BEHIND.search(name.text)):
-            listed = found
-            name = _Word(name.text[: found.start()], False, name.start, name.start + found.start())
+        elif self.skip() == "{" and (listed := _LIST_WORD_BEHIND.search(name.text)):
+            name = _Word(name.text[: listed.start()], False, name.start, name.start + listed.start())
         if name.text not in self.schema:
             raise self.error(str(unknown("variable", name.text, self.schema.names)), name.start, name.stop)
         variable = self.schema[name.text]
@@ -216,43 +216,36 @@ class _Reader:
 
     def listed(self, variable: Variable) -> tuple[Label, ...]:
         self.skip()
-        self.at += 1  # the brace, by which it was known to be a list
-        labels = [self.label(variable, self.word("a label"))]
-        while self.skip() == ",":
-            self.at += 1
-            labels.append(self.label(variable, self.word("a label")))
+        self.at += 1  # the brace
+        labels = self.separated(lambda: self.label(variable, self.word("a label")))
         self.expect("}", "which closes the list of labels")
-        return tuple(labels)
+        return labels
 
     def word(self, what: str) -> _Word:
-        """Return the next name or label, up to whatever ends it."""
+        """Return the next name or label."""
         if self.skip() in ("'", '"') and self.at < len(self.text):
-            found = _QUOTED.match(self.text, self.at)
-            if found is None:
+            quoted = _QUOTED.match(self.text, self.at)
+            if quoted is None:
                 raise self.error("this quote is not closed")
-            start, self.at = self.at, found.end()
+            start, self.at = self.at, quoted.end()
             try:
-                return _Word(_ESCAPE.sub(_unescape, found.group()[1:-1]), True, start, self.at)
+                return _Word(_ESCAPE.sub(_unescape, quoted.group()[1:-1]), True, start, self.at)
             except KeyError as error:
-                wrong = escaped(error.args[0])
-                raise self.error(
-                    f"this text in quotes cannot be read: \\ begins an escape, {_ESCAPES}, and {wrong} is none",
-                    start,
-                    self.at,
-                ) from None
+                message = f"invalid escape {escaped(error.args[0])} in quotes; allowed: {_ESCAPES}"
+                raise self.error(message, start, self.at) from None
         start = self.at
         while self.at < len(self.text) and self.text[self.at] not in STOPS and self.text[self.at : self.at + 2] != "!=":
             self.at += 1
         text = self.text[start : self.at].rstrip()
         if not text:
-            raise self.error(f"{what} is missing here; {_HINT}")
+            raise self.error(f"expected {what} here; {_HINT}")
         return _Word(text, False, start, start + len(text))
 
     def label(self, variable: Variable, word: _Word, *, compares: bool = False) -> Label:
-        """Return the category that a word means; a number to compare with need not be one."""
+        """Return the category that a word names; a number to compare with need not be a category."""
         readings: list[Label] = [word.text]
         if not word.is_quoted:
-            # What reads as a number is one first: the text can be had in quotes.
+            # A number comes first: text can be given in quotes.
             readings = [*_numbers(word.text), *readings]
         for reading in readings:
             if variable.find(reading) is not None:
@@ -264,20 +257,20 @@ class _Reader:
         raise self.error(str(unknown("category", readings[0], variable.categories, where=where)), word.start, word.stop)
 
 
-def _unescape(found: re.Match[str]) -> str:
-    """Return the character that an escape stands for; KeyError for what is none."""
-    escape = found.group()
+def _unescape(match: re.Match[str]) -> str:
+    """Return the character of an escape sequence; KeyError if it is invalid."""
+    escape = match.group()
     return chr(int(escape[2:], 16)) if len(escape) > 2 else _ESCAPED[escape]
 
 
 def _numbers(text: str) -> Sequence[Label]:
-    """Return the number or truth value that a bare word may be."""
+    """Return the number or truth value of a word without quotes, if it is one."""
     if text.casefold() in TRUTHS:
         return [TRUTHS[text.casefold()]]
     if NUMBER.fullmatch(text):
         value = float(text)
         if abs(value) < float("inf"):
-            # Python refuses to read whole numbers of thousands of digits; such ones have leading zeros here.
+            # Python does not parse integers with thousands of digits; these have leading zeros.
             is_whole = text.lstrip("+-").isdigit() and len(text) < 1000
             return [plain_label(int(text) if is_whole else value)]
     return []

@@ -47,11 +47,11 @@ def test_numbers_between_the_categories_are_compared_and_not_equalled():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("P(vote = no, stars)", "either each variable has a value, P(a = x, b = y), or none, P(a, b)"),
-        ("P('vote' in {no", "'}' is missing, which closes the list of labels"),
-        ("P('vote' in {no)", "'}' is missing here, which closes the list of labels"),
-        ("P(vote in {no, })", "a label is missing here"),
-        ("", f"a question begins with one of {', '.join(KINDS)}, as in {EXAMPLES[0]}"),
+        ("P(vote = no, stars)", "give a value for each variable, P(a = x, b = y), or for none, P(a, b)"),
+        ("P('vote' in {no", "expected '}', which closes the list of labels"),
+        ("P('vote' in {no)", "expected '}' here, which closes the list of labels"),
+        ("P(vote in {no, })", "expected a label here"),
+        ("", f"a question starts with one of {', '.join(KINDS)}, as in {EXAMPLES[0]}"),
     ],
 )
 def test_what_is_missing_in_a_question(text, message):

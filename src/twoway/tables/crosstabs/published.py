@@ -149,7 +149,7 @@ def _read_banner(rows: Sequence[Sequence[str]], path: Path, notes: list[str]) ->
     """Yield the tables of a banner sheet; questions that are left out are added to the notes."""
     overall, groups = _columns(rows[0], rows[1], path)
     places = [*overall, *itertools.chain(*groups.values())]
-    blocks = list(_blocks(rows[2:], path))
+    blocks = _blocks(rows[2:], path)
     labels = Counter(row[1] for _, block in blocks for row in block)
     for question, block in blocks:
         if not all(row[place] for row in block for place in places):
@@ -180,20 +180,17 @@ def _columns(titles: Sequence[str], headings: Sequence[str], path: Path) -> tupl
     return overall, groups
 
 
-def _blocks(rows: Sequence[Sequence[str]], path: Path) -> Iterator[tuple[str, list[Sequence[str]]]]:
-    """Yield each question with its lines of answers."""
-    question, block = "", list[Sequence[str]]()
+def _blocks(rows: Sequence[Sequence[str]], path: Path) -> list[tuple[str, list[Sequence[str]]]]:
+    """Return each question with its lines of answers."""
+    blocks: list[tuple[str, list[Sequence[str]]]] = [("", [])]
     for row in rows:
         if row[0]:
-            if block:
-                yield question, block
-            question, block = row[0], []
             if any(row[1:]):
-                raise DataError(f"{str(path)!r}: the line of the question {question!r} must have no other cells")
+                raise DataError(f"{str(path)!r}: the line of the question {row[0]!r} must have no other cells")
+            blocks.append((row[0], []))
         elif row[1]:
-            block.append(row)
-    if block:
-        yield question, block
+            blocks[-1][1].append(row)
+    return [(question, block) for question, block in blocks if block]
 
 
 def _variables(

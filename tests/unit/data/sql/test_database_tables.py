@@ -425,7 +425,7 @@ def test_counts_of_a_database_add(file, tmp_path, capsys):
         (["sqlite://{file}", "--table", "survey", "--only", "agee"], 3, "no column 'agee'; did you mean 'age'?"),
         (["sqlite://{file}", "--table", "survey", "--where", "nope = 1"], 4, "no such column: nope"),
         (["sqlite://{file}.not", "--table", "survey"], 4, "there is no file"),
-        (["nosuch://x", "--table", "survey"], 3, "is no address of a database"),
+        (["nosuch://x", "--table", "survey"], 3, "is not the address of a database"),
         (["{file}.csv", "--table", "survey"], 3, "--table and --inside"),
         (
             ["postgres://ann:secret@127.0.0.1:1/db", "--table", "t"],
