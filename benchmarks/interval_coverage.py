@@ -153,7 +153,7 @@ def imputed_set(seed: int) -> list[tuple[bool, bool]]:
         }
 
     held = []
-    for copies in (boot.impute(frame, m=20), [pmf.impute(frame, "sample", number) for number in range(20)]):
+    for copies in (boot.impute(frame, m=20), [pmf.impute(frame, "sample", seed=number) for number in range(20)]):
         pooled = tw.pool(analysis, copies)
         held.append(tuple(pooled[name].low <= value <= pooled[name].high for name, value in true.items()))
     return held
