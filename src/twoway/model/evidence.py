@@ -1,4 +1,4 @@
-"""Events and evidence: what a question says about some variables."""
+"""Events and evidence: the categories that a question allows for some variables."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def parse_event(schema: Schema, event: object) -> dict[int, NDArray[np.int64]]:
         The variables.
     event
         A mapping from a variable's name to a label, or to a collection of labels any of which may hold. None and NaN
-        say that the variable is not known, as in a record with holes.
+        mean that the variable is not known, as in a record with missing cells.
     """
     if not isinstance(event, Mapping):
-        raise DataError(f"an event is a mapping from a variable's name to a label or several; got {event!r}")
+        raise DataError(f"an event must be a mapping from names of variables to labels; got {event!r}")
     allowed = {}
     for name, wanted in event.items():
         index = schema.index(name)
@@ -34,7 +34,7 @@ def parse_event(schema: Schema, event: object) -> dict[int, NDArray[np.int64]]:
             continue
         labels = list(wanted) if _is_several(wanted) else [wanted]
         if not labels:
-            raise DataError(f"the collection of categories for {name!r} is empty; name at least one")
+            raise DataError(f"the collection of categories for {name!r} is empty; at least one is needed")
         allowed[index] = np.unique([variable.code(label) for label in labels]).astype(np.int64)
     return allowed
 
