@@ -49,8 +49,8 @@ def draw_digits(grey: NDArray[np.float64], read: NDArray[np.int64], truth: NDArr
     parts.append(f'<text x="14" y="{bottom}">read as</text>')
     for column, (digit, right) in enumerate(zip(read, truth, strict=True)):
         text, colour = (f"{digit}", _RIGHT) if digit == right else (f"{digit} (is {right})", _WRONG)
-        place = f'x="{_LEFT + column * _STEP + _SIDE // 2}" y="{bottom}" text-anchor="middle"'
-        parts.append(f'<text {place} fill="{colour}">{text}</text>')
+        x = _LEFT + column * _STEP + _SIDE // 2
+        parts.append(f'<text x="{x}" y="{bottom}" text-anchor="middle" fill="{colour}">{text}</text>')
     with whole_or_not_at_all(path) as stream:
         stream.write("\n".join([*parts, "</svg>\n"]).encode())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -60,9 +61,8 @@ def reproduce(
     from twoway.paper.summary import summarize
     from twoway.paper.tables import find_experiments, find_methods
 
-    console = Console(highlight=False, quiet=json)
-    if not console.is_terminal:
-        console = Console(highlight=False, quiet=json, width=160)  # no table is cut in a file
+    # No table is cut in a file.
+    console = Console(highlight=False, quiet=json, width=None if sys.stdout.isatty() else 160)
     if list_tables or not (tables or page):
         _list_all(console, json)
         return
@@ -96,17 +96,14 @@ def _list_all(console: Console, json: bool) -> None:
     from twoway.cli.terminal import say_json
     from twoway.paper.tables import EXPERIMENTS, METHODS
 
-    experiments = EXPERIMENTS.values()
+    tables = [{"table": table.name, "label": table.label, "title": table.title} for table in EXPERIMENTS.values()]
+    methods = [{"method": name, "what": what} for name, what in METHODS.items()]
     if json:
-        listed = [{"table": table.name, "label": table.label, "title": table.title} for table in experiments]
-        say_json({"tables": listed, "methods": [{"method": name, "what": what} for name, what in METHODS.items()]})
-    for headings, rows in (
-        (("table", "the paper's", "what"), [(table.name, table.label, table.title) for table in experiments]),
-        (("method", "what"), METHODS.items()),
-    ):
-        listing = Table(*headings, box=None, pad_edge=False, header_style="bold")
+        say_json({"tables": tables, "methods": methods})
+    for rows in (tables, methods):
+        listing = Table(*rows[0], box=None, pad_edge=False, header_style="bold")
         for row in rows:
-            listing.add_row(*map(escape, row))
+            listing.add_row(*map(escape, row.values()))
         console.print(listing, "", sep="\n")
     console.print("twoway reproduce TABLE --size smoke    tries a table in seconds; 'all' means every table")
 

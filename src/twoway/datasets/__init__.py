@@ -6,18 +6,5 @@ from twoway.datasets.movielens import movielens
 from twoway.datasets.synthetic import dirichlet_rows, draw_records, hide, nearly_separable, uniform_entries
 from twoway.datasets.uci import car, mushroom, nursery, votes
 
-__all__ = [
-    "berkeley_admissions",
-    "car",
-    "digits",
-    "dirichlet_rows",
-    "draw_records",
-    "hide",
-    "movielens",
-    "mushroom",
-    "nearly_separable",
-    "nursery",
-    "titanic",
-    "uniform_entries",
-    "votes",
-]
+__all__ = ["berkeley_admissions", "car", "digits", "movielens", "mushroom", "nursery", "titanic", "votes"]
+__all__ += ["dirichlet_rows", "draw_records", "hide", "nearly_separable", "uniform_entries"]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from twoway.errors import DataError
+from twoway.errors import whole_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,7 +18,7 @@ def digits(levels: int = 4) -> pd.DataFrame:
     Parameters
     ----------
     levels
-        How many grey levels, from 2 to 17; 0 is white.
+        The number of grey levels, from 2 to 17; 0 is white.
 
     Examples
     --------
@@ -28,8 +28,7 @@ def digits(levels: int = 4) -> pd.DataFrame:
     import pandas as pd
     from sklearn.datasets import load_digits
 
-    if not isinstance(levels, int) or not 2 <= levels <= 17:
-        raise DataError(f"levels must be a whole number from 2 to 17, not {levels!r}")
+    whole_number("levels", levels, 2, 17)
     bunch = load_digits()
     grey = np.minimum(bunch.data.astype(int) * levels // 17, levels - 1)
     frame = pd.DataFrame(grey, columns=[f"r{row}c{column}" for row in range(8) for column in range(8)])

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from twoway.arrays import Floats
 from twoway.data.records import Records
 from twoway.errors import DataError
 from twoway.model.pmf import JointPMF
@@ -118,19 +119,16 @@ def hide(frame: pd.DataFrame, share: float, *, seed: int = 0) -> pd.DataFrame:
     return frame.mask(np.random.default_rng(seed).uniform(size=frame.shape) < share)
 
 
-def _dirichlet_factors(
-    random: np.random.Generator, n_variables: int, n_categories: int, rank: int
-) -> list[NDArray[np.float64]]:
-    factors = (random.dirichlet(np.ones(rank), n_categories) for _ in range(n_variables))
-    return [_scaled(factor) for factor in factors]
+def _dirichlet_factors(random: np.random.Generator, n_variables: int, n_categories: int, rank: int) -> list[Floats]:
+    return [_scaled(random.dirichlet(np.ones(rank), n_categories)) for _ in range(n_variables)]
 
 
-def _scaled(factor: NDArray[np.float64]) -> NDArray[np.float64]:
-    columns: NDArray[np.float64] = factor / factor.sum(axis=0)
+def _scaled(factor: Floats) -> Floats:
+    columns: Floats = factor / factor.sum(axis=0)
     return columns
 
 
-def _model(weights: NDArray[np.float64], factors: Sequence[NDArray[np.float64]]) -> JointPMF:
+def _model(weights: Floats, factors: Sequence[Floats]) -> JointPMF:
     """Return a model with weights scaled to sum to one, and numbered names and categories."""
     variables = (Variable(f"x{number}", tuple(range(len(factor)))) for number, factor in enumerate(factors, 1))
     return JointPMF(weights / weights.sum(), factors, Schema(tuple(variables)))

@@ -19,17 +19,13 @@ class _Source:
     file: str
     """As UCI ships it, in the folder "uci"."""
     page: str
-    """The end of its address at UCI."""
     openml_id: int
     n_records: int
     columns: tuple[str, ...]
     """In the order of the file; one of them is "class". OpenML has the class last."""
 
-    @property
-    def address(self) -> str:
-        return f"https://archive.ics.uci.edu/dataset/{self.page}"
 
-
+_UCI = "https://archive.ics.uci.edu/dataset/"
 _CAR_COLUMNS = "buying maint doors persons lug_boot safety class"
 _NURSERY_COLUMNS = "parents has_nurs form children housing finance social health class"
 _MUSHROOM_COLUMNS = """
@@ -44,7 +40,7 @@ _VOTES_COLUMNS = """
     export-administration-act-south-africa
 """
 SOURCES = {
-    name: _Source(name, file, page, openml_id, n_records, tuple(columns.split()))
+    name: _Source(name, file, _UCI + page, openml_id, n_records, tuple(columns.split()))
     for name, file, page, openml_id, n_records, columns in (
         ("car", "car.data", "19/car+evaluation", 21, 1728, _CAR_COLUMNS),
         ("nursery", "nursery.data", "76/nursery", 26, 12960, _NURSERY_COLUMNS),
@@ -86,7 +82,7 @@ def _load(name: str) -> pd.DataFrame:
     if frame.shape != (source.n_records, len(source.columns)):
         raise FileFormatError(
             f"the data set {source.name!r} has {source.n_records} records of {len(source.columns)} columns; got "
-            f"{frame.shape[0]} of {frame.shape[1]}; download it again from {source.address}"
+            f"{frame.shape[0]} of {frame.shape[1]}; download it again from {source.page}"
         )
     objects = frame.set_axis(list(source.columns), axis=1).astype(object)
     return objects.where(objects.notna(), None)
@@ -112,7 +108,7 @@ def _fetch(source: _Source) -> pd.DataFrame:
     except (OSError, ValueError) as error:  # no network, or the data set no longer exists
         raise MissingFileError(
             f"the data set {source.name!r} is not in the data folder and could not be downloaded from OpenML "
-            f"({error}); get {source.file!r} from {source.address} and put it in {where_to_put('uci', source.file)}"
+            f"({error}); get {source.file!r} from {source.page} and put it in {where_to_put('uci', source.file)}"
         ) from None
     target = bunch.target_names[0]
     columns = [column for column in bunch.frame.columns if column != target]

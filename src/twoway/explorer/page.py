@@ -69,11 +69,7 @@ def describe(model: JointPMF | Bootstrap, title: str) -> dict[str, Any]:
         "records": None if pmf.report is None else pmf.report.n_records,
         "warnings": [] if pmf.report is None else [_encodable(warning) for warning in pmf.report.warnings],
         "variables": [
-            {
-                "name": variable.name,
-                "categories": label_texts(variable),
-                "values": None if variable.values is None else list(variable.values),
-            }
+            {"name": variable.name, "categories": label_texts(variable), "values": variable.values}
             for variable in pmf.schema
         ],
         "weights": _base64(pmf.weights),
@@ -145,14 +141,8 @@ def _fingerprint(text: str) -> str:
 
 def _describe_replicates(boot: Bootstrap) -> dict[str, Any]:
     packed = pack(boot)
-    return {
-        "level": boot.level,
-        "reflected": boot.reflected,
-        "count": packed.count,
-        "bits": packed.bits,
-        "steps": _base64(packed.steps, "<f4"),
-        "codes": base64.b64encode(packed.codes).decode(),
-    }
+    arrays = {"steps": _base64(packed.steps, "<f4"), "codes": _base64(packed.codes, "u1")}
+    return {"level": boot.level, "reflected": boot.reflected, "count": packed.count, "bits": packed.bits, **arrays}
 
 
 def _base64(array: NDArray[Any], dtype: str = "<f8") -> str:

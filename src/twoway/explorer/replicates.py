@@ -30,7 +30,7 @@ class Packed:
     """8 or 4 bits per number."""
     steps: NDArray[np.float32]
     """(1 + n_variables, rank): the length of a step for the weights, and for each variable and component."""
-    codes: bytes
+    codes: NDArray[np.uint8]
     """(1 + count, 1 + n_categories, rank) numbers of steps, from ``-most``, the low bits of a byte first."""
 
 
@@ -54,7 +54,7 @@ def pack(boot: Bootstrap) -> Packed:
     if bits == 4:
         codes = np.append(codes, np.zeros(codes.size % 2, np.uint8)).reshape(-1, 2)
         codes = codes[:, 0] | codes[:, 1] << 4
-    return Packed(len(kept) - 1, bits, steps, codes.tobytes())
+    return Packed(len(kept) - 1, bits, steps, codes)
 
 
 def angles(pmf: JointPMF) -> Floats:

@@ -57,9 +57,6 @@ class Setting(ABC):
         """Return the same on another release of MovieLens, where that matters."""
         return self
 
-    def check(self) -> None:  # noqa: B027
-        """Raise if data are missing."""
-
     @abstractmethod
     def smaller(self) -> Setting:
         """Return a similar setting that takes almost no time, to load and compile everything."""
@@ -76,6 +73,11 @@ class Setting(ABC):
 def seed_of(*numbers: int) -> int:
     """Return a seed for some purpose and numbers."""
     return int(np.random.SeedSequence(numbers).generate_state(1)[0])
+
+
+def trial_random(trial: int) -> np.random.Generator:
+    """Return the random numbers that split the data of a trial."""
+    return np.random.default_rng(seed_of(FOR_RECORDS, trial))
 
 
 def method_seed(trial: int) -> int:

@@ -14,7 +14,7 @@ from twoway import datasets
 from twoway.data.records import Records
 from twoway.model.pmf import JointPMF
 from twoway.model.posterior import posterior_of
-from twoway.paper.base import FOR_RECORDS, Details, Scores, Setting, method_seed, seconds_since, seed_of
+from twoway.paper.base import Details, Scores, Setting, method_seed, seconds_since, trial_random
 from twoway.paper.choosing import CHAINS, fit_chosen
 
 if TYPE_CHECKING:
@@ -71,10 +71,6 @@ class Classification(Setting):
         """Return the name of the data set."""
         return self.name.capitalize()
 
-    def check(self) -> None:
-        """Raise if the data are missing."""
-        _prepared(self.name)
-
     def smaller(self) -> Classification:
         """Return the same with few rows."""
         return replace(self, n_records=min(self.n_records, _FEW_RECORDS))
@@ -82,8 +78,7 @@ class Classification(Setting):
     def data(self, trial: int) -> Split:
         """Return the split of a trial."""
         frame = _prepared(self.name)
-        random = np.random.default_rng(seed_of(FOR_RECORDS, trial))
-        rows = random.permutation(len(frame))[: self.n_records]
+        rows = trial_random(trial).permutation(len(frame))[: self.n_records]
         ends = np.rint(np.array([_TRAIN, _TRAIN + _VALIDATION]) * len(rows)).astype(int)
         return Split(frame, Records(frame), *np.split(rows, ends))
 

@@ -17,16 +17,7 @@ from twoway.datasets import movielens
 from twoway.errors import DataError
 from twoway.model.pmf import JointPMF
 from twoway.paper import factorization
-from twoway.paper.base import (
-    FOR_RECORDS,
-    PROCESS_BYTES,
-    Details,
-    Scores,
-    Setting,
-    method_seed,
-    seconds_since,
-    seed_of,
-)
+from twoway.paper.base import Details, Scores, Setting, method_seed, seconds_since, trial_random
 from twoway.paper.choosing import CHAINS, fit_chosen
 
 if TYPE_CHECKING:  # scikit-learn takes seconds to import, and the synthetic tables do not need it
@@ -119,16 +110,12 @@ class Recommendation(Setting):
     def n_bytes(self) -> int:
         """About how much memory a trial needs, from the size of the table."""
         n_users = self.n_users or len(_ratings(self.name, self.release).users)
-        return PROCESS_BYTES + n_users * 2**12
+        return super().n_bytes + n_users * 2**12
 
     @property
     def is_papers(self) -> bool:
         """Whether the paper used the same ratings."""
         return self.release == "ml-20m" and self.n_users is None
-
-    def check(self) -> None:
-        """Raise if the data are missing."""
-        _ratings(self.name, self.release)
 
     def smaller(self) -> Recommendation:
         """Return the same with few users."""
@@ -140,7 +127,7 @@ class Recommendation(Setting):
         if self.n_users is not None:
             table = table.only(table.keys // len(table.items) < self.n_users)
         n = len(table.keys)
-        place = np.random.default_rng(seed_of(FOR_RECORDS, trial)).permutation(n)
+        place = trial_random(trial).permutation(n)
         test, validation = place < round(_TEST * n), place >= round((1.0 - _VALIDATION) * n)
         train = ~(test | validation)
         # Nothing can be predicted for a user or a film without any training rating.
@@ -194,8 +181,8 @@ def _run_chain(method: str, data: Hidden, ranks: tuple[int, ...], *, seed: int, 
     def loss(pmf: JointPMF) -> float:
         return _rmse(lambda users, items: expectations(pmf, train, users, items), held)
 
-    chosen = fit_chosen(method, train.records, both.records, ranks, loss, seed=seed, threads=threads)
-    pmf, seconds, details = chosen
+    parts = train.records, both.records
+    pmf, seconds, details = fit_chosen(method, *parts, ranks, loss, seed=seed, threads=threads)
     return lambda users, items: expectations(pmf, both, users, items), seconds, details
 
 
@@ -237,9 +224,5 @@ def _run_auto(data: Hidden, *, seed: int, threads: int | None) -> Result:
     model = RatingPredictor(scale=_SCALE, random_state=seed, threads=threads)
     began = time.perf_counter()
     model.fit(pd.DataFrame({"user": users, "item": items, "rating": ratings}))
-    seconds = seconds_since(began)
-    return (
-        lambda users, items: model.predict(pd.DataFrame({"user": users, "item": items})),
-        seconds,
-        {"rank": model.rank_},
-    )
+    seconds, details = seconds_since(began), {"rank": model.rank_}
+    return lambda users, items: model.predict(pd.DataFrame({"user": users, "item": items})), seconds, details

@@ -96,11 +96,10 @@ def plan(
     if size not in SIZES:
         raise unknown("size", size, SIZES)
     jobs = usable_cores() if jobs is None else whole_number("jobs", jobs, 1)
-    if trials is not None:
-        trials = whole_number("trials", trials, 1)
+    trials = None if trials is None else whole_number("trials", trials, 1)
     for experiment in experiments:
-        for setting in experiment.settings(size):
-            setting.check()
+        for setting in experiment.columns(size):
+            setting.smaller().data(0)  # missing data are reported before any work
     check_writable(out)
     fits = []
     for experiment in experiments:
@@ -108,7 +107,7 @@ def plan(
         remove_torn_line(path)
         saved = {key_of(line) for line in read_lines(path)}
         threads = None if jobs == 1 or experiment.is_timed else 1
-        n_trials = {setting: trials or experiment.n_trials(setting, size) for setting in experiment.settings(size)}
+        n_trials = experiment.columns(size, trials)
         # A trial of every column before the next trial, so that the time left is known early.
         fits += [
             Fit(experiment, setting, trial, method, threads)
@@ -184,8 +183,7 @@ def check_writable(out: Path) -> None:
     """Raise if nothing can be written to a folder; create it if it does not exist."""
     try:
         out.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=out):
-            pass
+        tempfile.TemporaryFile(dir=out).close()
     except OSError as error:
         raise OutputError(
             f"cannot write to the folder {str(out)!r}: {error.strerror}; name another with --out"
@@ -194,26 +192,20 @@ def check_writable(out: Path) -> None:
 
 def _check_memory(fits: Sequence[Fit], jobs: int) -> None:
     """Raise if the largest fits that may run at the same time do not fit in memory."""
-    n_at_a_time = [1 if fit.experiment.is_timed else min(jobs, len(fits)) for fit in fits]
-    needed = [n * fit.setting.n_bytes / 2**30 for n, fit in zip(n_at_a_time, fits, strict=True)]
-    available = _available_bytes() / 2**30
-    if needed and max(needed) > available:
-        place = needed.index(max(needed))
-        fit, n = fits[place], n_at_a_time[place]
+    sizes = (fit.setting.n_bytes * (1 if fit.experiment.is_timed else min(jobs, len(fits))) for fit in fits)
+    needed, available = max(sizes, default=0), _available_bytes()
+    if needed > available:
         raise DataError(
-            f"{fit.experiment.name!r} at {fit.setting.drawn} needs about {needed[place] / n:.1f} GB per job, "
-            f"{needed[place]:.1f} GB for {n} at a time, and {available:.1f} GB are available; use fewer --jobs or a "
-            "smaller --size"
+            f"the fits need about {needed / 2**30:.1f} GB with {jobs} jobs, and {available / 2**30:.1f} GB are "
+            "available; use fewer --jobs or a smaller --size"
         )
 
 
 def _available_bytes() -> int:
     """Return the memory that can be used, without the system's caches where they are known."""
-    meminfo = Path("/proc/meminfo")
-    if meminfo.exists():
-        for line in meminfo.read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
+    with suppress(OSError, StopIteration):
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
     if "SC_PHYS_PAGES" in getattr(os, "sysconf_names", {}):
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return sys.maxsize
@@ -314,8 +306,7 @@ def machine() -> str:
     import numpy as np
 
     processor = platform.processor() or platform.machine()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        names = [line for line in cpuinfo.read_text().splitlines() if line.startswith("model name")]
-        processor = names[0].split(":")[1].strip() if names else processor
+    with suppress(OSError, StopIteration):
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        processor = next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
     return f"{processor}, {usable_cores()} cores; Python {platform.python_version()}, numpy {np.__version__}"

@@ -30,9 +30,7 @@ METRICS = {
     ),
     "mre": Metric("MRE of the joint, relative to the truth", "MRE"),
     "mre_estimate": Metric("MRE as published: relative to the estimate", "MRE*"),
-    "accuracy": Metric(
-        "Accuracy on the test part, %", "accuracy, %", is_higher_better=True, decimals=2, shows_decimals=True
-    ),
+    "accuracy": Metric("Accuracy on the test part, %", "accuracy, %", True, decimals=2, shows_decimals=True),
     "rmse": Metric("RMSE on the test part", "RMSE", shows_decimals=True),
     "mae": Metric("MAE on the test part", "MAE", shows_decimals=True),
     "seconds": Metric("Seconds per fit", "seconds"),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -70,7 +71,7 @@ class Grid(NamedTuple):
 
     title: str
     columns: list[str]
-    rows: list[tuple[str, list[Summary]]]
+    rows: dict[str, list[Summary]]
     best: list[str | None]
     """The best method of each column."""
 
@@ -78,27 +79,17 @@ class Grid(NamedTuple):
 def grids(summary: Summary) -> list[Grid]:
     """Return one table per metric; or one table with one column per metric, if there is only one setting."""
     metrics, columns = summary["metrics"], [column["title"] for column in summary["columns"]]
-    tables = [
-        Grid(
-            metric["title"],
-            columns,
-            [(row["method"], row["cells"]) for row in _run_rows(summary, metric)],
-            metric["best"],
-        )
-        for metric in metrics
-    ]
+    tables = [Grid(metric["title"], columns, _run_rows(summary, metric), metric["best"]) for metric in metrics]
     if len(columns) > 1 or len(metrics) == 1:
         return tables
-    rows = [
-        (parts[0][0], [cells[0] for _, cells in parts]) for parts in zip(*(table.rows for table in tables), strict=True)
-    ]
+    rows = {method: [table.rows[method][0] for table in tables] for method in tables[0].rows}
     shorts = [METRICS[metric["name"]].short for metric in metrics]
     return [Grid(columns[0], shorts, rows, [table.best[0] for table in tables])]
 
 
-def _run_rows(summary: Summary, metric: Summary) -> list[Summary]:
-    """Return the rows of the methods that were run."""
-    return [row for row in metric["rows"] if row["method"] not in summary["not_run"]]
+def _run_rows(summary: Summary, metric: Summary) -> dict[str, list[Summary]]:
+    """Return the cells of each method that was run."""
+    return {row["method"]: row["cells"] for row in metric["rows"] if row["method"] not in summary["not_run"]}
 
 
 def notes_of(summary: Summary) -> list[str]:
@@ -106,7 +97,7 @@ def notes_of(summary: Summary) -> list[str]:
     notes = [summary["note"]] if summary["note"] else []
     rows = _run_rows(summary, summary["metrics"][0])
     for place, column in enumerate(summary["columns"]):
-        fewest = min((row["cells"][place]["trials"] for row in rows), default=0)
+        fewest = min((cells[place]["trials"] for cells in rows.values()), default=0)
         if 0 < fewest < column["trials"]:
             notes.append(f"{column['title']}: at least {fewest} of {column['trials']} trials run")
     if summary["not_run"]:
@@ -144,8 +135,8 @@ def renderables(summary: Summary) -> list[RenderableType]:
         table.add_column("method", no_wrap=True)
         for column in grid.columns:
             table.add_column(escape(column), justify="right", no_wrap=True)
-        has_paper = any(cell["paper"] is not None for _, cells in grid.rows for cell in cells)
-        for method, cells in grid.rows:
+        has_paper = any(cell["paper"] is not None for cells in grid.rows.values() for cell in cells)
+        for method, cells in grid.rows.items():
             table.add_row(method, *(_terminal_cell(cell, has_paper) for cell in cells))
         table.add_section()
         table.add_row("best of ours", *(name or "" for name in grid.best), style="dim")
@@ -183,7 +174,7 @@ def markdown(summary: Summary) -> str:
     ]
     for grid in grids(summary):
         lines += [f"**{grid.title}**", "", _markdown_row("method", grid.columns), "|---|" + "---|" * len(grid.columns)]
-        lines += [_markdown_row(method, map(_markdown_cell, cells)) for method, cells in grid.rows]
+        lines += [_markdown_row(method, map(_markdown_cell, cells)) for method, cells in grid.rows.items()]
         lines += [_markdown_row("*best of ours*", (f"*{name or ''}*" for name in grid.best)), ""]
     notes = [f"- {note}" for note in notes_of(summary)]
     return "\n".join([*lines, *notes, *([""] if notes else [])])
@@ -209,12 +200,9 @@ def write_files(summary: Summary, out: Path) -> list[Path]:
     paths = [out / f"{stem}.json", out / f"{stem}.md"]
     _write(paths[0], json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
     _write(paths[1], markdown(summary) + f"\n{_LEGEND}\n")
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        return paths
-    paths.append(out / f"{stem}.png")
-    _plot(summary, paths[2])
+    if find_spec("matplotlib") is not None:
+        paths.append(out / f"{stem}.png")
+        _plot(summary, paths[2])
     return paths
 
 
@@ -280,8 +268,9 @@ def _draw_lines(panel: Any, summary: Summary, metric: Summary) -> None:
     for number, row in enumerate(metric["rows"]):
         if row["method"] not in summary["not_run"]:
             style: dict[str, Any] = {"color": f"C{number}", "marker": "osD^v<>"[number]}
-            _draw_line(panel, places, row["cells"], "mean", label=row["method"], **style)
-            _draw_line(panel, places, row["cells"], "paper", ls=":", markerfacecolor="none", alpha=0.6, **style)
+            ours, paper = ([cell[key] or math.nan for cell in row["cells"]] for key in ("mean", "paper"))
+            panel.plot(places, ours, label=row["method"], **style)
+            panel.plot(places, paper, linestyle=":", markerfacecolor="none", alpha=0.6, **style)
     panel.set_yscale("log")
     if field is None:
         panel.set_xticks(places, [column["title"] for column in columns])
@@ -291,21 +280,14 @@ def _draw_lines(panel: Any, summary: Summary, metric: Summary) -> None:
     panel.set_ylabel(METRICS[metric["name"]].short)
 
 
-def _draw_line(panel: Any, places: Sequence[float], cells: Sequence[Summary], key: str, **style: Any) -> None:
-    points = [(place, cell[key]) for place, cell in zip(places, cells, strict=True) if cell[key]]
-    if points:
-        panel.plot(*zip(*points, strict=True), **style)
-
-
 def _draw_marks(panel: Any, summary: Summary, metric: Summary) -> None:
     """Draw each method's mean and standard deviation, and the paper's, the first method at the top."""
     rows = _run_rows(summary, metric)
-    for place, row in enumerate(rows):
-        cell = row["cells"][0]
+    for place, (cell, *_) in enumerate(rows.values()):
         for mean, sd, face in ((cell["mean"], cell["sd"], "C0"), (cell["paper"], cell["paper_sd"], "none")):
             if mean is not None:
                 panel.errorbar(mean, place, xerr=sd, fmt="o", color="C0", markerfacecolor=face)
-    panel.set_yticks(range(len(rows)), [row["method"] for row in rows])
+    panel.set_yticks(range(len(rows)), list(rows))
     panel.invert_yaxis()
     panel.set_xlabel(METRICS[metric["name"]].short)
     if metric["name"].startswith("seconds"):

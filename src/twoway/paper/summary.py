@@ -25,7 +25,7 @@ def summarize(experiment: Experiment, size: Size, out: Path, trials: int | None 
     Only the first ``trials`` trials count (by default as many as the size has), so that the same question
     has the same answer however many were run.
     """
-    n_trials = {setting: trials or experiment.n_trials(setting, size) for setting in experiment.settings(size)}
+    n_trials = experiment.columns(size, trials)
     by_key = {settings_key(asdict(setting)): setting for setting in n_trials}
     lines = {
         (by_key.get(settings_key(line["setting"])), line["method"], line["trial"]): line
@@ -51,13 +51,8 @@ def summarize(experiment: Experiment, size: Size, out: Path, trials: int | None 
         "dates": sorted({line["date"] for line in used}),
         "machines": sorted({line["machine"] for line in used}),
         "columns": [
-            {
-                "title": setting.column(experiment.varies),
-                "drawn": setting.drawn,
-                "setting": asdict(setting),
-                "trials": n,
-            }
-            for setting, n in n_trials.items()
+            {"title": column.column(experiment.varies), "drawn": column.drawn, "setting": asdict(column), "trials": n}
+            for column, n in n_trials.items()
         ],
         "metrics": [_summarize_metric(experiment, metric, list(n_trials), cells) for metric in experiment.metrics],
         "reasons": _reasons(experiment, cells),

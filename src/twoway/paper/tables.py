@@ -63,13 +63,11 @@ class Experiment:
     is_timed: bool = False
     """Whether fits run one after the other, each with all cores, because their time is measured."""
 
-    def settings(self, size: Size) -> tuple[Setting, ...]:
-        """Return the columns at a size."""
-        return self.paper if size == "paper" else self.smoke
-
-    def n_trials(self, setting: Setting, size: Size) -> int:
-        """Return the default number of trials of a column."""
-        return 2 if size == "smoke" else setting.n_trials
+    def columns(self, size: Size, trials: int | None = None) -> dict[Setting, int]:
+        """Return the columns at a size with their numbers of trials, by default the paper's, and 2 at "smoke"."""
+        if size == "smoke":
+            return dict.fromkeys(self.smoke, trials or 2)
+        return {setting: trials or setting.n_trials for setting in self.paper}
 
     def published(self, metric: str, method: str, setting: Setting) -> tuple[float, float | None] | None:
         """Return the paper's number and its standard deviation, if printed; None without a comparable number."""

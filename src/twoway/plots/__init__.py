@@ -5,11 +5,4 @@ from twoway.plots.model import plot_components, plot_dependence
 from twoway.plots.rank import plot_rank
 from twoway.plots.scatter import plot_scatter
 
-__all__ = [
-    "plot_components",
-    "plot_convergence",
-    "plot_dependence",
-    "plot_rank",
-    "plot_residuals",
-    "plot_scatter",
-]
+__all__ = ["plot_components", "plot_convergence", "plot_dependence", "plot_rank", "plot_residuals", "plot_scatter"]

@@ -47,8 +47,8 @@ def plot_convergence(fitted: JointPMF | Report, *, ax: Axes | None = None) -> Ax
     # A logarithm has no zero: the best point of all is drawn where a difference would be lost in rounding.
     least = max(1e-12, 1e-12 * abs(lowest))
     for start in sorted(report.starts, key=lambda start: start is kept):
-        points = [(number, value) for number, value in enumerate(start.objectives, 1) if math.isfinite(value)]
-        passes, gaps = [number for number, _ in points], [max(value - lowest, least) for _, value in points]
+        passes = [number for number, value in enumerate(start.objectives, 1) if math.isfinite(value)]
+        gaps = [max(start.objectives[number - 1] - lowest, least) for number in passes]
         label = f"{start.solver}, {start.stop_reason.value}" + (" (kept)" if start is kept else "")
         style: dict[str, Any] = {"color": "C0", "linewidth": 2, "zorder": 3} if start is kept else {"color": "0.65"}
         ax.plot(passes, gaps, marker="o", markevery=[-1] if passes else None, label=label, **style)
@@ -96,17 +96,10 @@ def plot_residuals(pmf: JointPMF, observed: Any, names: Sequence[str] | None = N
     residuals = table_residuals(pmf, tables, names)
     first, second = pmf.schema[names[0]], pmf.schema[names[1]]
     ax = axes_or_new(ax, 2.8 + 0.5 * len(second), 1.6 + 0.4 * len(first))
-    draw_heatmap(
-        ax,
-        residuals,
-        [plain(label) for label in first.categories],
-        [plain(label) for label in second.categories],
-        legend="observed minus model, in standard errors",
-        texts=[[f"{value:.1f}" for value in row] for row in residuals],
-        cmap="RdBu",
-        vmin=-4,
-        vmax=4,
-    )
+    labels = ([plain(label) for label in variable.categories] for variable in (first, second))
+    texts = [[f"{value:.1f}" for value in row] for row in residuals]
+    legend = "observed minus model, in standard errors"
+    draw_heatmap(ax, residuals, *labels, legend=legend, texts=texts, cmap="RdBu", vmin=-4, vmax=4)
     ax.set_ylabel(plain(first.name))
     ax.set_xlabel(plain(second.name))
     return ax

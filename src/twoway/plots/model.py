@@ -49,17 +49,10 @@ def plot_components(pmf: JointPMF, names: str | Sequence[str] | None = None, *, 
     headings = np.cumsum([0, *(len(variable) + 1 for variable in variables)])[:-1]
     largest = max(float(np.nanmax(np.abs(differences))), 1e-12)
     ax = axes_or_new(ax, 3.5 + 0.55 * pmf.rank, 1.5 + 0.24 * len(rows))
-    draw_heatmap(
-        ax,
-        differences,
-        rows,
-        [f"{component + 1}\n{weight:.0%}" for component, weight in enumerate(pmf.weights)],
-        legend="share in the component minus share in all records",
-        texts=[[f"{100 * share:.0f}" for share in row] for row in shares],
-        cmap="RdBu",
-        vmin=-largest,
-        vmax=largest,
-    )
+    columns = [f"{number}\n{weight:.0%}" for number, weight in enumerate(pmf.weights, 1)]
+    texts = [[f"{100 * share:.0f}" for share in row] for row in shares]
+    legend = "share in the component minus share in all records"
+    draw_heatmap(ax, differences, rows, columns, legend=legend, texts=texts, cmap="RdBu", vmin=-largest, vmax=largest)
     for place in headings:
         ax.get_yticklabels()[place].set_fontweight("bold")
     ax.xaxis.tick_top()

@@ -58,15 +58,8 @@ def plot_scatter(pmf: JointPMF, names: str | Sequence[str] | None = None, *, ax:
     ax.plot(center[0] + radius * np.cos(around), center[1] + radius * np.sin(around), color="C3", linewidth=1)
     ax.plot(*points.T, "o", color="C0", markersize=4)
     for number, (corner, weight) in enumerate(zip(_CORNERS, pmf.weights, strict=True), 1):
-        below = corner[1] == 0
-        ax.annotate(
-            f"{number} ({weight:.0%})",
-            corner,
-            (0, -12 if below else 8),
-            textcoords="offset points",
-            ha="center",
-            va="top" if below else "bottom",
-        )
+        offset, side = ((0, -12), "top") if corner[1] == 0 else ((0, 8), "bottom")
+        ax.annotate(f"{number} ({weight:.0%})", corner, offset, textcoords="offset points", ha="center", va=side)
     ax.set_title(f"{len(points)} categories of {len(indices)} variable{'s' * (len(indices) > 1)}", pad=18)
     ax.set_aspect("equal")
     ax.set_axis_off()

@@ -135,5 +135,5 @@ def test_digits():
     assert sorted(frame["digit"].unique()) == list(range(10))
     assert sorted(np.unique(frame.drop(columns="digit"))) == [0, 1, 2, 3]
     assert digits(levels=2)["r0c3"].isin([0, 1]).all()
-    with pytest.raises(DataError, match="levels must be a whole number from 2 to 17, not 1"):
+    with pytest.raises(DataError, match="levels must be a whole number of at least 2, not 1"):
         digits(levels=1)
