@@ -53,7 +53,7 @@ def test_any_joint_is_written_exactly_within_that_rank(sizes, seed, zeros):
 
 def test_an_invalid_joint_raises():
     schema = schema_of(2, 2)
-    with pytest.raises(tw.DataError, match=r"the shape \(2, 2\), an axis a variable; got \(4,\)"):
+    with pytest.raises(tw.DataError, match=r"the shape \(2, 2\).* got \(4,\)"):
         tw.JointPMF.from_joint([0.25] * 4, schema)
     with pytest.raises(tw.DataError, match="at 'v0' = 1, 'v1' = 0 it is"):
         tw.JointPMF.from_joint([[0.5, 0.6], [-0.1, 0]], schema)
