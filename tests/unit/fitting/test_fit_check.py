@@ -123,7 +123,7 @@ def test_the_check_is_saved_and_belongs_to_the_fit(tmp_path):
     assert tw.update(pmf, FRAME.iloc[:50]).report.check is None
     described = pmf.report.to_dict()
     for name, value in {"n_off": "many", "cell": ["x"], "variables": [1, 2], "observed": None}.items():
-        with pytest.raises(DataError, match="check"):
+        with pytest.raises(DataError, match="report"):
             Report.from_dict({**described, "check": {**described["check"], name: value}})
 
 

@@ -196,7 +196,7 @@ def test_evidence_composes(data):
 
 def test_impossible_evidence_is_named():
     pmf = JointPMF([0.5, 0.5], [[[1, 0], [0, 1]], [[1, 0], [0, 1]]], SCHEMA)
-    with pytest.raises(ImpossibleEvidenceError, match=r"age = 'old', vote in \['no'\]"):
+    with pytest.raises(ImpossibleEvidenceError, match="age = 'old', vote = 'no'"):
         pmf.given({"age": "old", "vote": ["no"]})
 
 

@@ -161,4 +161,4 @@ def test_the_command(tmp_path, capsys):
     binned = tw.Schema((tw.Variable("income", ("below 3", "3 or more"), edges=(3,)), tw.Variable("a", ("x", "y"))))
     random_pmf(binned, 2).save(model)
     assert run(["export", str(model), "--sql", "--table", "t"]) == 3
-    assert "numbers in bins cannot be exported: 'income'" in capsys.readouterr().err
+    assert "cannot be exported: 'income'" in capsys.readouterr().err
