@@ -122,7 +122,7 @@ def warn_caller(message: str, category: type[Warning] = UserWarning, *, once: bo
         _warnings_given.add(warning)
 
 
-_READING = ("schema", "columns", "missing", "counts", "weights", "where", "unseen")
+_READING = ("columns", "where", "missing", "weights", "counts", "max_categories", "schema", "unseen")
 
 
 def unknown_option(function: str, got: str, allowed: Iterable[str]) -> UnknownOptionError:

@@ -16,6 +16,7 @@ from twoway.errors import DataError, UnknownNameError, unknown
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from twoway.data.files.file_set import FileSet
     from twoway.data.files.records import FileRecords
     from twoway.data.missing import MissingLabels
     from twoway.data.records import Records
@@ -189,35 +190,35 @@ class Reading:
         chosen, dropped = split_names(self.only, names) or names, split_names(self.drop, names)
         return [name for name in chosen if name not in (*dropped, self.counts, self.weights)]
 
-    def columns(self, path: Path) -> list[str]:
-        """Return the columns of a file to use."""
-        from twoway.data.files import reading as files
+    def columns(self, files: FileSet) -> list[str]:
+        """Return the columns of files to use."""
         from twoway.data.reading import check_columns_of
 
-        names = files.column_names(path)
-        check_columns_of(names, self.counts, self.weights)
-        kept = self.choose(names)
+        check_columns_of(files.columns, self.counts, self.weights)
+        kept = self.choose(files.columns)
         if not kept:
-            raise DataError(f"no column of {str(path)!r} is left to use")
+            raise DataError(f"no column of {files.name!r} is left to use")
         return kept
 
     def records(self, path: Path, missing: MissingLabels | None = None) -> Records | FileRecords:
         """Return the records of a file; files too large for memory are streamed."""
         from twoway.cli.binning import parse_request
         from twoway.data.binning import bin_table, with_bins
+        from twoway.data.files.file_set import find_files
         from twoway.data.files.records import FileRecords, is_large
         from twoway.data.reading import with_columns_of
 
-        kept, labels = self.columns(path), missing or self.labels
-        if not is_large(path, kept):
-            return self._read(path, kept, labels)
+        files = find_files(path)
+        kept, labels = self.columns(files), missing or self.labels
+        if not is_large(files, kept):
+            return self._read(files, kept, labels)
         bins: dict[str, Variable] = {}
         if self.bins:
             binned = dict.fromkeys(parse_request(text, kept)[0] for text in self.bins)
             columns = with_columns_of(list(binned), self.counts, self.weights) or []
-            bins = self._find_bins(self._table(path, columns, labels), labels)
+            bins = self._find_bins(self._table(files, columns, labels), labels)
         records = FileRecords(
-            path,
+            files,
             columns=kept,
             missing=labels,
             counts=self.counts,
@@ -229,12 +230,12 @@ class Reading:
         records.schema = with_bins(records.schema, bins)
         return records
 
-    def _read(self, path: Path, kept: list[str], labels: MissingLabels) -> Records:
+    def _read(self, files: FileSet, kept: list[str], labels: MissingLabels) -> Records:
         from twoway.data.binning import bin_table, with_bins
         from twoway.data.reading import with_columns_of
         from twoway.data.records import Records
 
-        table = self._table(path, with_columns_of(kept, self.counts, self.weights) or [], labels)
+        table = self._table(files, with_columns_of(kept, self.counts, self.weights) or [], labels)
         bins = self._find_bins(table, labels)
         table = bin_table(table, bins, labels.by_name(bins))
         _check_categories(table, kept, self.max_categories)
@@ -254,18 +255,18 @@ class Reading:
         known = [np.where(np.isfinite(numbers), numbers, 0.0) for numbers in weights if numbers is not None]
         return find_bins(table, self.bins or (), labels, np.prod(known, axis=0) if known else None)
 
-    def _table(self, path: Path, columns: Sequence[str], missing: MissingLabels) -> Any:
-        from twoway.data.files import reading as files
+    def _table(self, files: FileSet, columns: Sequence[str], missing: MissingLabels) -> Any:
+        from twoway.data.files.reading import read_table
 
-        table = files.read_table(path, columns, missing=missing, where=self.condition)
+        table = read_table(files, columns, missing=missing, where=self.condition)
         if table.num_rows == 0:
             met = "" if self.condition is None else f" that meet the condition {self.condition!r}"
-            raise DataError(f"{str(path)!r} has columns but no records{met}")
+            raise DataError(f"{files.name!r} has columns but no records{met}")
         return table
 
-    def read_by(self, schema: Schema, path: Path) -> ReadFile:
+    def read_by(self, schema: Schema, path: Path | FileSet) -> ReadFile:
         """Return a file whose columns are a model's variables; other columns stay in the table."""
-        from twoway.data.files import reading as files
+        from twoway.data.files.reading import read_table
         from twoway.data.files.text_types import NO_TEXT
         from twoway.data.records import Records
 
@@ -273,21 +274,9 @@ class Reading:
             raise DataError(f"--unseen must be error or missing, not {self.unseen!r}")
         unseen: Any = "extend" if self.extend else self.unseen
         try:
-            table = files.read_table(
-                path,
-                missing=self.labels,
-                schema=schema,
-                where=self.condition,
-                unseen=unseen,
-            )
-            records = Records(
-                table,
-                schema=schema,
-                missing=self.labels,
-                counts=self.counts,
-                weights=self.weights,
-                unseen=unseen,
-            )
+            common: dict[str, Any] = {"missing": self.labels, "schema": schema, "unseen": unseen}
+            table = read_table(path, where=self.condition, **common)
+            records = Records(table, counts=self.counts, weights=self.weights, **common)
         except UnknownNameError as error:
             can_extend = "extend" in self.offered and not self.extend and NO_TEXT not in str(error)
             raise UnknownNameError(f"{error}{'; --extend makes them categories' if can_extend else ''}") from error
@@ -295,12 +284,14 @@ class Reading:
 
     def open_by(self, schema: Schema, path: Path) -> Records | FileRecords:
         """Return the records of a file whose columns are a model's variables; large files are streamed."""
+        from twoway.data.files.file_set import find_files
         from twoway.data.files.records import FileRecords, is_large
 
-        if self.extend or not is_large(path, schema.names):
-            return self.read_by(schema, path).records
+        files = find_files(path)
+        if self.extend or not is_large(files, schema.names):
+            return self.read_by(schema, files).records
         return FileRecords(
-            path,
+            files,
             schema=schema,
             missing=self.labels,
             counts=self.counts,

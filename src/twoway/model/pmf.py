@@ -1,4 +1,4 @@
-"""JointPMF: the joint probability of discrete variables, and every question about it.
+"""JointPMF: the joint probability of discrete variables; one class, more than half of it docstrings.
 
 Pr(i1, …, iN) = Σ_f weights_f · Π_n factor_n(i_n, f). Variables that a question does not name are summed out by
 leaving their factors away, so no answer needs the joint itself.
@@ -125,7 +125,15 @@ class JointPMF:
 
     @classmethod
     def average(cls, pmfs: Sequence[JointPMF], shares: ArrayLike | None = None) -> JointPMF:
-        """Return the mixture of PMFs of one schema, with equal shares by default; its rank is the sum of theirs."""
+        """Return the mixture of several PMFs of one schema; its rank is the sum of theirs.
+
+        Parameters
+        ----------
+        pmfs
+            At least one.
+        shares
+            The weight of each PMF, equal by default. They need not sum to one.
+        """
         pmfs = list(pmfs) if isinstance(pmfs, Iterable) else [pmfs]
         if not pmfs:
             raise DataError("pmfs is empty; an average needs at least one PMF")
@@ -172,9 +180,13 @@ class JointPMF:
     # Probabilities
 
     def prob(self, event: Mapping[str, Any]) -> float:
-        """Return the probability of an event: a label, or a collection of labels any of which may hold, by variable.
+        """Return the probability of an event.
 
-        Variables not named are summed out; the empty event is certain.
+        Parameters
+        ----------
+        event
+            A label for each variable named, or a collection of labels any of which may hold. Variables not named are
+            summed out; the empty event is certain.
 
         Examples
         --------
@@ -215,8 +227,11 @@ class JointPMF:
         It has the same schema and the same components in the same order; categories that the evidence
         rules out have the probability 0. Evidence that cannot occur is an error.
 
-        ``evidence`` is an event as `prob` takes it. None and NaN are ignored, so that a record with missing cells can
-        be given as it is.
+        Parameters
+        ----------
+        evidence
+            A label for each variable named, or a collection of labels any of which may hold. None and NaN are ignored,
+            so that a record with missing cells can be given as it is.
         """
         allowed = parse_event(self.schema, evidence)
         masses, _ = mixture.component_masses(self.weights, self._rows(allowed))
@@ -251,9 +266,18 @@ class JointPMF:
         return float(np.array(variable.values) @ (self.factors[self.schema.index(name)] @ self.weights))
 
     def entropy(self, names: str | Sequence[str], base: float | None = None, *, seed: int = 0) -> Estimate:
-        """Return the entropy of one variable or several together, in nats; with base 2, in bits.
+        """Return the entropy of one variable or several together, in nats unless another base is given.
 
         Exact up to ten million cells; beyond that an average over draws, with its standard error.
+
+        Parameters
+        ----------
+        names
+            The variables.
+        base
+            The base of the logarithm: 2 for bits.
+        seed
+            The seed of the draws, where there are any.
         """
         factors = [self.factors[index] for index in self._indices(names)]
         return signed_entropies(self.weights, factors, [(1, range(len(factors)))], base, seed)
@@ -269,8 +293,18 @@ class JointPMF:
     ) -> Estimate:
         """Return the mutual information of two variables, or groups of them, in nats; with base 2, in bits.
 
-        Exact up to ten million cells; beyond that an average over draws, with its standard error. With ``given``,
-        it is the conditional mutual information, averaged over the values of these variables.
+        Exact up to ten million cells; beyond that an average over draws, with its standard error.
+
+        Parameters
+        ----------
+        a, b
+            A variable, or several taken together.
+        given
+            Variables to condition on: the conditional mutual information, averaged over their values.
+        base
+            The base of the logarithm: 2 for bits.
+        seed
+            The seed of the draws, where there are any.
         """
         groups = [self._indices(a), self._indices(b), [] if given is None else self._indices(given)]
         indices = [index for group in groups for index in group]
@@ -311,8 +345,11 @@ class JointPMF:
     def log_prob(self, source: Any) -> Floats:
         """Return the logarithm of each record's probability, shape (n_records,); missing cells are summed out.
 
-        ``source`` is a frame, a 2-D array whose columns are the variables in order, a list of mappings or `Records`.
-        Columns that are not in the schema are ignored; variables without a column count as missing.
+        Parameters
+        ----------
+        source
+            A frame, a 2-D array whose columns are the variables in order, a list of mappings or `Records`. Columns that
+            are not in the schema are ignored; variables without a column count as missing.
         """
         return self._posterior(source, 1)
 
