@@ -75,7 +75,7 @@ def _groups(margins: Margins, suspects: Iterable[Sequence[str]]) -> Iterator[lis
         return
     for pair in suspects:
         first, second = schema.indices(pair)
-        linked = margins.together[first].astype(np.int64) + margins.together[second]
+        linked = margins.tables.together[[first, second]].sum(axis=0)
         linked[[first, second]] = 0
         # Triangles first; two tables that share a variable may still disagree on its shares.
         for third in sorted(np.flatnonzero(linked).tolist(), key=lambda index: -int(linked[index])):

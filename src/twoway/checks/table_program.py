@@ -7,7 +7,6 @@ lower sum (Charnes and Cooper, 1962) makes it linear, and a probability is the c
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -61,11 +60,6 @@ class Margins:
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
-        n = len(tables.schema)
-        self.together = np.zeros((n, n), dtype=bool)
-        """Which pairs of variables some table holds."""
-        for first, second in itertools.permutations(range(tables.order), 2):
-            self.together[tables.sets[:, first], tables.sets[:, second]] = True
 
     def shares(self, axes: Sequence[Axis]) -> tuple[Floats, float]:
         """Return the shares of classes of categories in the largest table of these variables, and its records.
@@ -91,7 +85,7 @@ class Margins:
 
     def dependence(self, one: Axis, other: Axis) -> float:
         """Return how far two variables are from independent, in total variation; 0 where no table holds both."""
-        if not self.together[one.variable, other.variable]:
+        if not self.tables.together[one.variable, other.variable]:
             return 0.0
         shares = self.pair(*sorted((one, other), key=lambda axis: axis.variable))
         return 0.5 * float(np.abs(shares - np.outer(shares.sum(axis=1), shares.sum(axis=0))).sum())
@@ -106,7 +100,7 @@ class Margins:
 
         if len(asked) == 1:
             return list(asked)
-        graph = self.together.copy()
+        graph = self.tables.together.copy()
         graph[np.ix_(asked, asked)] = True
 
         def reached(without: Sequence[int]) -> Bools:

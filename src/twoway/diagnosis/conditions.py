@@ -198,11 +198,7 @@ def _three_groups_prove(pmf: JointPMF, stacked: Floats, graph: PairGraph) -> boo
     """
     if not graph.is_complete:
         return False
-    totals, groups = [0, 0, 0], np.zeros(graph.n_variables, dtype=np.int64)
-    for variable in np.argsort(-graph.sizes, kind="stable"):
-        group = int(np.argmin(totals))
-        groups[variable] = group
-        totals[group] += int(graph.sizes[variable])
+    groups = graph.balanced(3)
     if not all(_has_full_rank(pmf, groups == group) for group in range(3)):
         return False
     return sufficiently_scattered(stacked * np.sqrt(pmf.weights), np.random.default_rng(0)).status == "holds"

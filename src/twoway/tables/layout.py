@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.arrays import Floats, Ints
+from twoway.arrays import Bools, Floats, Ints
 from twoway.data.distribution import Distribution
 from twoway.data.weighing import effective
 from twoway.errors import DataError, UnknownNameError
 from twoway.schema import Schema
+from twoway.tables.pair_graph import PairGraph
 from twoway.text import shortlist
 
 if TYPE_CHECKING:
@@ -72,7 +74,7 @@ class TableLayout:
     def __post_init__(self) -> None:
         sets, flat = _check_sets(self.schema, self.sets), np.asarray(self.flat, dtype=np.float64)
         starts = starts_of(self.schema, sets)
-        vars(self).update(sets=sets, flat=flat, starts=starts)
+        vars(self).update(sets=sets, flat=flat, starts=starts, notes=tuple(dict.fromkeys(self.notes)))
         self._check_counts()
         totals = totals_of(flat, starts)
         weights = totals if self.weights is None else np.array(self.weights, dtype=np.float64)
@@ -94,17 +96,9 @@ class TableLayout:
             starts = starts_of(self.schema, sets)
         elif flat.flags.writeable:
             flat = flat.copy()
-        arrays: dict[str, NDArray[Any]] = {
-            "sets": sets,
-            "flat": flat,
-            "starts": starts,
-            "totals": totals,
-            "weights": weights,
-        }
-        arrays |= {"noise": noise, "empty": empty}
-        for array in arrays.values():
+        for array in (sets, flat, starts, totals, weights, noise, empty):
             array.flags.writeable = False
-        vars(self).update(arrays, notes=tuple(dict.fromkeys(self.notes)))
+        vars(self).update(sets=sets, flat=flat, starts=starts, totals=totals, weights=weights, noise=noise, empty=empty)
 
     def _check_counts(self) -> None:
         """Raise where there are not as many counts as cells, or one of them is not a valid count."""
@@ -156,6 +150,14 @@ class TableLayout:
     @cached_property
     def _positions(self) -> dict[tuple[int, ...], int]:
         return {tuple(row): position for position, row in enumerate(self.sets.tolist())}
+
+    @cached_property
+    def together(self) -> Bools:
+        """Which pairs of variables some table has, shape (n_variables, n_variables)."""
+        together = np.zeros((len(self.schema), len(self.schema)), dtype=bool)
+        for first, second in permutations(range(self.order), 2):
+            together[self.sets[:, first], self.sets[:, second]] = True
+        return together
 
     def array(self, index: int) -> Floats:
         """Return the counts of the table at a position: a read-only view, axes in schema order."""
@@ -227,8 +229,7 @@ class TableLayout:
         names = self.schema.names
         parts = [f"no table has {' × '.join(repr(names[position]) for position in asked)}"]
         for position in asked if len(asked) > 1 else []:
-            rows = self.sets[(self.sets == position).any(axis=1)]
-            beside = [names[other] for other in np.unique(rows[rows != position])]
+            beside = [names[other] for other in np.flatnonzero(self.together[position])]
             parts.append(f"{names[position]!r} has tables with {shortlist(beside) or 'none'}")
         if len(asked) > self.order or len(asked) == 1:
             known = [" × ".join(table) for table in self.names]
@@ -245,14 +246,8 @@ class TableLayout:
         >>> Tables.count(Records({"a": [0, 1, None], "b": [1, 1, None], "c": [None, None, 2]})).components()
         (('a', 'b'), ('c',))
         """
-        from scipy.sparse import coo_array
-        from scipy.sparse.csgraph import connected_components
-
-        ends = np.concatenate([self.sets[:, [0, axis]] for axis in range(1, self.order)])
-        graph = coo_array((np.ones(len(ends)), ends.T), shape=(len(self.schema), len(self.schema)))
-        n_groups, group_of = connected_components(graph, directed=False)
-        names = np.array(self.schema.names, dtype=object)
-        return tuple(tuple(names[group_of == group]) for group in range(n_groups))
+        groups = PairGraph(self.together, self.schema.sizes).groups()
+        return tuple(tuple(self.schema.names[position] for position in group) for group in groups)
 
     @property
     def is_connected(self) -> bool:

@@ -43,9 +43,7 @@ class PairGraph:
     @classmethod
     def of(cls, tables: Tables) -> Self:
         """Return the graph of two-way tables."""
-        available = np.zeros((len(tables.schema), len(tables.schema)), dtype=bool)
-        available[tables.sets[:, 0], tables.sets[:, 1]] = True
-        return cls(available | available.T, tables.schema.sizes)
+        return cls(tables.together, tables.schema.sizes)
 
     @property
     def n_variables(self) -> int:
@@ -124,19 +122,25 @@ class PairGraph:
             weight[with_bit] += self.sizes[bit] - 1
         smaller = np.minimum(weight[masks], weight[common[masks]])
         order = np.argsort(-smaller, kind="stable")
-        for mask in masks[order][(common[masks] > 0)[order]][: 40 * _MOST_SPLITS].tolist():
-            yield Split(_bits(mask, n), _bits(int(common[mask]), n))
+        for mask in masks[order][(common[masks] > 0)[order]][: 40 * _MOST_SPLITS]:
+            yield Split((mask >> np.arange(n)) & 1 == 1, (common[mask] >> np.arange(n)) & 1 == 1)
 
     def _halves(self, random: np.random.Generator) -> Iterator[Split]:
         """Yield even splits: by size first, then by chance."""
         for trial in range(_MOST_SPLITS):
-            order = np.argsort(-self.sizes, kind="stable") if trial == 0 else random.permutation(self.n_variables)
-            first, totals = np.zeros(self.n_variables, dtype=bool), [0, 0]
-            for variable in order:
-                side = int(totals[1] < totals[0])
-                first[variable] = side == 0
-                totals[side] += int(self.sizes[variable])
+            first = self.balanced(2, None if trial == 0 else random.permutation(self.n_variables)) == 0
             yield Split(first, ~first)
+
+    def balanced(self, n_groups: int, order: Ints | None = None) -> Ints:
+        """Return the group of each variable: one after the other, largest first, joins the group of fewest categories.
+
+        ``order`` is another order of the variables.
+        """
+        group_of, totals = np.zeros(self.n_variables, dtype=np.int64), np.zeros(n_groups)
+        for variable in np.argsort(-self.sizes, kind="stable") if order is None else order:
+            group_of[variable] = np.argmin(totals)
+            totals[group_of[variable]] += self.sizes[variable]
+        return group_of
 
     def _grown(self, start: int) -> Iterator[Split]:
         """Yield groups grown from one variable, each time by the one that leaves the other side largest."""
@@ -151,7 +155,3 @@ class PairGraph:
             first[best] = True
             common &= self.available[best]
             common[best] = False
-
-
-def _bits(mask: int, n: int) -> Bools:
-    return np.array([(mask >> bit) & 1 == 1 for bit in range(n)])

@@ -11,7 +11,7 @@ moving them to nonnegative ones, uses the noisy counts alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -229,20 +229,10 @@ def epsilon_of(rho: float, delta: float) -> float:
 
     Gaussian releases together are one Gaussian release, of the sum of their ρ, so that this is exact.
     """
-    from scipy.optimize import brentq
-
-    if rho == 0:
-        return 0.0
-    if not math.isfinite(rho) or delta == 0:
+    if rho > 0 and (math.isinf(rho) or delta == 0):
         return math.inf
-    scale = 1.0 / math.sqrt(2.0 * rho)
-    if leaked(0.0, scale) <= delta:
-        return 0.0
-    high = 1.0
-    while leaked(high, scale) > delta:
-        high *= 2.0
-    root = float(brentq(lambda epsilon: leaked(epsilon, scale) - delta, 0.0, high, xtol=1e-12))
-    return root * (1.0 + 1e-9)  # on the safe side of the root
+    scale = 1.0 / math.sqrt(2.0 * rho) if rho > 0 else math.inf
+    return 0.0 if leaked(0.0, scale) <= delta else _least(lambda epsilon: leaked(epsilon, scale), delta)
 
 
 def noise_scale(epsilon: float, delta: float) -> float:
@@ -253,17 +243,22 @@ def noise_scale(epsilon: float, delta: float) -> float:
     >>> round(noise_scale(1.0, 1e-6), 3)
     4.225
     """
+    return _least(lambda scale: leaked(epsilon, scale), delta)
+
+
+def _least(leak: Callable[[float], float], delta: float) -> float:
+    """Return the least positive number at which a falling function is at most δ."""
     from scipy.optimize import brentq
 
     # In logarithms, since good values may lie many powers of ten apart.
     high = 0.0
-    while leaked(epsilon, math.exp(high)) > delta:
+    while leak(math.exp(high)) > delta:
         high += 1.0
     low = high - 1.0
-    while leaked(epsilon, math.exp(low)) <= delta:
+    while leak(math.exp(low)) <= delta:
         low -= 1.0
-    log_scale = brentq(lambda log_scale: leaked(epsilon, math.exp(log_scale)) - delta, low, high, xtol=1e-13)
-    return math.exp(log_scale + 1e-9)  # on the safe side of the root
+    log_root = brentq(lambda log: leak(math.exp(log)) - delta, low, high, xtol=1e-13)
+    return math.exp(log_root + 1e-9)  # on the safe side of the root
 
 
 def leaked(epsilon: float, scale: float) -> float:

@@ -36,17 +36,9 @@ def add_tables(one: Tables, other: Tables) -> Tables:
         notes = (*notes, NO_PROMISE)
     schema = merge_schemas(one.schema, other.schema)
     if one.schema == other.schema and np.array_equal(one.sets, other.sets):
-        return replace(
-            one,
-            schema=schema,
-            flat=one.flat + other.flat,
-            weights=effective(one.totals + other.totals, one.squares + other.squares),
-            notes=notes,
-            releases=releases,
-            heaviest=_heaviest([one, other]),
-            noise=one.noise + other.noise,
-            empty=np.vstack([one.empty, other.empty]),
-        )
+        weights = effective(one.totals + other.totals, one.squares + other.squares)
+        flat, noise, empty = one.flat + other.flat, one.noise + other.noise, np.vstack([one.empty, other.empty])
+        return type(one)(schema, one.sets, flat, weights, notes, releases, _heaviest([one, other]), noise, empty)
     lacking = [
         f"some of the tables that were added lack categories of {name!r}, which count as zero there"
         for name in one.schema.names
@@ -60,26 +52,18 @@ def recode_tables(parents: Sequence[Tables], schema: Schema) -> Tables:
 
     Weights, noise and empty tables are those of all parents; the rest is taken from the first.
     """
-    order = parents[0].order
-    sets, flat, weights = merge_entries(order, (entry for parent in parents for entry in _entries(parent, schema)))
+    first = parents[0]
+    entries = (entry for parent in parents for entry in _entries(parent, schema))
+    sets, flat, weights = merge_entries(first.order, entries)
     ranks, noise, empty = ranks_of(schema, sets), np.zeros(len(sets)), []
     for parent in parents:
-        names = parent.schema.names
-        place_of = np.array([schema.index(name) if name in schema else -1 for name in names])
+        place_of = np.array([schema.index(name) if name in schema else -1 for name in parent.schema.names])
         counted, uncounted = (np.sort(place_of[some], axis=1) for some in (parent.sets, parent.empty))
         known = (counted >= 0).all(axis=1)
         np.add.at(noise, np.searchsorted(ranks, ranks_of(schema, counted[known])), parent.noise[known])
         empty.append(uncounted[(uncounted >= 0).all(axis=1)])
-    return replace(
-        parents[0],
-        schema=schema,
-        sets=sets,
-        flat=flat,
-        weights=weights,
-        heaviest=_heaviest(parents),
-        noise=noise,
-        empty=np.vstack(empty),
-    )
+    notes, releases, heaviest = first.notes, first.releases, _heaviest(parents)
+    return type(first)(schema, sets, flat, weights, notes, releases, heaviest, noise, np.vstack(empty))
 
 
 def merge_entries(order: int, entries: Iterable[Entry]) -> tuple[NDArray[np.int32], Floats, Floats]:

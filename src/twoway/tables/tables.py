@@ -197,7 +197,7 @@ class Tables(TableLayout):
 
     def subset(self, names: Sequence[str]) -> Tables:
         """Return the tables of some variables only; the variables are then in the order given."""
-        return self.recoded(self.schema.subset([names] if isinstance(names, str) else names))
+        return self.recoded(self.schema.subset(names))
 
     def select(self, names: Iterable[Sequence[str]]) -> Tables:
         """Return some of the tables, each named by its variables in any order; all variables stay.
