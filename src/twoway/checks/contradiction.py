@@ -166,5 +166,4 @@ def _roundings(tables: Tables) -> Floats:
         scaled = tables.flat / step
         steps[np.logical_and.reduceat(scaled == np.rint(scaled), tables.starts[:-1])] = step
     # Counts are rounded to whole numbers, tens or thousands; percentages, at worst, to whole ones.
-    rounding: Floats = np.where(is_whole, 0.5 * steps / tables.totals, 0.005) * n_added
-    return rounding
+    return np.asarray(np.where(is_whole, 0.5 * steps / tables.totals, 0.005) * n_added)

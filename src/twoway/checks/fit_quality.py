@@ -165,9 +165,11 @@ def fit_check(pmf: JointPMF, tables: Tables, n_tables: int) -> FitCheck | None:
     columns, worst_cells, order = _compare(pmf, tables)
     worst = order[0]
     n_off = int((columns["corrected_p"] < _SIGNIFICANT).sum())
-    observed, modelled = float(columns["observed"][worst]), float(columns["modelled"][worst])
-    cell = _labels(tables, worst_cells[worst])
-    return FitCheck(n_tables, len(tables), n_off, tables.names[worst], cell, observed, modelled)
+    cell, shares = (
+        _labels(tables, worst_cells[worst]),
+        (float(columns[name][worst]) for name in ("observed", "modelled")),
+    )
+    return FitCheck(n_tables, len(tables), n_off, tables.names[worst], cell, *shares)
 
 
 def modelled_shares(pmf: JointPMF, tables: Tables) -> Floats:
@@ -256,5 +258,4 @@ def _labels(tables: Tables, entry: int) -> tuple[Label, ...]:
 def _deviates(chi_square: Floats, degrees: Ints) -> Floats:
     """Return χ² as standard normal deviates, by Wilson and Hilferty's cube root."""
     spread = 2.0 / (9.0 * degrees)
-    deviates: Floats = (np.cbrt(chi_square / degrees) - (1.0 - spread)) / np.sqrt(spread)
-    return deviates
+    return np.asarray((np.cbrt(chi_square / degrees) - (1.0 - spread)) / np.sqrt(spread))

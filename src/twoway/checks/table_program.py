@@ -67,7 +67,7 @@ class Margins:
         Some table must hold all the variables, and axes are in schema order.
         """
         positions, tables = [axis.variable for axis in axes], self.tables
-        holding = np.flatnonzero(np.isin(tables.sets, positions).sum(axis=1) == len(positions))
+        holding = tables.holding(positions)
         index = int(holding[np.argmax(tables.weights[holding])])
         others = tuple(np.flatnonzero(~np.isin(tables.sets[index], positions)).tolist())
         shares = np.asarray(tables.array(index).sum(axis=others) / tables.totals[index])
@@ -296,7 +296,6 @@ def _boxes(shares: Floats, n_records: Floats, level: float | None) -> tuple[Floa
     tail = 0.5 * (1.0 - level) / max(len(shares), 1)
     counts = np.clip(shares, 0.0, 1.0) * n_records
     rest = np.maximum(n_records - counts, 0.0)
-    tiny = 1e-300
-    low = np.where(counts > 0, betaincinv(np.maximum(counts, tiny), rest + 1.0, tail), 0.0)
-    high = np.where(rest > 0, betainccinv(counts + 1.0, np.maximum(rest, tiny), tail), 1.0)
+    low = np.where(counts > 0, betaincinv(np.maximum(counts, 1e-300), rest + 1.0, tail), 0.0)
+    high = np.where(rest > 0, betainccinv(counts + 1.0, np.maximum(rest, 1e-300), tail), 1.0)
     return np.minimum(low, shares), np.maximum(high, np.minimum(shares, 1.0))

@@ -138,8 +138,7 @@ def plan(
         raise DataError(f"observed must be a share above 0 and at most 1, not {observed!r}")
     trials, seed = whole_number("trials", trials, 1), whole_number("seed", seed, 0)
     truth = _model(model, rank, seed)
-    asked = list(truth.schema.names) if names is None else [names] if isinstance(names, str) else list(names)
-    truth.schema.indices(asked)
+    asked = truth.schema.subset(truth.schema.names if names is None else names).names
     n_cells = len(truth.schema) * observed
     usual = [size for size in _SIZES if size * n_cells <= _MAX_CELLS] or _SIZES[:1]
     planned = sorted({whole_number("a size", size, 2) for size in (usual if sizes is None else sizes)})
@@ -163,8 +162,8 @@ def plan(
                 break
     of = "the joint" if is_joint else " × ".join(asked)
     needed, is_beyond = _needed(done, error)
-    by_tables, (by_spa, spa_note) = _for_tables(truth.schema, error, observed), _for_spa(truth, observed)
-    return Plan(float(error), of, float(observed), needed, is_beyond, tuple(done), by_tables, by_spa, spa_note)
+    bounds = _for_tables(truth.schema, error, observed), *_for_spa(truth, observed)
+    return Plan(float(error), of, float(observed), needed, is_beyond, tuple(done), *bounds)
 
 
 def _model(model: JointPMF | Schema, rank: int | None, seed: int) -> JointPMF:
@@ -185,17 +184,16 @@ def _needed(trials: Sequence[Trial], wanted: float) -> tuple[float | None, bool]
     """Return the number of records at which the mean error is as wanted, and whether it is extrapolated."""
     sizes, errors = np.array([trial.n_records for trial in trials]), np.array([trial.error for trial in trials])
     reached = np.flatnonzero(errors <= wanted)
-    if reached.size and reached[0] == 0:
-        return float(sizes[0]), False
     if reached.size:
         low, high = reached[0] - 1, reached[0]
+        if high == 0:
+            return float(sizes[0]), False
         part = math.log(errors[low] / wanted) / math.log(errors[low] / max(errors[high], 1e-12))
         return float(sizes[low] * (sizes[high] / sizes[low]) ** part), False
     if len(trials) < 2:
         return None, True
     # Errors fall with a power of the number of records, in the long run its root.
-    last = slice(-3, None)
-    slope = float(np.polyfit(np.log(sizes[last]), np.log(errors[last]), 1)[0])
+    slope = float(np.polyfit(np.log(sizes[-3:]), np.log(errors[-3:]), 1)[0])
     if slope > -0.15:
         return None, True
     return float(sizes[-1] * (errors[-1] / wanted) ** (-1.0 / slope)), True
@@ -205,10 +203,9 @@ def _for_tables(schema: Schema, error: float, observed: float) -> float:
     """Return how many records Proposition 1 needs, so that no pair is off by more in total variation."""
     if len(schema) < 2:
         return math.inf
-    largest = sorted(schema.sizes)[-2:]
     # Σ|x| ≤ √cells · ‖x‖, and total variation is half of that.
-    frobenius = 2.0 * error / math.sqrt(largest[0] * largest[1])
-    return records_for_table_error(frobenius, observed, n_tables=len(schema) * (len(schema) - 1) // 2)
+    frobenius = 2.0 * error / math.sqrt(math.prod(sorted(schema.sizes)[-2:]))
+    return records_for_table_error(frobenius, observed, n_tables=math.comb(len(schema), 2))
 
 
 def _for_spa(truth: JointPMF, observed: float) -> tuple[float, str]:
@@ -232,6 +229,4 @@ def _round(number: float) -> str:
     """Return a number with two significant digits."""
     if not math.isfinite(number):
         return "no number of"
-    if number >= 1e9:
-        return f"{number:.1e}"
-    return f"{float(f'{number:.2g}'):,.0f}"
+    return f"{number:.1e}" if number >= 1e9 else f"{float(f'{number:.2g}'):,.0f}"

@@ -225,5 +225,4 @@ def _draw_each(memberships: Floats, rng: np.random.Generator) -> NDArray[np.int6
     # rounds up to the whole belongs to the last component that has any share.
     drawn = (cumulative <= uniform[:, np.newaxis]).sum(axis=1, dtype=np.int64)
     last = memberships.shape[1] - 1 - (memberships[:, ::-1] > 0).argmax(axis=1)
-    result: NDArray[np.int64] = np.minimum(drawn, last)
-    return result
+    return np.asarray(np.minimum(drawn, last))

@@ -97,8 +97,7 @@ def pairwise_information(weights: Floats, factors: Sequence[Floats]) -> Floats:
         np.divide(ratio, shares, out=ratio, where=joint > 0)
         table[index] = np.add.reduceat((joint * np.log(ratio)).sum(axis=0), starts)
         table[index, index] = -float(own[own > 0] @ np.log(own[own > 0]))
-    result: Floats = np.maximum((table + table.T) / 2, 0.0)
-    return result
+    return np.asarray(np.maximum((table + table.T) / 2, 0.0))
 
 
 def _unit(base: float | None) -> float:

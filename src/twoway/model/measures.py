@@ -93,8 +93,8 @@ def kl_divergence(
     0.0
     """
     _check_same_schema(truth, estimate)
-    asked = list(truth.schema.names) if names is None else [names] if isinstance(names, str) else list(names)
-    indices = truth.schema.indices(asked)
+    indices = truth.schema.indices(truth.schema.names if names is None else names)
+    asked = [truth.schema.names[index] for index in indices]
     if is_small([truth.factors[index] for index in indices]):
         p, q = np.asarray(truth.marginal(asked)), np.asarray(estimate.marginal(asked))
         seen = p > 0
@@ -161,5 +161,4 @@ def standardized_residuals(
     """
     # Of a rare cell too, chance moves the count by about one.
     errors = np.sqrt(np.maximum(modelled * (1.0 - modelled), 1.0 / n_records) / n_records)
-    residuals: NDArray[np.float64] = (shares - modelled) / errors
-    return residuals
+    return np.asarray((shares - modelled) / errors)

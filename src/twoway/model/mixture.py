@@ -125,8 +125,7 @@ def most_probable(weights: Floats, factors: Sequence[Floats]) -> tuple[list[int]
         if chunk[at] > best:
             best, best_at = float(chunk[at]), first + at
         first += len(chunk)
-    codes = np.unravel_index(best_at, [len(factor) for factor in factors])
-    return [int(code) for code in codes], best
+    return [int(code) for code in np.unravel_index(best_at, [len(factor) for factor in factors])], best
 
 
 def draw_components(weights: Floats, n: int, rng: np.random.Generator) -> Codes:

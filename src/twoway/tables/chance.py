@@ -41,5 +41,5 @@ def homogeneity(counts: NDArray[np.float64]) -> float:
     if merged.shape[1] < 2:
         return 1.0
     expected = np.outer(totals, merged.sum(axis=0) / totals.sum())
-    statistic = float((np.square(merged - expected) / expected).sum())
+    statistic = (np.square(merged - expected) / expected).sum()
     return float(chi2.sf(statistic, (len(merged) - 1) * (merged.shape[1] - 1)))

@@ -42,14 +42,12 @@ def starts_of(schema: Schema, sets: NDArray[Any]) -> Ints:
 
 def totals_of(flat: Floats, starts: Ints) -> Floats:
     """Return the sum of each table's counts, shape (n_tables,)."""
-    totals: Floats = np.add.reduceat(flat, starts[:-1]) if len(starts) > 1 else np.zeros(0)
-    return totals
+    return np.asarray(np.add.reduceat(flat, starts[:-1]) if len(starts) > 1 else np.zeros(0))
 
 
 def ranks_of(schema: Schema, sets: NDArray[Any]) -> Ints:
     """Return one number for each set; the numbers sort as the sets do."""
-    ranks: Ints = sets.astype(np.int64) @ (len(schema) ** np.arange(sets.shape[1])[::-1])
-    return ranks
+    return np.asarray(sets.astype(np.int64) @ (len(schema) ** np.arange(sets.shape[1])[::-1]))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -211,10 +209,8 @@ class TableLayout:
         if not asked:
             raise DataError("a marginal needs at least one variable; got none")
         order = sorted(asked)
-        if tuple(order) in self._positions:
-            holding = [self._positions[tuple(order)]]
-        else:
-            holding = np.flatnonzero(np.isin(self.sets, asked).sum(axis=1) == len(asked)).tolist()
+        known = self._positions.get(tuple(order))
+        holding = [known] if known is not None else self.holding(asked).tolist()
         if not holding:
             raise self._no_table(asked)
         counts = np.zeros([self.schema.sizes[position] for position in order])
@@ -224,6 +220,10 @@ class TableLayout:
         shares = np.transpose(counts / counts.sum(), [order.index(position) for position in asked])
         variables = [self.schema.variables[position] for position in asked]
         return Distribution(variables, shares, float(self.totals[holding].max()))
+
+    def holding(self, positions: Sequence[int]) -> Ints:
+        """Return which tables have all variables at some positions."""
+        return np.flatnonzero(np.isin(self.sets, positions).sum(axis=1) == len(positions))
 
     def _no_table(self, asked: Sequence[int]) -> UnknownNameError:
         names = self.schema.names

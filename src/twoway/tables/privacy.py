@@ -203,8 +203,7 @@ def nonnegative(counts: Floats) -> Floats:
     descending = np.sort(counts)[::-1]
     excess = (np.cumsum(descending) - total) / np.arange(1, counts.size + 1)
     n_left = int(np.flatnonzero(descending > excess)[-1])
-    nearest: Floats = np.maximum(counts - excess[n_left], 0.0)
-    return nearest
+    return np.asarray(np.maximum(counts - excess[n_left], 0.0))
 
 
 def effective_records(counts: Floats, sigma: float, max_weight: float = 1.0) -> float:

@@ -55,8 +55,7 @@ class ObservedTables:
     def misfits(self, names: Iterable[str]) -> list[int]:
         """Return the positions of tables of these variables that the model may not fit, worst first."""
         wanted, order = set(names), np.argsort(-self.residuals, kind="stable")
-        off = [place for place in order.tolist() if self.residuals[place] > 0]
-        return [place for place in off if wanted.issuperset(self.tables.names[place])]
+        return [at for at in order.tolist() if self.residuals[at] > 0 and wanted.issuperset(self.tables.names[at])]
 
     def draws(self, place: int, n: int) -> tuple[JointPMF, tuple[JointPMF, ...]]:
         """Return a model that fits a table exactly, and ``n`` models of other samples of the same size."""

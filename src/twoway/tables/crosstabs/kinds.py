@@ -70,9 +70,9 @@ def _kinds(kind: TableKind | Mapping[Key, TableKind], keys: Sequence[Key]) -> li
             raise unknown("table", key, keys, where=" for kind (row variable first)")
         if value not in get_args(TableKind):
             raise unknown("kind of table", value, get_args(TableKind))
-    absent = [key for key in keys if key not in kind_of]
-    if absent:
-        raise DataError(f"kind has no entry for the table {absent[0]!r}; each table needs one")
+    for key in keys:
+        if key not in kind_of:
+            raise DataError(f"kind has no entry for the table {key!r}; each table needs one")
     return [kind_of[key] for key in keys]
 
 
@@ -135,24 +135,23 @@ def _read_table(sheet: Sheet, kind: TableKind, schema: Schema, notes: list[str])
 def _arranged(sheet: Sheet, schema: Schema, where: str) -> tuple[Sheet, dict[str, list[Label]]]:
     """Return a sheet with every category of a schema, in its order, and the categories that it lacked, as zeros."""
     variables = [schema[name] for name in sheet.key]
-    codes = [
-        find_codes(schema, name, labels, where)
-        for name, labels in zip(sheet.key, (sheet.rows, sheet.columns), strict=True)
-    ]
+    sides = zip(sheet.key, (sheet.rows, sheet.columns), strict=True)
+    codes = [find_codes(schema, name, labels, where) for name, labels in sides]
     absent = {
         variable.name: [label for code, label in enumerate(variable.categories) if code not in known]
         for variable, known in zip(variables, codes, strict=True)
         if len(known) < len(variable)
     }
-    values = np.zeros([len(variable) for variable in variables])
-    values[np.ix_(*codes)] = sheet.values
-    margins = []
-    for margin in sheet.margins:
-        along = np.zeros(values.shape[margin.axis])
-        along[codes[margin.axis]] = margin.values
-        margins.append(replace(margin, values=along))
+
+    def placed(numbers: Floats, *axes: int) -> Floats:
+        array = np.zeros([len(variables[axis]) for axis in axes])
+        array[np.ix_(*(codes[axis] for axis in axes))] = numbers
+        return array
+
+    values = placed(sheet.values, 0, 1)
+    margins = tuple(replace(margin, values=placed(margin.values, margin.axis)) for margin in sheet.margins)
     rows, columns = (variable.categories for variable in variables)
-    return replace(sheet, rows=rows, columns=columns, values=values, margins=tuple(margins)), absent
+    return replace(sheet, rows=rows, columns=columns, values=values, margins=margins), absent
 
 
 def _check_counts(sheet: Sheet) -> None:

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from twoway.errors import DataError, FileFormatError
 from twoway.storage.container import missing_file
 from twoway.tables.crosstabs.cells import parse_cell
-from twoway.tables.crosstabs.sheets import LONG_COLUMNS, Key
+from twoway.tables.crosstabs.sheets import LONG_COLUMNS, Key, split_long
 from twoway.tables.tables import Tables
 
 if TYPE_CHECKING:
@@ -77,7 +77,8 @@ def read_published(
     for file in files:
         rows = _read_rows(file)
         if set(LONG_COLUMNS) <= set(rows[0]):
-            sheets += _split(rows)
+            long = _frame(["", *rows[0]], [["", *row] for row in rows[1:]])[list(LONG_COLUMNS)]
+            sheets += [(sheet.key, sheet) for sheet in split_long(long, None)]
         elif len(rows) > 2 and not rows[1][0] and len(rows[1]) > 2 and not rows[1][1]:
             sheets += _read_banner(rows, file, notes)
         else:
@@ -114,7 +115,7 @@ def _read_cross_tab(rows: Sequence[Sequence[str]], path: Path) -> tuple[Key, Any
     for text, parting in ((rows[0][0], _CORNER), (stem, _FILE_NAME)):
         names = [part.strip() for part in parting.split(text)]
         if len(names) == 2 and all(names):
-            return (names[0], names[1]), _frame(rows[0][1:], rows[1:])
+            return (names[0], names[1]), _frame(rows[0], rows[1:])
     raise DataError(
         f"{str(path)!r}: its two variables are unknown; write them into the corner cell, as in 'age × vote', rows "
         "first, or name the file age_x_vote.csv"
@@ -122,24 +123,11 @@ def _read_cross_tab(rows: Sequence[Sequence[str]], path: Path) -> tuple[Key, Any
 
 
 def _frame(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Any:
+    """Return a frame with its labels in the first column."""
     import pandas as pd
 
-    return pd.DataFrame(
-        [list(row[1:]) for row in rows], index=[row[0] for row in rows], columns=list(headers), dtype=str
-    )
-
-
-def _split(rows: Sequence[Sequence[str]]) -> list[tuple[Key, Any]]:
-    """Return the tables of a list of cells."""
-    import pandas as pd
-
-    cells = pd.DataFrame([list(row) for row in rows[1:]], columns=list(rows[0]), dtype=str)
-    tables = []
-    for pair, part in cells.groupby(["row_variable", "column_variable"], sort=False):
-        row, column = map(str, pair)
-        long = part[["row_category", "column_category", "value"]]
-        tables.append(((row, column), long.set_axis([row, column, "value"], axis=1)))
-    return tables
+    index = [row[0] for row in rows]
+    return pd.DataFrame([list(row[1:]) for row in rows], index=index, columns=list(headers[1:]), dtype=str)
 
 
 # Banner sheets
@@ -157,7 +145,7 @@ def _read_banner(rows: Sequence[Sequence[str]], path: Path, notes: list[str]) ->
             continue
         for variable, answers in _variables(question, block, places[0], labels):
             for group, own in groups.items():
-                headers = [*("Total" for _ in overall[:1]), *(rows[1][place] for place in own)]
+                headers = ["", *("Total" for _ in overall[:1]), *(rows[1][place] for place in own)]
                 chosen = [[label, *(cells[place] for place in (*overall[:1], *own))] for label, cells in answers]
                 yield (variable, group), _frame(headers, chosen)
 

@@ -78,11 +78,10 @@ def find_joints(
     while pending := [table for table in tables if table.joint is None]:
         # A round uses what the round before knew, so that the order of the tables does not matter.
         known = {**_pooled_marginals(tables, nominal), **shares}
-        ready = [table for table in pending if table.shares is not None or table.positions[0] in known]
-        for table in ready:
-            own = known[table.positions[0]] if table.shares is None else table.shares
-            table.joint = table.values * own[:, None]
-        if ready:
+        for table in pending:
+            own = known.get(table.positions[0]) if table.shares is None else table.shares
+            table.joint = None if own is None else table.values * own[:, None]
+        if any(table.joint is not None for table in pending):
             continue
         name = schema.names[pending[0].positions[0]]
         problem = DataError(

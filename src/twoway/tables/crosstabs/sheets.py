@@ -74,12 +74,10 @@ def read_sheets(tables: Any, schema: Schema | None) -> list[Sheet]:
 
     Labels that the schema lists are categories, also if they look like a margin.
     """
-    if isinstance(tables, Mapping):
-        return [read_sheet(key, frame, schema) for key, frame in tables.items()]
     if _is_frame(tables):
-        return _split_long(tables, schema)
+        return split_long(tables, schema)
     if isinstance(tables, Iterable) and not isinstance(tables, str | bytes):
-        pairs = list(tables)
+        pairs = list(tables.items() if isinstance(tables, Mapping) else tables)
         if all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
             return [read_sheet(key, frame, schema) for key, frame in pairs]
     raise DataError(
@@ -90,6 +88,8 @@ def read_sheets(tables: Any, schema: Schema | None) -> list[Sheet]:
 
 def read_sheet(key: object, frame: Any, schema: Schema | None) -> Sheet:
     """Return one frame as a sheet: rows down and columns across, or long with a column for each variable."""
+    if isinstance(frame, Sheet):
+        return frame
     key = check_key(key)
     name = " × ".join(key)
     if not _is_frame(frame):
@@ -171,20 +171,18 @@ def _pivot(
 ) -> Sheet:
     """Return a sheet from one line for each cell; a cell without a line is zero, as in a count by groups."""
     # True == 1 in Python, but they are different labels.
-    row_keys, column_keys = (
-        [(isinstance(label, bool | np.bool_), label) for label in side] for side in (rows, columns)
-    )
+    keys = [[(isinstance(label, bool | np.bool_), label) for label in side] for side in (rows, columns)]
     cells: dict[Any, object] = {}
-    for line, place in enumerate(zip(row_keys, column_keys, strict=True)):
+    for place, value in zip(zip(*keys, strict=True), values, strict=True):
         if place in cells:
-            raise DataError(f"table {' × '.join(key)}: duplicate cell {rows[line]!r}, {columns[line]!r}")
-        cells[place] = values[line]
-    down, across = dict.fromkeys(row_keys), dict.fromkeys(column_keys)
+            raise DataError(f"table {' × '.join(key)}: duplicate cell {place[0][1]!r}, {place[1][1]!r}")
+        cells[place] = value
+    down, across = map(dict.fromkeys, keys)
     raw = [[cells.get((row, column), 0) for column in across] for row in down]
     return _parse(key, [label for _, label in down], [label for _, label in across], raw, schema)
 
 
-def _split_long(frame: Any, schema: Schema | None) -> list[Sheet]:
+def split_long(frame: Any, schema: Schema | None) -> list[Sheet]:
     """Return the tables of one frame that names the variables in every line."""
     headers, columns = _columns(frame, "in the frame")
     by_name = dict(zip(headers, columns, strict=True))
