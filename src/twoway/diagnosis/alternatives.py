@@ -41,11 +41,9 @@ class JointDistance:
 
     def __init__(self, pmf: JointPMF, seed: int = 0) -> None:
         n, random = len(pmf.schema), np.random.default_rng(seed)
-        self._groups = (
-            [np.arange(n)]
-            if n <= _GROUP_SIZE
-            else [np.sort(random.choice(n, _GROUP_SIZE, replace=False)) for _ in range(_N_GROUPS)]
-        )
+        self._groups = [np.arange(n)]
+        if n > _GROUP_SIZE:
+            self._groups = [np.sort(random.choice(n, _GROUP_SIZE, replace=False)) for _ in range(_N_GROUPS)]
         self._is_small = len(self._groups) == 1 and mixture.n_cells(pmf.factors) <= _SMALL_JOINT
         if self._is_small:
             self._joint = mixture.joint(pmf.weights, pmf.factors)
@@ -62,9 +60,8 @@ class JointDistance:
         """Return the distance to another joint."""
         if self._is_small:
             return 0.5 * float(np.abs(self._joint - mixture.joint(other.weights, other.factors)).sum())
-        ratios = [
-            np.exp(self._log_joint(other, group) - logs) for group, logs in zip(self._groups, self._logs, strict=True)
-        ]
+        logs = (self._log_joint(other, group) for group in self._groups)
+        ratios = [np.exp(its - own) for its, own in zip(logs, self._logs, strict=True)]
         return float(np.mean([np.maximum(0.0, 1.0 - ratio).mean() for ratio in ratios]))
 
 
@@ -89,8 +86,7 @@ def _rotated(pmf: JointPMF, random: np.random.Generator) -> JointPMF:
         g[:, a], g[:, b] = cos * g[:, a] - sin * g[:, b], sin * g[:, a] + cos * g[:, b]
         np.maximum(g, 0.0, out=g)  # rounding
     # The rows of any one variable add up to the roots of the weights.
-    roots = g[pmf.schema.cells(0)].sum(axis=0)
-    return _model(pmf, np.square(roots), g)
+    return _model(pmf, np.square(g[pmf.schema.cells(0)].sum(axis=0)), g)
 
 
 def _sheared(pmf: JointPMF, side: NDArray[np.bool_], random: np.random.Generator) -> JointPMF:

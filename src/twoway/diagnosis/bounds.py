@@ -13,6 +13,7 @@ and why.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -217,16 +218,12 @@ def separability(h: Floats) -> float:
     nearest = float(squared.min(axis=0).max())
     if nearest < 0.5:
         return math.sqrt(nearest)
-    values = np.unique(squared[squared >= nearest])
-    low, high = 0, len(values) - 1
-    while low < high:
-        middle = (low + high) // 2
-        matched = maximum_bipartite_matching(csr_array(squared <= values[middle]), perm_type="row")
-        if (matched >= 0).all():
-            high = middle
-        else:
-            low = middle + 1
-    return math.sqrt(float(values[low]))
+
+    def has_rows(value: float) -> bool:
+        return bool((maximum_bipartite_matching(csr_array(squared <= value), perm_type="row") >= 0).all())
+
+    values = np.unique(squared[squared >= nearest]).tolist()
+    return math.sqrt(values[bisect_left(values, True, hi=len(values) - 1, key=has_rows)])
 
 
 def spa_error(
@@ -255,17 +252,14 @@ def spa_error(
     """
     _check_numbers(n_records=n_records, observed=observed, risk=risk, form=form)
     c = constants
-    pairs = c.n_first * (c.n_variables - c.n_first)
-    robust = 1.0 + 80.0 * c.kappa**2
-    log = _spa_log(c, risk, form)
+    log, robust = _spa_log(c, risk, form), 1.0 + 80.0 * c.kappa**2
     phi = math.sqrt(2.0) * (1.0 + math.sqrt(log)) / (observed * math.sqrt(n_records))
     largest, formula = largest_epsilon(c, form=form), "Mϱ" if form == "printed" else "ϱ"
     wide = c.rank / c.n_categories
     # The printed condition on p has log(4/δ): half of the risk for the tables, half for separability.
     least = math.sqrt(8.0 / n_records * (math.log(4.0 / risk) if form == "printed" else log))
     records = records_for_spa(c, observed, risk, form=form)
-    dimension = -2 * (c.rank - 1)
-    rows = c.epsilon**dimension / (c.n_categories * c.rank) if c.epsilon > 0 else math.inf
+    rows = c.epsilon ** (-2 * (c.rank - 1)) / (c.n_categories * c.rank) if c.epsilon > 0 else math.inf
     variables = c.n_first + rows * math.log(2.0 * c.rank / risk)
     conditions = (
         Condition(f"ε, at most {formula}/(2κ(1+80κ²))", largest, c.epsilon, c.epsilon <= largest),
@@ -273,7 +267,7 @@ def spa_error(
         Condition("variables of the first group M, at least F/I", wide, c.n_first, c.n_first >= wide),
         Condition("condition number κ of W, below", math.inf, c.kappa, c.kappa < math.inf),
         Condition("share of observed cells, at least √(8/S · log(…))", least, observed, observed >= least),
-        Condition(f"records, for {pairs} tables, at least", records, n_records, n_records >= records),
+        Condition(f"records, for {_n_pairs(c)} tables, at least", records, n_records, n_records >= records),
         # If ε is that of the model itself, nothing is left to chance, and N need not be large.
         Condition("variables N, known up to a constant only", variables, c.n_variables, None),
     )
@@ -307,5 +301,8 @@ def records_for_spa(
 
 def _spa_log(c: SplitConstants, risk: float, form: Form) -> float:
     """Return the logarithm by which the error of the tables grows as the risk falls."""
-    pairs = c.n_first * (c.n_variables - c.n_first)
-    return math.log(2.0 / risk) if form == "printed" else math.log(4.0 * pairs / risk)
+    return math.log(2.0 / risk) if form == "printed" else math.log(4.0 * _n_pairs(c) / risk)
+
+
+def _n_pairs(c: SplitConstants) -> int:
+    return c.n_first * (c.n_variables - c.n_first)

@@ -147,22 +147,16 @@ def _check_split(
 ) -> SplitConditions:
     """Return what holds for a split: ranks, separability, scatter, and which variables are left out."""
     w, h = (stacked[np.repeat(side, pmf.schema.sizes)] for side in (split.first, split.second))
-    tried = (
-        (
-            sufficiently_scattered(w * pmf.weights**exponent, random),
-            sufficiently_scattered(h * pmf.weights ** (1 - exponent), random),
-        )
-        for exponent in _WEIGHT_EXPONENTS
-    )
-    first = next(tried)
-    both_hold = (pair for pair in itertools.chain([first], tried) if all(part.status == "holds" for part in pair))
-    return SplitConditions(
-        split,
-        (condition_number(w), condition_number(h)),
-        (separability(w), separability(h * pmf.weights)),
-        next(both_hold, first),
-        _left_out(pmf, graph, split),
-    )
+    tried: list[tuple[Scattered, Scattered]] = []
+    for exponent in _WEIGHT_EXPONENTS:
+        first, second = w * pmf.weights**exponent, h * pmf.weights ** (1 - exponent)
+        tried.append((sufficiently_scattered(first, random), sufficiently_scattered(second, random)))
+        if all(part.status == "holds" for part in tried[-1]):
+            tried.insert(0, tried[-1])
+            break
+    conditioned = condition_number(w), condition_number(h)
+    separable = separability(w), separability(h * pmf.weights)
+    return SplitConditions(split, conditioned, separable, tried[0], _left_out(pmf, graph, split))
 
 
 def condition_number(stack: Floats) -> float:

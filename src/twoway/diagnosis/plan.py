@@ -215,12 +215,9 @@ def _for_spa(truth: JointPMF, observed: float) -> tuple[float, str]:
     constants = split_constants(truth, len(truth.schema) // 2)
     if not math.isfinite(constants.kappa):
         return math.inf, "does not apply: the first half of the variables has too few categories for this rank"
-    largest = largest_epsilon(constants)
-    if constants.epsilon > largest:
-        return math.inf, (
-            f"does not apply to any number of records: the factors are separable within ε = {constants.epsilon:.3g}, "
-            f"and it needs {largest:.2g}"
-        )
+    if constants.epsilon > (largest := largest_epsilon(constants)):
+        within = f"the factors are separable within ε = {constants.epsilon:.3g}, and it needs {largest:.2g}"
+        return math.inf, f"does not apply to any number of records: {within}"
     needed = records_for_spa(constants._replace(epsilon=largest), observed)
     return needed, f"from {_round(needed)} records"
 

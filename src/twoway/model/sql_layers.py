@@ -10,7 +10,7 @@ Each layer is a subquery of the next:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,8 +34,7 @@ def create_view(
 ) -> str:
     """Return the statement that creates a view; see `sql_view`."""
     query = _Layers(pmf, keep, missing, dialect).build(table, what)
-    statement = exp.Create(kind="VIEW", this=_table(view), expression=query)
-    return str(statement.sql(dialect=dialect, pretty=True)) + ";\n"
+    return exp.Create(kind="VIEW", this=_table(view), expression=query).sql(dialect=dialect, pretty=True) + ";\n"
 
 
 class _Layers:
@@ -61,13 +60,13 @@ class _Layers:
         logs = self._over(
             read.from_(_table(table)), {f"s{f}": self._log_share(f) for f in components} | {"unseen": self._n_unseen()}
         )
-        largest = self._over(logs, {"most": self._greatest([_column(name) for name in names])}, [*names, "unseen"])
+        largest = self._over(logs, {"most": self._greatest(names)}, [*names, "unseen"])
         layer = self._over(largest, {f"e{f}": self._share(f) for f in components}, ["most", "unseen"])
-        if what == "impute":
-            layer = self._impute(layer)
         chosen = [_column(short).as_(name, quoted=True) for short, name in self.columns.items()]
         if what == "score":
             chosen.append(self._score().as_("log_prob", quoted=True))
+        else:
+            layer = self._impute(layer)
         return exp.select(*chosen, copy=False).from_(self._fenced(layer), copy=False)
 
     def _over(self, inner: Any, new: dict[str, Any], passed: Iterable[str] = ()) -> Any:
@@ -81,10 +80,10 @@ class _Layers:
         fenced = inner.offset(0, copy=False) if self.dialect in ("postgres", "sqlite") else inner
         return fenced.subquery("t", copy=False)
 
-    def _by_category(self, n: int, value: Callable[[int], Any], otherwise: Any) -> Any:
-        """Return ``value(code)`` for the category in the column of variable n."""
-        labels = self.pmf.schema.variables[n].categories
-        return _case([(_label(label), value(code)) for code, label in enumerate(labels)], otherwise, of=self._shown(n))
+    def _by_category(self, n: int, values: Iterable[Any], otherwise: Any) -> Any:
+        """Return the value, of one for each category, for the category in the column of variable n."""
+        labels = map(_label, self.pmf.schema.variables[n].categories)
+        return _case(zip(labels, values, strict=True), otherwise, of=self._shown(n))
 
     def _shown(self, n: int) -> Any:
         """Return the column of variable n, as its labels are written: dates and enumerations as text."""
@@ -108,26 +107,23 @@ class _Layers:
 
     def _log_share(self, f: int) -> Any:
         """Return log of the weight of component f times the probabilities of what is observed."""
-        terms = [_log(self.pmf.weights[f])]
-        for n, factor in enumerate(self.pmf.factors):
-            terms.append(self._by_category(n, lambda code, column=factor[:, f]: _log(column[code]), _number(0.0)))  # type: ignore[misc]
-        return _sum(terms)
+        columns = enumerate(factor[:, f] for factor in self.pmf.factors)
+        logs = (self._by_category(n, map(_log, column), _number(0.0)) for n, column in columns)
+        return _sum([_log(self.pmf.weights[f]), *logs])
 
     def _n_unseen(self) -> Any:
-        def count(number: int) -> Any:
-            return exp.Literal.number(number)
+        count = exp.Literal.number
+        is_unseen = [
+            _case([(self._is_missing(n), count(0))], self._by_category(n, map(count, [0] * size), count(1)))
+            for n, size in enumerate(self.pmf.schema.sizes)
+        ]
+        return _sum(is_unseen)
 
-        return _sum(
-            [
-                _case([(self._is_missing(n), count(0))], self._by_category(n, lambda _: count(0), count(1)))
-                for n in range(len(self.pmf.schema))
-            ]
-        )
-
-    def _greatest(self, columns: Sequence[Any]) -> Any:
-        name = "MAX" if self.dialect == "sqlite" else "GREATEST"
+    def _greatest(self, names: Sequence[str]) -> Any:
+        """Return the largest of some columns."""
+        function, columns = "MAX" if self.dialect == "sqlite" else "GREATEST", list(map(_column, names))
         # With one argument, SQLite's MAX would be an aggregate.
-        return columns[0] if len(columns) == 1 else exp.Anonymous(this=name, expressions=list(columns))
+        return columns[0] if len(columns) == 1 else exp.Anonymous(this=function, expressions=columns)
 
     def _share(self, f: int) -> Any:
         below = exp.Sub(this=_column(f"s{f}"), expression=_column("most"))
@@ -164,16 +160,13 @@ class _Layers:
         filled: dict[str, Any] = {}
         for n in part:
             variable, factor = self.pmf.schema.variables[n], self.pmf.factors[n]
-            for code, row in enumerate(factor):
+            names = [f"v{n}_{code}" for code in range(len(variable))]
+            for name, row in zip(names, factor, strict=True):
                 terms = [exp.Mul(this=_column(f"e{f}"), expression=_number(float(p))) for f, p in enumerate(row)]
-                values[f"v{n}_{code}"] = _case([(self._is_missing(n), _sum(terms))])
-            columns = [_column(f"v{n}_{code}") for code in range(len(variable))]
-            labels = [
-                (column.copy(), _label(label)) for column, label in zip(columns, variable.categories, strict=True)
-            ]
-            likeliest = _case(labels, of=self._greatest(columns))
+                values[name] = _case([(self._is_missing(n), _sum(terms))])
+            labels = zip(map(_column, names), map(_label, variable.categories), strict=True)
             is_open = exp.and_(self._is_missing(n), exp.not_(self._is_impossible()))
-            filled[f"x{n}"] = _case([(is_open, likeliest)], self._shown(n))
+            filled[f"x{n}"] = _case([(is_open, _case(labels, of=self._greatest(names)))], self._shown(n))
         return self._over(self._over(inner, values, passed), filled, passed)
 
 

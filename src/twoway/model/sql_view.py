@@ -72,6 +72,5 @@ def sql_view(
     clash = [name for name in keep if name in pmf.schema or name == "log_prob"]
     if clash:
         raise DataError(f"keep must name other columns than those of the view; it has {clash[0]!r} already")
-    if view is None:
-        view = f"{table}_{'scored' if what == 'score' else 'imputed'}"
-    return create_view(pmf, table, view, what, dialect, keep, missing)
+    ending = "scored" if what == "score" else "imputed"
+    return create_view(pmf, table, f"{table}_{ending}" if view is None else view, what, dialect, keep, missing)
