@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import operator
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from typing import SupportsIndex
 from warnings import warn
 
@@ -95,6 +95,14 @@ def unknown(kind: str, got: object, allowed: Iterable[object], *, where: str = "
     """
     names = list(allowed)
     return UnknownNameError(f"no {kind} {brief(got)}{where}{near_miss(got, names)} known: {shortlist(names)}")
+
+
+def check_known(kind: str, known: Iterable[object], *names: object, where: str = "") -> None:
+    """Raise the error of `unknown` for the first of some names that is not among the known ones."""
+    allowed = dict.fromkeys(known)
+    for name in names:
+        if not isinstance(name, Hashable) or name not in allowed:
+            raise unknown(kind, name, allowed, where=where)
 
 
 def whole_number(name: str, value: object, least: int, most: int | None = None) -> int:

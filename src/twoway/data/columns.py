@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from twoway.arrays import Floats
 from twoway.data.coding import NO_MARKERS, clean, numbers_in
-from twoway.errors import DataError, unknown
+from twoway.errors import DataError, check_known
 from twoway.schema import Label, Schema, first_duplicate
 
 if TYPE_CHECKING:
@@ -65,7 +65,8 @@ class Columns:
 
     def select(self, names: Sequence[str]) -> Columns:
         """Return some of the columns; unknown ones are an error."""
-        return replace(self, names=_known(names, self.names))
+        check_known("column", self.names, *names)
+        return replace(self, names=tuple(names))
 
 
 def open_columns(source: Any, columns: Sequence[str] | None = None) -> Columns:
@@ -114,7 +115,8 @@ def _open_frame(source: Any, columns: Sequence[str] | None) -> Columns:
         values = getattr(arrow.type, "value_type", None)
         return column.to_list() if isinstance(values, pa.BaseExtensionType) else arrow
 
-    names = _known(frame.columns if columns is None else columns, frame.columns)
+    names = tuple(frame.columns if columns is None else columns)
+    check_known("column", frame.columns, *names)
     declared = {name: _declared(frame[name], name) for name in names}
     return Columns(names, len(frame), read_slice, _not_empty(declared))
 
@@ -164,13 +166,6 @@ def _open_array(array: NDArray[Any], names: Sequence[str] | None) -> Columns:
         return column.tolist() if column.dtype.kind in "Oc" else pa.array(column, from_pandas=True)
 
     return Columns(tuple(names), len(array), read_slice, {})
-
-
-def _known(names: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
-    for name in names:
-        if name not in known:
-            raise unknown("column", name, known)
-    return tuple(names)
 
 
 def _check_names_differ(names: Iterable[str]) -> None:

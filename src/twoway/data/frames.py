@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Floats, Ints
-from twoway.errors import DataError, unknown
+from twoway.errors import DataError, check_known
 from twoway.schema import Label, Variable, label_key, sort_labels
 from twoway.text import shortlist
 
@@ -61,8 +61,7 @@ def make_frame(columns: Mapping[str, NDArray[Any]], library: str = "pandas", mix
     mixed
         Columns whose labels are of several types, even where these rows happen to show one type only.
     """
-    if library not in LIBRARIES:
-        raise unknown("frame library", library, LIBRARIES)
+    check_known("frame library", LIBRARIES, library)
     import narwhals as nw
     from narwhals.dtypes import DType
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from twoway.errors import DataError, unknown
+from twoway.errors import DataError, check_known
 from twoway.schema import Label, Schema, Variable, label_key
 
 USUAL: tuple[str, ...] = ("", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "?")
@@ -59,10 +59,7 @@ class MissingLabels:
 
     def check_columns(self, names: Iterable[str]) -> None:
         """Raise if labels are given for a column that is not among these."""
-        known = list(names)
-        for name in self.columns:
-            if name not in known:
-                raise unknown("column", name, known, where=" for the labels that mean missing")
+        check_known("column", names, *self.columns, where=" for the labels that mean missing")
 
     def among(self, names: Iterable[str]) -> MissingLabels:
         """Return the same without the labels of columns other than these."""

@@ -20,7 +20,7 @@ from twoway.data.files.file_set import FileSet, is_path
 from twoway.data.merging import merge_variables
 from twoway.data.missing import AnyMissing, Markers, MissingLabels
 from twoway.data.weighing import check_counts, check_weights, of_rows
-from twoway.errors import DataError, unknown, whole_number
+from twoway.errors import DataError, check_known, whole_number
 from twoway.schema import Schema, Variable, sort_labels
 from twoway.text import near_miss, shortlist
 
@@ -163,8 +163,8 @@ def with_columns_of(columns: str | Sequence[str] | None, counts: Any, weights: A
 def check_columns_of(names: Sequence[str], counts: Any, weights: Any) -> None:
     """Raise if counts or weights name a column that does not exist, or the same one."""
     for what, name in (("counts", counts), ("weights", weights)):
-        if isinstance(name, str) and name not in names:
-            raise unknown("column", name, names, where=f" for the {what}")
+        if isinstance(name, str):
+            check_known("column", names, name, where=f" for the {what}")
     if isinstance(counts, str) and counts == weights:
         raise DataError(f"column {counts!r} cannot hold both counts and weights: name it as one of them")
 

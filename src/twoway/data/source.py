@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,9 @@ PerBlock: TypeAlias = "Callable[[Block], T]"
 """Gives a sum for a block of records."""
 Combine: TypeAlias = Callable[[T, T], T]
 """Adds two sums."""
+
+RecordSource: TypeAlias = "Records | StoredRecords | FittedSource"
+"""What a solver knows of its records: their sizes, sums over blocks, and a sample."""
 
 NO_NUMBERS = np.empty(0)
 """The weights and people of a block that has none."""
@@ -49,54 +52,6 @@ def scaled_block(block: Block, factor: float) -> Block:
     weights = block.weights if block.weights.size else np.ones(len(block.pointers) - 1)
     people = block.people if block.people.size else weights
     return block._replace(weights=weights * factor, people=people)
-
-
-class RecordSource(Protocol):
-    """What a solver knows of its records: sums over blocks."""
-
-    @property
-    def schema(self) -> Schema:
-        """The variables."""
-
-    @property
-    def n_records(self) -> int:
-        """The number of records, those that stand for several counted once."""
-
-    @property
-    def total_weight(self) -> float:
-        """The sum of the records' weights."""
-
-    @property
-    def weight_totals(self) -> WeightTotals:
-        """What the records' weights add up to."""
-
-    @property
-    def n_observed(self) -> int:
-        """The number of observed cells."""
-
-    @property
-    def n_silent(self) -> int:
-        """The number of records that show nothing or weigh nothing."""
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """Notes for the report on how the records are read."""
-
-    def map_reduce(self, per_block: PerBlock[T], combine: Combine[T], *, threads: int | None = None) -> T:
-        """Return the combination of what ``per_block`` gives for each block, always in the same order.
-
-        Where blocks are somewhere else, ``per_block`` and its result travel there and back.
-        """
-
-    def for_fit(self) -> RecordSource:
-        """Return the records that have a say, those that show something and weigh something, in an order for fitting.
-
-        The order depends on the rows' as little as the source can help. Weights are scaled so that they add up to the
-        effective number of records: whatever is made of these records does not depend on the scale of weights.
-        """
-
-    def sample(self, n_observed: int, *, seed: int) -> Records:
-        """Return a random part of the records with about so many observed cells, in memory; all if there are fewer."""
 
 
 class Totals(NamedTuple):
@@ -164,8 +119,19 @@ class StoredRecords(ABC):
         """The number of records that show nothing or weigh nothing."""
         return self._prepared[1].n_silent
 
+    @abstractmethod
+    def map_reduce(self, per_block: PerBlock[T], combine: Combine[T], *, threads: int | None = None) -> T:
+        """Return the combination of what ``per_block`` gives for each block, always in the same order.
+
+        Where blocks are somewhere else, ``per_block`` and its result travel there and back.
+        """
+
     def for_fit(self) -> RecordSource:
-        """Return the records that have a say, coded once and kept: in memory, in a scratch file or on the workers."""
+        """Return the records that have a say, coded once and kept: in memory, in a scratch file or on the workers.
+
+        The order depends on the rows' as little as the source can help. Weights are scaled so that they add up to the
+        effective number of records: whatever is made of these records does not depend on the scale of weights.
+        """
         return self._prepared[0]
 
     def sample(self, n_observed: int, *, seed: int) -> Records:
@@ -188,6 +154,10 @@ class FittedSource(ABC):
     @abstractmethod
     def map_reduce(self, per_block: PerBlock[T], combine: Combine[T], *, threads: int | None = None) -> T:
         """Return the combination of what ``per_block`` gives for each block, always in the same order."""
+
+    @abstractmethod
+    def sample(self, n_observed: int, *, seed: int) -> Records:
+        """Return a random part of the records with about so many observed cells, in memory; all if there are fewer."""
 
     def for_fit(self: Source) -> Source:
         """Return the records themselves."""

@@ -25,7 +25,7 @@ from twoway.data.missing import AnyMissing
 from twoway.data.reading import Reader, match_columns, with_columns_of
 from twoway.data.records import Records
 from twoway.data.source import Combine, FittedSource, PerBlock, RecordSource, StoredRecords, Totals
-from twoway.errors import ClusterError, DataError, TwowayError, unknown
+from twoway.errors import ClusterError, DataError, TwowayError, check_known
 from twoway.schema import Schema
 
 T = TypeVar("T")
@@ -156,9 +156,7 @@ def _chosen(source: Any, reader: Reader, columns: Sequence[str] | None, where: A
     source = source if where is None else source[where]
     by_name = {str(name): name for name in source.columns}
     wanted = with_columns_of(columns, reader.counts, reader.weights)
-    for name in wanted or ():
-        if name not in by_name:
-            raise unknown("column", name, list(by_name))
+    check_known("column", by_name, *(wanted or ()))
     names = reader.variable_columns(list(by_name) if wanted is None else wanted)
     if reader.schema is not None:
         names = match_columns(reader.schema, names)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from twoway.data.files.duck import clear_errors, connect
 from twoway.data.files.headers import read_header
 from twoway.data.files.text_types import type_column
-from twoway.errors import DataError, FileFormatError, unknown
+from twoway.errors import DataError, FileFormatError, check_known
 from twoway.text import shortlist
 
 if TYPE_CHECKING:
@@ -54,10 +54,8 @@ def _columns_in(files: FileSet, path: str) -> list[str]:
 
 def choose_columns(files: FileSet, columns: Sequence[str] | None) -> list[str]:
     """Return the columns to read, which every file must have, of the same kind, and no others if all are read."""
+    check_known("column", files.columns, *(columns or ()))
     known = set(files.columns)
-    for name in columns or ():
-        if name not in known:
-            raise unknown("column", name, files.columns)
     chosen = list(files.columns) if columns is None else list(columns)
     if files.kind == "json":
         return chosen

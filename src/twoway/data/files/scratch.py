@@ -8,20 +8,23 @@ mapped: what the system keeps of the file in its cache is not memory of this pro
 from __future__ import annotations
 
 import os
+import pickle
 import tempfile
 import threading
 import weakref
 import zlib
-from collections.abc import Callable, Iterator
-from typing import NamedTuple, Protocol, TypeVar
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from twoway.data.records import Records
 from twoway.data.source import Block, Combine, FittedSource, PerBlock, RecordSource, Totals, coded_for_fit, scaled_block
 from twoway.parallel import reduce_in_order
 from twoway.schema import Schema
+
+if TYPE_CHECKING:
+    from twoway.data.files.records import FileRecords
 
 T = TypeVar("T")
 
@@ -29,14 +32,7 @@ KEPT_BYTES = 2**26
 """Coded records stay in memory up to this, 64 MiB; more of them go to a scratch file."""
 
 
-class PieceSource(RecordSource, Protocol):
-    """A source whose blocks come in pieces, each of some blocks that fit into memory together."""
-
-    def map_pieces(self, per_piece: Callable[[Iterator[Block]], T], combine: Combine[T]) -> T:
-        """Return the combination, by one thread at a time and in order, of what ``per_piece`` gives for each piece."""
-
-
-def prepare_for_fit(source: PieceSource) -> tuple[RecordSource, Totals]:
+def prepare_for_fit(source: FileRecords) -> tuple[RecordSource, Totals]:
     """Return the records of a source that have a say, coded once, and the sizes of all its records.
 
     In memory where they fit, equal ones merged; otherwise in a scratch file; if that cannot be written, as the
@@ -45,12 +41,8 @@ def prepare_for_fit(source: PieceSource) -> tuple[RecordSource, Totals]:
     store = _Store(source.schema)
 
     def code(blocks: Iterator[Block]) -> tuple[Totals, list[Records]]:
-        totals, parts = Totals(), []
-        for block in blocks:
-            fitted, sizes = coded_for_fit(Records.from_block(source.schema, block))
-            totals += sizes
-            parts.append(fitted)
-        return totals, parts
+        parts = [coded_for_fit(Records.from_block(source.schema, block)) for block in blocks]
+        return sum((sizes for _, sizes in parts), Totals()), [fitted for fitted, _ in parts]
 
     def put(left: tuple[Totals, list[Records]], right: tuple[Totals, list[Records]]) -> tuple[Totals, list[Records]]:
         for records in (*left[1], *right[1]):
@@ -97,86 +89,52 @@ class _Store:
         return Records.joined(self._parts).canonical().effective(totals.fitted_weights.unit)
 
 
-class _Place(NamedTuple):
-    """Where a block is, and what it is made of."""
-
-    offset: int
-    sizes: tuple[int, ...]
-    """The bytes of weights, people, cells and lengths of records, one after the other."""
-    n_records: int
-    length: int
-    """The cells of each record if all have as many, otherwise -1."""
-    each: float
-    """What every one of the people weighs, if that is one number, which then is stored nowhere else; otherwise 1."""
-
-
 class ScratchFile:
     """Blocks of records in a file without a name."""
 
     def __init__(self, schema: Schema) -> None:
         self._file = tempfile.TemporaryFile(prefix="twoway-", buffering=0)  # noqa: SIM115  (it lives as long as this)
         weakref.finalize(self, self._file.close)
-        self._places: list[_Place] = []
-        self._cell_type = np.min_scalar_type(schema.n_categories - 1)
+        self._offsets = [0]
         self._length_type = np.min_scalar_type(len(schema))
-        self._buffers = threading.local()
         self._reading = threading.Lock()
-        self.n_bytes = 0
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._offsets) - 1
+
+    @property
+    def n_bytes(self) -> int:
+        """The size of the file."""
+        return self._offsets[-1]
 
     def append(self, records: Records) -> None:
         """Write records as the next block; a full disk raises OSError and leaves what was there."""
         records, each = records.apart_from_weight()
-        lengths = np.diff(records.pointers)
-        is_one_length = records.n_records > 0 and bool((lengths == lengths[0]).all())
-        cells = records.cells[records.pointers[0] : records.pointers[-1]]
-        # Widest first, so that every array is aligned.
-        arrays = [records.weights, records.people, cells, None if is_one_length else lengths.astype(self._length_type)]
-        parts = [b"" if array is None else np.ascontiguousarray(array).tobytes() for array in arrays]
-        left = memoryview(b"".join(parts))
-        place = _Place(
-            self.n_bytes, tuple(map(len, parts)), records.n_records, int(lengths[0]) if is_one_length else -1, each
-        )
+        pointers, cells, *weights = records.as_block()
+        lengths = np.diff(pointers).astype(self._length_type)
+        if (lengths == lengths[:1]).all():
+            lengths = lengths[:1]
+        block = (records.n_records, lengths, cells[pointers[0] : pointers[-1]], *weights, each)
+        left = memoryview(pickle.dumps(block, protocol=4))  # later ones give arrays that cannot be written to
+        end = self.n_bytes + len(left)
         self._file.seek(self.n_bytes)
         while left:
             left = left[self._file.write(left) or 0 :]
-        self._places.append(place)
-        self.n_bytes += sum(place.sizes)
+        self._offsets.append(end)
 
     def read(self, number: int, unit: float) -> Block:
-        """Return a block, its weights divided by a unit; it holds until the same thread reads the next one."""
-        if hasattr(os, "posix_fadvise") and number + 2 < len(self._places):
-            ahead = self._places[number + 2]
-            os.posix_fadvise(self._file.fileno(), ahead.offset, sum(ahead.sizes), os.POSIX_FADV_WILLNEED)
-        place = self._places[number]
-        content = self._read_bytes(place.offset, sum(place.sizes))
-        weights, people, cells, lengths = np.split(content, np.cumsum(place.sizes[:-1]))
-        pointers = np.arange(place.n_records + 1, dtype=np.int64) * place.length
-        if place.length < 0:
-            np.cumsum(lengths.view(self._length_type), out=pointers[1:])
-        block = Block(pointers, cells.view(self._cell_type), weights.view(np.float64), people.view(np.float64))
-        return scaled_block(block, place.each / unit)
-
-    def _read_bytes(self, offset: int, n_bytes: int) -> NDArray[np.uint8]:
-        """Return bytes of the file in this thread's buffer."""
-        buffer: NDArray[np.uint8] | None = getattr(self._buffers, "buffer", None)
-        if buffer is None or buffer.size < n_bytes:
-            buffer = self._buffers.buffer = np.empty(n_bytes, dtype=np.uint8)
-        view = buffer[:n_bytes].data
-        done = 0
-        while done < n_bytes:
-            if hasattr(os, "preadv"):
-                got = os.preadv(self._file.fileno(), [view[done:]], offset + done)
-            else:
-                with self._reading:
-                    self._file.seek(offset + done)
-                    got = self._file.readinto(view[done:]) or 0
-            if not got:
-                raise OSError("the scratch file ends too early")
-            done += got
-        return buffer[:n_bytes]
+        """Return a block, its weights divided by a unit."""
+        if hasattr(os, "posix_fadvise") and number + 2 < len(self):
+            start, stop = self._offsets[number + 2 : number + 4]
+            os.posix_fadvise(self._file.fileno(), start, stop - start, os.POSIX_FADV_WILLNEED)
+        start, stop = self._offsets[number : number + 2]
+        with self._reading:
+            self._file.seek(start)
+            content = self._file.read(stop - start)
+        n_records, lengths, *arrays, each = pickle.loads(content)
+        pointers = np.zeros(n_records + 1, dtype=np.int64)
+        np.cumsum(np.broadcast_to(lengths, n_records), out=pointers[1:])
+        return scaled_block(Block(pointers, *arrays), each / unit)
 
 
 class _StreamedRecords(FittedSource):
@@ -199,8 +157,7 @@ class _StreamedRecords(FittedSource):
             wanted = records.n_observed if share >= 1 else int(share * records.n_observed)
             content = zlib.crc32(np.ascontiguousarray(block.cells).tobytes())
             own_seed = int(np.random.SeedSequence([seed, content]).generate_state(1, np.uint64)[0])
-            # A copy: the block's memory is used for another one soon.
-            return [Records.joined([records.sample(wanted, seed=own_seed)])]
+            return [records.sample(wanted, seed=own_seed)]
 
         parts: list[Records] = self.map_reduce(part, list.__add__)
         return Records.joined(parts).canonical().effective()

@@ -16,7 +16,7 @@ from twoway.data.missing import AnyMissing
 from twoway.data.reading import Reader, check_columns_of, match_columns
 from twoway.data.records import Records
 from twoway.data.sql.connections import clear_errors
-from twoway.errors import DataError, UnknownNameError, unknown
+from twoway.errors import DataError, UnknownNameError, check_known
 from twoway.schema import Schema
 
 MAX_CATEGORIES = 1000
@@ -92,9 +92,7 @@ class DatabaseTable:
             raise DataError(f"a DatabaseTable is made of a table of ibis, not of {type(self.table).__name__}")
         known, types = self.table.columns, self.table.schema()
         self.reader.missing.check_columns([*known, *(() if self.schema is None else self.schema.names)])
-        for name in self.columns or ():
-            if name not in known:
-                raise unknown("column", name, known)
+        check_known("column", known, *(self.columns or ()))
         check_columns_of(known, self.counts, self.weights)
         for name in self.names:
             kind = types[name]
