@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import operator
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import SupportsIndex
 from warnings import warn
 
@@ -95,6 +96,15 @@ def unknown(kind: str, got: object, allowed: Iterable[object], *, where: str = "
     """
     names = list(allowed)
     return UnknownNameError(f"no {kind} {brief(got)}{where}{near_miss(got, names)} known: {shortlist(names)}")
+
+
+@contextmanager
+def naming(place: str) -> Iterator[None]:
+    """Add a place to the errors of the package that do not name it."""
+    try:
+        yield
+    except TwowayError as error:
+        raise error if place in str(error) else type(error)(f"{place}: {error}") from error
 
 
 def check_known(kind: str, known: Iterable[object], *names: object, where: str = "") -> None:

@@ -82,9 +82,14 @@ def dictionary_of(column: Any) -> tuple[list[Any], NDArray[Any]]:
 def numbers_in(column: Any, what: str) -> Floats:
     """Return the numbers of a slice of a column of counts or weights, NaN for null."""
     labels, codes = dictionary_of(column)
+    numbers: Floats = as_floats([*labels, None], what)[codes]
+    return numbers
+
+
+def as_floats(numbers: Any, what: str) -> Floats:
+    """Return counts or weights as a flat array."""
     try:
-        numbers: Floats = np.array([*labels, None], dtype=np.float64)[codes]
-        return numbers
+        return np.array(numbers, dtype=np.float64).reshape(-1)
     except (TypeError, ValueError, OverflowError):
         raise DataError(f"record {what} must be numbers that a float can hold") from None
 

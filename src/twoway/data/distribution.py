@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from twoway.arrays import Floats
 from twoway.data.frames import make_labelled_frame
-from twoway.errors import DataError, unknown
+from twoway.errors import DataError, check_known
 from twoway.schema import Label, Variable
 from twoway.text import MAX_WIDTH, aligned, printable
 
@@ -78,9 +78,8 @@ class Distribution:
         values = np.asarray(array, dtype=np.float64)
         sizes = tuple(len(variable) for variable in self.variables)
         if values.shape != sizes:
-            raise DataError(
-                f"a distribution of {', '.join(self.names)} has the shape {sizes}; got an array of {values.shape}"
-            )
+            names = ", ".join(self.names)
+            raise DataError(f"a distribution of {names} has the shape {sizes}; got an array of {values.shape}")
         if values.flags.writeable:
             values = values.copy()
             values.flags.writeable = False
@@ -120,13 +119,9 @@ class Distribution:
     def _chosen(self, labels: object) -> dict[int, int]:
         """Return the axis and the category code of each label."""
         if isinstance(labels, Mapping):
-            chosen = {}
-            for name, label in labels.items():
-                if name not in self.names:
-                    raise unknown("variable", name, self.names)
-                axis = self.names.index(name)
-                chosen[axis] = self.variables[axis].code(label)
-            return chosen
+            check_known("variable", self.names, *labels)
+            axes = {self.names.index(name): label for name, label in labels.items()}
+            return {axis: self.variables[axis].code(label) for axis, label in axes.items()}
         in_order = labels if isinstance(labels, tuple) else (labels,)
         if len(in_order) > len(self.variables):
             raise DataError(
@@ -178,9 +173,8 @@ def _cross_tab(table: Distribution, n_rows: int | None, n_columns: int | None, w
     printed = [[head, *(printable(label, width) for label in shown), *mark]]
     for label, line in zip(labels, table.array[:n_rows, : len(shown)], strict=True):
         printed.append([printable(label, width), *map(_number, line), *mark])
-    hidden = [f"{hidden_rows} more rows"] * bool(hidden_rows) + [f"{hidden_columns} more columns"] * bool(
-        hidden_columns
-    )
+    numbers = {"rows": hidden_rows, "columns": hidden_columns}
+    hidden = [f"{number} more {what}" for what, number in numbers.items() if number]
     return aligned(printed, f"… {' and '.join(hidden)}" if hidden else "")
 
 

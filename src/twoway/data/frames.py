@@ -125,8 +125,7 @@ def column_names(frame: Any, names: Sequence[str]) -> list[str]:
                 f"the columns of an array are the {len(names)} variables in order; got the shape {frame.shape}"
             )
         return list(names)
-    library_of(frame)
-    columns = frame.column_names if hasattr(frame, "column_names") else frame.columns
+    columns = frame.column_names if library_of(frame) == "pyarrow" else frame.columns
     return [str(name) for name in columns]
 
 
@@ -192,7 +191,7 @@ def fill(frame: Any, fills: Mapping[str, Fill], columns: Sequence[str]) -> Any:
     columns
         What `column_names` gave.
     """
-    by_position = {columns.index(name): fill for name, fill in fills.items()}
+    by_position = {columns.index(name): cells for name, cells in fills.items()}
     if isinstance(frame, np.ndarray):
         return _fill_numpy(frame, by_position)
     match library_of(frame):
@@ -202,9 +201,7 @@ def fill(frame: Any, fills: Mapping[str, Fill], columns: Sequence[str]) -> Any:
                 filled[frame.columns[position]] = _fill_pandas(frame.iloc[:, position], rows, values)
             return filled
         case "polars":
-            return frame.with_columns(
-                [_fill_polars(frame[name], rows, values) for name, (rows, values) in fills.items()]
-            )
+            return frame.with_columns(_fill_polars(frame[name], *filled) for name, filled in fills.items())
         case _:
             for position, (rows, values) in by_position.items():
                 column = _fill_pyarrow(frame.column(position), columns[position], rows, values)
@@ -222,30 +219,26 @@ def with_categories(frame: Any, columns: Mapping[int, tuple[Ints, Sequence[str]]
     columns
         The position of a category in each row, -1 where missing, and the labels of the categories.
     """
-    match library_of(frame):
-        case "pandas":
+    library = library_of(frame)
+    frame = frame.copy() if library == "pandas" else frame
+    for position, (codes, labels) in columns.items():
+        if library == "pandas":
             import pandas as pd
 
-            frame = frame.copy()
-            for position, (codes, labels) in columns.items():
-                values = pd.Categorical.from_codes(codes, pd.Index(list(labels)), ordered=True)
-                frame.isetitem(position, pd.Series(values, index=frame.index))
-            return frame
-        case "polars":
+            values = pd.Categorical.from_codes(codes, pd.Index(list(labels)), ordered=True)
+            frame.isetitem(position, pd.Series(values, index=frame.index))
+        elif library == "polars":
             import polars as pl
 
-            return frame.with_columns(
-                pl.Series(frame.columns[position], [None if c < 0 else labels[c] for c in codes], pl.Enum(labels))
-                for position, (codes, labels) in columns.items()
-            )
-        case _:
+            cells = [None if code < 0 else labels[code] for code in codes]
+            frame = frame.with_columns(pl.Series(frame.columns[position], cells, pl.Enum(labels)))
+        else:
             import pyarrow as pa
 
-            for position, (codes, labels) in columns.items():
-                indices = pa.array(codes, pa.int32(), mask=codes < 0)
-                values = pa.DictionaryArray.from_arrays(indices, pa.array(labels), ordered=True)
-                frame = frame.set_column(position, frame.column_names[position], values)
-            return frame
+            indices = pa.array(codes, pa.int32(), mask=codes < 0)
+            values = pa.DictionaryArray.from_arrays(indices, pa.array(labels), ordered=True)
+            frame = frame.set_column(position, frame.column_names[position], values)
+    return frame
 
 
 def make_drawn_frame(variables: Sequence[Variable], codes: Sequence[NDArray[Any]], library: str) -> Any:
@@ -254,14 +247,10 @@ def make_drawn_frame(variables: Sequence[Variable], codes: Sequence[NDArray[Any]
     ordered = {
         place: (codes[place].astype(np.int64), [str(label) for label in variable.categories])
         for place, variable in enumerate(variables)
-        if _has_own_order(variable.categories)
+        if all(isinstance(label, str) for label in variable.categories)
+        and list(variable.categories) != sort_labels(variable.categories)
     }
     return with_categories(frame, ordered) if ordered else frame
-
-
-def _has_own_order(labels: Sequence[Label]) -> bool:
-    """Return whether labels are text in another order than the natural one."""
-    return all(isinstance(label, str) for label in labels) and list(labels) != sort_labels(labels)
 
 
 def _cannot_hold(name: str, dtype: object, values: NDArray[Any]) -> DataError:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from twoway.arrays import Bools, Floats, Ints
 from twoway.data.categories import LabelsByKey, Scan, observed_labels
-from twoway.data.coding import Unseen, encode_slice
+from twoway.data.coding import Unseen, as_floats, encode_slice
 from twoway.data.columns import Columns, open_columns
 from twoway.data.files.file_set import FileSet, is_path
 from twoway.data.merging import merge_variables
@@ -171,10 +171,7 @@ def check_columns_of(names: Sequence[str], counts: Any, weights: Any) -> None:
 
 def as_numbers(numbers: Any, what: str, n_records: int) -> Floats:
     """Return counts or weights as an array, or raise if they are not one number per record."""
-    try:
-        array = np.array(numbers, dtype=np.float64).reshape(-1)
-    except (TypeError, ValueError, OverflowError):
-        raise DataError(f"record {what} must be numbers that a float can hold") from None
+    array = as_floats(numbers, what)
     if len(array) != n_records:
         raise DataError(f"there are {n_records} records and {len(array)} {what}; each record needs one")
     return array

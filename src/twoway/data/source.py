@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from twoway.data.records import Records
 
 T = TypeVar("T")
-Source = TypeVar("Source")
 PerBlock: TypeAlias = "Callable[[Block], T]"
 """Gives a sum for a block of records."""
 Combine: TypeAlias = Callable[[T, T], T]
@@ -159,6 +158,6 @@ class FittedSource(ABC):
     def sample(self, n_observed: int, *, seed: int) -> Records:
         """Return a random part of the records with about so many observed cells, in memory; all if there are fewer."""
 
-    def for_fit(self: Source) -> Source:
+    def for_fit(self) -> Self:
         """Return the records themselves."""
         return self

@@ -20,7 +20,7 @@ from twoway.data.columns import Columns, open_columns
 from twoway.data.reading import Reader
 from twoway.data.records import Records
 from twoway.data.source import Block, Combine, PerBlock, Totals, coded_for_fit, scaled_block
-from twoway.errors import ClusterError, DataError, TwowayError
+from twoway.errors import ClusterError, DataError, naming
 from twoway.schema import Schema
 from twoway.text import shortlist
 
@@ -64,11 +64,6 @@ def code_partition(frame: Any, number: int, how: tuple[tuple[str, ...], Reader, 
             records, each = records.apart_from_weight()
             totals = totals._replace(n_fitted=records.n_records, n_fitted_observed=records.n_observed)
         return Part([_cut_out(block) for block in records.blocks()], totals, each)
-
-
-def totals_of(part: Part, number: int, nothing: object) -> Totals:
-    """Return a partition's sizes."""
-    return part.totals
 
 
 def sum_partition(part: Part, number: int, work: tuple[PerBlock[T], Combine[T], float]) -> T:
@@ -119,9 +114,8 @@ def _open(frame: Any, names: tuple[str, ...]) -> Columns:
 def _naming_partition(number: int) -> Iterator[None]:
     """Name the partition in an error, and the worker whose memory ran out."""
     try:
-        yield
-    except TwowayError as error:
-        raise type(error)(f"partition {number}: {error}") from error
+        with naming(f"partition {number}"):
+            yield
     except MemoryError as error:
         raise ClusterError(f"partition {number}: {_this_worker()} ran out of memory; {MEMORY_ADVICE}") from error
 

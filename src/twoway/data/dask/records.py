@@ -115,7 +115,7 @@ class DaskRecords(StoredRecords):
         parts = self._code(for_fit=True)
         if _has_cluster():
             kept = _run("persist", parts)
-            totals: Totals = _combined(_each(partitions.totals_of, kept), Totals.__add__)
+            totals: Totals = _combined(_each(lambda part, *_: part.totals, kept), Totals.__add__)
             return _FittedPartitions(self.schema, kept, totals), totals
         computed: Sequence[Part] = _run("compute", parts)
         totals = functools.reduce(Totals.__add__, (part.totals for part in computed))
@@ -229,8 +229,7 @@ def _clear_errors() -> Iterator[None]:
     except TwowayError:
         raise
     except BaseException as error:  # a cancelled task is no Exception
-        message = _explained(error)
-        if message is None:
+        if (message := _explained(error)) is None:
             raise
         raise ClusterError(message) from error
 

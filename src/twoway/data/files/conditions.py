@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from twoway.arrays import Ints
-from twoway.data.files.duck import connect, first_lines, is_of_duckdb
+from twoway.data.files.duck import first_lines, is_of_duckdb
 from twoway.errors import DataError
 from twoway.text import shortlist
 
@@ -34,24 +34,18 @@ def condition_columns(where: str | None, names: Sequence[str]) -> list[str]:
     return [name for name in names if name.casefold() in text]
 
 
-def filter_table(table: pa.Table, where: str, known: Sequence[str], connection: Any = None) -> pa.Table:
-    """Return the rows that meet a condition in SQL, in their order; types and dictionaries stay as they are.
+def rows_that_meet(table: pa.Table, where: str, known: Sequence[str], connection: Any) -> Ints:
+    """Return the positions of the rows that meet a condition in SQL, ascending.
 
     ``known`` are the columns of the files, for the error.
     """
-    rows = rows_that_meet(table, where, known, connection)
-    return table if len(rows) == table.num_rows else table.take(rows)
-
-
-def rows_that_meet(table: pa.Table, where: str, known: Sequence[str], connection: Any = None) -> Ints:
-    """Return the positions of the rows that meet a condition in SQL, ascending; ``known`` is for the error."""
     import pyarrow as pa
 
     names, condition = _distinct_names(table.column_names, where)
     number = _unused_name("row number", names)
     numbered = table.rename_columns(names).append_column(number, pa.array(np.arange(table.num_rows)))
     try:
-        with connect() if connection is None else connection.cursor() as cursor:
+        with connection.cursor() as cursor:
             rows_met = cursor.from_arrow(numbered).filter(condition).project(f'"{number}"').to_arrow_table().column(0)
     except Exception as error:
         if not is_of_duckdb(error):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any
 
 from twoway.errors import FileFormatError, TwowayError
@@ -38,13 +39,9 @@ def is_of_duckdb(error: Exception) -> bool:
 
 def first_lines(error: Exception) -> str:
     """Return the first lines of an error message, without hints and settings."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    kept: list[str] = []
-    for line in lines:
-        if not line or line.startswith(("Possible", "file =", "Candidate")) or len(kept) == 3:
-            break
-        kept.append(line if len(line) <= 120 else line[:119] + "…")
-    return "; ".join(kept)
+    lines = map(str.strip, str(error).splitlines())
+    kept = takewhile(lambda line: line and not line.startswith(("Possible", "file =", "Candidate")), lines)
+    return "; ".join(line if len(line) <= 120 else line[:119] + "…" for line in islice(kept, 3))
 
 
 def connect() -> Any:

@@ -89,14 +89,20 @@ def read_whole(connection: Any, files: FileSet, path: str, columns: Sequence[str
 def read_pieces(connection: Any, files: FileSet, path: str, columns: Sequence[str]) -> Iterator[tuple[int, ReadSlices]]:
     """Yield some columns of a file, or of all files of JSON, in parts: the number of the first row, and the rows."""
     if files.is_typed:
-        yield from (_parquet_pieces if files.kind == "parquet" else _arrow_pieces)(path, columns)
+        yield from _parquet_pieces(path, columns) if files.kind == "parquet" else _one_by_one(_arrow(path, columns))
         return
-    start = 0
     with connection.cursor() as cursor:
         relation, finish = _relation(cursor, files, path, columns)
-        for table in stream(relation):
-            yield start, lambda table=table: iter([finish(table)])  # type: ignore[misc]
-            start += table.num_rows
+        yield from _one_by_one(stream(relation), finish)
+
+
+def _one_by_one(
+    tables: Iterator[pa.Table], finish: Callable[[pa.Table], pa.Table] | None = None, start: int = 0
+) -> Iterator[tuple[int, ReadSlices]]:
+    """Yield tables as pieces of one slice, which are finished on the thread that reads them."""
+    for table in tables:
+        yield start, lambda table=table: iter([table if finish is None else finish(table)])  # type: ignore[misc]
+        start += table.num_rows
 
 
 def stream(relation: Any) -> Iterator[pa.Table]:
@@ -177,34 +183,24 @@ def _parquet_pieces(path: str, columns: Sequence[str]) -> Iterator[tuple[int, Re
         groups.append(group)
         n_rows += metadata.row_group(group).num_rows
         if n_rows > _MOST_ROWS:  # too many for a piece: they are decoded while pieces are drawn
-            for table in reading(groups)():
-                yield start, lambda table=table: iter([table])  # type: ignore[misc]
-                start += table.num_rows
-            n_rows, groups = 0, []
+            yield from _one_by_one(reading(groups)(), start=start)
         elif n_rows >= SLICE_ROWS or group == metadata.num_row_groups - 1:
             yield start, reading(groups)
-            start, n_rows, groups = start + n_rows, 0, []
+        else:
+            continue
+        start, n_rows, groups = start + n_rows, 0, []
 
 
-def _arrow_pieces(path: str, columns: Sequence[str]) -> Iterator[tuple[int, ReadSlices]]:
-    """Yield the batches of an Arrow file."""
+def _arrow(path: str, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """Yield the rows of an Arrow file, a slice at a time."""
     import pyarrow as pa
 
-    def reading(number: int) -> ReadSlices:
-        def read() -> Iterator[pa.Table]:
-            with pa.memory_map(path) as source:
-                table = pa.Table.from_batches([pa.ipc.open_file(source).get_batch(number)]).select(list(columns))
-                for start in range(0, table.num_rows, SLICE_ROWS):
-                    yield table.slice(start, SLICE_ROWS)
-
-        return read
-
-    start = 0
     with pa.memory_map(path) as source:
         file = pa.ipc.open_file(source)
         for number in range(file.num_record_batches):
-            yield start, reading(number)
-            start += file.get_batch(number).num_rows
+            table = pa.Table.from_batches([file.get_batch(number)]).select(list(columns))
+            for start in range(0, table.num_rows, SLICE_ROWS):
+                yield table.slice(start, SLICE_ROWS)
 
 
 # JSON lines

@@ -39,17 +39,20 @@ def read_header(path: str, kind: str) -> Header:
         raise FileFormatError(f"{path!r} is not a text file in UTF-8; if a program exported it, save it as CSV (UTF-8)")
     if head[:4] in (b"PAR1", b"PK\x03\x04", b"ARRO"):
         raise FileFormatError(f"{path!r} is not a text file, despite its name: it begins with {head[:4]!r}")
-    line = _first_line(head + b"\n")
-    if line is None:
+    place = _first_line(head + b"\n")
+    if place is None:
         raise DataError(f"{path!r} is empty; its first line must name the columns")
-    # The end of the sample may cut a character in two.
-    text, first = (part.decode("utf-8-sig", errors="surrogateescape") for part in (head, line))
-    if any("\udc80" <= char <= "\udcff" for char in first):
-        raise FileFormatError(f"{path!r} is not in UTF-8; if a program exported it, save it as CSV (UTF-8)")
-    bare = re.sub(r'"[^"]*"', "", first)
-    delimiter = "\t" if kind == "tsv" else max(DELIMITERS, key=bare.count)
-    names, n_before = _names(path, text, delimiter)
-    if len({ending.endswith("\r") for ending in [*text.split("\n", n_before)[:n_before], first]}) > 1:
+    line, n_before = place
+    try:
+        text = line.decode()
+        bare = re.sub(r'"[^"]*"', "", text)
+        delimiter = "\t" if kind == "tsv" else max(DELIMITERS, key=bare.count)
+        names = next(csv.reader(io.StringIO(text), delimiter=delimiter))
+    except UnicodeDecodeError:
+        raise FileFormatError(f"{path!r} is not in UTF-8; if a program exported it, save it as CSV (UTF-8)") from None
+    except csv.Error as error:
+        raise FileFormatError(f"{path!r} has a first line that cannot be read: {error}") from None
+    if len({ending.endswith(b"\r") for ending in [*head.split(b"\n", n_before)[:n_before], line[:-1]]}) > 1:
         # DuckDB would skip other lines than meant.
         raise FileFormatError(f"{path!r} has blank lines before its column names with other line ends; remove them")
     if any("\r" in name for name in names):
@@ -62,27 +65,16 @@ def read_header(path: str, kind: str) -> Header:
     return Header(names, delimiter, n_before)
 
 
-def _first_line(head: bytes) -> bytes | None:
-    """Return the first line that is not blank, line ends within quotes included; None if it does not end."""
-    line = b""
-    for part in head.removeprefix(b"\xef\xbb\xbf").split(b"\n")[:-1]:
-        line += part
+def _first_line(head: bytes) -> tuple[bytes, int] | None:
+    """Return the first line that is not blank, line ends within quotes included, and the number of lines before it.
+
+    None if it does not end.
+    """
+    line, n_before = b"", 0
+    for number, part in enumerate(head.removeprefix(b"\xef\xbb\xbf").split(b"\n")[:-1], 1):
+        line += part + b"\n"
         if line.count(b'"') % 2 == 0:
             if line.strip(_BLANK.encode()):
-                return line
-            line = b""
+                return line, n_before
+            line, n_before = b"", number
     return None
-
-
-def _names(path: str, text: str, delimiter: str) -> tuple[list[str], int]:
-    """Return the cells of the first row that has any, and the number of lines before it."""
-    rows = csv.reader(io.StringIO(text), delimiter=delimiter)
-    n_before = 0
-    try:
-        for row in rows:
-            if any(name.strip() for name in row):
-                return row, n_before
-            n_before = rows.line_num
-    except csv.Error as error:
-        raise FileFormatError(f"{path!r} has a first line that cannot be read: {error}") from None
-    raise DataError(f"{path!r} is empty; its first line must name the columns")

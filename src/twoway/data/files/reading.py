@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from twoway.data.categories import LabelsByKey, Scan
 from twoway.data.coding import NO_MARKERS, clean
 from twoway.data.columns import Columns
-from twoway.data.files.conditions import condition_columns, filter_table, rows_that_meet
+from twoway.data.files.conditions import condition_columns, rows_that_meet
 from twoway.data.files.duck import clear_errors, connect
 from twoway.data.files.file_set import FilePath, FileSet, find_files
 from twoway.data.files.formats import ReadSlices, choose_columns, read_pieces, read_whole, stream, text_relation
@@ -134,7 +134,9 @@ class FileTable:
                 column = type_column(table.column(name), texts, variable, known, self.unseen)
                 table = table.set_column(place, name, column)
         if self.where is not None:
-            table = filter_table(table, self.where, self.files.columns, self._connection)
+            # Types and dictionaries stay as they are.
+            rows = rows_that_meet(table, self.where, self.files.columns, self._connection)
+            table = table if len(rows) == table.num_rows else table.take(rows)
         return table.select(list(self.columns))
 
     def _variable(self, name: str) -> Variable | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, TypeVar
@@ -19,7 +18,7 @@ from twoway.data.files.scratch import prepare_for_fit
 from twoway.data.missing import AnyMissing
 from twoway.data.reading import Reader, match_columns, with_columns_of
 from twoway.data.source import Block, Combine, PerBlock, RecordSource, StoredRecords, Totals
-from twoway.errors import DataError, TwowayError
+from twoway.errors import DataError, naming
 from twoway.parallel import reduce_in_order
 from twoway.schema import Schema
 
@@ -132,12 +131,12 @@ class FileRecords(StoredRecords):
 
         def scan_piece(piece: Piece) -> Scan:
             scan = Scan(observed=known)
-            with _naming(piece.path):
+            with naming(repr(piece.path)):
                 for part in piece.read():
                     scan += reader.scan(Columns.of_table(part), start=piece.start + scan.n_records, known=known)
             return scan
 
-        scan = reduce_in_order(_at_least(table.pieces(), self._no_piece), scan_piece, Scan.__add__, threads=None)
+        scan = reduce_in_order(self._pieces(table), scan_piece, Scan.__add__, threads=None)
         if scan.n_records:
             scan.weight_totals.check()
         return scan
@@ -156,11 +155,7 @@ class FileRecords(StoredRecords):
 
     def map_reduce(self, per_block: PerBlock[T], combine: Combine[T], *, threads: int | None = None) -> T:
         """Return the combination of what ``per_block`` gives for each block, always in the same order."""
-
-        def per_piece(blocks: Iterator[Block]) -> T:
-            return reduce(combine, map(per_block, blocks))
-
-        return self.map_pieces(per_piece, combine, threads=threads)
+        return self.map_pieces(lambda blocks: reduce(combine, map(per_block, blocks)), combine, threads=threads)
 
     def map_pieces(
         self, per_piece: Callable[[Iterator[Block]], T], combine: Combine[T], *, threads: int | None = None
@@ -169,37 +164,25 @@ class FileRecords(StoredRecords):
 
         Pieces are some blocks one after the other; what is combined is combined by one thread at a time.
         """
-        cell_type = np.min_scalar_type(
-            self.schema.n_categories - 1
-        )  # before the threads, each of which would look for it
-        no_records = Block(np.zeros(1, dtype=np.int64), np.empty(0, dtype=cell_type))
+        # The schema is found here, before the threads, each of which would look for it.
+        no_records = Block(np.zeros(1, dtype=np.int64), np.empty(0, np.min_scalar_type(self.schema.n_categories - 1)))
 
         def work(piece: Piece) -> T:
             return per_piece(_at_least(self._blocks(piece), no_records))
 
-        return reduce_in_order(_at_least(self._table.pieces(), self._no_piece), work, combine, threads=threads)
+        return reduce_in_order(self._pieces(self._table), work, combine, threads=threads)
 
     def _blocks(self, piece: Piece) -> Iterator[Block]:
         start = piece.start
-        with _naming(piece.path):
+        with naming(repr(piece.path)):
             for part in piece.read():
                 columns, *weights = self._reader.split(Columns.of_table(part), start=start)
                 pointers, cells = self._reader.encode(columns, self.schema, start=start)
                 yield Block(pointers, cells, *(array for array in weights if array is not None))
                 start += part.num_rows
 
-    @property
-    def _no_piece(self) -> Piece:
-        return Piece(self._table.files.name, 0, lambda: iter(()))
-
-
-@contextmanager
-def _naming(path: str) -> Iterator[None]:
-    """Add the name of the file to errors about its cells."""
-    try:
-        yield
-    except TwowayError as error:
-        raise error if path in str(error) else type(error)(f"{path!r}: {error}") from error
+    def _pieces(self, table: FileTable) -> Iterator[Piece]:
+        return _at_least(table.pieces(), Piece(table.files.name, 0, lambda: iter(())))
 
 
 def _at_least(items: Iterator[T], default: T) -> Iterator[T]:

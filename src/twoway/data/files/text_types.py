@@ -64,8 +64,9 @@ def type_column(
     dictionary = typed_labels(kept, kinds)
     if variable is not None and "text" not in kinds and dictionary is kept:
         # One odd cell must not make text of all the numbers beside it, none of which would be a category then.
-        odd = [label for label in kept.to_pylist() if label is not None and _is_odd(label, kinds)]
-        if odd and unseen == "extend" and len(odd) == len(kept) - kept.null_count:
+        present = kept.drop_null()
+        odd = [label.as_py() for label in present if pa.types.is_string(typed_labels(pa.array([label]), kinds).type)]
+        if odd and unseen == "extend" and len(odd) == len(present):
             return type_column(column, markers, None, {"text"})  # new categories, with no number beside them
         if odd and unseen != "missing":
             error = unknown("category", odd[0], variable.categories, where=f" of {variable.name!r}")
@@ -75,13 +76,6 @@ def type_column(
         [pa.DictionaryArray.from_arrays(chunk.indices, dictionary) for chunk in encoded.chunks],
         pa.dictionary(pa.int32(), dictionary.type),
     )
-
-
-def _is_odd(label: str, kinds: set[str]) -> bool:
-    """Return whether a label is not of the kinds wanted."""
-    import pyarrow as pa
-
-    return bool(pa.types.is_string(typed_labels(pa.array([label]), kinds).type))
 
 
 def typed_labels(labels: pa.Array, kinds: set[str]) -> pa.Array:

@@ -42,7 +42,10 @@ def database_file(address: str) -> str | None:
 @contextmanager
 def opened_table(address: str, name: str) -> Iterator[Any]:
     """Give the ibis table of a name, or of ``schema.name``, in the database at an address; it is closed at the end."""
-    ibis = _ibis()
+    try:
+        import ibis
+    except ImportError:
+        raise DataError('databases need ibis: pip install "twoway[sql]"') from None
     shown = without_password(address)
     path = database_file(address)
     if path is not None and not os.path.exists(path):  # an empty one would be made
@@ -98,14 +101,6 @@ def _tables(backend: Any, place: str | None = None) -> list[str]:
         return [row[0] for row in backend.con.execute(known + wanted, [] if place is None else [place]).fetchall()]
 
 
-def _ibis() -> Any:
-    try:
-        import ibis
-    except ImportError:
-        raise DataError('databases need ibis: pip install "twoway[sql]"') from None
-    return ibis
-
-
 @contextmanager
 def clear_errors(database: Any) -> Iterator[None]:
     """Turn errors of a database, its driver or ibis into errors of this package, in one line."""
@@ -123,13 +118,12 @@ def clear_errors(database: Any) -> Iterator[None]:
 
 
 def _explain(error: Exception) -> str:
-    message = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-    state = getattr(error, "sqlstate", None)
+    kind, state = type(error).__name__, getattr(error, "sqlstate", None)
+    message = next((line.strip() for line in str(error).splitlines() if line.strip()), kind)
     if state == _NO_PERMISSION or "permission denied" in message:
         return f"this account may not read it: {message}"
     if state in _WRONG_PASSWORD or "password authentication failed" in str(error):
         return f"the user or the password is wrong: {message}"
-    kind = type(error).__name__
     if kind in ("OperationalError", "InterfaceError", "AdminShutdown") and "no such" not in message:
         return f"no connection, or it was lost: {message}"
     return message
