@@ -112,7 +112,7 @@ def check_conditions(
     """
     stacked = np.where(pmf.stacked < zero, 0.0, pmf.stacked)
     best = _best_split(pmf, stacked, graph, random)
-    smallest = pmf.weights.min()
+    smallest = float(pmf.weights.min())
     checks = [Check("every component has weight", _status(smallest > 0), f"the smallest weight is {smallest:.3g}")]
     if best is not None:
         checks += best.checks(pmf.schema.names, pmf.rank)

@@ -65,6 +65,17 @@ class Intervals(NamedTuple):
         """Return intervals that also contain others; ends that are NaN are ignored."""
         return Intervals(self.estimate, np.fmin(self.low, low), np.fmax(self.high, high))
 
+    def differs_from(self, direct: Intervals, z: float) -> NDArray[np.bool_]:
+        """Return where direct estimates from part of the evidence are further away than ``z`` standard errors allow.
+
+        ``z`` is relative to the half-width of an interval: 1 where its ends are. The error of a direct estimate is
+        that of these estimates plus what the rest of the evidence corrects, so the variance of the difference is the
+        difference of the variances; at least a quarter of the larger one, since both are estimates.
+        """
+        here, there = ((ends.low + ends.high) / 2.0 for ends in (self, direct))
+        own, others = (np.square((ends.high - ends.low) / 2.0) for ends in (self, direct))
+        return np.asarray(np.abs(there - here) > z * np.sqrt(np.maximum(others - own, others / 4.0)))
+
     def stretched(self, times: float, scale: Scale) -> Intervals:
         """Return intervals so many times as wide, on the scale on which they were computed."""
         to, back = _SCALES[scale]

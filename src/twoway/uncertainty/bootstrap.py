@@ -30,6 +30,8 @@ from twoway.uncertainty.observed_tables import ObservedTables
 
 # The part of the model's shares that a replicate gives to categories that its sample lacks.
 _UNSEEN = 1e-6
+# The answer of a model is doubtful if what was observed differs from it with a p-value below this.
+_DOUBT = 0.2
 # Ranges are computed for answers of up to so many cells; each takes up to a second.
 _MAX_RANGES = 24
 Question = Callable[[JointPMF], Any]
@@ -117,21 +119,38 @@ class Bootstrap:
             return ends, ""
         if self.observed.leaves_open(names):
             return self._widened(ends, self.observed, cells)
-        misfits = self.observed.misfits(names)
+        if (by_table := self._by_table(question, scale, names, self.observed)) is not None:
+            normal = NormalDist()
+            z = normal.inv_cdf(1.0 - 0.5 * _DOUBT) / normal.inv_cdf(0.5 + 0.5 * self.level)
+            doubtful = ends.differs_from(by_table, z)
+            if doubtful.any():
+                note = f"the model may not fit {crossed(names)}; the interval also contains what was observed"
+                low, high = (np.where(doubtful, end, np.nan) for end in (by_table.low, by_table.high))
+                return ends.widened(low, high), note
+        misfits = self.observed.misfits(names) if len(names) > 2 else []
         if not misfits:
             return ends, ""
-        shown = crossed(self.observed.tables.names[misfits[0]])
-        if len(names) == 2:
-            # The table itself shows what the model gets wrong.
-            pmf, replicates = self.observed.draws(misfits[0], max(len(self.replicates), LEAST_REPLICATES))
-            table = Bootstrap(pmf, replicates, pmf, self.level)
-            by_table = (table.given(self.evidence) if self.evidence else table).of(question, scale)
-            note = f"the model may not fit {shown}; the interval also contains what was observed"
-            return ends.widened(by_table.low, by_table.high), note
         # Off by so many standard errors there, the model may be off by as many here.
+        shown = crossed(self.observed.tables.names[misfits[0]])
         times = 1.0 + self.observed.residuals[misfits[0]] / NormalDist().inv_cdf(0.5 + 0.5 * self.level)
         note = f"the model may not fit {shown}; the interval is {times:.1f} times as wide"
         return ends.stretched(times, scale), note
+
+    def _by_table(
+        self, question: Question, scale: Scale, names: Sequence[str], observed: ObservedTables
+    ) -> Intervals | None:
+        """Return the answer of the one table that shows all variables of a question, None where there is none."""
+        # Chance raises measures of dependence in draws from a table, as it does in the table: they are reflected.
+        posterior = scale != "nonnegative"
+        n = max(len(self.replicates), LEAST_REPLICATES)
+        models = observed.draws(names, n, posterior=posterior) if len(names) in (2, 3) else []
+        if not models:
+            return None
+        table = Bootstrap(models[0], tuple(models[1:]), models[0], self.level, reflected=not posterior)
+        try:
+            return (table.given(self.evidence) if self.evidence else table).of(question, scale)
+        except ImpossibleEvidenceError:  # no record of the table shows the evidence
+            return None
 
     def _widened(self, ends: Intervals, observed: ObservedTables, cells: Cells) -> tuple[Intervals, str]:
         """Return intervals that contain all that tables allow of each cell, as far as it is known, and a note."""

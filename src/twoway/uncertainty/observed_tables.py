@@ -15,13 +15,18 @@ from twoway.checks.probability_range import ProbabilityRange, probability_range
 from twoway.errors import DataError, ImpossibleEvidenceError
 from twoway.model.pmf import JointPMF
 from twoway.model.posterior import records_for
+from twoway.tables.counting import n_set_cells
 from twoway.tables.tables import Tables
 
 # With more categories, records are not compared: the tables would be larger than the model.
 _MAX_CATEGORIES = 5000
 # A pair is doubtful if its own p-value is below this. A verdict on all pairs is corrected for their number; an interval
-# is about one pair, and it costs little that it also contains what was observed.
+# is about one question, and it costs little that it also contains what was observed.
 _DOUBT = 0.2
+# Tables of all pairs, or of all triples, are kept up to so many cells: 1.6 MB.
+_MAX_CELLS = 200_000
+# Tables with fewer records per cell say too little about an answer.
+_LEAST_RECORDS_PER_CELL = 5
 # A range is computed over so many cells of a joint: under a second.
 _RANGE_CELLS = 2000
 
@@ -31,11 +36,13 @@ class ObservedTables:
     """Tables that the answers of a model are compared with."""
 
     tables: Tables
-    """Those that the model was fitted to; for records, the tables of pairs that the model may not fit."""
+    """Those that the model was fitted to; for records, all pairs, or if they are too many those that it may not fit."""
     residuals: Floats
     """(n_tables,): by how many standard errors the worst cell is off; 0 where chance explains it well."""
     is_all: bool
     """Whether these tables are all that the model was fitted to, so they may not determine an answer."""
+    triples: Tables | None = None
+    """All triples that records show, unless they are too many."""
 
     @classmethod
     def of(cls, pmf: JointPMF, source: Any) -> ObservedTables | None:
@@ -43,28 +50,46 @@ class ObservedTables:
         is_all = isinstance(source, Tables)
         if not is_all and pmf.schema.n_categories > _MAX_CATEGORIES:
             return None
-        tables = source if is_all else Tables.count(records_for(pmf.schema, source))
+        records = None if is_all else records_for(pmf.schema, source)
+        tables = source if records is None else Tables.count(records)
         doubtful = [pair for pair in fit_quality(pmf, tables).pairs if pair.p_value < _DOUBT]
-        if not is_all:
-            if not doubtful:
-                return None
+        if not is_all and len(tables.flat) > _MAX_CELLS:
             tables = tables.select([pair.variables for pair in doubtful])
         residuals = {pair.variables: abs(pair.residual) for pair in doubtful}
-        return cls(tables, np.array([residuals.get(names, 0.0) for names in tables.names]), is_all)
+        triples = None
+        if records is not None and 0 < n_set_cells(pmf.schema.sizes, 3) <= _MAX_CELLS:
+            triples = Tables.count(records, 3)
+        return cls(tables, np.array([residuals.get(names, 0.0) for names in tables.names]), is_all, triples)
 
     def misfits(self, names: Iterable[str]) -> list[int]:
         """Return the positions of tables of these variables that the model may not fit, worst first."""
         wanted, order = set(names), np.argsort(-self.residuals, kind="stable")
         return [at for at in order.tolist() if self.residuals[at] > 0 and wanted.issuperset(self.tables.names[at])]
 
-    def draws(self, place: int, n: int) -> tuple[JointPMF, tuple[JointPMF, ...]]:
-        """Return a model that fits a table exactly, and ``n`` models of other samples of the same size."""
-        schema = self.tables.schema.subset(self.tables.names[place])
-        shares = self.tables.array(place) / self.tables.totals[place]
-        people = max(1, round(min(float(self.tables.weights[place]), 1e15)))
-        drawn = np.random.default_rng(place).multinomial(people, shares.ravel() / shares.sum(), size=n) / people
-        replicates = tuple(JointPMF.from_joint(row.reshape(shares.shape), schema) for row in drawn)
-        return JointPMF.from_joint(shares, schema), replicates
+    def draws(self, names: Iterable[str], n: int, *, posterior: bool) -> list[JointPMF]:
+        """Return the model that fits the table of some variables exactly, and ``n`` models like it.
+
+        None of them where there is no such table, or too few records in it. The other models are drawn as probable as
+        the table makes them, with half a record in each cell beforehand (Jeffreys' prior), or of other samples of the
+        same size.
+        """
+        wanted = set(names)
+        tables = self.tables if len(wanted) == self.tables.order else self.triples
+        places = [] if tables is None else [place for place, own in enumerate(tables.names) if wanted == set(own)]
+        if tables is None or not places:
+            return []
+        people, counts = float(tables.weights[places[0]]), tables.array(places[0])
+        if people < _LEAST_RECORDS_PER_CELL * counts.size:
+            return []
+        schema, random = tables.schema.subset(tables.names[places[0]]), np.random.default_rng(places[0])
+        shares = counts.ravel() / counts.sum()
+        if posterior:
+            drawn = random.gamma(people * shares + 0.5, size=(n, shares.size))
+            drawn /= drawn.sum(axis=1, keepdims=True)
+        else:
+            n_people = max(1, round(min(people, 1e15)))
+            drawn = random.multinomial(n_people, shares / shares.sum(), size=n) / n_people
+        return [JointPMF.from_joint(row.reshape(counts.shape), schema) for row in (shares, *drawn)]
 
     def leaves_open(self, names: Iterable[str]) -> bool:
         """Return whether no table shows all these variables together, so tables alone do not determine their joint."""
@@ -82,13 +107,17 @@ class ObservedTables:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays of a file that `from_arrays` reads."""
-        return {
+        arrays: dict[str, NDArray[Any]] = {
             "observed_sets": self.tables.sets,
             "observed_flat": self.tables.flat,
             "observed_weights": self.tables.weights,
             "observed_residuals": self.residuals,
             "observed_all": np.array([self.is_all], dtype=np.uint8),
         }
+        if self.triples is not None:
+            parts = (self.triples.sets, self.triples.flat, self.triples.weights)
+            arrays |= dict(zip(("triple_sets", "triple_flat", "triple_weights"), parts, strict=True))
+        return arrays
 
     @classmethod
     def from_arrays(cls, pmf: JointPMF, arrays: Mapping[str, NDArray[Any]]) -> ObservedTables | None:
@@ -99,4 +128,7 @@ class ObservedTables:
         residuals, is_all = arrays["observed_residuals"].astype(np.float64), arrays["observed_all"]
         if residuals.shape != (len(tables),) or is_all.shape != (1,) or not (residuals >= 0).all():
             raise DataError(f"the residuals of its {len(tables)} observed tables are invalid")
-        return cls(tables, residuals, bool(is_all[0]))
+        triples = None
+        if "triple_sets" in arrays:
+            triples = Tables(pmf.schema, arrays["triple_sets"], arrays["triple_flat"], arrays["triple_weights"])
+        return cls(tables, residuals, bool(is_all[0]), triples)

@@ -48,7 +48,8 @@ def bootstrap(
     Starting from its parameters, the model is fitted again to ``n`` samples like the one at hand: records drawn with
     replacement, or tables counted on people drawn from the model. Each replicate also draws its amount of smoothing,
     as probable as held-out records make it, and the shares towards which smoothing draws the components. Where the
-    model may not fit a pair of variables, or tables do not determine the answer, intervals are wider, with a note.
+    answer differs from what was observed of its variables, or tables do not determine it, intervals are wider, with a
+    note.
 
     Parameters
     ----------

@@ -1,6 +1,7 @@
 """Coverage of intervals with smoothing, with a wrong model, and for questions that tables leave open."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -123,16 +124,61 @@ def test_misfit_widens_intervals_with_a_note(wrong):
     assert table.high[1, 1] > 0.44
     assert table[1, 1].note == table.note != ""
     # The misfit of a pair is one of questions about more.
-    assert "times as wide" in wrong.given({"a": 1, "c": 0}).prob({"b": 1}).note
+    assert "also contains what was observed" in wrong.given({"a": 1, "c": 0}).prob({"b": 1}).note
+    without_triples = replace(wrong, observed=replace(wrong.observed, triples=None))
+    assert "times as wide" in without_triples.given({"a": 1, "c": 0}).prob({"b": 1}).note
     # What is fitted is as sure as before.
     for sure in (wrong.prob({"a": 1, "c": 1}), wrong.prob({"b": 1}), wrong.expect("a")):
         assert sure.note == ""
         assert sure.high - sure.low < 0.08
 
 
+def survey(seed, n_records=1000):
+    """Return the records of a survey that no small mixture describes, and P(vote = 1) by age and degree."""
+    random = np.random.default_rng(seed)
+    age, degree = random.integers(0, 5, n_records), (random.random(n_records) < 0.35).astype(int)
+    votes = 1 / (1 + np.exp(0.9 * (np.arange(5)[:, None] - 2) - 1.2 * np.array([0, 1])))
+    vote = (random.random(n_records) < votes[age, degree]).astype(int)
+    return {"age": age, "degree": degree, "vote": vote}, votes
+
+
+def test_intervals_contain_the_truth_where_a_model_is_too_simple():
+    """Dependence is too weak in a model of few components; without what was observed, a third would be missed."""
+    contained, by_model = [], []
+    for seed in range(8):
+        frame, votes = survey(seed)
+        boot = tw.bootstrap(tw.fit(frame, rank=2, starts=1, smoothing=20), frame, n=40, seed=seed)
+        for model, kept in ((boot, contained), (replace(boot, observed=None), by_model)):
+            for age in (0, 4):
+                answer = model.given({"age": age}).prob({"vote": 1})
+                kept.append(answer.low <= votes[age] @ [0.65, 0.35] <= answer.high)
+                for degree in (0, 1):
+                    answer = model.given({"age": age, "degree": degree}).prob({"vote": 1})
+                    kept.append(answer.low <= votes[age, degree] <= answer.high)
+    assert np.mean(by_model) < 0.75
+    assert np.mean(contained) > 0.85
+
+
+def test_sparse_tables_do_not_widen_intervals():
+    frame, _ = survey(0, 60)  # 6 records per cell of age × vote, 3 per cell of all three variables
+    observed = tw.bootstrap(tw.fit(frame, rank=1), frame, n=20).observed
+    assert observed.draws(["age", "vote"], 20, posterior=True)
+    assert observed.draws(["age", "degree", "vote"], 20, posterior=True) == []
+    assert observed.draws(["age"], 20, posterior=True) == []
+
+
+def test_evidence_that_no_record_shows_has_an_answer():
+    frame = {"a": [0, 1] * 100, "b": [0, 1] * 100, "c": [0, 0, 1, 1] * 50}
+    boot = tw.bootstrap(tw.fit(frame, rank=1, smoothing=1), frame, n=20)
+    answer = boot.given({"a": 0, "b": 1}).prob({"c": 1})
+    assert "may not fit a × b" in answer.note
+
+
 def test_observed_tables_are_saved(wrong, tmp_path):
     wrong.save(tmp_path / "wrong.twoway")
     loaded = tw.Bootstrap.load(tmp_path / "wrong.twoway")
+    evidence = {"a": 1, "c": 0}
+    assert repr(loaded.given(evidence).prob({"b": 1})) == repr(wrong.given(evidence).prob({"b": 1}))
     for one, other in zip(
         (wrong.prob({"a": 1, "b": 1}), wrong.given({"a": 1, "c": 0}).prob({"b": 1})),
         (loaded.prob({"a": 1, "b": 1}), loaded.given({"a": 1, "c": 0}).prob({"b": 1})),
