@@ -207,14 +207,18 @@ class Variable:
         return len(self.categories)
 
     def difference(self, other: Variable) -> str:
-        """Return in words how another variable of the same name differs first; "" where it does not."""
+        """Return in words how another variable of the same name differs first; "" where it does not.
+
+        Labels without edges do not differ from bins with the same labels, whose values they lack.
+        """
         for place, (here, there) in enumerate(zip_longest(self.categories, other.categories)):
             if here is None or there is None or label_key(here) != label_key(there):
                 shown = ["nothing" if label is None else repr(label) for label in (here, there)]
                 return f"category {place + 1} of {self.name!r} is {shown[0]} in one and {shown[1]} in the other"
+        only_one_has_edges = (self.edges is None) != (other.edges is None)
         for what in ("values", "edges"):
             here, there = getattr(self, what), getattr(other, what)
-            if here != there:
+            if here != there and not (only_one_has_edges and None in (here, there)):
                 return f"{self.name!r} has the {what} {here} in one and {there} in the other"
         return ""
 

@@ -189,8 +189,8 @@ def modelled_shares(pmf: JointPMF, tables: Tables) -> Floats:
 def _tables(pmf: JointPMF, source: Any) -> tuple[Tables, str]:
     """Return the tables of a source, and a note on their weights."""
     if isinstance(source, Tables):
-        if source.schema != pmf.schema:
-            raise DataError(f"the tables are not about the model's variables: {pmf.schema.difference(source.schema)}")
+        if difference := pmf.schema.difference(source.schema):
+            raise DataError(f"the tables are not about the model's variables: {difference}")
         return source, ""
     records: Records = records_for(pmf.schema, source)
     totals = records.weight_totals

@@ -22,7 +22,8 @@ def merge_variables(first: Variable, second: Variable) -> Variable:
 
     They are in their natural order if those of both are. Otherwise an order of the owner's comes first, that of the
     first variable before the second's, and other categories follow. A category that is text in one and a number in the
-    other, or has another value there, is an error, and so are bins with other edges.
+    other, or has another value there, is an error, and so are bins with other edges. Labels without edges join bins
+    that have all of them.
 
     Examples
     --------
@@ -32,9 +33,9 @@ def merge_variables(first: Variable, second: Variable) -> Variable:
     merged = replace(first, is_found=first.is_found or second.is_found, missing=_missing_labels(first, second))
     if first == second:
         return merged
+    if first.edges is not None or second.edges is not None:
+        return _merge_bins(first, second, merged)
     new = [label for label in second.categories if first.find(label) is None]
-    if first.edges != second.edges and (new or second.edges is not None):
-        raise DataError(f"{first.name!r} has the edges {first.edges} in one and {second.edges} in the other")
     written = {str(label): label for label in first.categories}
     for label in new:
         known = written.get(str(label))
@@ -51,6 +52,19 @@ def merge_variables(first: Variable, second: Variable) -> Variable:
             *sort_labels(label for label in categories if not leading or second.find(label) is None),
         )
     return replace(merged, categories=categories, values=_values(first, second, categories))
+
+
+def _merge_bins(first: Variable, second: Variable, merged: Variable) -> Variable:
+    """Return bins, whose categories keep the order of their edges."""
+    bins, labels = (first, second) if first.edges is not None else (second, first)
+    if labels.edges is None and any(bins.find(label) is None for label in labels.categories):
+        raise DataError(f"{first.name!r} is in bins in one and not in the other")
+    if labels.edges not in (None, bins.edges):
+        raise DataError(f"{first.name!r} has the edges {first.edges} in one and {second.edges} in the other")
+    if labels.edges is not None and labels.categories != bins.categories:
+        raise DataError(first.difference(second))
+    values = bins.values if labels.values is None else _values(bins, labels, bins.categories)
+    return replace(merged, categories=bins.categories, values=values, edges=bins.edges)
 
 
 def _values(first: Variable, second: Variable, categories: tuple[Label, ...]) -> tuple[float, ...] | None:

@@ -117,9 +117,8 @@ def _read(schema: Schema, source: Any, extend: bool) -> RecordSource:
     """Return new records by a model's schema, with new categories where these are welcome."""
     unseen: Unseen = "extend" if extend else "error"
     if hasattr(type(source), "map_reduce") and not isinstance(source, Records):
-        if source.schema == schema:
+        if not (difference := schema.difference(source.schema)):
             return source  # type: ignore[no-any-return]
-        difference = schema.difference(source.schema)
         raise DataError(f"these records must have the schema of the model, but differ in it: {difference}")
     if isinstance(source, Records) and source.schema == schema:
         return source

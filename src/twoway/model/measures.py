@@ -123,8 +123,9 @@ def total_variation(one: HasMarginal, other: HasMarginal, names: str | Sequence[
         if not hasattr(side, "marginal"):
             raise DataError(f"the {place} argument must be records, tables or a JointPMF, not {type(side).__name__}")
     left, right = one.marginal(names), other.marginal(names)
-    if left.variables != right.variables:
-        raise DataError(f"the categories of {names!r} differ: {left.variables} and {right.variables}")
+    for here, there in zip(left.variables, right.variables, strict=True):
+        if difference := here.difference(there):
+            raise DataError(f"the categories of {names!r} differ: {difference}")
     return float(0.5 * np.abs(np.asarray(left) - np.asarray(right)).sum())
 
 
@@ -145,8 +146,8 @@ def _inner_product(one: JointPMF, other: JointPMF) -> tuple[float, float]:
 def _check_same_schema(one: JointPMF, other: JointPMF) -> None:
     check_model(one, "the truth")
     check_model(other, "the estimate")
-    if one.schema != other.schema:
-        raise DataError(f"the two PMFs have different schemas: {one.schema.difference(other.schema)}")
+    if difference := one.schema.difference(other.schema):
+        raise DataError(f"the two PMFs have different schemas: {difference}")
 
 
 def standardized_residuals(

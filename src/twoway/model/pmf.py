@@ -139,8 +139,7 @@ class JointPMF:
             raise DataError("pmfs is empty; an average needs at least one PMF")
         for number, pmf in enumerate(pmfs):
             check_model(pmf, f"pmfs[{number}]")
-            if pmf.schema != pmfs[0].schema:
-                difference = pmfs[0].schema.difference(pmf.schema)
+            if difference := pmfs[0].schema.difference(pmf.schema):
                 raise DataError(f"averaged PMFs must have the same schema; pmfs[{number}] differs: {difference}")
         parts = np.ones(len(pmfs)) if shares is None else as_numbers(shares, "the shares")
         if parts.shape != (len(pmfs),) or not (np.isfinite(parts).all() and (parts >= 0).all() and parts.any()):

@@ -20,8 +20,7 @@ def records_for(schema: Schema, source: Any, unseen: Unseen = "error") -> Record
 
     The columns of an array are the variables in order, where there are as many.
     """
-    if isinstance(source, Records) and source.schema != schema:
-        difference = schema.difference(source.schema)
+    if isinstance(source, Records) and (difference := schema.difference(source.schema)):
         raise DataError(f"the records have another schema than the model: {difference}")
     if isinstance(source, np.ndarray) and source.ndim == 2 and source.shape[1] == len(schema):
         return Records(source, schema=schema, columns=schema.names, unseen=unseen)

@@ -152,12 +152,13 @@ class Loop:
 
 
 def _has_settled(gains: list[float], tol: float, quiet_cycles: int) -> bool:
-    """Return whether the last cycles gained next to nothing, and ever less.
+    """Return whether the last cycles changed the objective by next to nothing, and ever less.
 
+    Smoothing may raise the objective, a log-likelihood without it, which is no reason to stop.
     One quiet cycle, or several whose gains grow again, may be a saddle, on which the objective rests before it goes on.
     """
     recent = gains[-quiet_cycles:]
-    if len(gains) <= quiet_cycles or max(recent) > tol:
+    if len(gains) <= quiet_cycles or max(map(abs, recent)) > tol:
         return False
     # Gains below rounding are noise, and neither grow nor shrink.
     return recent[-1] <= max(recent[0], _ROUNDING)

@@ -128,8 +128,8 @@ def bootstrap(
 
 def _resampling(pmf: JointPMF, source: Any, n_records: float | None) -> tuple[Resampling, float]:
     if isinstance(source, Tables):
-        if source.schema != pmf.schema:
-            raise DataError(f"the tables are not about the model's variables: {pmf.schema.difference(source.schema)}")
+        if difference := pmf.schema.difference(source.schema):
+            raise DataError(f"the tables are not about the model's variables: {difference}")
         if len(source) == 0:
             raise DataError("there is no table to draw from")
         if n_records is not None and not n_records > 0:

@@ -1,5 +1,7 @@
 """Several sources in one fit: their union, their connections, and contradictions between them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -52,6 +54,31 @@ def test_categories_that_cannot_be_one_are_an_error():
     for other in (Variable("v", ("a", "b"), (0, 6)), Variable("v", ("a", "c"))):
         with pytest.raises(DataError, match="'v' has the values"):
             merge_variables(Variable("v", ("a", "b"), (0, 5)), other)
+
+
+def test_bins_keep_the_order_of_their_edges_whichever_source_comes_first():
+    bins = Variable("age", ("2 minor", "1 adult"), edges=(18.0,))
+    labels = Variable("age", ("1 adult", "2 minor"))
+    for other in (labels, Variable("age", ("1 adult",)), Variable("age", labels.categories, is_found=True)):
+        assert merge_variables(bins, other) == merge_variables(other, bins) == bins
+    means = replace(bins, values=(9.0, 50.0))
+    assert merge_variables(labels, means) == merge_variables(means, labels) == means
+    sources = [Records({"age": ["1 adult"] * 9 + ["2 minor"]}, schema=Schema((v,))) for v in (bins, labels)]
+    for united in (sources, sources[::-1]):
+        pmf = tw.fit(united, rank=1, smoothing=0.0)
+        assert tw.ask(pmf, "P(age >= 18)") == pytest.approx(0.9)
+
+
+def test_bins_and_categories_that_are_not_bins_are_an_error():
+    bins = Variable("income", ("below 5", "5 or more"), edges=(5.0,))
+    for other in (Variable("income", (1, 2)), Variable("income", ("below 5", "6"))):
+        for pair in ((bins, other), (other, bins)):
+            with pytest.raises(DataError, match="'income' is in bins in one and not in the other"):
+                merge_variables(*pair)
+    with pytest.raises(DataError, match="'income' has the edges"):
+        merge_variables(bins, replace(bins, edges=(6.0,)))
+    with pytest.raises(DataError, match="category 1 of 'income'"):
+        merge_variables(bins, replace(bins, categories=bins.categories[::-1]))
 
 
 # Tables add

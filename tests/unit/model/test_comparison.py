@@ -24,3 +24,15 @@ def test_differences_come_largest_first_and_unlike_variables_are_noted():
     assert [difference.variables for difference in comparison.variables] == [("b",)]
     assert comparison.variables[0].total_variation == pytest.approx(tw.total_variation(one, other, "b"))
     assert len(comparison.notes) == 2
+
+
+def test_bins_are_compared_with_the_same_labels_without_edges():
+    bins = tw.Variable("a", ("low", "high"), (1.0, 9.0), edges=(5.0,))
+    one = tw.fit(tw.Records({"a": ["low", "high"]}, schema=tw.Schema((bins,))), rank=1, smoothing=0.0)
+    other = tw.fit(
+        tw.Records({"a": ["low"]}, schema=tw.Schema((tw.Variable("a", bins.categories),))), rank=1, smoothing=0.0
+    )
+    for comparison in (tw.compare(one, other), tw.compare(other, one)):
+        assert comparison.variables[0].total_variation == pytest.approx(0.5)
+        assert comparison.notes == ()
+    assert one.log_prob(tw.Records({"a": ["low"]}, schema=other.schema)) == pytest.approx(-0.693, abs=0.01)

@@ -44,6 +44,7 @@ def test_a_loop_has_settled_when_gains_are_small_and_do_not_grow():
     assert not settled([math.inf, 1e-7, 1e-9, 1e-9], 1e-8)
     assert settled([math.inf, 1e-7, 1e-9], 1e-8, quiet_cycles=1)
     assert not settled([math.inf], 1e-8, quiet_cycles=1)
+    assert not settled([math.inf, 1e-7, -1e-3], 1e-8, quiet_cycles=1), "an objective that rises has not settled"
 
 
 def test_the_time_left_is_that_of_gains_that_go_on_to_shrink(monkeypatch):
