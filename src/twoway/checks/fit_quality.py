@@ -151,7 +151,7 @@ def fit_quality(pmf: JointPMF, source: Any) -> FitQuality:
         PairFit(
             variables=tables.names[index],
             **{name: column[index].item() for name, column in columns.items()},
-            worst_cell=_labels(tables, worst_cells[index]),
+            worst_cell=tuple(tables.labels(worst_cells[index]).values()),
         )
         for index in worst_first
     ]
@@ -165,10 +165,8 @@ def fit_check(pmf: JointPMF, tables: Tables, n_tables: int) -> FitCheck | None:
     columns, worst_cells, order = _compare(pmf, tables)
     worst = order[0]
     n_off = int((columns["corrected_p"] < _SIGNIFICANT).sum())
-    cell, shares = (
-        _labels(tables, worst_cells[worst]),
-        (float(columns[name][worst]) for name in ("observed", "modelled")),
-    )
+    cell = tuple(tables.labels(worst_cells[worst]).values())
+    shares = (float(columns[name][worst]) for name in ("observed", "modelled"))
     return FitCheck(n_tables, len(tables), n_off, tables.names[worst], cell, *shares)
 
 
@@ -242,17 +240,6 @@ def _compare(pmf: JointPMF, tables: Tables) -> tuple[dict[str, NDArray[Any]], In
     }
     order = np.lexsort((-columns["total_variation"], -columns["standardized"]))
     return columns, worst, order
-
-
-def _labels(tables: Tables, entry: int) -> tuple[Label, ...]:
-    """Return the categories that an entry of ``flat`` counts."""
-    schema = tables.schema
-    (cells,) = tables.cells(np.array([entry]))
-    variables = np.searchsorted(schema.offsets, cells, side="right") - 1
-    return tuple(
-        schema.variables[variable].categories[cell - schema.offsets[variable]]
-        for variable, cell in zip(variables.tolist(), cells.tolist(), strict=True)
-    )
 
 
 def _deviates(chi_square: Floats, degrees: Ints) -> Floats:

@@ -55,8 +55,7 @@ class ProbabilityRange:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain lists and dictionaries."""
-        plain: dict[str, Any] = plain_data(self)
-        return plain
+        return dict(plain_data(self))
 
     def __str__(self) -> str:
         where = "the joints nearest to these tables" if self.contradiction else "all joints that have these tables"
@@ -150,8 +149,8 @@ def probability_range(
     low, high = sorted((least[0], greatest[0]))
     names = tuple(schema.names[axis.variable] for axis in axes)
     merged = tuple(schema.names[axis.variable] for axis in axes if axis.is_merged)
-    contradiction = program.contradiction
-    return ProbabilityRange(question, low, high, names, merged, is_sharp, program.n_cells, level, contradiction)
+    n_cells, contradiction = program.n_cells, program.contradiction
+    return ProbabilityRange(question, low, high, names, merged, is_sharp, n_cells, level, contradiction)
 
 
 def _asked_classes(schema: Schema, event: Mapping[int, Ints], given: Mapping[int, Ints]) -> dict[int, Ints]:

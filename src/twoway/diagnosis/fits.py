@@ -19,6 +19,7 @@ from twoway.schema import Schema
 from twoway.solvers import EM, CoupledNMF, Evidence, Problem, Smoothing, Solution, Watch
 from twoway.solvers.rank import n_parameters
 from twoway.solvers.starts import random_start, softened
+from twoway.tables.counting import n_set_cells
 from twoway.tables.pair_graph import PairGraph
 from twoway.tables.tables import Tables
 
@@ -202,13 +203,10 @@ def three_way_quality(pmf: JointPMF, records: RecordSource, seed: int) -> FitQua
     """Return how well a model fits three-way tables of records, of as many random variables as there is time for."""
     schema = records.schema
     order = np.random.default_rng(seed).permutation(len(schema))
-    # Cells of all single variables, pairs and triples of the first variables, and the number of triples.
-    sizes = np.array(schema.sizes, dtype=np.float64)[order]
-    n_single = np.cumsum(sizes)
-    n_pair = np.cumsum(sizes * (n_single - sizes))
-    n_triple = np.cumsum(sizes * np.append(0.0, n_pair[:-1]))
-    n_tables = [math.comb(count, 3) for count in range(1, len(schema) + 1)]
-    variables = np.sort(order[(n_triple <= _MAX_TRIPLE_CELLS) & (np.array(n_tables) <= _MAX_TRIPLES)]).tolist()
+    sizes = [schema.sizes[index] for index in order]
+    few = [count for count in range(len(schema) + 1) if math.comb(count, 3) <= _MAX_TRIPLES]
+    n_counted = max(count for count in few if n_set_cells(sizes[:count], 3) <= _MAX_TRIPLE_CELLS)
+    variables = np.sort(order[:n_counted]).tolist()
     if len(variables) < 3:
         return FitQuality(())
     tables = Tables.count(records.sample(_MAX_TRIPLE_RECORDS, seed=seed).narrowed(variables), 3)

@@ -48,13 +48,7 @@ def impute_frames(
 
 
 def fills(
-    pmf: JointPMF,
-    records: Records,
-    indices: Sequence[int],
-    how: How,
-    seed: int | Sequence[int],
-    *,
-    warn: bool = True,
+    pmf: JointPMF, records: Records, indices: Sequence[int], how: How, seed: int | Sequence[int], *, warn: bool = True
 ) -> dict[str, Fill]:
     """Return the missing rows of some variables, and a category's code or an expected value for each.
 

@@ -142,8 +142,8 @@ class IntervalTable:
 
 def interval_ends(
     estimate: Floats, center: Floats, replicates: Floats, level: float, scale: Scale, *, reflected: bool
-) -> tuple[Floats, Floats]:
-    """Return the ends of intervals of estimates, from replicates (n, …) around a center.
+) -> Intervals:
+    """Return the intervals of estimates, from replicates (n, …) around a center.
 
     Replicates of a smoothed model are draws of the truth given the data: the truth differs from the estimate as they
     differ from the center. Those of a model without smoothing are fits to other samples: they differ from the center
@@ -162,7 +162,7 @@ def interval_ends(
         low, high = back(here + (below - middle)), back(here + (above - middle))
     known = np.isfinite(spread).all(axis=0) & np.isfinite(here) & np.isfinite(middle)
     low, high = np.where(known, low, -np.inf), np.where(known, high, np.inf)
-    return np.minimum(low, estimate), np.maximum(high, estimate)
+    return Intervals(estimate, np.minimum(low, estimate), np.maximum(high, estimate))
 
 
 def checked_level(level: float) -> float:

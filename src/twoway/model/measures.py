@@ -131,8 +131,7 @@ def total_variation(one: HasMarginal, other: HasMarginal, names: str | Sequence[
 
 def _inner_product(one: JointPMF, other: JointPMF) -> tuple[float, float]:
     """Return Σ over all cells of the product of two joints, as a number and the logarithm of its scale."""
-    product = np.outer(one.weights, other.weights)
-    log_scale = 0.0
+    product, log_scale = np.outer(one.weights, other.weights), 0.0
     for left, right in zip(one.factors, other.factors, strict=True):
         product = product * (left.T @ right)
         highest = float(product.max())

@@ -70,11 +70,9 @@ def search(weights: Floats, factors: Sequence[Floats], max_nodes: int = MAX_NODE
 
     spans = list(itertools.pairwise(offsets))
     nodes = [np.ones(len(stacked), dtype=bool)]
-    seen = 0
-    while nodes:
-        if seen == max_nodes:
-            return best.tolist(), best_log, False
-        seen += 1
+    for _ in range(max_nodes):
+        if not nodes:
+            break
         allowed = nodes.pop()
         bounds = _tighten(allowed, best_log, log_weights, log_stacked, offsets, variable_of)
         if bounds is None:
@@ -88,9 +86,8 @@ def search(weights: Floats, factors: Sequence[Floats], max_nodes: int = MAX_NODE
         if n_allowed.max() == 1:
             continue
         # Branch where the second choice is least likely to survive: that side closes soon.
-        runner_up = np.array([np.sort(bounds[a:b])[-2] if b - a > 1 else 0.0 for a, b in spans])
-        spread = np.where(n_allowed > 1, runner_up, np.inf)
-        chosen = int(spread.argmin())
+        is_open = zip(spans, n_allowed > 1, strict=True)
+        chosen = int(np.argmin([np.sort(bounds[a:b])[-2] if several else np.inf for (a, b), several in is_open]))
         cells = np.arange(offsets[chosen], offsets[chosen + 1])
         for cell in cells[np.argsort(bounds[cells], kind="stable")]:
             if allowed[cell]:
@@ -98,7 +95,7 @@ def search(weights: Floats, factors: Sequence[Floats], max_nodes: int = MAX_NODE
                 child[cells] = False
                 child[cell] = True
                 nodes.append(child)
-    return best.tolist(), best_log, True
+    return best.tolist(), best_log, not nodes
 
 
 def _tighten(
@@ -119,8 +116,6 @@ def _tighten(
         # Components that cannot produce any cell of the node drop out here.
         component = log_weights + top.sum(axis=0)
         alive = component > -np.inf
-        if not alive.any():
-            return None
         shares = np.exp(component[alive] - best_log)
         if shares.sum() <= 1 + _ROUNDING:
             return None

@@ -29,9 +29,8 @@ def as_numbers(given: ArrayLike, what: str) -> Floats:
 def stack_parameters(schema: Schema, weights: ArrayLike, factors: Sequence[ArrayLike]) -> tuple[Floats, Floats]:
     """Return weights (rank,) and stacked factors (schema.n_categories, rank), checked and rescaled to sum to one."""
     if not isinstance(schema, Schema):
-        raise DataError(
-            f"the schema must be a Schema, not a {type(schema).__name__}: JointPMF(weights, factors, schema)"
-        )
+        got = type(schema).__name__
+        raise DataError(f"the schema must be a Schema, not a {got}: JointPMF(weights, factors, schema)")
     checked = as_numbers(weights, "the weights")
     if checked.ndim != 1 or len(checked) == 0:
         raise DataError(f"the weights must be one number for each component; got the shape {checked.shape}")
@@ -82,11 +81,11 @@ def exact_parameters(schema: Schema, joint: ArrayLike) -> tuple[Floats, Floats]:
             f"this joint needs {kept.size:,} components of {schema.n_categories} categories each; "
             f"at most {MAX_CELLS:,} numbers are allowed: fit it instead, with a lower rank"
         )
-    others = [index for index in range(len(schema)) if index != largest]
-    codes = np.unravel_index(kept, [schema.sizes[index] for index in others]) if others else ()
+    # As if the largest variable had one category.
+    sizes = [1 if index == largest else size for index, size in enumerate(schema.sizes)]
     stacked = np.zeros((schema.n_categories, kept.size))
-    for index, code in zip(others, codes, strict=True):
-        stacked[schema.offsets[index] + code, np.arange(kept.size)] = 1.0
+    for offset, code in zip(schema.offsets[:-1], np.unravel_index(kept, sizes), strict=True):
+        stacked[offset + code, np.arange(kept.size)] = 1.0
     stacked[schema.cells(largest)] = columns[:, kept] / weights[kept]
     return weights[kept], stacked
 

@@ -216,9 +216,8 @@ class JointPMF:
                 f"the joint of {len(indices)} variables, {shortlist(self.schema.names[i] for i in indices)}, has "
                 f"{mixture.n_cells(factors):,} cells; at most {MAX_CELLS:,} are allowed: name fewer variables"
             )
-        return Distribution(
-            [self.schema.variables[i] for i in indices], read_only(mixture.joint(self.weights, factors))
-        )
+        variables = [self.schema.variables[i] for i in indices]
+        return Distribution(variables, read_only(mixture.joint(self.weights, factors)))
 
     def given(self, evidence: Mapping[str, Any]) -> JointPMF:
         """Return the PMF of all variables given what is known of some.
@@ -250,7 +249,7 @@ class JointPMF:
         """
         indices = self._indices(self.schema.names if names is None else names)
         codes, probability, proven = find_mode(self.weights, [self.factors[index] for index in indices])
-        variables = [self.schema.variables[index] for index in indices]
+        variables = (self.schema.variables[index] for index in indices)
         values = {variable.name: variable.categories[code] for variable, code in zip(variables, codes, strict=True)}
         return Mode(values, min(1.0, probability), proven)
 

@@ -15,7 +15,7 @@ from twoway.arrays import Bools, Floats, Ints
 from twoway.data.distribution import Distribution
 from twoway.data.weighing import effective
 from twoway.errors import DataError, UnknownNameError
-from twoway.schema import Schema
+from twoway.schema import Label, Schema
 from twoway.tables.pair_graph import PairGraph
 from twoway.text import shortlist
 
@@ -105,10 +105,7 @@ class TableLayout:
             raise DataError(f"the tables have {self.starts[-1]} cells together; got counts of the shape {flat.shape}")
         bad = np.flatnonzero(~((flat >= 0) & (flat <= _MOST_COUNT)))
         if bad.size:
-            table = int(np.searchsorted(self.starts, bad[0], side="right")) - 1
-            variables = [self.schema.variables[position] for position in self.sets[table]]
-            codes = self.cells(bad[:1])[0] - self.schema.offsets[self.sets[table]]
-            cell = ", ".join(f"{v.name!r} = {v.categories[code]!r}" for v, code in zip(variables, codes, strict=True))
+            cell = ", ".join(f"{name!r} = {label!r}" for name, label in self.labels(bad[0]).items())
             allowed = f"at most {_MOST_COUNT:g}" if _MOST_COUNT < flat[bad[0]] < np.inf else "a number of 0 or more"
             raise DataError(f"a count must be {allowed}; at {cell} it is {flat[bad[0]]}")
 
@@ -173,6 +170,14 @@ class TableLayout:
             rest, code = np.divmod(rest, sizes[variable])
             cells[:, axis] = self.schema.offsets[variable] + code
         return cells
+
+    def labels(self, entry: int) -> dict[str, Label]:
+        """Return the variables and categories that an entry of ``flat`` counts."""
+        cells = self.cells(np.array([entry]))[0]
+        positions = np.searchsorted(self.schema.offsets, cells, side="right") - 1
+        variables = [self.schema.variables[position] for position in positions]
+        codes = cells - self.schema.offsets[positions]
+        return {variable.name: variable.categories[code] for variable, code in zip(variables, codes, strict=True)}
 
     def __iter__(self) -> Iterator[Distribution]:
         return (self[names] for names in self.names)

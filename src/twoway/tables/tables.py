@@ -95,17 +95,11 @@ class Tables(TableLayout):
         """
         from twoway.tables.counting import count_sets
 
-        counted = count_sets(source, order, threads)
-        return cls.of_counted(source.schema, *counted, heaviest=source.weight_totals.largest)
+        return cls.of_counted(source.schema, *count_sets(source, order, threads), source.weight_totals.largest)
 
     @classmethod
     def of_counted(
-        cls,
-        schema: Schema,
-        sets: NDArray[np.int32],
-        flat: Floats,
-        squares: Floats | None,
-        heaviest: float,
+        cls, schema: Schema, sets: NDArray[np.int32], flat: Floats, squares: Floats | None, heaviest: float
     ) -> Tables:
         """Return the tables of sets of variables; ``squares`` are the sums of their people's squared weights."""
         if squares is None or not len(sets):

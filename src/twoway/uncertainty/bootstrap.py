@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from statistics import NormalDist
 from typing import Any
 
@@ -19,7 +20,7 @@ from twoway.model.imputation import fills, impute_frames, warn_of_impossible
 from twoway.model.intervals import Interval, Intervals, IntervalTable, Scale, checked_level, interval_ends
 from twoway.model.mode import Mode
 from twoway.model.model_file import parse_model, write_model
-from twoway.model.parameters import check_parameters, read_only
+from twoway.model.parameters import check_parameters
 from twoway.model.pmf import JointPMF
 from twoway.model.posterior import records_for
 from twoway.solvers.starts import softened
@@ -178,8 +179,7 @@ class Bootstrap:
             return Intervals(estimate, low, high)
         estimate, center = (np.asarray(question(pmf), dtype=np.float64) for pmf in (self.pmf, self.center))
         answers = np.array([np.asarray(question(pmf), dtype=np.float64) for pmf in self.replicates])
-        ends = interval_ends(estimate, center, answers, self.level, scale, reflected=self.reflected)
-        return Intervals(estimate, *ends)
+        return interval_ends(estimate, center, answers, self.level, scale, reflected=self.reflected)
 
     def _number(self, question: Question, scale: Scale, about: Sequence[str], **options: Any) -> Interval:
         (value, low, high), note = self.answer(question, scale, about, **options)
@@ -287,17 +287,12 @@ class Bootstrap:
         >>> bool(pooled.low < 0.5 < pooled.high)
         True
         """
-        return list(
-            impute_frames(frame, self.pmf.schema, lambda records, indices: self.draws(records, indices, m, seed=seed))
-        )
+        return list(impute_frames(frame, self.pmf.schema, partial(self.draws, m=m, seed=seed)))
 
     def draws(self, records: Records, indices: Sequence[int], m: int, *, seed: int) -> Iterator[dict[str, Fill]]:
         """Yield ``m`` times what fills the missing cells of some variables, each time from a different replicate."""
-        if whole_number("m", m, 2) > len(self.replicates):
-            raise DataError(
-                f"each completed table needs its own replicate: {m} were asked for, and there are "
-                f"{len(self.replicates)}"
-            )
+        if whole_number("m", m, 2) > (known := len(self.replicates)):
+            raise DataError(f"each completed table needs its own replicate: {m} were asked for, and there are {known}")
         possible = self.pmf.log_prob(records) > -np.inf
         warn_of_impossible(np.flatnonzero(~possible & (records.codes()[:, indices] < 0).any(axis=1)))
         shares = np.concatenate([np.asarray(self.pmf.marginal(name)) for name in self.pmf.schema.names])
@@ -311,12 +306,9 @@ class Bootstrap:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a model file with its replicates; `tw.load` reads it."""
-        pmfs = [self.center, *self.replicates]
-        arrays = {
-            "replicate_weights": np.array([pmf.weights for pmf in pmfs]),
-            "replicate_stacked": np.array([pmf.stacked for pmf in pmfs]),
-            **({} if self.observed is None else self.observed.arrays()),
-        }
+        pmfs, arrays = [self.center, *self.replicates], {} if self.observed is None else self.observed.arrays()
+        arrays["replicate_weights"] = np.array([pmf.weights for pmf in pmfs])
+        arrays["replicate_stacked"] = np.array([pmf.stacked for pmf in pmfs])
         write_model(path, self.pmf.schema, self.pmf.weights, self.pmf.stacked, self.pmf.report, arrays)
 
     @classmethod
@@ -345,12 +337,10 @@ def load(path: str | os.PathLike[str]) -> JointPMF | Bootstrap:
         n = weights.shape[0] if weights.ndim else 0
         if n < 2 or (weights.shape, stacked.shape) != ((n, *pmf.weights.shape), (n, *pmf.stacked.shape)):
             raise DataError(f"their arrays have the shapes {weights.shape} and {stacked.shape}")
-        pmfs = []
-        for own_weights, own_stacked in zip(weights, stacked, strict=True):
-            check_parameters(pmf.schema, own_weights, own_stacked, 1e-9)
-            pmfs.append(JointPMF.from_stacked(pmf.schema, read_only(own_weights), read_only(own_stacked)))
-        observed = ObservedTables.from_arrays(pmf, arrays)
-        reflected = not smoothing_of(pmf).factors
-        return Bootstrap(pmf, tuple(pmfs[1:]), pmfs[0], reflected=reflected, observed=observed)
+        for own in zip(weights, stacked, strict=True):
+            check_parameters(pmf.schema, *own, 1e-9)
+        center, *replicates = (JointPMF.from_stacked(pmf.schema, *own) for own in zip(weights, stacked, strict=True))
+        observed, reflected = ObservedTables.from_arrays(pmf, arrays), not smoothing_of(pmf).factors
+        return Bootstrap(pmf, tuple(replicates), center, reflected=reflected, observed=observed)
     except (DataError, LookupError) as error:
         raise FileFormatError(f"the replicates in {str(path)!r} are invalid: {error}") from error

@@ -214,7 +214,7 @@ def test_intervals_stay_where_answers_can_be(scale, seed, level):
     random = np.random.default_rng(seed)
     replicates = random.beta(0.5, 0.5, size=(30, 7))
     estimate = replicates.mean(axis=0)
-    low, high = interval_ends(estimate, estimate, replicates, level, scale, reflected=True)
+    _, low, high = interval_ends(estimate, estimate, replicates, level, scale, reflected=True)
     assert (low <= estimate).all()
     assert (estimate <= high).all()
     if scale != "real":
@@ -227,14 +227,14 @@ def test_bias_is_removed():
     """Replicates that all lie above the center say that the estimate lies above the truth."""
     estimate = np.array(0.5)
     replicates = np.linspace(0.52, 0.62, 101)[:, None].squeeze()
-    low, high = interval_ends(estimate, estimate, replicates, 0.9, "real", reflected=True)
+    _, low, high = interval_ends(estimate, estimate, replicates, 0.9, "real", reflected=True)
     assert low == pytest.approx(0.385, abs=0.002)
     assert high == 0.5  # never without the estimate
 
 
 def test_infinite_answers_have_infinite_intervals():
     replicates = np.array([[0.0, -np.inf], [1.0, 2.0], [2.0, 3.0]])
-    low, high = interval_ends(np.array([1.0, 2.0]), np.array([1.0, 2.0]), replicates, 0.5, "real", reflected=True)
+    _, low, high = interval_ends(np.array([1.0, 2.0]), np.array([1.0, 2.0]), replicates, 0.5, "real", reflected=True)
     assert np.isfinite([low[0], high[0]]).all()
     assert (low[1], high[1]) == (-np.inf, np.inf)
 
