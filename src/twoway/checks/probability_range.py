@@ -11,7 +11,7 @@ import numpy as np
 from twoway.arrays import Ints
 from twoway.checks.table_program import Margins, TableProgram, choose_axes
 from twoway.errors import DataError, ImpossibleEvidenceError, whole_number
-from twoway.model.evidence import describe_event, parse_event
+from twoway.model.evidence import Event, describe_event, parse_event
 from twoway.model.intervals import checked_level
 from twoway.schema import Schema
 from twoway.tables.tables import Tables
@@ -77,12 +77,7 @@ class ProbabilityRange:
 
 
 def probability_range(
-    tables: Tables,
-    event: Mapping[str, Any],
-    given: Mapping[str, Any] | None = None,
-    *,
-    level: float | None = 0.95,
-    max_cells: int = MAX_CELLS,
+    tables: Tables, event: Event, given: Event | None = None, *, level: float | None = 0.95, max_cells: int = MAX_CELLS
 ) -> ProbabilityRange:
     """Return the least and greatest probability of an event that any joint with these tables can have.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -15,6 +15,7 @@ from twoway.checks.fit_quality import PairFit
 from twoway.checks.probability_range import MAX_CELLS, ProbabilityRange, probability_range
 from twoway.diagnosis.conditions import Check, Status
 from twoway.errors import ImpossibleEvidenceError
+from twoway.model.evidence import Event
 from twoway.model.pmf import JointPMF
 from twoway.solvers.spectrum import CLEAR as VISIBLE
 from twoway.tables.pair_graph import PairGraph
@@ -119,12 +120,7 @@ class Diagnosis:
     """The number of three-way tables of the records that were compared with the model."""
 
     def range(
-        self,
-        event: Mapping[str, Any],
-        given: Mapping[str, Any] | None = None,
-        *,
-        level: float = 0.95,
-        max_cells: int = MAX_CELLS,
+        self, event: Event, given: Event | None = None, *, level: float = 0.95, max_cells: int = MAX_CELLS
     ) -> ProbabilityRange:
         """Return the least and greatest probability that any joint with these tables can have.
 

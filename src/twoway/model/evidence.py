@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from twoway.arrays import Ints
 from twoway.errors import DataError
 from twoway.schema import Schema
 from twoway.text import shortlist
 
+Names: TypeAlias = str | Sequence[str]
+"""One variable or several."""
+Event: TypeAlias = Mapping[str, Any]
+"""A label, or a collection of labels any of which may hold, for each variable named."""
 
-def parse_event(schema: Schema, event: object) -> dict[int, NDArray[np.int64]]:
+
+def parse_event(schema: Schema, event: object) -> dict[int, Ints]:
     """Return the category codes that an event allows, for the position of each variable it names.
 
     Parameters
@@ -39,7 +44,7 @@ def parse_event(schema: Schema, event: object) -> dict[int, NDArray[np.int64]]:
     return allowed
 
 
-def describe_event(evidence: Mapping[str, Any]) -> str:
+def describe_event(evidence: Event) -> str:
     """Return evidence as text: "age = 'old', vote in {'no', 'yes'}"."""
     parts = []
     for name, wanted in evidence.items():

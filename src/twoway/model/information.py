@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -14,6 +15,10 @@ from twoway.model.mixture import entropy as exact_entropy
 
 N_SAMPLES = 2**16
 """Records drawn where a sub-joint is too large to visit every cell."""
+
+
+Term: TypeAlias = tuple[int, Sequence[int]]
+"""The sign of an entropy, and the positions of its variables."""
 
 
 class Estimate(float):
@@ -42,11 +47,7 @@ class Estimate(float):
 
 
 def signed_entropies(
-    weights: Floats,
-    factors: Sequence[Floats],
-    terms: Sequence[tuple[int, Sequence[int]]],
-    base: float | None,
-    seed: int,
+    weights: Floats, factors: Sequence[Floats], terms: Sequence[Term], base: float | None, seed: int
 ) -> Estimate:
     """Return a sum of entropies with signs, not below 0: an entropy, or a mutual information.
 

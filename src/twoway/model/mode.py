@@ -15,9 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from twoway.arrays import Floats
+from twoway.arrays import Bools, Floats, Ints
 from twoway.model.mixture import is_small, most_probable
 from twoway.schema import Label
 
@@ -99,12 +98,7 @@ def search(weights: Floats, factors: Sequence[Floats], max_nodes: int = MAX_NODE
 
 
 def _tighten(
-    allowed: NDArray[np.bool_],
-    best_log: float,
-    log_weights: Floats,
-    log_stacked: Floats,
-    offsets: NDArray[np.int64],
-    variable_of: NDArray[np.int64],
+    allowed: Bools, best_log: float, log_weights: Floats, log_stacked: Floats, offsets: Ints, variable_of: Ints
 ) -> Floats | None:
     """Drop what cannot beat the best from ``allowed``, in place; return the bound of each cell, relative to the best.
 
@@ -128,7 +122,7 @@ def _tighten(
         allowed[:] = keep
 
 
-def _climb(log_weights: Floats, factors: Sequence[Floats], logs: Sequence[Floats]) -> tuple[NDArray[np.int64], float]:
+def _climb(log_weights: Floats, factors: Sequence[Floats], logs: Sequence[Floats]) -> tuple[Ints, float]:
     """Return the best of the cells that changing one variable at a time leads to, from each component's own mode."""
     starts = np.column_stack([factor.argmax(axis=0) for factor in factors])[log_weights > -np.inf]
     best, best_log = starts[0], -np.inf
@@ -153,6 +147,6 @@ def _climb(log_weights: Floats, factors: Sequence[Floats], logs: Sequence[Floats
     return best, best_log
 
 
-def _log_probability(codes: NDArray[np.int64], log_weights: Floats, logs: Sequence[Floats]) -> float:
+def _log_probability(codes: Ints, log_weights: Floats, logs: Sequence[Floats]) -> float:
     rows = sum((log[code] for log, code in zip(logs, codes, strict=True)), log_weights)
     return float(np.logaddexp.reduce(rows))

@@ -21,7 +21,7 @@ from twoway.data import frames
 from twoway.data.distribution import Distribution
 from twoway.errors import DataError, ImpossibleEvidenceError, whole_number
 from twoway.model import mixture
-from twoway.model.evidence import describe_event, parse_event
+from twoway.model.evidence import Event, Names, describe_event, parse_event
 from twoway.model.information import Estimate, signed_entropies
 from twoway.model.mixture import MAX_CELLS
 from twoway.model.mode import Mode, find_mode
@@ -178,7 +178,7 @@ class JointPMF:
 
     # Probabilities
 
-    def prob(self, event: Mapping[str, Any]) -> float:
+    def prob(self, event: Event) -> float:
         """Return the probability of an event.
 
         Parameters
@@ -204,7 +204,7 @@ class JointPMF:
         """Yield the probability of the allowed categories, in each component, for each variable named."""
         return (self.factors[index][codes].sum(axis=0) for index, codes in allowed.items())
 
-    def marginal(self, names: str | Sequence[str]) -> Distribution:
+    def marginal(self, names: Names) -> Distribution:
         """Return the joint distribution of one variable or several, with an axis for each.
 
         Exact, and refused where it would have more than ten million cells.
@@ -219,7 +219,7 @@ class JointPMF:
         variables = [self.schema.variables[i] for i in indices]
         return Distribution(variables, read_only(mixture.joint(self.weights, factors)))
 
-    def given(self, evidence: Mapping[str, Any]) -> JointPMF:
+    def given(self, evidence: Event) -> JointPMF:
         """Return the PMF of all variables given what is known of some.
 
         It has the same schema and the same components in the same order; categories that the evidence
@@ -241,7 +241,7 @@ class JointPMF:
             mixture.restrict(stacked[self.schema.cells(index)], codes)
         return self.from_stacked(self.schema, masses / total, stacked, library=self.library)
 
-    def mode(self, names: str | Sequence[str] | None = None) -> Mode:
+    def mode(self, names: Names | None = None) -> Mode:
         """Return the most probable values of some variables together, all of them by default.
 
         Up to ten million cells are compared one by one. Beyond that, branch and bound searches for a proof, and
@@ -263,7 +263,7 @@ class JointPMF:
             )
         return float(np.array(variable.values) @ (self.factors[self.schema.index(name)] @ self.weights))
 
-    def entropy(self, names: str | Sequence[str], base: float | None = None, *, seed: int = 0) -> Estimate:
+    def entropy(self, names: Names, base: float | None = None, *, seed: int = 0) -> Estimate:
         """Return the entropy of one variable or several together, in nats unless another base is given.
 
         Exact up to ten million cells; beyond that an average over draws, with its standard error.
@@ -281,13 +281,7 @@ class JointPMF:
         return signed_entropies(self.weights, factors, [(1, range(len(factors)))], base, seed)
 
     def mutual_information(
-        self,
-        a: str | Sequence[str],
-        b: str | Sequence[str],
-        given: str | Sequence[str] | None = None,
-        base: float | None = None,
-        *,
-        seed: int = 0,
+        self, a: Names, b: Names, given: Names | None = None, base: float | None = None, *, seed: int = 0
     ) -> Estimate:
         """Return the mutual information of two variables, or groups of them, in nats; with base 2, in bits.
 
@@ -313,7 +307,7 @@ class JointPMF:
         terms = [(1, first + known), (1, second + known), (-1, first + second + known), (-1, known)]
         return signed_entropies(self.weights, [self.factors[index] for index in indices], terms, base, seed)
 
-    def _indices(self, names: str | Sequence[str]) -> list[int]:
+    def _indices(self, names: Names) -> list[int]:
         indices = self.schema.indices(names)
         if not indices:
             raise DataError(f"at least one variable is needed; known: {shortlist(self.schema.names)}")
@@ -396,7 +390,7 @@ class JointPMF:
 
         return next(impute_frames(frame, self.schema, lambda *holes: [fills(self, *holes, how, seed)]))
 
-    def impute_proba(self, source: Any, names: str | Sequence[str] | None = None, library: str | None = None) -> Any:
+    def impute_proba(self, source: Any, names: Names | None = None, library: str | None = None) -> Any:
         """Return the probability of each category of each missing cell, given the record's observed cells.
 
         A frame of a row for each category of each missing cell: "record", its number from 0, "variable", "category" and

@@ -47,9 +47,7 @@ def count_sets(
     totals = source.weight_totals
     step, square_step = weight_step(totals.total), weight_step(totals.squares)
     square_steps = square_step if totals.is_weighted else None
-    per_block = partial(
-        _count_block, schema=schema, order=order, first=first, n_entries=n_entries, step=step, square_step=square_steps
-    )
+    per_block = partial(_count_block, schema=schema, order=order, first=first, step=step, square_step=square_steps)
     counts = source.map_reduce(per_block, _add, threads=threads if n_entries <= _THREADED_ENTRIES else 1)
     flat = np.zeros(n_entries)
     if "plain" in counts:
@@ -104,20 +102,14 @@ def n_set_cells(sizes: Sequence[int], order: int) -> int:
 
 
 def _count_block(
-    block: Block,
-    *,
-    schema: Schema,
-    order: int,
-    first: NDArray[np.uint64],
-    n_entries: int,
-    step: float,
-    square_step: float | None,
+    block: Block, *, schema: Schema, order: int, first: NDArray[np.uint64], step: float, square_step: float | None
 ) -> dict[str, NDArray[Any]]:
     """Return what a block adds: records of weight one, or weighted ones in whole steps; and squared weights."""
     from twoway.kernels import counting
 
     counts = {} if square_step is None else {"squares": _count_squares(block, schema, order, square_step)}
     kernel = counting.count_pairs if order == 2 else counting.count_triples
+    n_entries = n_set_cells(schema.sizes, order)
     if block.weights.size:
         weights = np.rint(block.weights / step).astype(np.int64)
         weighted = np.zeros(n_entries, dtype=np.int64)

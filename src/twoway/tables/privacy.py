@@ -106,13 +106,7 @@ class TotalPrivacy:
 
 
 def release_tables(
-    tables: Tables,
-    epsilon: float,
-    delta: float,
-    max_weight: float | None = None,
-    *,
-    public_schema: bool = False,
-    seed: int | None = None,
+    tables: Tables, epsilon: float, delta: float, max_weight: float | None, *, public_schema: bool, seed: int | None
 ) -> Tables:
     """Return tables with noise; see `Tables.with_noise`."""
     _check_public(tables.schema, public_schema)

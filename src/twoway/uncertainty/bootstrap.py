@@ -16,6 +16,7 @@ from twoway.data.distribution import Distribution
 from twoway.data.frames import Fill
 from twoway.data.records import Records
 from twoway.errors import DataError, FileFormatError, ImpossibleEvidenceError, whole_number
+from twoway.model.evidence import Event, Names
 from twoway.model.imputation import fills, impute_frames, warn_of_impossible
 from twoway.model.intervals import Interval, Intervals, IntervalTable, Scale, checked_level, interval_ends
 from twoway.model.mode import Mode
@@ -185,11 +186,11 @@ class Bootstrap:
         (value, low, high), note = self.answer(question, scale, about, **options)
         return Interval(float(value), float(low), float(high), self.level, note)
 
-    def prob(self, event: Mapping[str, Any]) -> Interval:
+    def prob(self, event: Event) -> Interval:
         """Return the probability of an event; see `JointPMF.prob`."""
         return self._number(lambda pmf: pmf.prob(event), "probability", tuple(event), cells=[(event, {})])
 
-    def marginal(self, names: str | Sequence[str]) -> IntervalTable:
+    def marginal(self, names: Names) -> IntervalTable:
         """Return the joint distribution of one variable or several; see `JointPMF.marginal`."""
         whole = self.pmf.marginal(names)
         cells: Cells = [(event, {}) for event in whole.events()]
@@ -197,7 +198,7 @@ class Bootstrap:
         low, high = (Distribution(whole.variables, end) for end in (ends.low, ends.high))
         return IntervalTable(whole, low, high, level=self.level, note=note)
 
-    def given(self, evidence: Mapping[str, Any]) -> Bootstrap:
+    def given(self, evidence: Event) -> Bootstrap:
         """Return the same for the PMFs given evidence on some variables; see `JointPMF.given`."""
         replicates, warnings = [], self.warnings
         for pmf in self.replicates:
@@ -212,7 +213,7 @@ class Bootstrap:
         known = {**self.evidence, **evidence}
         return replace(self, pmf=pmf, center=center, replicates=tuple(replicates), warnings=warnings, evidence=known)
 
-    def mode(self, names: str | Sequence[str] | None = None) -> SureMode:
+    def mode(self, names: Names | None = None) -> SureMode:
         """Return the most probable values and how many replicates agree; see `JointPMF.mode`."""
         mode = self.pmf.mode(names)
         agrees = [pmf.mode(names).values == mode.values for pmf in self.replicates]
@@ -222,7 +223,7 @@ class Bootstrap:
         """Return the expected value of a variable; see `JointPMF.expect`."""
         return self._number(lambda pmf: pmf.expect(name), "real", (name,))
 
-    def entropy(self, names: str | Sequence[str], base: float | None = None, *, seed: int = 0) -> Interval:
+    def entropy(self, names: Names, base: float | None = None, *, seed: int = 0) -> Interval:
         """Return the entropy of some variables; see `JointPMF.entropy`."""
         about = [names] if isinstance(names, str) else list(names)
 
@@ -232,13 +233,7 @@ class Bootstrap:
         return self._number(lambda pmf: pmf.entropy(names, base, seed=seed), "nonnegative", about, own=own)
 
     def mutual_information(
-        self,
-        a: str | Sequence[str],
-        b: str | Sequence[str],
-        given: str | Sequence[str] | None = None,
-        base: float | None = None,
-        *,
-        seed: int = 0,
+        self, a: Names, b: Names, given: Names | None = None, base: float | None = None, *, seed: int = 0
     ) -> Interval:
         """Return how much one variable tells about another; see `JointPMF.mutual_information`."""
         about = [name for names in (a, b, given or ()) for name in ([names] if isinstance(names, str) else names)]

@@ -13,6 +13,7 @@ from twoway.arrays import Floats
 from twoway.checks.fit_quality import fit_quality
 from twoway.checks.probability_range import ProbabilityRange, probability_range
 from twoway.errors import DataError, ImpossibleEvidenceError
+from twoway.model.evidence import Event
 from twoway.model.pmf import JointPMF
 from twoway.model.posterior import records_for
 from twoway.tables.counting import n_set_cells
@@ -96,7 +97,7 @@ class ObservedTables:
         wanted = set(names)
         return self.is_all and len(wanted) > 1 and not any(wanted.issubset(known) for known in self.tables.names)
 
-    def range(self, event: Mapping[str, Any], given: Mapping[str, Any], level: float) -> ProbabilityRange | None:
+    def range(self, event: Event, given: Event, level: float) -> ProbabilityRange | None:
         """Return the least and greatest probability of an event that the tables allow; None where it is unknown."""
         try:
             return probability_range(self.tables, event, given or None, level=level, max_cells=_RANGE_CELLS)
