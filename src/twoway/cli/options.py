@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias, get_typ
 
 import typer
 
-from twoway.errors import DataError, UnknownNameError, unknown
+from twoway.errors import DataError, UnknownNameError, check_known
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -148,9 +148,7 @@ def split_names(given: Iterable[str] | None, known: Sequence[str]) -> list[str]:
     names: list[str] = []
     for text in given or ():
         names += [text] if text in known else [part.strip() for part in text.split(",") if part.strip()]
-    for name in names:
-        if name not in known:
-            raise unknown("column", name, known)
+    check_known("column", known, *names)
     return list(dict.fromkeys(names))
 
 

@@ -42,9 +42,7 @@ class Bins:
     def means(self, codes: NDArray[Any]) -> Floats:
         """Return the mean of each bin, rounded where all numbers are whole."""
         means: Floats = np.array(self.variable.values)[codes]
-        if self.is_whole:
-            np.rint(means, out=means)
-        return means
+        return np.rint(means) if self.is_whole else means
 
     def draw(self, codes: NDArray[Any], random: np.random.Generator) -> Floats:
         """Return a number drawn evenly from each bin."""
@@ -286,12 +284,12 @@ def bin_table(table: Any, variables: Mapping[str, Variable], markers: Mapping[st
 
 def with_bins(schema: Schema, variables: Mapping[str, Variable]) -> Schema:
     """Return a schema in which some variables have the edges and values of bins with the same labels."""
-    return Schema(
-        tuple(
-            replace(v, values=variables[v.name].values, edges=variables[v.name].edges) if v.name in variables else v
-            for v in schema
-        )
-    )
+
+    def with_edges(variable: Variable) -> Variable:
+        bins = variables.get(variable.name)
+        return variable if bins is None else replace(variable, values=bins.values, edges=bins.edges)
+
+    return Schema(tuple(map(with_edges, schema)))
 
 
 def parse_number(text: object) -> float | None:

@@ -103,11 +103,7 @@ def make_labelled_frame(
     """
     labels = {variable.name: label_array(variable.categories) for variable in variables}
     columns = {name: array[code] for (name, array), code in zip(labels.items(), codes, strict=True)}
-    mixed = [
-        variable.name
-        for variable in variables
-        if labels[variable.name].dtype.kind == "O" and not all(isinstance(label, str) for label in variable.categories)
-    ]
+    mixed = [v.name for v in variables if not all(isinstance(label, str) for label in v.categories)]
     return make_frame({**columns, **(numbers or {})}, library, mixed)
 
 
@@ -347,9 +343,7 @@ def _fill_pyarrow(column: pa.ChunkedArray, name: str, rows: Ints, values: NDArra
     original = column.type
     if pa.types.is_dictionary(original):
         plain = _fill_pyarrow(column.cast(original.value_type), name, rows, values)
-        if plain.type != original.value_type:
-            return plain
-        return pc.dictionary_encode(plain).cast(original)
+        return plain if plain.type != original.value_type else pc.dictionary_encode(plain).cast(original)
     kind = datetime if pa.types.is_timestamp(original) else time if pa.types.is_time(original) else date
     is_temporal = pa.types.is_temporal(original) and not pa.types.is_duration(original)
     filler = pa.array((_as_dates(values, kind) if is_temporal else values).tolist())

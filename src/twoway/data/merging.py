@@ -47,10 +47,8 @@ def merge_variables(first: Variable, second: Variable) -> Variable:
     categories: tuple[Label, ...] = (*first.categories, *new)
     if _is_natural(first):
         leading = () if _is_natural(second) else second.categories
-        categories = (
-            *leading,
-            *sort_labels(label for label in categories if not leading or second.find(label) is None),
-        )
+        others = (label for label in categories if not leading or second.find(label) is None)
+        categories = (*leading, *sort_labels(others))
     return replace(merged, categories=categories, values=_values(first, second, categories))
 
 

@@ -18,7 +18,7 @@ from twoway.data.distribution import Distribution
 from twoway.data.frames import library_of_source
 from twoway.data.missing import AnyMissing
 from twoway.data.source import NO_NUMBERS, Block, Combine, PerBlock
-from twoway.data.weighing import WeightTotals, deal, in_effective_records, is_one, merged
+from twoway.data.weighing import WeightTotals, deal, in_effective_records, is_one, merged, per_person
 from twoway.errors import DataError
 from twoway.parallel import reduce_in_order
 from twoway.schema import Schema
@@ -245,8 +245,7 @@ class Records:
     def _part(self, n_people: Ints) -> Records:
         """Return the records with so many of the people of each that are dealt out."""
         dealt = self._dealt
-        share = np.zeros(self.n_records)
-        np.divide(n_people, dealt, out=share, where=dealt > 0)
+        share = per_person(n_people, dealt)
         # Counts stay whole numbers.
         weights = np.where(self._weights == dealt, n_people.astype(np.float64), self._weights * share)
         return self.reweighted(weights, None if self.people is None else self.people * share)
@@ -274,8 +273,7 @@ class Records:
 
     def narrowed(self, variables: Sequence[int]) -> Records:
         """Return the records with some variables only, by their positions in ascending order."""
-        is_asked = np.zeros(len(self.schema), dtype=bool)
-        is_asked[list(variables)] = True
+        is_asked = np.isin(np.arange(len(self.schema)), list(variables))
         shown = self.showing(is_asked)
         schema = self.schema.subset([self.schema.names[variable] for variable in variables])
         is_cell_asked = np.repeat(is_asked, self.schema.sizes)

@@ -82,16 +82,13 @@ class StoredRecords(ABC):
 
     notes: Sequence[str] = ()
     schema: Schema
+    _sizes: Scan | Totals
+    """The sizes of all records, from any pass over them."""
 
     @property
     @abstractmethod
     def _prepared(self) -> tuple[RecordSource, Totals]:
         """The records that have a say, coded for a fit, and the sizes of all."""
-
-    @property
-    @abstractmethod
-    def _sizes(self) -> Scan | Totals:
-        """The sizes of all records, from any pass over them."""
 
     @property
     def n_records(self) -> int:

@@ -67,7 +67,7 @@ class WeightTotals:
         if weights is None or people is None:
             total = float(n_records if weights is None else weights.sum())
             return cls(total, total, 1.0, 1.0) if total else cls()
-        each = _each(weights, people)
+        each = per_person(weights, people)
         shown = each[each > 0]
         return cls(
             float(weights.sum()),
@@ -111,16 +111,15 @@ class WeightTotals:
             warn_caller(_NOT_COUNTS, FutureWarning, once=True)
 
 
-def _each(weights: Floats, people: NDArray[Any]) -> Floats:
-    """Return the weight of each of the people that records stand for, 0 where there are none."""
-    each = np.zeros(len(weights))
-    np.divide(weights, people, out=each, where=people > 0)
-    return each
+def per_person(totals: NDArray[Any], people: NDArray[Any]) -> Floats:
+    """Return what each of the people that records stand for has of their totals, 0 where there are none."""
+    shares: Floats = np.divide(totals, people, out=np.zeros(len(totals)), where=people > 0)
+    return shares
 
 
 def squares_of(weights: Floats, people: NDArray[Any]) -> Floats:
     """Return the sum of squares of people's weights of each record."""
-    return weights * _each(weights, people)
+    return weights * per_person(weights, people)
 
 
 def effective(totals: Floats, squares: Floats) -> Floats:
@@ -131,9 +130,7 @@ def effective(totals: Floats, squares: Floats) -> Floats:
     >>> effective(np.array([4.0, 200.0, 3.0]), np.array([4.0, 20000.0, 5.0]))
     array([4. , 2. , 1.8])
     """
-    ratios = np.zeros(len(totals))
-    np.divide(totals, squares, out=ratios, where=squares > 0)
-    return totals * ratios
+    return totals * per_person(totals, squares)
 
 
 def of_rows(counts: Floats | None, weights: Floats | None) -> tuple[Floats | None, NDArray[Any] | None]:

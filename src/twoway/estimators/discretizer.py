@@ -15,7 +15,7 @@ from twoway.data import frames
 from twoway.data.binning import Strategy, make_bins
 from twoway.data.columns import Columns
 from twoway.data.records import Records
-from twoway.errors import unknown
+from twoway.errors import check_known
 from twoway.estimators.tables import TableEstimator, find_continuous, read_numbers, read_training, read_weights
 
 
@@ -120,7 +120,5 @@ class Discretizer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):  # ty
         names = [
             known[column] if isinstance(column, int) and column < len(known) else column for column in self.columns
         ]
-        for name in names:
-            if name not in known:
-                raise unknown("column", name, known)
+        check_known("column", known, *names)
         return {str(name): read_numbers(columns, str(name)) for name in names}

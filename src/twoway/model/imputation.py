@@ -12,7 +12,7 @@ from twoway.arrays import Floats
 from twoway.data import frames
 from twoway.data.frames import Fill
 from twoway.data.records import Records
-from twoway.errors import unknown, warn_caller, whole_number
+from twoway.errors import check_known, warn_caller, whole_number
 from twoway.model.mixture import draw_codes
 from twoway.model.posterior import posterior_of, records_for
 from twoway.schema import Schema
@@ -67,8 +67,7 @@ def fills(
     warn
         Whether to warn of impossible records.
     """
-    if how not in get_args(How):
-        raise unknown("way to impute", how, get_args(How))
+    check_known("way to impute", get_args(How), how)
     schema = records.schema
     seeds = [whole_number("seed", number, 0) for number in (seed if isinstance(seed, Sequence) else [seed])]
     rng = np.random.default_rng(seeds[0] if len(seeds) == 1 else seeds)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal, TypeAlias, get_args
 
 from twoway.data.missing import AnyMissing
-from twoway.errors import DataError, unknown
+from twoway.errors import DataError, check_known
 from twoway.model.pmf import JointPMF, check_model
 
 ViewKind: TypeAlias = Literal["score", "impute"]
@@ -58,8 +58,7 @@ def sql_view(
     check_model(pmf)
     if not isinstance(table, str):
         raise DataError(f"the name of a table must be text, not {type(table).__name__}")
-    if what not in get_args(ViewKind):
-        raise unknown("view", what, get_args(ViewKind))
+    check_known("view", get_args(ViewKind), what)
     try:
         from sqlglot import Dialects
 
@@ -67,8 +66,7 @@ def sql_view(
     except ImportError:
         raise DataError('SQL needs sqlglot: pip install "twoway[sql]"') from None
     dialects = sorted(one.value for one in Dialects if one.value)
-    if dialect not in dialects:
-        raise unknown("dialect", dialect, dialects)
+    check_known("dialect", dialects, dialect)
     clash = [name for name in keep if name in pmf.schema or name == "log_prob"]
     if clash:
         raise DataError(f"keep must name other columns than those of the view; it has {clash[0]!r} already")

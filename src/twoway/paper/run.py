@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from twoway import __version__
-from twoway.errors import DataError, FileFormatError, OutputError, TwowayError, unknown, whole_number
+from twoway.errors import DataError, FileFormatError, OutputError, TwowayError, check_known, whole_number
 from twoway.paper.base import Setting
 from twoway.paper.tables import SIZES, Experiment, Size
 from twoway.parallel import usable_cores
@@ -93,8 +93,7 @@ def plan(
     methods
         Names of `METHODS`; all of them by default.
     """
-    if size not in SIZES:
-        raise unknown("size", size, SIZES)
+    check_known("size", SIZES, size)
     jobs = usable_cores() if jobs is None else whole_number("jobs", jobs, 1)
     trials = None if trials is None else whole_number("trials", trials, 1)
     for experiment in experiments:

@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import Any, Literal
 
 from twoway.datasets.uci import SOURCES
-from twoway.errors import unknown
+from twoway.errors import check_known
 from twoway.paper.base import Setting
 from twoway.paper.choosing import CHAINS
 from twoway.paper.classification import CLASSIFIERS, Classification
@@ -197,9 +197,7 @@ def find_experiments(names: list[str], release: str = DEFAULT_RELEASE) -> list[E
     """
     if "all" in names:
         names = list(EXPERIMENTS)
-    for name in names:
-        if name not in EXPERIMENTS:
-            raise unknown("table", name, [*EXPERIMENTS, "all"])
+    check_known("table", [*EXPERIMENTS, "all"], *names)
     return [EXPERIMENTS[name].with_release(release) for name in dict.fromkeys(names)]
 
 
@@ -211,7 +209,5 @@ def find_methods(names: list[str]) -> list[str]:
     >>> find_methods(["auto", "RAND-EM"])
     ['RAND-EM', 'auto']
     """
-    for name in names:
-        if name not in METHODS:
-            raise unknown("method", name, METHODS)
+    check_known("method", METHODS, *names)
     return [name for name in METHODS if name in names or not names]

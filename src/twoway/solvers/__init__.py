@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from twoway.errors import DataError, unknown, whole_number
+from twoway.errors import DataError, check_known, whole_number
 from twoway.solvers.auto import Auto as Auto
 from twoway.solvers.combine import Chain as Chain
 from twoway.solvers.combine import MultiStart as MultiStart
@@ -74,6 +74,5 @@ def _find_one(part: str | Solver) -> Solver:
         if not isinstance(part, Solver):
             raise DataError(f"a solver is a name or an object with a name and a method solve; got {part!r}")
         return part
-    if part.strip() not in SOLVERS:
-        raise unknown("solver", part.strip(), SOLVERS)
+    check_known("solver", SOLVERS, part.strip())
     return SOLVERS[part.strip()]()

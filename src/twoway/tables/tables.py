@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from twoway.arrays import Bools, Floats
 from twoway.data.frames import label_array, make_frame
 from twoway.data.weighing import effective
-from twoway.errors import FileFormatError, TwowayError, unknown
+from twoway.errors import FileFormatError, TwowayError, check_known
 from twoway.schema import Label, Schema
 from twoway.storage import container
 from twoway.tables.layout import TableLayout, starts_of, totals_of
@@ -304,8 +304,7 @@ class Tables(TableLayout):
             "counts": a table's records weigh as much as the table, ``weights``. "equal": each
             table's records weigh the mean of that.
         """
-        if pair_weights not in ("counts", "equal"):
-            raise unknown("way of weighing pairs", pair_weights, ("counts", "equal"))
+        check_known("way of weighing pairs", ("counts", "equal"), pair_weights)
         from twoway.data.records import Records
 
         weights = self.weights

@@ -88,7 +88,7 @@ class DaskRecords(StoredRecords):
         self._names = tuple(map(str, source.columns))
         self._frames: list[Any] = source.to_delayed()
         scans = _each(partitions.scan_partition, self._frames, (self._names, self._reader))
-        self._scan = scan = _combined(scans, Scan.__add__)
+        self._sizes = scan = _combined(scans, Scan.__add__)
         if scan.n_records:
             scan.weight_totals.check()
         names = self._reader.variable_columns(self._names)
@@ -97,10 +97,6 @@ class DaskRecords(StoredRecords):
     def __repr__(self) -> str:
         n_partitions = len(self._frames)
         return f"DaskRecords({self.n_records} records in {n_partitions} partitions, {len(self.schema)} variables)"
-
-    @property
-    def _sizes(self) -> Scan:
-        return self._scan
 
     def map_reduce(self, per_block: PerBlock[T], combine: Combine[T], *, threads: int | None = None) -> T:
         """Return the combination of what ``per_block`` gives for each block, always in the same order.
@@ -139,9 +135,8 @@ class _FittedPartitions(FittedSource):
 
     def sample(self, n_observed: int, *, seed: int) -> Records:
         share = 1.0 if self.n_observed <= n_observed else n_observed / self.n_observed
-        drawn = _run(
-            "compute", _each(partitions.sample_partition, self._parts, (self.schema, share, seed, 1 / self.unit))
-        )
+        how = (self.schema, share, seed, 1.0 / self.unit)
+        drawn = _run("compute", _each(partitions.sample_partition, self._parts, how))
         return partitions.join(self.schema, drawn).canonical().effective()
 
 

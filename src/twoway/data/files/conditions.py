@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import string
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,6 @@ from twoway.text import shortlist
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_LOWER = {ord(letter): letter.lower() for letter in string.ascii_uppercase}
 # Text, comments and the fields of a struct are skipped; names are in double quotes or are words.
 _PARTS_OF_SQL = re.compile(
     r"""'(?:[^']|'')*' | --[^\n]* | /\*.*?\*/ | \.\s*(?:"(?:[^"]|"")*"|\w+) | "(?:[^"]|"")*" | [^\W\d][\w$]*""",
@@ -85,4 +83,4 @@ def _unused_name(name: str, names: Iterable[str]) -> str:
 
 def fold_case(name: str) -> str:
     """Return a name as DuckDB compares names: the letters of ASCII in lower case."""
-    return name.translate(_LOWER)
+    return name.encode(errors="surrogatepass").lower().decode(errors="surrogatepass")

@@ -21,21 +21,14 @@ if TYPE_CHECKING:
 
 FilePath: TypeAlias = str | os.PathLike[str]
 
-FORMATS: Mapping[str, str] = {
-    ".csv": "csv",
-    ".txt": "csv",
-    ".data": "csv",
-    ".tsv": "tsv",
-    ".tab": "tsv",
-    ".jsonl": "json",
-    ".ndjson": "json",
-    ".json": "json",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
+_ENDINGS = {
+    "csv": (".csv", ".txt", ".data"),
+    "tsv": (".tsv", ".tab"),
+    "json": (".jsonl", ".ndjson", ".json"),
+    "parquet": (".parquet", ".pq"),
+    "arrow": (".arrow", ".feather", ".ipc"),
 }
+FORMATS: Mapping[str, str] = {ending: kind for kind, endings in _ENDINGS.items() for ending in endings}
 """The format for each ending of a file name; CSV, TSV and JSON may be compressed: .gz, .zst."""
 
 COMPRESSED = (".gz", ".zst")

@@ -80,7 +80,7 @@ def read_whole(connection: Any, files: FileSet, path: str, columns: Sequence[str
     if files.is_typed:
         import pyarrow.dataset as ds
 
-        return ds.dataset(path, format=_FORMATS[files.kind]).to_table(columns=list(columns))
+        return ds.dataset(path, format=files.kind).to_table(columns=list(columns))
     with connection.cursor() as cursor:
         relation, finish = _relation(cursor, files, path, columns)
         return finish(relation.to_arrow_table())
@@ -126,15 +126,13 @@ def _relation(
 
 # Parquet and Arrow
 
-_FORMATS = {"parquet": "parquet", "arrow": "ipc"}
-
 
 def _typed_schema(path: str, kind: str) -> pa.Schema:
     """Return the columns of a Parquet or Arrow file with their types, without an index that pandas wrote."""
     import pyarrow as pa
     import pyarrow.dataset as ds
 
-    schema = ds.dataset(path, format=_FORMATS[kind]).schema
+    schema = ds.dataset(path, format=kind).schema
     return pa.schema([column for column in schema if not re.fullmatch(r"__index_level_\d+__", column.name)])
 
 

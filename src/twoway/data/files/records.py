@@ -91,16 +91,9 @@ class FileRecords(StoredRecords):
         if where is not None and not isinstance(where, str):
             raise DataError(f"where must be a condition in SQL, as text, for records in files; got {where!r}")
         self._reader = Reader(missing, weights, counts, max_categories, schema, unseen)
-        self._table = FileTable.open(
-            path,
-            with_columns_of(columns, counts, weights),
-            where=where,
-            missing=self._reader.missing,
-            max_categories=max_categories,
-            schema=schema,
-            unseen=unseen,
-            prepare=prepare,
-        )
+        options = {"missing": self._reader.missing, "max_categories": max_categories, "schema": schema}
+        wanted = with_columns_of(columns, counts, weights)
+        self._table = FileTable.open(path, wanted, where=where, unseen=unseen, prepare=prepare, **options)
         self._names = self._reader.variable_columns(self._table.columns)
         if schema is not None:
             self.schema = schema
@@ -142,7 +135,7 @@ class FileRecords(StoredRecords):
         return scan
 
     @property
-    def _sizes(self) -> Scan | Totals:
+    def _sizes(self) -> Scan | Totals:  # type: ignore[override]
         # Every pass over the files counts.
         return self._prepared[1] if "_prepared" in self.__dict__ else self._scan
 

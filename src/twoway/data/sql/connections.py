@@ -96,9 +96,8 @@ def _tables(backend: Any, place: str | None = None) -> list[str]:
     try:
         return list(backend.list_tables(database=place))
     except AttributeError:  # ibis 12 asks DuckDB 2 for what it no longer has
-        known = "SELECT table_name FROM information_schema.tables WHERE table_schema = "
-        wanted = "current_schema()" if place is None else "?"
-        return [row[0] for row in backend.con.execute(known + wanted, [] if place is None else [place]).fetchall()]
+        known = "SELECT table_name FROM information_schema.tables WHERE table_schema = coalesce(?, current_schema())"
+        return [row[0] for row in backend.con.execute(known, [place]).fetchall()]
 
 
 @contextmanager

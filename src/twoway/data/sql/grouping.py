@@ -52,8 +52,7 @@ def grouped(backend: Any, rows: Any, groups: Groups, sums: Sums, limit: int | No
     statement = sqlglot.parse_one(backend.compile(plain), dialect=backend.dialect)
     if used:
         # ibis cannot express several groupings: its statement gets another GROUP BY, or is repeated.
-        clause = statement.find(sge.Group)
-        assert clause is not None
+        clause: Any = statement.find(sge.Group)
         select = clause.parent
         regroup = _grouping_sets if backend.name in _WITH_GROUPING_SETS else _union
         statement = regroup(statement, select, groups)

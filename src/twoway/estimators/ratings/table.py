@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from twoway.arrays import Bools, Floats, Ints
 from twoway.data.records import Records
-from twoway.errors import DataError, unknown
+from twoway.errors import DataError, check_known, unknown
 from twoway.schema import Schema, Variable, label_key, plain_label, sort_labels
 from twoway.text import shortlist
 
@@ -83,9 +83,7 @@ class _Triplets(NamedTuple):
 def read_pairs(source: Any, columns: Sequence[str]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the users and the items of a long table."""
     names = _column_names(source)
-    for name in columns[:2]:
-        if name not in names:
-            raise unknown("column", name, names, where=" in a long table of users and items")
+    check_known("column", names, *columns[:2], where=" in a long table of users and items")
     return np.asarray(source[columns[0]]), np.asarray(source[columns[1]])
 
 
@@ -183,8 +181,7 @@ def _is_long(source: Any, columns: Sequence[str]) -> bool:
 def _read_long(source: Any, columns: Sequence[str], ratings: Any) -> _Triplets:
     user_labels, item_labels = read_pairs(source, columns)
     if ratings is None:
-        if columns[2] not in _column_names(source):
-            raise unknown("column", columns[2], _column_names(source), where=" with the ratings")
+        check_known("column", _column_names(source), columns[2], where=" with the ratings")
         ratings = source[columns[2]]
     numbers = _as_numbers(np.asarray(ratings))
     if numbers.shape != user_labels.shape:
