@@ -1,4 +1,4 @@
-"""The joint probability of many discrete variables, from records full of holes or from two-way tables alone.
+"""The joint probability of many discrete variables, from records with missing cells or from two-way tables alone.
 
 >>> import twoway as tw
 >>> pmf = tw.fit({"age": ["young", "old", None, "old"], "vote": ["no", "yes", "yes", None]}, rank=1)

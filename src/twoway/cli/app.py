@@ -44,7 +44,7 @@ COMMANDS = (
 )
 
 app = typer.Typer(
-    help="The joint probability of many discrete variables, from records full of holes or from two-way tables alone.",
+    help="The joint probability of many discrete variables, from incomplete records or from two-way tables alone.",
     epilog='Start with: twoway fit survey.csv -o survey.twoway, then: twoway ask survey.twoway "P(vote | age = 30-39)"',
     no_args_is_help=True,
     rich_markup_mode="rich",
