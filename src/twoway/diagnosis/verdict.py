@@ -154,19 +154,15 @@ class Diagnosis:
         return {"verdict": self.verdict, **plain_data(self)}
 
     def __str__(self) -> str:
-        n_pairs = math.comb(self.n_variables, 2)
-        lines = [
-            self.verdict,
-            "",
-            f"{self.n_variables} variables, {self.n_tables} of {n_pairs} tables, rank {self.rank}",
-        ]
+        n_tables = f"{self.n_tables} of {math.comb(self.n_variables, 2)} tables"
+        lines = [self.verdict, "", f"{self.n_variables} variables, {n_tables}, rank {self.rank}"]
         lines += [f"  {check}" for check in self.checks]
         lines += [f"  {line.format(self)}" for name, line in _LINES.items() if getattr(self, name) is not None]
         lines += [f"  component {note.component}: {note.what}" for note in self.components[:_MAX_NOTES]]
         if len(self.components) > _MAX_NOTES:
             lines.append(f"  … {len(self.components) - _MAX_NOTES} more notes on components")
-        for table in self.missing[:_MAX_MISSING]:
-            lines.append(f"  a table of {crossed(table.variables)} would help: {table.why}")
+        missing = self.missing[:_MAX_MISSING]
+        lines += [f"  a table of {crossed(table.variables)} would help: {table.why}" for table in missing]
         return "\n".join([*lines, *(f"→ {step}" for step in self.advice)])
 
 
@@ -226,11 +222,9 @@ def judge(findings: Diagnosis, graph: PairGraph) -> Diagnosis:
     The first objection decides. Without one, the joint is recoverable under the conditions that were not shown to
     hold; without such conditions, it is recoverable.
     """
-    more_data = (
-        "you have the records: fit them, not their tables"
-        if findings.has_records
-        else "three-way tables, or the records themselves, would be enough"
-    )
+    more_data = "three-way tables, or the records themselves, would be enough"
+    if findings.has_records:
+        more_data = "you have the records: fit them, not their tables"
     for reason, *advice in _objections(findings, graph, more_data):
         return replace(findings, kind="not from these tables", reason=reason, advice=tuple(advice or [more_data]))
     if conditions := _conditions(findings):

@@ -57,9 +57,8 @@ class _Layers:
         components = range(self.pmf.rank)
         names = [f"s{f}" for f in components]
         read = exp.select(*(_column(name).as_(short, quoted=True) for short, name in self.columns.items()))
-        logs = self._over(
-            read.from_(_table(table)), {f"s{f}": self._log_share(f) for f in components} | {"unseen": self._n_unseen()}
-        )
+        shares = {f"s{f}": self._log_share(f) for f in components} | {"unseen": self._n_unseen()}
+        logs = self._over(read.from_(_table(table)), shares)
         largest = self._over(logs, {"most": self._greatest(names)}, [*names, "unseen"])
         layer = self._over(largest, {f"e{f}": self._share(f) for f in components}, ["most", "unseen"])
         chosen = [_column(short).as_(name, quoted=True) for short, name in self.columns.items()]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -123,19 +123,12 @@ def release_tables(
     release = plan_release(epsilon, delta, len(sets), _largest_weight(tables.heaviest, max_weight))
     noisy = add_noise(flat, release, seed)
     parts = [nonnegative(noisy[a:b]) for a, b in pairwise(starts.tolist())]
+    schema, flat = Schema(tuple(variable.declared() for variable in tables.schema)), np.concatenate([flat[:0], *parts])
+    weights = np.array([effective_records(counts, release.sigma, release.max_weight) for counts in parts])
     releases = (*tables.releases, release)
-    return replace(
-        tables,
-        schema=Schema(tuple(variable.declared() for variable in tables.schema)),
-        sets=sets[order],
-        flat=np.concatenate([np.zeros(0), *parts]),
-        weights=np.array([effective_records(counts, release.sigma, release.max_weight) for counts in parts]),
-        notes=tuple(map(str, releases)),  # any other could reveal something about the records
-        releases=releases,
-        heaviest=release.max_weight,
-        noise=noise + release.sigma**2,
-        empty=tables.empty[:0],
-    )
+    notes = tuple(map(str, releases))  # any other could reveal something about the records
+    noise = noise + release.sigma**2
+    return type(tables)(schema, sets[order], flat, weights, notes, releases, release.max_weight, noise)
 
 
 def _check_public(schema: Schema, is_public: bool) -> None:

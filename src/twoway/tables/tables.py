@@ -228,14 +228,9 @@ class Tables(TableLayout):
 
     def _part(self, kept: Bools, empty: Sequence[tuple[int, ...]] = ()) -> Tables:
         """Return the tables that a mask (n_tables,) selects, and some of those without a single record."""
-        return replace(
-            self,
-            sets=self.sets[kept],
-            flat=self.flat[np.repeat(kept, np.diff(self.starts))],
-            weights=self.weights[kept],
-            noise=self.noise[kept],
-            empty=np.array(empty, dtype=np.int32).reshape(-1, self.order),
-        )
+        sets, flat = self.sets[kept], self.flat[np.repeat(kept, np.diff(self.starts))]
+        uncounted = np.array(empty, dtype=np.int32).reshape(-1, self.order)
+        return replace(self, sets=sets, flat=flat, weights=self.weights[kept], noise=self.noise[kept], empty=uncounted)
 
     # Leaving
 
@@ -312,12 +307,9 @@ class Tables(TableLayout):
             weights = np.full(len(self), weights.sum() / max(len(self), 1))
         counted = np.flatnonzero(self.flat)
         table = np.searchsorted(self.starts, counted, side="right") - 1
-        return Records.from_cells(
-            self.schema,
-            np.arange(0, counted.size * self.order + 1, self.order, dtype=np.int64),
-            self.cells(counted).astype(np.min_scalar_type(self.schema.n_categories - 1)).ravel(),
-            self.flat[counted] * (weights / self.totals)[table],
-        )
+        pointers = np.arange(0, counted.size * self.order + 1, self.order, dtype=np.int64)
+        cells = self.cells(counted).astype(np.min_scalar_type(self.schema.n_categories - 1)).ravel()
+        return Records.from_cells(self.schema, pointers, cells, self.flat[counted] * (weights / self.totals)[table])
 
     def to_frame(self, library: str = "pandas") -> Any:
         """Return a frame of one row for each cell of each table, zeros too.
@@ -359,17 +351,11 @@ class Tables(TableLayout):
         """Return the tables of a file that `save` wrote."""
         header, arrays = container.read(path, "tables")
         try:
-            heaviest = header.get("heaviest")
-            return cls(
-                Schema.from_dict(header["schema"]),
-                arrays["sets"],
-                arrays["flat"],
-                arrays["weights"],
-                notes=tuple(str(note) for note in header["notes"]),
-                releases=tuple(Release(**release) for release in header.get("releases", ())),
-                heaviest=None if heaviest is None else float(heaviest),
-                noise=arrays.get("noise"),  # type: ignore[arg-type]  # may be absent
-                empty=arrays.get("empty"),  # type: ignore[arg-type]
-            )
+            schema, notes = Schema.from_dict(header["schema"]), tuple(map(str, header["notes"]))
+            more: dict[str, Any] = {"noise": arrays.get("noise"), "empty": arrays.get("empty")}  # may be absent
+            if (heaviest := header.get("heaviest")) is not None:
+                more["heaviest"] = float(heaviest)
+            more["releases"] = tuple(Release(**release) for release in header.get("releases", ()))
+            return cls(schema, arrays["sets"], arrays["flat"], arrays["weights"], notes, **more)
         except (TwowayError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
             raise FileFormatError(f"{str(path)!r} is not a valid tables file: {error}") from error
