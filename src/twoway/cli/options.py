@@ -265,7 +265,7 @@ class Reading:
     def read_by(self, schema: Schema, path: Path | FileSet) -> ReadFile:
         """Return a file whose columns are a model's variables; other columns stay in the table."""
         from twoway.data.files.reading import read_table
-        from twoway.data.files.text_types import NO_TEXT
+        from twoway.data.files.text_files import NO_TEXT
         from twoway.data.records import Records
 
         if self.unseen not in ("error", "missing"):

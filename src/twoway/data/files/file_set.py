@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import unquote
 
-from twoway.data.files.text_types import typed_labels
+from twoway.data.files.text_files import typed_labels
 from twoway.errors import DataError, FileFormatError, MissingFileError
 from twoway.text import ADDRESS, shortlist, without_password
 

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from twoway.data.files.duck import clear_errors, connect
-from twoway.data.files.headers import read_header
-from twoway.data.files.text_types import type_column
+from twoway.data.files.text_files import read_header, type_column
 from twoway.errors import DataError, FileFormatError, check_known
 from twoway.text import shortlist
 

@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from twoway.data.categories import LabelsByKey, Scan
 from twoway.data.coding import NO_MARKERS, clean
 from twoway.data.columns import Columns
-from twoway.data.files.conditions import condition_columns, rows_that_meet
-from twoway.data.files.duck import clear_errors, connect
+from twoway.data.files.duck import clear_errors, condition_columns, connect, rows_that_meet
 from twoway.data.files.file_set import FilePath, FileSet, find_files
 from twoway.data.files.formats import ReadSlices, choose_columns, read_pieces, read_whole, stream, text_relation
-from twoway.data.files.headers import read_header
-from twoway.data.files.text_types import kinds_of, type_column, typed_labels
+from twoway.data.files.text_files import kinds_of, read_header, type_column, typed_labels
 from twoway.data.missing import MissingLabels
 from twoway.schema import Schema, Variable, label_key
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, BinaryIO
 
 from twoway.data.files.file_set import COMPRESSED, FORMATS, FilePath, format_of, is_data
-from twoway.data.files.headers import DELIMITERS
+from twoway.data.files.text_files import DELIMITERS
 from twoway.errors import FileFormatError
 from twoway.storage.container import whole_or_not_at_all
 

@@ -7,7 +7,7 @@ import pytest
 
 import twoway as tw
 from twoway.data.files import writing
-from twoway.data.files.headers import read_header
+from twoway.data.files.text_files import read_header
 
 ENDINGS = ["csv", "tsv", "jsonl", "parquet", "arrow"]
 
