@@ -3,45 +3,19 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 
 import typer
 
 from twoway import __version__
-from twoway.cli.ask import ask
-from twoway.cli.check import check
-from twoway.cli.compare import compare
-from twoway.cli.count import count
-from twoway.cli.demo import demo
-from twoway.cli.explore import explore
-from twoway.cli.export import export
-from twoway.cli.fit import fit
-from twoway.cli.impute import impute
-from twoway.cli.info import info
 from twoway.cli.options import expand_reading
-from twoway.cli.plan import plan
-from twoway.cli.reproduce import reproduce
-from twoway.cli.sample import sample
-from twoway.cli.score import score
-from twoway.cli.update import update
 
-# In the order of the help.
-COMMANDS = (
-    fit,
-    ask,
-    impute,
-    sample,
-    score,
-    count,
-    update,
-    info,
-    compare,
-    check,
-    plan,
-    export,
-    explore,
-    demo,
-    reproduce,
+# In the order of the help. Each is a function in the module of its name.
+_NAMES = (
+    *("fit", "ask", "impute", "sample", "score", "count", "update", "info"),
+    *("compare", "check", "plan", "export", "explore", "demo", "reproduce"),
 )
+COMMANDS = tuple(getattr(import_module(f"twoway.cli.{name}"), name) for name in _NAMES)
 
 app = typer.Typer(
     help="The joint probability of many discrete variables, from incomplete records or from two-way tables alone.",

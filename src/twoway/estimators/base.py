@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -100,27 +101,17 @@ def _unseen(columns: Columns, variable: Variable) -> list[Label]:
     return sort_labels(label for label in new if variable.edges is None or parse_number(label) is None)
 
 
+@dataclass(kw_only=True, repr=False, eq=False)
 class JointPMFEstimator(TableEstimator):
     """A joint PMF of all columns, averaged over several fits; the base of the estimators."""
 
-    def __init__(
-        self,
-        *,
-        rank: int | None = None,
-        smoothing: float | None = None,
-        n_starts: int = 8,
-        n_bins: int | None = 8,
-        unseen: Unseen = "missing",
-        threads: int | None = None,
-        random_state: Any = 0,
-    ) -> None:
-        self.rank = rank
-        self.smoothing = smoothing
-        self.n_starts = n_starts
-        self.n_bins = n_bins
-        self.unseen = unseen
-        self.threads = threads
-        self.random_state = random_state
+    rank: int | None = None
+    smoothing: float | None = None
+    n_starts: int = 8
+    n_bins: int | None = 8
+    unseen: Unseen = "missing"
+    threads: int | None = None
+    random_state: Any = 0
 
     def _read_training(self, X: Any, sample_weight: Any) -> tuple[Records, NDArray[np.bool_]]:
         """Return X as records, and which of its rows they are: all but those of weight 0. Remember how it was read."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -19,6 +20,7 @@ from twoway.errors import check_known
 from twoway.estimators.tables import TableEstimator, find_continuous, read_numbers, read_training, read_weights
 
 
+@dataclass(repr=False, eq=False)
 class Discretizer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):  # type: ignore[misc]
     """Sorts the numbers of continuous columns into labelled bins; other columns stay as they are.
 
@@ -60,12 +62,10 @@ class Discretizer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):  # ty
     4.1
     """
 
-    def __init__(
-        self, columns: Sequence[str | int] | None = None, *, n_bins: int = 8, strategy: Strategy = "quantile"
-    ) -> None:
-        self.columns = columns
-        self.n_bins = n_bins
-        self.strategy = strategy
+    columns: Sequence[str | int] | None = None
+    _: KW_ONLY
+    n_bins: int = 8
+    strategy: Strategy = "quantile"
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

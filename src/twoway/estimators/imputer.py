@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -10,7 +11,6 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
 
 from twoway.data import frames
-from twoway.data.coding import Unseen
 from twoway.data.records import Records
 from twoway.estimators.averaging import Losses
 from twoway.estimators.base import JointPMFEstimator, documented, record_weights, seed_of
@@ -26,6 +26,7 @@ _HIDDEN = 0.2
 
 
 @documented
+@dataclass(kw_only=True, repr=False, eq=False)
 class JointPMFImputer(OneToOneFeatureMixin, TransformerMixin, JointPMFEstimator):  # type: ignore[misc]
     """An imputer for tables of categories, numbers or both: each hole is filled given the record's other cells.
 
@@ -67,28 +68,7 @@ class JointPMFImputer(OneToOneFeatureMixin, TransformerMixin, JointPMFEstimator)
     Name: probability, dtype: float64
     """
 
-    def __init__(
-        self,
-        *,
-        how: How = "mode",
-        rank: int | None = None,
-        smoothing: float | None = None,
-        n_starts: int = 8,
-        n_bins: int | None = 8,
-        unseen: Unseen = "missing",
-        threads: int | None = None,
-        random_state: Any = 0,
-    ) -> None:
-        super().__init__(
-            rank=rank,
-            smoothing=smoothing,
-            n_starts=n_starts,
-            n_bins=n_bins,
-            unseen=unseen,
-            threads=threads,
-            random_state=random_state,
-        )
-        self.how = how
+    how: How = "mode"
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -119,9 +99,8 @@ class JointPMFImputer(OneToOneFeatureMixin, TransformerMixin, JointPMFEstimator)
 
         codes = fills(self.pmf_, records, range(len(names)), self.how, seed)
         columns = frames.column_names(X, names)
-        column_of = dict(
-            zip(names, columns, strict=True)
-        )  # they differ where training saw an array, and this is a frame
+        # They differ where training saw an array, and this is a frame.
+        column_of = dict(zip(names, columns, strict=True))
         return frames.fill(X, fill_values(X, records.schema, codes, column_of, numbers), columns)
 
     def predict_proba(self, X: Any) -> pd.Series[float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,14 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from twoway.arrays import Floats, Ints
 from twoway.errors import DataError, whole_number
-from twoway.estimators.ratings.model import (
-    average_fit,
-    choose_rank,
-    distributions,
-    expectations,
-    expected_in_components,
-)
+from twoway.estimators.ratings import model
 from twoway.estimators.ratings.table import RatingTable, find_items, read_pairs, read_ratings
+from twoway.model.pmf import JointPMF
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,6 +24,7 @@ if TYPE_CHECKING:
 _CHUNK = 2**22
 
 
+@dataclass(kw_only=True, repr=False, eq=False)
 class RatingPredictor(BaseEstimator):  # type: ignore[misc]
     """Predicts E[item | the user's known ratings], and Pr(rating | known ratings).
 
@@ -79,24 +76,13 @@ class RatingPredictor(BaseEstimator):  # type: ignore[misc]
     {'Alien': 5.0, 'Aliens': 4.0, 'Bambi': 2.0}
     """
 
-    def __init__(
-        self,
-        *,
-        rank: int | None = None,
-        scale: Sequence[float] | None = None,
-        columns: Sequence[str] = ("user", "item", "rating"),
-        n_starts: int = 10,
-        smoothing: float = 8.0,
-        random_state: Any = 0,
-        threads: int | None = None,
-    ) -> None:
-        self.rank = rank
-        self.scale = scale
-        self.columns = columns
-        self.n_starts = n_starts
-        self.smoothing = smoothing
-        self.random_state = random_state
-        self.threads = threads
+    rank: int | None = None
+    scale: Sequence[float] | None = None
+    columns: Sequence[str] = ("user", "item", "rating")
+    n_starts: int = 10
+    smoothing: float = 8.0
+    random_state: Any = 0
+    threads: int | None = None
 
     def fit(self, X: Any, y: Any = None) -> RatingPredictor:
         """Learn from ratings.
@@ -119,8 +105,8 @@ class RatingPredictor(BaseEstimator):  # type: ignore[misc]
         self.known_ = read_ratings(X, self.columns, ratings=y, scale=self.scale)
         self.users_, self.items_, self.scale_ = self.known_.users, self.known_.items, self.known_.points
         options: dict[str, Any] = {"smoothing": float(self.smoothing), "seed": seed, "threads": self.threads}
-        self.rank_, self.validation_ = choose_rank(self.known_, **options) if rank is None else (rank, [])
-        average = average_fit(self.known_, self.rank_, n_starts=n_starts, **options)
+        self.rank_, self.validation_ = model.choose_rank(self.known_, **options) if rank is None else (rank, [])
+        average = model.average_fit(self.known_, self.rank_, n_starts=n_starts, **options)
         self.pmf_ = average.pmf
         average.describe_end(self)
         return self
@@ -137,13 +123,11 @@ class RatingPredictor(BaseEstimator):  # type: ignore[misc]
         known
             The ratings to go by, long or users × items, of any users; those of the training by default.
         """
-        asked = self._pairs(X, known)
-        return expectations(self.pmf_, *asked)
+        return model.expectations(*self._asked(X, known))
 
     def predict_proba(self, X: Any, known: Any = None) -> Floats:
         """Return the probability of each point of the scale, shape (n_pairs, n_points); parameters as for `predict`."""
-        asked = self._pairs(X, known)
-        return distributions(self.pmf_, *asked)
+        return model.distributions(*self._asked(X, known))
 
     def complete(self, known: Any = None) -> pd.DataFrame:
         """Return all ratings of some users, users × items: those known as they are, the others as expected.
@@ -153,7 +137,7 @@ class RatingPredictor(BaseEstimator):  # type: ignore[misc]
         import pandas as pd
 
         table = self._known(known)
-        means = expected_in_components(self.pmf_, table).T
+        means = model.expected_in_components(self.pmf_, table).T
         expected = np.empty((len(table.users), len(self.items_)))
         step = max(1, _CHUNK // self.pmf_.rank)
         for first in range(0, len(expected), step):
@@ -190,14 +174,14 @@ class RatingPredictor(BaseEstimator):  # type: ignore[misc]
             raise DataError("there is no rating to compare the predictions with")
         return self.predict(X, known) - actual
 
-    def _pairs(self, X: Any, known: Any) -> tuple[RatingTable, Ints, Ints]:
-        """Return the ratings to go by, and the positions of each pair's user and item."""
+    def _asked(self, X: Any, known: Any) -> tuple[JointPMF, RatingTable, Ints, Ints]:
+        """Return the model, the ratings to go by, and the positions of each pair's user and item."""
         import pandas as pd
 
         table = self._known(known)
         users, items = read_pairs(X, self.columns)
         user_codes: Ints = table.users.get_indexer(pd.Index(users)).astype(np.int64)
-        return table, user_codes, find_items(self.items_, items)
+        return self.pmf_, table, user_codes, find_items(self.items_, items)
 
     def _known(self, known: Any) -> RatingTable:
         check_is_fitted(self)
