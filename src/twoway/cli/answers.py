@@ -6,7 +6,11 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from twoway.cli.terminal import is_terminal, note, say, say_json
+from twoway.data.distribution import Distribution
+from twoway.model.mode import Mode
 from twoway.model.pmf import JointPMF
 from twoway.questions import Question, parse
 from twoway.questions import ask as answer_question
@@ -109,9 +113,6 @@ def answer(
 
 
 def _content(question: Question, result: Answer, base: float | None) -> tuple[dict[str, Any], str]:
-    from twoway.data.distribution import Distribution
-    from twoway.model.mode import Mode
-
     if isinstance(result, Distribution):
         axes = [{"variable": variable.name, "categories": list(variable.categories)} for variable in result.variables]
         key = "probabilities" if result.quantity == "probability" else "values"
@@ -131,11 +132,7 @@ def _interval(
     boot: Bootstrap, question: Question, result: Answer, text: str, base: float | None, notes: list[str]
 ) -> tuple[dict[str, Any], str]:
     """Return the ends of an answer's interval, and the answer with them as text; add what affects them to the notes."""
-    import numpy as np
-
-    from twoway.data.distribution import Distribution
     from twoway.model.intervals import IntervalTable, Scale
-    from twoway.model.mode import Mode
 
     targets = [term.name for term in question.targets]
     if isinstance(result, Mode):
@@ -165,8 +162,6 @@ def _interval(
 
 def _cells(pmf: JointPMF, question: Question, result: Answer) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """Return the event and the evidence of each probability in an answer."""
-    from twoway.data.distribution import Distribution
-
     event, known = evidence(pmf.schema, question.targets), evidence(pmf.schema, question.given)
     if not isinstance(result, Distribution):
         return [(event, known)]

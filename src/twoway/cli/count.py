@@ -171,13 +171,10 @@ def _count_table(
             table,
             schema=schema,
             columns=reading.choose(list(table.columns)),
-            missing=reading.labels,
-            counts=reading.counts,
-            weights=reading.weights,
-            where=reading.condition,
             unseen=reading.unseen,  # type: ignore[arg-type]  # checked there
             max_categories=reading.max_categories,
             inside=inside or None,
+            **reading.options,
         )
         if source.is_counted_inside:
             return count_inside(source, order)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from twoway.cli.options import Force, Json, Model
-from twoway.cli.terminal import check_output, say, say_json
+from twoway.cli.terminal import check_output, show
 
 
 def explore(
@@ -38,7 +38,5 @@ def explore(
     loaded = load(model)
     write_page(loaded, page, title=model.stem if title is None else title)
     size, has_intervals = page.stat().st_size, isinstance(loaded, Bootstrap)
-    if json:
-        say_json({"page": str(page), "bytes": size, "intervals": has_intervals})
-    else:
-        say(f"{page} ({size / 1024:.0f} KB{', with intervals' if has_intervals else ''}): open it in a browser")
+    text = f"{page} ({size / 1024:.0f} KB{', with intervals' if has_intervals else ''}): open it in a browser"
+    show({"page": str(page), "bytes": size, "intervals": has_intervals}, text, json=json)

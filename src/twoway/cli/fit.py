@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from twoway.cli.options import Force, Json, Reading, Seed, Threads
-from twoway.cli.terminal import check_output, in_options, say, say_json, shows_progress
+from twoway.cli.terminal import check_output, in_options, say, show, shows_progress
+from twoway.errors import DataError, TwowayError
+from twoway.storage.container import kind_of
 
 if TYPE_CHECKING:
     from twoway.data.files.records import FileRecords
@@ -85,7 +87,6 @@ def fit(
     """
     from twoway.cli.answers import print_answers
     from twoway.data.records import Records
-    from twoway.errors import DataError
     from twoway.fitting.fit import fit as fit_source
     from twoway.storage.checkpoint import Checkpoint
     from twoway.tables.crosstabs.published import read_published
@@ -108,29 +109,19 @@ def fit(
         raise DataError(
             "--intervals needs records that fit into memory; `twoway count` these first, then fit the tables"
         )
-    pmf = fit_source(
-        united or source,
-        rank=rank,
-        solver=solver,
-        seed=seed,
-        smoothing=smoothing,
-        threads=threads,
-        monitor=shows_progress() or None,
-        checkpoint=checkpoint,
-    )
+    common: dict[str, Any] = {"seed": seed, "threads": threads, "monitor": shows_progress() or None}
+    options: dict[str, Any] = {"rank": rank, "solver": solver, "smoothing": smoothing, "checkpoint": checkpoint}
+    pmf = fit_source(united or source, **options, **common)
     if intervals:
         from twoway.uncertainty.replication import bootstrap
 
-        bootstrap(pmf, source, seed=seed, threads=threads, monitor=shows_progress() or None).save(out)
+        bootstrap(pmf, source, **common).save(out)
     else:
         pmf.save(out)
     if checkpoint is not None:
         checkpoint.remove()
     learned = _learned(pmf, source) | {"model": str(out), "sources": len(data or [tables])}
-    if json:
-        say_json(learned)
-    else:
-        _print(learned)
+    show(learned, _describe(learned), json=json)
     if ask:
         if not json:
             say()
@@ -147,7 +138,6 @@ def _checkpoint_beside(out: Path) -> Path | None:
 
 def _is_half_done(out: Path) -> bool:
     """Return whether a file is the model of an interrupted fit, which the same command continues."""
-    from twoway.errors import TwowayError
     from twoway.model.pmf import JointPMF
 
     try:
@@ -172,9 +162,7 @@ def _check_questions(questions: list[str], schema: Schema) -> None:
 def _read_all(data: list[Path], reading: Reading) -> United:
     """Return the records or tables of one file, or of several as one source."""
     from twoway.data.files import reading as files
-    from twoway.errors import DataError
     from twoway.fitting.unite import unite
-    from twoway.storage.container import kind_of
 
     if len(data) == 1:
         return unite({str(data[0]): _read_data(data[0], reading)})
@@ -188,8 +176,6 @@ def _read_all(data: list[Path], reading: Reading) -> United:
 
 
 def _read_data(data: Path, reading: Reading, missing: MissingLabels | None = None) -> Records | FileRecords | Tables:
-    from twoway.errors import DataError
-    from twoway.storage.container import kind_of
     from twoway.tables.tables import Tables
 
     match kind_of(data):
@@ -212,7 +198,7 @@ def _learned(pmf: JointPMF, source: Any) -> dict[str, Any]:
     }
 
 
-def _print(learned: dict[str, Any]) -> None:
+def _describe(learned: dict[str, Any]) -> str:
     from twoway.report import FitCheck
     from twoway.text import aligned, crossed, printable
 
@@ -226,19 +212,15 @@ def _print(learned: dict[str, Any]) -> None:
     if learned["sources"] > 1:
         evidence = f"{learned['sources']} sources together: {evidence}"
     end = {"converged": "converged", "direct": "solved directly", "interrupted": "interrupted by Ctrl-C"}
+    ended = f"{learned['solver']}, {end.get(learned['stop_reason'], 'not converged')}"
     rows = [
         ["learned from", evidence],
         ["model", f"{learned['variables']} variables, rank {learned['rank']}: {learned['model']}"],
-        [
-            "fit",
-            f"{learned['solver']}, {end.get(learned['stop_reason'], 'not converged')} after {learned['passes']} "
-            f"passes, {learned['seconds']:.1f} s",
-        ],
+        ["fit", f"{ended} after {learned['passes']} passes, {learned['seconds']:.1f} s"],
     ]
-    if learned.get("log_likelihood_per_record") is not None:
-        rows.append(
-            ["", f"log-likelihood {learned['log_likelihood_per_record']:.4f} per record, BIC {learned['bic']:,.1f}"]
-        )
+    likelihood = learned.get("log_likelihood_per_record")
+    if likelihood is not None:
+        rows.append(["", f"log-likelihood {likelihood:.4f} per record, BIC {learned['bic']:,.1f}"])
     for number, worst in enumerate(learned.get("worst_fit", [])):
         text = f"{crossed(worst['variables'], 40)}: total variation {worst['total_variation']:.3f}"
         rows.append(["" if number else "worst fit", text])
@@ -251,7 +233,7 @@ def _print(learned: dict[str, Any]) -> None:
     rows += [["warning", printable(warning, 400)] for warning in warnings[:_MOST_WARNINGS]]
     if len(warnings) > _MOST_WARNINGS:
         rows.append(["", f"{len(warnings) - _MOST_WARNINGS} more: twoway info {learned['model']}"])
-    say(aligned(rows))
+    return aligned(rows)
 
 
 def _hints(learned: dict[str, Any]) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from twoway.cli.options import DataFile, Force, Json, Model, Out, Reading, Seed
-from twoway.cli.terminal import check_output, say, say_json, write_result
+from twoway.cli.terminal import check_output, show, write_result
 from twoway.errors import DataError
 
 if TYPE_CHECKING:
@@ -77,11 +77,9 @@ def impute(
     else:
         is_text = not json if out is None else format_of(out) in ("csv", "tsv")
         written = read_as_written(data) if is_text else None
-        codes = (
-            [fills(pmf, records, present, how or "mode", seed)]  # type: ignore[arg-type]
-            if bootstrap is None or draws is None
-            else list(bootstrap.draws(records, present, draws, seed=seed))
-        )
+        codes = [fills(pmf, records, present, how or "mode", seed)]  # type: ignore[arg-type]
+        if bootstrap is not None and draws is not None:
+            codes = list(bootstrap.draws(records, present, draws, seed=seed))
         n_filled = sum(len(rows) for rows, _ in codes[0].values())
         values = [fill_values(table, pmf.schema, fill_codes) for fill_codes in codes]
         if written is not None:  # all other cells stay as they are written
@@ -90,24 +88,20 @@ def impute(
         copies = [fill(table, some, table.column_names) for some in values]
         result = copies[0] if draws is None else _stack(copies)
     write_result(result, out, as_json=json)
-    summary = {"records": records.n_records, "filled": n_filled, "out": None if out is None else str(out)}
-    if draws is not None:
-        summary["draws"] = draws
-    if out is not None and json:
-        say_json(summary)
-    elif out is not None:
+    if out is not None:
+        summary = {"records": records.n_records, "filled": n_filled, "out": str(out)}
         copies_made = "" if draws is None else f", in {draws} copies"
         done = "with the probability of each category" if proba else "filled"
-        say(f"{n_filled:,} missing cells in {records.n_records:,} records {done}{copies_made}: {out}")
+        text = f"{n_filled:,} missing cells in {records.n_records:,} records {done}{copies_made}: {out}"
+        show(summary | ({} if draws is None else {"draws": draws}), text, json=json)
 
 
 def _load_replicates(model: Path, n_draws: int) -> Bootstrap:
     """Return a model with at least as many replicates as copies are drawn."""
-    from twoway.model.pmf import JointPMF
-    from twoway.uncertainty.bootstrap import load
+    from twoway.uncertainty.bootstrap import Bootstrap, load
 
     loaded = load(model)
-    if isinstance(loaded, JointPMF):
+    if not isinstance(loaded, Bootstrap):
         raise DataError(
             f"--draws needs a model with replicates, and {str(model)!r} has none: copies drawn from one model differ "
             "too little. `twoway fit --intervals` writes one with them"

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from twoway.cli.options import Json
-from twoway.cli.terminal import in_options, is_terminal, say, say_json
+from twoway.cli.terminal import in_options, is_terminal, show
 
 _MOST_TABLES = 20
 _WIDE = 40  # longer names get a line of their own
@@ -41,10 +41,7 @@ def info(
         content, text = _records(path)
     else:
         content, text = _tables(path) if kind == "tables" else _model(path)
-    if json:
-        say_json(content)
-    else:
-        say(text)
+    show(content, text, json=json)
 
 
 def _model(path: Path) -> tuple[dict[str, Any], str]:

@@ -188,15 +188,10 @@ class Reading:
         chosen, dropped = split_names(self.only, names) or names, split_names(self.drop, names)
         return [name for name in chosen if name not in (*dropped, self.counts, self.weights)]
 
-    def columns(self, files: FileSet) -> list[str]:
-        """Return the columns of files to use."""
-        from twoway.data.reading import check_columns_of
-
-        check_columns_of(files.columns, self.counts, self.weights)
-        kept = self.choose(files.columns)
-        if not kept:
-            raise DataError(f"no column of {files.name!r} is left to use")
-        return kept
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of the library's readers."""
+        return {"missing": self.labels, "counts": self.counts, "weights": self.weights, "where": self.condition}
 
     def records(self, path: Path, missing: MissingLabels | None = None) -> Records | FileRecords:
         """Return the records of a file; files too large for memory are streamed."""
@@ -204,38 +199,29 @@ class Reading:
         from twoway.data.binning import bin_table, with_bins
         from twoway.data.files.file_set import find_files
         from twoway.data.files.records import FileRecords, is_large
-        from twoway.data.reading import with_columns_of
-
-        files = find_files(path)
-        kept, labels = self.columns(files), missing or self.labels
-        if not is_large(files, kept):
-            return self._read(files, kept, labels)
-        bins: dict[str, Variable] = {}
-        if self.bins:
-            binned = dict.fromkeys(parse_request(text, kept)[0] for text in self.bins)
-            columns = with_columns_of(list(binned), self.counts, self.weights) or []
-            bins = self._find_bins(self._table(files, columns, labels), labels)
-        records = FileRecords(
-            files,
-            columns=kept,
-            missing=labels,
-            counts=self.counts,
-            weights=self.weights,
-            where=self.condition,
-            max_categories=self.max_categories,
-            prepare=(lambda table: bin_table(table, bins, labels.by_name(bins))) if bins else None,
-        )
-        records.schema = with_bins(records.schema, bins)
-        return records
-
-    def _read(self, files: FileSet, kept: list[str], labels: MissingLabels) -> Records:
-        from twoway.data.binning import bin_table, with_bins
-        from twoway.data.reading import with_columns_of
+        from twoway.data.reading import check_columns_of, with_columns_of
         from twoway.data.records import Records
 
-        table = self._table(files, with_columns_of(kept, self.counts, self.weights) or [], labels)
+        files, labels = find_files(path), missing or self.labels
+        check_columns_of(files.columns, self.counts, self.weights)
+        kept = self.choose(files.columns)
+        if not kept:
+            raise DataError(f"no column of {files.name!r} is left to use")
+        is_streamed = is_large(files, kept)
+        needed = [parse_request(text, kept)[0] for text in self.bins or ()] if is_streamed else kept
+        columns = with_columns_of(list(dict.fromkeys(needed)), self.counts, self.weights) or []
+        table = self._table(files, columns, labels) if needed else None
         bins = self._find_bins(table, labels)
-        table = bin_table(table, bins, labels.by_name(bins))
+
+        def prepare(table: Any) -> Any:
+            return bin_table(table, bins, labels.by_name(bins))
+
+        if is_streamed:
+            options = {**self.options, "missing": labels, "max_categories": self.max_categories}
+            records = FileRecords(files, columns=kept, prepare=prepare if bins else None, **options)
+            records.schema = with_bins(records.schema, bins)
+            return records
+        table = prepare(table)
         _check_categories(table, kept, self.max_categories)
         read = Records(table, columns=kept, missing=labels, counts=self.counts, weights=self.weights)
         return read.with_cells(with_bins(read.schema, bins), read.pointers, read.cells)
@@ -288,15 +274,7 @@ class Reading:
         files = find_files(path)
         if self.extend or not is_large(files, schema.names):
             return self.read_by(schema, files).records
-        return FileRecords(
-            files,
-            schema=schema,
-            missing=self.labels,
-            counts=self.counts,
-            weights=self.weights,
-            where=self.condition,
-            unseen=self.unseen,  # type: ignore[arg-type]  # checked there
-        )
+        return FileRecords(files, schema=schema, unseen=self.unseen, **self.options)  # type: ignore[arg-type]
 
 
 def expand_reading(command: Callable[..., None]) -> Callable[..., None]:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from twoway.cli.options import Json, Seed
-from twoway.cli.terminal import say, say_json, shows_progress
+from twoway.cli.terminal import show, shows_progress
 
 
 def plan(
@@ -59,7 +59,4 @@ def plan(
         seed=seed,
         monitor=shows_progress() or None,
     )
-    if json:
-        say_json(result.to_dict())
-    else:
-        say(str(result))
+    show(result.to_dict(), result, json=json)

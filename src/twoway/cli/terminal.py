@@ -73,6 +73,14 @@ def say_json(content: Any) -> None:
     print(json_line(content), flush=True)
 
 
+def show(content: Any, text: object, *, json: bool) -> None:
+    """Print a result: its content as JSON, or its text."""
+    if json:
+        say_json(content)
+    else:
+        say(str(text))
+
+
 def json_line(content: Any) -> str:
     """Return content as one line of JSON; NaN and infinity become null."""
     return json.dumps(plain_data(content), allow_nan=False)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from twoway.cli.options import DataFile, Force, Json, Model, Reading, Threads
-from twoway.cli.terminal import check_output, say, say_json, shows_progress
+from twoway.cli.terminal import check_output, show, shows_progress
 
 
 def update(
@@ -48,23 +48,12 @@ def update(
     ]
     report = updated.report
     assert report is not None
-    start = report.starts[report.best]
-    if json:
-        say_json(
-            {
-                "model": str(target),
-                "records": records.n_records,
-                "total": report.n_records,
-                "passes": start.n_iter,
-                "stop_reason": start.stop_reason.value,
-                "new_categories": new,
-            }
-        )
-    else:
-        say(f"{records.n_records:,} records added to {target} in {start.n_iter} passes")
-        if start.stop_reason == "interrupted":
-            say("interrupted by Ctrl-C: the model is the best one found so far")
-        for added in new:
-            say(f"new category of {added['variable']!r}: {added['category']!r}")
-    if start.stop_reason == "interrupted":
+    passes, was_interrupted = report.starts[report.best].n_iter, report.stop_reason == "interrupted"
+    content = {"model": str(target), "records": records.n_records, "total": report.n_records, "passes": passes}
+    lines = [f"{records.n_records:,} records added to {target} in {passes} passes"]
+    lines += ["interrupted by Ctrl-C: the model is the best one found so far"] if was_interrupted else []
+    lines += [f"new category of {added['variable']!r}: {added['category']!r}" for added in new]
+    content |= {"stop_reason": report.stop_reason.value, "new_categories": new}
+    show(content, "\n".join(lines), json=json)
+    if was_interrupted:
         raise typer.Exit(130)
