@@ -19,16 +19,11 @@ def ask(
     ] = None,
     base: Annotated[float | None, typer.Option(help="The base of the logarithm of H and I (default: nats).")] = None,
     interval: Annotated[
-        bool,
-        typer.Option("--interval", help="Show an interval for each answer; needs a fit with --intervals."),
+        bool, typer.Option("--interval", help="Show an interval for each answer; needs a fit with --intervals.")
     ] = False,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "-o",
-            "--out",
-            help="A CSV, TSV, Parquet or Arrow file with a row for each number; or JSON.",
-        ),
+        typer.Option("-o", "--out", help="A CSV, TSV, Parquet or Arrow file with a row for each number; or JSON."),
     ] = None,
     force: Force = False,
     json: Json = False,

@@ -13,11 +13,7 @@ from twoway.cli.terminal import note, say, say_json
 _SHOWN = 5
 
 
-def compare(
-    model: Model,
-    other: Annotated[Path, typer.Argument(help="Another model.")],
-    json: Json = False,
-) -> None:
+def compare(model: Model, other: Annotated[Path, typer.Argument(help="Another model.")], json: Json = False) -> None:
     """Show where two models differ: variables, fit, and the distributions of single variables and pairs.
 
     Differences are total variation: 0 for equal distributions, 1 for distributions that have nothing in common.

@@ -57,8 +57,7 @@ def count(
         float | None, typer.Option(help="Add noise that hides single records: the privacy loss ε; 1 is usual.")
     ] = None,
     delta: Annotated[
-        float,
-        typer.Option(help="With --epsilon, the probability of a larger loss; far below 1 / number of records."),
+        float, typer.Option(help="With --epsilon, the probability of a larger loss; far below 1 / number of records.")
     ] = 1e-6,
     max_weight: Annotated[
         float | None, typer.Option(metavar="W", help="With --epsilon and --weights, the largest possible weight.")

@@ -28,12 +28,10 @@ def export(
         str, typer.Option(metavar="NAME", help="The SQL dialect: postgres, duckdb, sqlite, …")
     ] = "postgres",
     view: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="The name of the view (default: TABLE_scored or TABLE_imputed)."),
+        str | None, typer.Option(metavar="NAME", help="The name of the view (default: TABLE_scored or TABLE_imputed).")
     ] = None,
     keep: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COLUMN", help="A further column to keep, such as a key. Repeatable."),
+        list[str] | None, typer.Option(metavar="COLUMN", help="A further column to keep, such as a key. Repeatable.")
     ] = None,
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="The file to write (default: standard output).")

@@ -30,8 +30,7 @@ _MOST_WARNINGS = 6
 
 def fit(
     reading: Annotated[
-        Reading,
-        *("only", "drop", "missing", "missing_only", "bins", "counts", "weights", "where", "max_categories"),
+        Reading, *("only", "drop", "missing", "missing_only", "bins", "counts", "weights", "where", "max_categories")
     ],
     data: Annotated[
         list[Path] | None,

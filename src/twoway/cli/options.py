@@ -7,7 +7,7 @@ import inspect
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
 
 import typer
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from twoway.data.records import Records
     from twoway.schema import Schema, Variable
 
-Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print the result as one line of JSON.")]
-Force: TypeAlias = Annotated[bool, typer.Option("--force", help="Replace an existing output file.")]
-Seed: TypeAlias = Annotated[int, typer.Option(help="Seed of the random numbers.")]
-Model: TypeAlias = Annotated[Path, typer.Argument(help="A model written by `twoway fit`.")]
-Out: TypeAlias = Annotated[
+Json = Annotated[bool, typer.Option("--json", help="Print the result as one line of JSON.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace an existing output file.")]
+Seed = Annotated[int, typer.Option(help="Seed of the random numbers.")]
+Model = Annotated[Path, typer.Argument(help="A model written by `twoway fit`.")]
+Out = Annotated[
     Path | None,
     typer.Option("-o", "--out", help="A CSV, TSV, Parquet, Arrow or JSON lines file (default: standard output)."),
 ]
-Threads: TypeAlias = Annotated[int | None, typer.Option(help="The number of threads (default: all cores).")]
-Missing: TypeAlias = Annotated[
+Threads = Annotated[int | None, typer.Option(help="The number of threads (default: all cores).")]
+Missing = Annotated[
     list[str] | None,
     typer.Option(
         metavar="[COLUMN=]CODES",
@@ -39,19 +39,17 @@ Missing: TypeAlias = Annotated[
         "for one column: income=-9,98. Repeatable.",
     ),
 ]
-MissingOnly: TypeAlias = Annotated[
+MissingOnly = Annotated[
     list[str] | None,
     typer.Option(
         metavar="[COLUMN=]CODES", help="Like --missing, but replaces NA and the others; empty cells stay missing."
     ),
 ]
-Only: TypeAlias = Annotated[
-    list[str] | None, typer.Option(metavar="COLUMNS", help="Use only these columns, separated by commas.")
-]
-Drop: TypeAlias = Annotated[
+Only = Annotated[list[str] | None, typer.Option(metavar="COLUMNS", help="Use only these columns, separated by commas.")]
+Drop = Annotated[
     list[str] | None, typer.Option(metavar="COLUMNS", help="Leave these columns out, separated by commas.")
 ]
-Bins: TypeAlias = Annotated[
+Bins = Annotated[
     list[str] | None,
     typer.Option(
         metavar="COLUMN[=N|=CUT,CUT…]",
@@ -59,34 +57,30 @@ Bins: TypeAlias = Annotated[
         "given numbers: age=18,40,65.",
     ),
 ]
-Counts: TypeAlias = Annotated[
+Counts = Annotated[
     str | None,
     typer.Option(metavar="COLUMN", help="The column with the number of identical records that each row stands for."),
 ]
-Weights: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="COLUMN", help="The column with the weight of each record.")
-]
-Where: TypeAlias = Annotated[
+Weights = Annotated[str | None, typer.Option(metavar="COLUMN", help="The column with the weight of each record.")]
+Where = Annotated[
     list[str] | None,
     typer.Option(
         metavar="CONDITION",
         help="Use only records that meet this SQL condition: 'year >= 2020'. If repeated, all conditions must hold.",
     ),
 ]
-MaxCategories: TypeAlias = Annotated[
+MaxCategories = Annotated[
     int, typer.Option(min=1, metavar="N", help="Reject columns with more distinct values than this.")
 ]
 
-DataFile: TypeAlias = Annotated[
+DataFile = Annotated[
     Path,
     typer.Argument(
         metavar="DATA", help="Records: a CSV, TSV, Parquet, Arrow or JSON lines file, a glob pattern or a folder."
     ),
 ]
-Unseen: TypeAlias = Annotated[
-    str, typer.Option(metavar="error|missing", help="How to treat labels that the model does not know.")
-]
-Extend: TypeAlias = Annotated[
+Unseen = Annotated[str, typer.Option(metavar="error|missing", help="How to treat labels that the model does not know.")]
+Extend = Annotated[
     bool, typer.Option("--extend", help="Add unknown labels as new categories instead of raising an error.")
 ]
 

@@ -35,12 +35,7 @@ class Evidence:
     """What is known: records, or tables, or records from which tables can be counted."""
 
     def __init__(
-        self,
-        schema: Schema,
-        *,
-        records: RecordSource | None = None,
-        tables: Tables | None = None,
-        threads: int | None,
+        self, schema: Schema, *, records: RecordSource | None = None, tables: Tables | None = None, threads: int | None
     ) -> None:
         self.schema = schema
         self.records = records
