@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-import typer
+from typer import Exit, Option, Typer, echo
 
 from twoway import __version__
 from twoway.cli.options import expand_reading
@@ -17,7 +17,7 @@ _NAMES = (
 )
 COMMANDS = tuple(getattr(import_module(f"twoway.cli.{name}"), name) for name in _NAMES)
 
-app = typer.Typer(
+app = Typer(
     help="The joint probability of many discrete variables, from incomplete records or from two-way tables alone.",
     epilog='Start with: twoway fit survey.csv -o survey.twoway, then: twoway ask survey.twoway "P(vote | age = 30-39)"',
     no_args_is_help=True,
@@ -34,15 +34,13 @@ def _print_version(is_wanted: bool) -> None:
 
         names = ("numpy", "numba", "scipy", "pandas", "pyarrow", "duckdb", "scikit-learn")
         parts = (f"{name} {version(name)}" for name in names)
-        typer.echo(f"twoway {__version__} (Python {sys.version.split()[0]}, {', '.join(parts)})")
-        raise typer.Exit
+        echo(f"twoway {__version__} (Python {sys.version.split()[0]}, {', '.join(parts)})")
+        raise Exit
 
 
 @app.callback()
 def _options(
-    version: bool = typer.Option(
-        False, "--version", callback=_print_version, is_eager=True, help="Print versions and exit."
-    ),
-    debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error; works anywhere in the command."),
+    version: bool = Option(False, "--version", callback=_print_version, is_eager=True, help="Print versions and exit."),
+    debug: bool = Option(False, "--debug", help="Show the traceback of an error; works anywhere in the command."),
 ) -> None:
     """Declare the options that come before a command."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from twoway.cli.options import Force, Json, Model
 from twoway.cli.terminal import check_output
@@ -15,15 +15,15 @@ def ask(
     model: Model,
     questions: Annotated[
         list[str] | None,
-        typer.Argument(metavar="QUESTION", help="Questions; - reads them from standard input, one per line."),
+        Argument(metavar="QUESTION", help="Questions; - reads them from standard input, one per line."),
     ] = None,
-    base: Annotated[float | None, typer.Option(help="The base of the logarithm of H and I (default: nats).")] = None,
+    base: Annotated[float | None, Option(help="The base of the logarithm of H and I (default: nats).")] = None,
     interval: Annotated[
-        bool, typer.Option("--interval", help="Show an interval for each answer; needs a fit with --intervals.")
+        bool, Option("--interval", help="Show an interval for each answer; needs a fit with --intervals.")
     ] = False,
     out: Annotated[
         Path | None,
-        typer.Option("-o", "--out", help="A CSV, TSV, Parquet or Arrow file with a row for each number; or JSON."),
+        Option("-o", "--out", help="A CSV, TSV, Parquet or Arrow file with a row for each number; or JSON."),
     ] = None,
     force: Force = False,
     json: Json = False,

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from twoway.cli.options import Json, Reading, Seed
 from twoway.cli.terminal import is_terminal, say, say_json, shows_progress
@@ -14,18 +14,16 @@ from twoway.cli.terminal import is_terminal, say, say_json, shows_progress
 
 def check(
     source: Annotated[
-        Path, typer.Argument(metavar="DATA|TABLES|MODEL", help="Records, tables from `twoway count`, or a model.")
+        Path, Argument(metavar="DATA|TABLES|MODEL", help="Records, tables from `twoway count`, or a model.")
     ],
     reading: Annotated[Reading, "only", "drop", "missing", "missing_only", "counts", "weights"],
-    rank: Annotated[int | None, typer.Option(help="The number of components (default: chosen).")] = None,
+    rank: Annotated[int | None, Option(help="The number of components (default: chosen).")] = None,
     data: Annotated[
-        Path | None, typer.Option(metavar="DATA|TABLES", help="Instead, compare a model with these: where is it wrong?")
+        Path | None, Option(metavar="DATA|TABLES", help="Instead, compare a model with these: where is it wrong?")
     ] = None,
     ranges: Annotated[
         list[str] | None,
-        typer.Option(
-            "--range", metavar="QUESTION", help="The smallest and largest answer of any joint with these tables."
-        ),
+        Option("--range", metavar="QUESTION", help="The smallest and largest answer of any joint with these tables."),
     ] = None,
     seed: Seed = 0,
     json: Json = False,

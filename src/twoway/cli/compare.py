@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument
 
 from twoway.cli.options import Json, Model
 from twoway.cli.terminal import note, say, say_json
@@ -13,7 +13,7 @@ from twoway.cli.terminal import note, say, say_json
 _SHOWN = 5
 
 
-def compare(model: Model, other: Annotated[Path, typer.Argument(help="Another model.")], json: Json = False) -> None:
+def compare(model: Model, other: Annotated[Path, Argument(help="Another model.")], json: Json = False) -> None:
     """Show where two models differ: variables, fit, and the distributions of single variables and pairs.
 
     Differences are total variation: 0 for equal distributions, 1 for distributions that have nothing in common.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, BadParameter, Option
 
 from twoway.cli.options import Force, Json, Reading
 from twoway.cli.schema_file import read_schema
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def count(
     data: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="DATA",
             help="Records: a CSV, TSV, Parquet, Arrow or JSON lines file; or the address of a database, such as "
             "postgres://user@host/db, duckdb:///file.db or sqlite:///file.db.",
@@ -33,44 +33,43 @@ def count(
         *("only", "drop", "missing", "missing_only", "bins", "counts", "weights", "where"),
         *("unseen", "extend", "max_categories"),
     ],
-    out: Annotated[Path | None, typer.Option("-o", "--out", metavar="TABLES", help="The file to write.")] = None,
+    out: Annotated[Path | None, Option("-o", "--out", metavar="TABLES", help="The file to write.")] = None,
     add: Annotated[
-        Path | None,
-        typer.Option(metavar="TABLES", help="Add to the counts in this file and replace it, unless -o is given."),
+        Path | None, Option(metavar="TABLES", help="Add to the counts in this file and replace it, unless -o is given.")
     ] = None,
-    table: Annotated[str | None, typer.Option(metavar="NAME", help="The table of the database.")] = None,
+    table: Annotated[str | None, Option(metavar="NAME", help="The table of the database.")] = None,
     inside: Annotated[
-        bool, typer.Option("--inside", help="Let the database count. No row leaves it, but it is several times slower.")
+        bool, Option("--inside", help="Let the database count. No row leaves it, but it is several times slower.")
     ] = False,
     order: Annotated[
-        int | None, typer.Option(help="2 for all pairs, 3 for all triples (default: 2, or that of --add).")
+        int | None, Option(help="2 for all pairs, 3 for all triples (default: 2, or that of --add).")
     ] = None,
     schema: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             metavar="FILE",
             help='The variables and categories to count: JSON such as {"vote": ["no", "yes"], "income": '
             '{"cuts": [10000, 20000]}}, or a file of tables or a model.',
         ),
     ] = None,
     epsilon: Annotated[
-        float | None, typer.Option(help="Add noise that hides single records: the privacy loss ε; 1 is usual.")
+        float | None, Option(help="Add noise that hides single records: the privacy loss ε; 1 is usual.")
     ] = None,
     delta: Annotated[
-        float, typer.Option(help="With --epsilon, the probability of a larger loss; far below 1 / number of records.")
+        float, Option(help="With --epsilon, the probability of a larger loss; far below 1 / number of records.")
     ] = 1e-6,
     max_weight: Annotated[
-        float | None, typer.Option(metavar="W", help="With --epsilon and --weights, the largest possible weight.")
+        float | None, Option(metavar="W", help="With --epsilon and --weights, the largest possible weight.")
     ] = None,
     public_schema: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--public-schema",
             help="With --epsilon: the categories found in the data, which noise does not hide, may be public.",
         ),
     ] = False,
     seed: Annotated[
-        int | None, typer.Option(help="For tests of --epsilon only: anyone who knows it can remove the noise.")
+        int | None, Option(help="For tests of --epsilon only: anyone who knows it can remove the noise.")
     ] = None,
     force: Force = False,
     json: Json = False,
@@ -91,7 +90,7 @@ def count(
 
     target = out or add
     if target is None:
-        raise typer.BadParameter("name the file to write with -o, or the file to add to with --add")
+        raise BadParameter("name the file to write with -o, or the file to add to with --add")
     check_output(out, force, data, schema, is_model=True)
     before = None if add is None else Tables.load(add)
     chooses = reading.only or reading.drop or reading.bins

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
 from twoway.cli.options import Json
 from twoway.cli.terminal import say_json, shows_progress
@@ -20,9 +20,7 @@ _SHADES = " ░▒█"
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="The folder to write the model, a picture and a page to.")] = Path(
-        "demo-output"
-    ),
+    out: Annotated[Path, Option(help="The folder to write the model, a picture and a page to.")] = Path("demo-output"),
     json: Json = False,
 ) -> None:
     """Learn handwritten digits with half of all pixels hidden, then complete and read half-hidden ones.

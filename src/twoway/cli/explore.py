@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from twoway.cli.options import Force, Json, Model
 from twoway.cli.terminal import check_output, show
@@ -14,9 +14,9 @@ from twoway.cli.terminal import check_output, show
 def explore(
     model: Model,
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="The page to write (default: the name of the model with .html).")
+        Path | None, Option("-o", "--out", help="The page to write (default: the name of the model with .html).")
     ] = None,
-    title: Annotated[str | None, typer.Option(help="The title of the page (default: the name of the model).")] = None,
+    title: Annotated[str | None, Option(help="The title of the page (default: the name of the model).")] = None,
     force: Force = False,
     json: Json = False,
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import BadParameter, Option
 
 from twoway.cli.options import Force, Model, Reading
 from twoway.cli.terminal import check_output, say
@@ -16,26 +16,19 @@ from twoway.text import shortlist
 def export(
     model: Model,
     reading: Annotated[Reading, "missing", "missing_only"],
-    sql: Annotated[bool, typer.Option("--sql", help="Export as a database view, the only format so far.")] = False,
-    table: Annotated[str | None, typer.Option(metavar="NAME", help="The table that the view reads.")] = None,
+    sql: Annotated[bool, Option("--sql", help="Export as a database view, the only format so far.")] = False,
+    table: Annotated[str | None, Option(metavar="NAME", help="The table that the view reads.")] = None,
     what: Annotated[
-        str,
-        typer.Option(
-            metavar="score|impute", help="The log-probability of each row, or rows with missing cells filled."
-        ),
+        str, Option(metavar="score|impute", help="The log-probability of each row, or rows with missing cells filled.")
     ] = "score",
-    dialect: Annotated[
-        str, typer.Option(metavar="NAME", help="The SQL dialect: postgres, duckdb, sqlite, …")
-    ] = "postgres",
+    dialect: Annotated[str, Option(metavar="NAME", help="The SQL dialect: postgres, duckdb, sqlite, …")] = "postgres",
     view: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The name of the view (default: TABLE_scored or TABLE_imputed).")
+        str | None, Option(metavar="NAME", help="The name of the view (default: TABLE_scored or TABLE_imputed).")
     ] = None,
     keep: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN", help="A further column to keep, such as a key. Repeatable.")
+        list[str] | None, Option(metavar="COLUMN", help="A further column to keep, such as a key. Repeatable.")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="The file to write (default: standard output).")
-    ] = None,
+    out: Annotated[Path | None, Option("-o", "--out", help="The file to write (default: standard output).")] = None,
     force: Force = False,
 ) -> None:
     """Write a model as SQL: a view that scores or completes the rows of a table in the database.
@@ -51,7 +44,7 @@ def export(
     from twoway.storage.container import whole_or_not_at_all
 
     if not sql or not table:
-        raise typer.BadParameter("give --sql, and the table that the view reads with --table")
+        raise BadParameter("give --sql, and the table that the view reads with --table")
     check_output(out, force, model)
     pmf = JointPMF.load(model)
     binned = [variable.name for variable in pmf.schema if variable.edges is not None]

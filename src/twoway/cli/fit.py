@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, BadParameter, Exit, Option
 
 from twoway.cli.options import Force, Json, Reading, Seed, Threads
 from twoway.cli.terminal import check_output, in_options, say, show, shows_progress
@@ -34,36 +34,36 @@ def fit(
     ],
     data: Annotated[
         list[Path] | None,
-        typer.Argument(
+        Argument(
             metavar="[DATA]...",
             help="Records: CSV, TSV, Parquet, Arrow or JSON lines files, a glob pattern or a folder; or tables from "
             "`twoway count`; or several of these.",
         ),
     ] = None,
-    out: Annotated[Path, typer.Option("-o", "--out", metavar="MODEL", help="The file to write the model to.")] = Path(
+    out: Annotated[Path, Option("-o", "--out", metavar="MODEL", help="The file to write the model to.")] = Path(
         "model.twoway"
     ),
-    rank: Annotated[int | None, typer.Option(help="The number of components (default: chosen).")] = None,
-    solver: Annotated[str, typer.Option(help="auto, em, coupled-nmf, spa, ctd, mle-ad, or a chain: spa+em.")] = "auto",
+    rank: Annotated[int | None, Option(help="The number of components (default: chosen).")] = None,
+    solver: Annotated[str, Option(help="auto, em, coupled-nmf, spa, ctd, mle-ad, or a chain: spa+em.")] = "auto",
     seed: Seed = 0,
-    smoothing: Annotated[float | None, typer.Option(help="Pseudo-records per component (default: chosen).")] = None,
+    smoothing: Annotated[float | None, Option(help="Pseudo-records per component (default: chosen).")] = None,
     tables: Annotated[
         Path | None,
-        typer.Option(help="Instead of records, published cross-tabs: a folder with one per file, or a banner sheet."),
+        Option(help="Instead of records, published cross-tabs: a folder with one per file, or a banner sheet."),
     ] = None,
     kind: Annotated[
-        str, typer.Option(help="What the numbers in --tables are: counts, joint, row or column percentages.")
+        str, Option(help="What the numbers in --tables are: counts, joint, row or column percentages.")
     ] = "counts",
     total: Annotated[
-        float | None, typer.Option(metavar="N", help="The number of records behind each table, if it is not in it.")
+        float | None, Option(metavar="N", help="The number of records behind each table, if it is not in it.")
     ] = None,
     intervals: Annotated[
-        bool, typer.Option("--intervals", help="Also store replicates of the model, which `ask --interval` needs.")
+        bool, Option("--intervals", help="Also store replicates of the model, which `ask --interval` needs.")
     ] = False,
     threads: Threads = None,
     ask: Annotated[
         list[str] | None,
-        typer.Option(metavar="QUESTION", help="A question to answer after the fit, as in `twoway ask`. Repeatable."),
+        Option(metavar="QUESTION", help="A question to answer after the fit, as in `twoway ask`. Repeatable."),
     ] = None,
     force: Force = False,
     json: Json = False,
@@ -92,7 +92,7 @@ def fit(
     from twoway.tables.tables import Tables
 
     if bool(data) == (tables is not None):
-        raise typer.BadParameter("give either DATA, files of records or tables, or --tables")
+        raise BadParameter("give either DATA, files of records or tables, or --tables")
     beside = _checkpoint_beside(out)
     is_half_done = beside is not None and beside.exists() and _is_half_done(out)
     check_output(out, force or is_half_done, tables, *(data or []), is_model=True)
@@ -126,7 +126,7 @@ def fit(
             say()
         print_answers(pmf, ask, json=json)
     if learned["stop_reason"] == "interrupted":
-        raise typer.Exit(130)
+        raise Exit(130)
 
 
 def _checkpoint_beside(out: Path) -> Path | None:

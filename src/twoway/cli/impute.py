@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
 from twoway.cli.options import DataFile, Force, Json, Model, Out, Reading, Seed
 from twoway.cli.terminal import check_output, show, write_result
@@ -24,21 +24,21 @@ def impute(
     out: Out = None,
     how: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="mode: the most probable category (the default); mean: the expected number; "
             "sample: drawn, all cells of a record together."
         ),
     ] = None,
     draws: Annotated[
         int | None,
-        typer.Option(
+        Option(
             min=2,
             help="Write this many completed copies below one another, for multiple imputation: columns .imp (the copy) "
             "and .id (the record) come first. Needs a model of `twoway fit --intervals`.",
         ),
     ] = None,
     proba: Annotated[
-        bool, typer.Option("--proba", help="Write the probability of each category for each missing cell instead.")
+        bool, Option("--proba", help="Write the probability of each category for each missing cell instead.")
     ] = False,
     seed: Seed = 0,
     force: Force = False,

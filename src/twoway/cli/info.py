@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument
 
 from twoway.cli.options import Json
 from twoway.cli.terminal import in_options, is_terminal, show
@@ -18,8 +18,7 @@ _MOST_LABELS = 8
 
 def info(
     path: Annotated[
-        Path,
-        typer.Argument(metavar="MODEL|TABLES|DATA", help="A model, tables from `twoway count`, or files of records."),
+        Path, Argument(metavar="MODEL|TABLES|DATA", help="A model, tables from `twoway count`, or files of records.")
     ],
     json: Json = False,
 ) -> None:

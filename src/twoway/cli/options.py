@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
 
-import typer
+from typer import Argument, Option
 
 from twoway.errors import DataError, UnknownNameError, check_known
 
@@ -22,18 +22,17 @@ if TYPE_CHECKING:
     from twoway.data.records import Records
     from twoway.schema import Schema, Variable
 
-Json = Annotated[bool, typer.Option("--json", help="Print the result as one line of JSON.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace an existing output file.")]
-Seed = Annotated[int, typer.Option(help="Seed of the random numbers.")]
-Model = Annotated[Path, typer.Argument(help="A model written by `twoway fit`.")]
+Json = Annotated[bool, Option("--json", help="Print the result as one line of JSON.")]
+Force = Annotated[bool, Option("--force", help="Replace an existing output file.")]
+Seed = Annotated[int, Option(help="Seed of the random numbers.")]
+Model = Annotated[Path, Argument(help="A model written by `twoway fit`.")]
 Out = Annotated[
-    Path | None,
-    typer.Option("-o", "--out", help="A CSV, TSV, Parquet, Arrow or JSON lines file (default: standard output)."),
+    Path | None, Option("-o", "--out", help="A CSV, TSV, Parquet, Arrow or JSON lines file (default: standard output).")
 ]
-Threads = Annotated[int | None, typer.Option(help="The number of threads (default: all cores).")]
+Threads = Annotated[int | None, Option(help="The number of threads (default: all cores).")]
 Missing = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         metavar="[COLUMN=]CODES",
         help="Further values that mean missing, besides the empty cell, NA, N/A, n/a, NaN, nan, null, NULL and ?; "
         "for one column: income=-9,98. Repeatable.",
@@ -41,17 +40,13 @@ Missing = Annotated[
 ]
 MissingOnly = Annotated[
     list[str] | None,
-    typer.Option(
-        metavar="[COLUMN=]CODES", help="Like --missing, but replaces NA and the others; empty cells stay missing."
-    ),
+    Option(metavar="[COLUMN=]CODES", help="Like --missing, but replaces NA and the others; empty cells stay missing."),
 ]
-Only = Annotated[list[str] | None, typer.Option(metavar="COLUMNS", help="Use only these columns, separated by commas.")]
-Drop = Annotated[
-    list[str] | None, typer.Option(metavar="COLUMNS", help="Leave these columns out, separated by commas.")
-]
+Only = Annotated[list[str] | None, Option(metavar="COLUMNS", help="Use only these columns, separated by commas.")]
+Drop = Annotated[list[str] | None, Option(metavar="COLUMNS", help="Leave these columns out, separated by commas.")]
 Bins = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         metavar="COLUMN[=N|=CUT,CUT…]",
         help="Bin a numeric column: N bins with about equally many records each (default 5), or bins that start at the "
         "given numbers: age=18,40,65.",
@@ -59,30 +54,26 @@ Bins = Annotated[
 ]
 Counts = Annotated[
     str | None,
-    typer.Option(metavar="COLUMN", help="The column with the number of identical records that each row stands for."),
+    Option(metavar="COLUMN", help="The column with the number of identical records that each row stands for."),
 ]
-Weights = Annotated[str | None, typer.Option(metavar="COLUMN", help="The column with the weight of each record.")]
+Weights = Annotated[str | None, Option(metavar="COLUMN", help="The column with the weight of each record.")]
 Where = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         metavar="CONDITION",
         help="Use only records that meet this SQL condition: 'year >= 2020'. If repeated, all conditions must hold.",
     ),
 ]
-MaxCategories = Annotated[
-    int, typer.Option(min=1, metavar="N", help="Reject columns with more distinct values than this.")
-]
+MaxCategories = Annotated[int, Option(min=1, metavar="N", help="Reject columns with more distinct values than this.")]
 
 DataFile = Annotated[
     Path,
-    typer.Argument(
+    Argument(
         metavar="DATA", help="Records: a CSV, TSV, Parquet, Arrow or JSON lines file, a glob pattern or a folder."
     ),
 ]
-Unseen = Annotated[str, typer.Option(metavar="error|missing", help="How to treat labels that the model does not know.")]
-Extend = Annotated[
-    bool, typer.Option("--extend", help="Add unknown labels as new categories instead of raising an error.")
-]
+Unseen = Annotated[str, Option(metavar="error|missing", help="How to treat labels that the model does not know.")]
+Extend = Annotated[bool, Option("--extend", help="Add unknown labels as new categories instead of raising an error.")]
 
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 MAX_CATEGORIES = 1000

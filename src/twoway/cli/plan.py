@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from twoway.cli.options import Json, Seed
 from twoway.cli.terminal import show, shows_progress
@@ -13,18 +13,18 @@ from twoway.cli.terminal import show, shows_progress
 
 def plan(
     model: Annotated[
-        Path | None, typer.Argument(metavar="[MODEL]", help="A model to plan with; or use --variables and --rank.")
+        Path | None, Argument(metavar="[MODEL]", help="A model to plan with; or use --variables and --rank.")
     ] = None,
-    error: Annotated[float, typer.Option(help="The allowed error of a probability, as total variation.")] = 0.05,
+    error: Annotated[float, Option(help="The allowed error of a probability, as total variation.")] = 0.05,
     of: Annotated[
-        str, typer.Option(metavar="VARIABLES", help="The variables of interest, separated by commas (default: all).")
+        str, Option(metavar="VARIABLES", help="The variables of interest, separated by commas (default: all).")
     ] = "",
-    observed: Annotated[float, typer.Option(help="The share of cells that will be observed.")] = 1.0,
-    tables: Annotated[bool, typer.Option("--tables", help="Only two-way tables will be available.")] = False,
-    variables: Annotated[int | None, typer.Option(help="Without a model: the number of variables.")] = None,
-    categories: Annotated[int, typer.Option(help="Without a model: the number of categories of each.")] = 4,
-    rank: Annotated[int | None, typer.Option(help="Without a model: the number of components.")] = None,
-    trials: Annotated[int, typer.Option(help="The number of trials for each number of records.")] = 3,
+    observed: Annotated[float, Option(help="The share of cells that will be observed.")] = 1.0,
+    tables: Annotated[bool, Option("--tables", help="Only two-way tables will be available.")] = False,
+    variables: Annotated[int | None, Option(help="Without a model: the number of variables.")] = None,
+    categories: Annotated[int, Option(help="Without a model: the number of categories of each.")] = 4,
+    rank: Annotated[int | None, Option(help="Without a model: the number of components.")] = None,
+    trials: Annotated[int, Option(help="The number of trials for each number of records.")] = 3,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:

@@ -8,7 +8,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
-import typer
+from typer import Argument, Exit, Option, echo
 
 from twoway.cli.options import Json
 
@@ -20,27 +20,23 @@ if TYPE_CHECKING:
 
 
 def reproduce(
-    tables: Annotated[list[str] | None, typer.Argument(metavar="[TABLE]...", help="Tables by name, or 'all'.")] = None,
-    list_tables: Annotated[bool, typer.Option("--list", help="Name every table and method, and exit.")] = False,
-    size: Annotated[str, typer.Option(help="'paper', or 'smoke' for small trials that take seconds.")] = "paper",
+    tables: Annotated[list[str] | None, Argument(metavar="[TABLE]...", help="Tables by name, or 'all'.")] = None,
+    list_tables: Annotated[bool, Option("--list", help="Name every table and method, and exit.")] = False,
+    size: Annotated[str, Option(help="'paper', or 'smoke' for small trials that take seconds.")] = "paper",
     trials: Annotated[
-        int | None, typer.Option(help="Trials per column; by default 20 (5 at 10⁶ records), 2 at smoke size.")
+        int | None, Option(help="Trials per column; by default 20 (5 at 10⁶ records), 2 at smoke size.")
     ] = None,
-    jobs: Annotated[
-        int | None, typer.Option(help="Fits at a time, each in a process; by default one per core.")
-    ] = None,
-    out: Annotated[Path, typer.Option(help="The folder for results; fits saved there are not run again.")] = Path(
+    jobs: Annotated[int | None, Option(help="Fits at a time, each in a process; by default one per core.")] = None,
+    out: Annotated[Path, Option(help="The folder for results; fits saved there are not run again.")] = Path(
         "reproduce-output"
     ),
     movielens: Annotated[
         str,
-        typer.Option(
-            help="The release of MovieLens to use: its folder or zip in the subfolder 'movielens' of TWOWAY_DATA."
-        ),
+        Option(help="The release of MovieLens to use: its folder or zip in the subfolder 'movielens' of TWOWAY_DATA."),
     ] = "ml-latest-small",
-    methods: Annotated[str, typer.Option(help="Methods to run, separated by commas; by default all.")] = "",
+    methods: Annotated[str, Option(help="Methods to run, separated by commas; by default all.")] = "",
     page: Annotated[
-        Path | None, typer.Option(help="Also write all tables in OUT to this Markdown page, below its mark.")
+        Path | None, Option(help="Also write all tables in OUT to this Markdown page, below its mark.")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -81,8 +77,8 @@ def reproduce(
             if paths[-1].suffix != ".png":
                 console.print('no plot without matplotlib: pip install "twoway[plot]"', style="dim", markup=False)
     except (KeyboardInterrupt, SystemExit):
-        typer.echo(f"\nInterrupted; finished fits are saved in {out}; the same command continues from there.", err=True)
-        raise typer.Exit(130) from None
+        echo(f"\nInterrupted; finished fits are saved in {out}; the same command continues from there.", err=True)
+        raise Exit(130) from None
     if page is not None:
         write_page(page, out, todo.size, movielens)
         console.print(f"written: {page}", style="dim", soft_wrap=True, markup=False)

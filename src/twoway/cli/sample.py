@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from twoway.cli.options import Force, Json, Model, Out, Seed
 from twoway.cli.terminal import check_output, write_result
@@ -12,10 +12,10 @@ from twoway.cli.terminal import check_output, write_result
 
 def sample(
     model: Model,
-    n: Annotated[int, typer.Option("-n", help="The number of records.")] = 10,
+    n: Annotated[int, Option("-n", help="The number of records.")] = 10,
     out: Out = None,
     given: Annotated[
-        str, typer.Option(metavar="CONDITIONS", help="Draw records that meet these: 'age = 30-39, vote != no'.")
+        str, Option(metavar="CONDITIONS", help="Draw records that meet these: 'age = 30-39, vote != no'.")
     ] = "",
     seed: Seed = 0,
     json: Json = False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from twoway.cli.options import DataFile, Force, Json, Model, Out, Reading
 from twoway.cli.terminal import check_output, say, say_json, write_result
@@ -23,7 +23,7 @@ def score(
     out: Out = None,
     top: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Instead, show the N least probable records and their surprising cells."),
+        Option(min=1, metavar="N", help="Instead, show the N least probable records and their surprising cells."),
     ] = None,
     force: Force = False,
     json: Json = False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Exit, Option
 
 from twoway.cli.options import DataFile, Force, Json, Model, Reading, Threads
 from twoway.cli.terminal import check_output, show, shows_progress
@@ -16,8 +16,7 @@ def update(
     data: DataFile,
     reading: Annotated[Reading, "extend", "unseen", "missing", "missing_only", "counts", "weights", "where"],
     out: Annotated[
-        Path | None,
-        typer.Option("-o", "--out", metavar="MODEL", help="The file to write (default: replace the model)."),
+        Path | None, Option("-o", "--out", metavar="MODEL", help="The file to write (default: replace the model).")
     ] = None,
     threads: Threads = None,
     force: Force = False,
@@ -56,4 +55,4 @@ def update(
     content |= {"stop_reason": report.stop_reason.value, "new_categories": new}
     show(content, "\n".join(lines), json=json)
     if was_interrupted:
-        raise typer.Exit(130)
+        raise Exit(130)
