@@ -13,7 +13,6 @@ from twoway.text import escaped
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
-    from rich.progress import Progress as RichProgress
 
     from twoway.arrays import Floats
     from twoway.schema import Label
@@ -271,10 +270,6 @@ class ProgressBar:
     """
 
     def __init__(self) -> None:
-        self._bar: RichProgress | None = None
-        self._task: str | None = None
-
-    def __enter__(self) -> Self:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -288,22 +283,20 @@ class ProgressBar:
             console=Console(stderr=True),  # stdout is for results
             transient=True,
         )
+
+    def __enter__(self) -> Self:
         self._bar.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+        self._bar.stop()
 
     def __call__(self, progress: Progress) -> None:
         """Redraw the bar."""
-        if self._bar is None:
-            return
-        if progress.task != self._task:
+        if [task.description for task in self._bar.tasks] != [progress.task]:
             for task in self._bar.task_ids:
                 self._bar.remove_task(task)
             self._bar.add_task(progress.task, total=progress.at_most, objective="", left="")
-            self._task = progress.task
         self._bar.update(
             self._bar.task_ids[0],
             completed=progress.done,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import math
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,12 +23,7 @@ from twoway.text import shortlist
 
 Answer: TypeAlias = float | Estimate | Distribution | Mode
 
-_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
+_COMPARE = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
 
 def ask(pmf: JointPMF, question: str | Question, *, base: float | None = None) -> Answer:
@@ -182,8 +177,7 @@ def _probability(pmf: JointPMF, targets: tuple[Term, ...], groups: list[str]) ->
     """Return the probability of the targets' values, or the distribution of the targets, in each group."""
     event = evidence(pmf.schema, targets)
     if not event:
-        names = [term.name for term in targets]
-        joint = pmf.marginal([*groups, *names])
+        joint = pmf.marginal([*groups, *(term.name for term in targets)])
         if not groups:
             return joint
         sums = joint.array.sum(axis=tuple(range(len(groups), joint.array.ndim)), keepdims=True)

@@ -12,15 +12,7 @@ from twoway.questions.language import KINDS, NUMBER, STOPS, TRUTHS, Kind, Questi
 from twoway.schema import Label, Schema, Variable, plain_label
 from twoway.text import brief, escaped
 
-EXAMPLES = (
-    "P(vote | age = 30-39, region in {north, east})",
-    "P(vote = yes)",
-    "P(rating >= 4 | genre = drama)",
-    "E(rating | genre = drama)",
-    "mode(vote, age | region = north)",
-    "H(vote)",
-    "I(vote; age | region)",
-)
+_EXAMPLE = "P(vote | age = 30-39, region in {north, east})"
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 _ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U(?:000[0-9a-fA-F]|0010)[0-9a-fA-F]{4}|.)", re.DOTALL)
 _ESCAPES = r"\n \r \t \\ \' \" \x.. \u.... \U........"
@@ -108,30 +100,29 @@ class _Reader:
             self.at += 1
         return self.text[self.at : self.at + 1]
 
+    def accept(self, char: str) -> bool:
+        """Return whether a character comes next; skip it if so."""
+        is_next = self.skip() == char
+        self.at += is_next
+        return is_next
+
     def expect(self, char: str, why: str) -> None:
-        if self.skip() != char:
+        if not self.accept(char):
             raise self.error(f"expected {char!r}{' here' if self.at < len(self.text) else ''}, {why}")
-        self.at += 1
 
     def question(self) -> Question:
         kind = self.kind()
-        self.expect("(", f"as in {EXAMPLES[1]}")
+        self.expect("(", "as in P(vote = yes)")
         start = self.at
-        targets = self.terms()
-        others: tuple[Term, ...] = ()
-        given: tuple[Term, ...] = ()
-        if self.skip() == ";":
-            if kind != "I":
-                raise self.error(f"';' separates the two sides of a mutual information, I(a; b); {kind} has only one")
-            self.at += 1
-            others = self.terms()
-        elif kind == "I":
+        targets = self.separated(self.term)
+        if self.skip() == ";" and kind != "I":
+            raise self.error(f"';' separates the two sides of a mutual information, I(a; b); {kind} has only one")
+        if kind == "I" and not self.accept(";"):
             raise self.error("a mutual information needs two sides, I(a; b)")
-        known_from = self.at
-        if self.skip() == "|":
-            self.at += 1
-            known_from = self.at
-            given = self.terms()
+        others = self.separated(self.term) if kind == "I" else ()
+        known_from, given = self.at, tuple[Term, ...]()
+        if self.accept("|"):
+            known_from, given = self.at, self.separated(self.term)
         self.expect(")", f"which ends the question; {_HINT}")
         if self.skip():
             raise self.error("unexpected text after the end of the question", self.at, len(self.text))
@@ -140,7 +131,7 @@ class _Reader:
         return question
 
     def only_terms(self) -> tuple[Term, ...]:
-        terms = self.terms()
+        terms = self.separated(self.term)
         if self.skip():
             raise self.error(f"expected ',' or the end here; {_HINT}")
         bare = [term.name for term in terms if not term.operator]
@@ -150,16 +141,15 @@ class _Reader:
 
     def kind(self) -> Kind:
         self.skip()
-        word = re.compile(r"[^\s(]*").match(self.text, self.at)
-        name = word.group() if word else ""
+        name = re.split(r"[\s(]", self.text[self.at :], maxsplit=1)[0]
         for kind in KINDS:
             if name.casefold() == kind.casefold():
                 self.at += len(name)
                 return kind
         if not name:
-            raise self.error(f"a question starts with one of {', '.join(KINDS)}, as in {EXAMPLES[0]}")
+            raise self.error(f"a question starts with one of {', '.join(KINDS)}, as in {_EXAMPLE}")
         raise self.error(
-            f"unknown question {brief(name)}; known: {', '.join(KINDS)}, as in {EXAMPLES[0]}", stop=self.at + len(name)
+            f"unknown question {brief(name)}; known: {', '.join(KINDS)}, as in {_EXAMPLE}", stop=self.at + len(name)
         )
 
     def check(self, question: Question, start: int, known_from: int) -> None:
@@ -183,13 +173,9 @@ class _Reader:
     def separated(self, read: Callable[[], T]) -> tuple[T, ...]:
         """Return what ``read`` gives, once and after each comma."""
         items = [read()]
-        while self.skip() == ",":
-            self.at += 1
+        while self.accept(","):
             items.append(read())
         return tuple(items)
-
-    def terms(self) -> tuple[Term, ...]:
-        return self.separated(self.term)
 
     def term(self) -> Term:
         name = self.word("the name of a variable")
@@ -215,8 +201,7 @@ class _Reader:
         return Term(variable.name, operator.group(), (self.label(variable, word, compares=compares),))
 
     def listed(self, variable: Variable) -> tuple[Label, ...]:
-        self.skip()
-        self.at += 1  # the brace
+        self.accept("{")
         labels = self.separated(lambda: self.label(variable, self.word("a label")))
         self.expect("}", "which closes the list of labels")
         return labels
@@ -243,10 +228,8 @@ class _Reader:
 
     def label(self, variable: Variable, word: _Word, *, compares: bool = False) -> Label:
         """Return the category that a word names; a number to compare with need not be a category."""
-        readings: list[Label] = [word.text]
-        if not word.is_quoted:
-            # A number comes first: text can be given in quotes.
-            readings = [*_numbers(word.text), *readings]
+        # A number comes first: text can be given in quotes.
+        readings: list[Label] = [*([] if word.is_quoted else _numbers(word.text)), word.text]
         for reading in readings:
             if variable.find(reading) is not None:
                 return reading

@@ -68,13 +68,9 @@ class CoupledNMF:
             loop = problem.loop(self, accelerate=False)
             descent = fit_by_mirror_descent(evidence.pairs, start, self.loss, self.pair_weights, loop)
         no_split = evidence.graph.why_no_split(problem.rank)
-        warnings = (
-            []
-            if no_split is None
-            else [
-                f"two-way tables cannot identify rank {problem.rank} here: {no_split}; answers about three or more "
-                "variables may be arbitrary"
-            ]
+        warning = (
+            f"two-way tables cannot identify rank {problem.rank} here: {no_split}; answers about three or more "
+            "variables may be arbitrary"
         )
         kind = "Kullback-Leibler divergence" if self.loss == "kl" else "half squared distance"
-        return problem.solution(self, descent, f"mean {kind} per pair", *warnings)
+        return problem.solution(self, descent, f"mean {kind} per pair", *([warning] if no_split else []))

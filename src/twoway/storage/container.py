@@ -202,11 +202,9 @@ def read(path: str | os.PathLike[str], kind: str | None = None) -> tuple[dict[st
                 for name in archive.namelist()
                 if name.endswith(".npy")
             }
-    except FileFormatError:
-        raise
     except FileNotFoundError:
         raise missing_file(source) from None
-    except PermissionError:
+    except (FileFormatError, PermissionError):
         raise
     except _FOREIGN as error:
         raise FileFormatError(f"{shown} is not a twoway file, or is damaged: {error}") from error
@@ -229,13 +227,13 @@ def _check_end(stream: BinaryIO) -> None:
     stream.seek(max(0, size - ends))
     tail = stream.read(ends).rjust(ends, b"\0")
     signature, members, length = _END.unpack_from(tail, ends - _END.size)
-    if signature != b"PK\5\6" or tail[-2:] != b"\0\0":
-        raise ValueError("it does not end as a twoway file does")
+    is_end = signature == b"PK\5\6" and tail[-2:] == b"\0\0"
     locator, place = _LOCATOR.unpack_from(tail, _LARGE_END.size)
     if locator == b"PK\6\7":  # of an archive beyond 4 GiB; the record before it is read instead
         large, members, length = _LARGE_END.unpack_from(tail, 0)
-        if large != b"PK\6\6" or place != size - ends:
-            raise ValueError("it does not end as a twoway file does")
+        is_end &= large == b"PK\6\6" and place == size - ends
+    if not is_end:
+        raise ValueError("it does not end as a twoway file does")
     if members > _MOST_MEMBERS or length > _MOST_DIRECTORY:
         raise ValueError(
             f"its directory has {members:,} members in {length:,} bytes, and that of a twoway file at most "
@@ -270,8 +268,7 @@ def _read_header(archive: zipfile.ZipFile) -> dict[str, Any]:
 
 def _finite(text: str) -> float:
     """Return a number of the header; NaN and infinity, which could not be written again, are refused."""
-    number = float(text)
-    if not math.isfinite(number):
+    if not math.isfinite(number := float(text)):
         raise ValueError(f"its header holds {text[:20]}, which no twoway file does")
     return number
 

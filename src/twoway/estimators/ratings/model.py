@@ -102,19 +102,13 @@ def _tilted(of_item: Floats, of_cell: Floats) -> Floats:
 def distributions(pmf: JointPMF, table: RatingTable, user_codes: Ints, item_codes: Ints) -> Floats:
     """Return Pr(rating | the user's ratings in the table) for pairs of user (-1: unknown) and item, (n, n_points)."""
     of_item = pmf.stacked.reshape(len(table.items), table.n_points, pmf.rank)
-    answers = _answers(pmf, table, user_codes, item_codes, of_item)
-    given = table.known(user_codes, item_codes)
-    answers[given >= 0] = np.eye(table.n_points)[given[given >= 0]]
-    return answers
+    return _answers(pmf, table, user_codes, item_codes, of_item, np.eye(table.n_points))
 
 
 def expectations(pmf: JointPMF, table: RatingTable, user_codes: Ints, item_codes: Ints) -> Floats:
     """Return E[rating | the user's ratings in the table] for pairs of user (-1: unknown) and item, (n,)."""
     of_item = expected_in_components(pmf, table)[:, np.newaxis]
-    answers = _answers(pmf, table, user_codes, item_codes, of_item)[:, 0]
-    given = table.known(user_codes, item_codes)
-    answers[given >= 0] = table.points[given[given >= 0]]
-    return answers
+    return _answers(pmf, table, user_codes, item_codes, of_item, table.points[:, np.newaxis])[:, 0]
 
 
 def expected_in_components(pmf: JointPMF, table: RatingTable) -> Floats:
@@ -123,8 +117,13 @@ def expected_in_components(pmf: JointPMF, table: RatingTable) -> Floats:
     return expected
 
 
-def _answers(pmf: JointPMF, table: RatingTable, user_codes: Ints, item_codes: Ints, of_item: Floats) -> Floats:
-    """Return the mean of what holds in each component, (n_items, n_numbers, rank), by each user's memberships."""
+def _answers(
+    pmf: JointPMF, table: RatingTable, user_codes: Ints, item_codes: Ints, of_item: Floats, of_point: Floats
+) -> Floats:
+    """Return the mean of what holds in each component, (n_items, n_numbers, rank), by each user's memberships.
+
+    A rating that is known has what holds for its point, (n_points, n_numbers).
+    """
     answers = np.empty((len(user_codes), of_item.shape[1]))
     # Those of a user together, a chunk at a time.
     order, size = np.argsort(user_codes, kind="stable"), max(1, _CHUNK // of_item[0].size)
@@ -136,6 +135,8 @@ def _answers(pmf: JointPMF, table: RatingTable, user_codes: Ints, item_codes: In
             block = table.records.take(users[is_known]).as_block()
             memberships[is_known], _ = posterior_of(block, pmf.weights, pmf.stacked)
         answers[pairs] = np.einsum("pf,pnf->pn", memberships[of_pair], of_item[item_codes[pairs]])
+    given = table.known(user_codes, item_codes)
+    answers[given >= 0] = of_point[given[given >= 0]]
     return answers
 
 

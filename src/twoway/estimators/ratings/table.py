@@ -155,9 +155,7 @@ def _compress(
     keys = user_codes * len(items) + item_codes
     if (np.diff(keys) <= 0).any():
         order = np.argsort(keys, kind="stable")
-        keys, user_codes, item_codes, rating_codes = (
-            array[order] for array in (keys, user_codes, item_codes, rating_codes)
-        )
+        keys, user_codes, item_codes, rating_codes = np.stack([keys, user_codes, item_codes, rating_codes])[:, order]
         twice = np.flatnonzero(np.diff(keys) == 0)
         if len(twice):
             user, item = _repr(users, user_codes[twice[0]]), _repr(items, item_codes[twice[0]])
