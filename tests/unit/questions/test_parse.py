@@ -5,8 +5,18 @@ import pytest
 from twoway.errors import QuestionError
 from twoway.questions import parse
 from twoway.questions.language import KINDS
-from twoway.questions.parse import EXAMPLES, parse_terms
+from twoway.questions.parse import parse_terms
 from twoway.schema import Schema, Variable
+
+EXAMPLES = (
+    "P(vote | age = 30-39, region in {north, east})",
+    "P(vote = yes)",
+    "P(rating >= 4 | genre = drama)",
+    "E(rating | genre = drama)",
+    "mode(vote, age | region = north)",
+    "H(vote)",
+    "I(vote; age | region)",
+)
 
 SCHEMA = Schema((Variable("vote", ("no", "yes")), Variable("XXage", ("Xa", "b")), Variable("stars", (1, 2, 3))))
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from twoway.arrays import Floats
-from twoway.errors import DataError, unknown
+from twoway.errors import DataError, check_known, unknown
 from twoway.schema import Label, Schema
 from twoway.tables.crosstabs.cells import parse_cell
 from twoway.tables.crosstabs.labels import find_codes, find_schema
@@ -66,10 +66,8 @@ def _kinds(kind: TableKind | Mapping[Key, TableKind], keys: Sequence[Key]) -> li
     """Return the kind of each table."""
     kind_of = kind if isinstance(kind, Mapping) else dict.fromkeys(keys, kind)
     for key, value in kind_of.items():
-        if key not in keys:
-            raise unknown("table", key, keys, where=" for kind (row variable first)")
-        if value not in get_args(TableKind):
-            raise unknown("kind of table", value, get_args(TableKind))
+        check_known("table", keys, key, where=" for kind (row variable first)")
+        check_known("kind of table", get_args(TableKind), value)
     for key in keys:
         if key not in kind_of:
             raise DataError(f"kind has no entry for the table {key!r}; each table needs one")
