@@ -14,8 +14,18 @@ from twoway.errors import DataError, ImpossibleEvidenceError, QuestionError
 from twoway.questions import Question, Term, ask, parse
 from twoway.questions.complete import complete
 from twoway.questions.language import OPERATORS, quote
-from twoway.questions.parse import EXAMPLES, parse_terms
+from twoway.questions.parse import parse_terms
 from twoway.schema import Schema, Variable, label_key
+
+EXAMPLES = (
+    "P(vote | age = 30-39, region in {north, east})",
+    "P(vote = yes)",
+    "P(rating >= 4 | genre = drama)",
+    "E(rating | genre = drama)",
+    "mode(vote, age | region = north)",
+    "H(vote)",
+    "I(vote; age | region)",
+)
 
 SCHEMA = Schema(
     (
