@@ -12,7 +12,7 @@ from twoway.cli.terminal import is_terminal, note, say, say_json
 from twoway.data.distribution import Distribution
 from twoway.model.mode import Mode
 from twoway.model.pmf import JointPMF
-from twoway.questions import Question, parse
+from twoway.questions import Answer, Question, parse
 from twoway.questions import ask as answer_question
 from twoway.questions.answer import allowed_codes, evidence, suppose
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     import os
     from pathlib import Path
 
-    from twoway.questions import Answer
     from twoway.uncertainty.bootstrap import Bootstrap
 
 

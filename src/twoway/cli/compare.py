@@ -30,14 +30,10 @@ def compare(model: Model, other: Annotated[Path, Argument(help="Another model.")
 
     models = [JointPMF.load(path) for path in (model, other)]
     comparison = compare_models(*models)
+    numbers = {"records": "n_records", "log_likelihood": "log_likelihood", "bic": "bic"}
     fits = [
-        {
-            "variables": len(pmf.schema),
-            "rank": pmf.rank,
-            "records": pmf.report and pmf.report.n_records,
-            "log_likelihood": pmf.report and pmf.report.log_likelihood,
-            "bic": pmf.report and pmf.report.bic,
-        }
+        {"variables": len(pmf.schema), "rank": pmf.rank}
+        | {key: getattr(pmf.report, name, None) for key, name in numbers.items()}
         for pmf in models
     ]
     if json:

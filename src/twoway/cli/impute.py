@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from typer import Option
 
@@ -12,8 +12,6 @@ from twoway.cli.terminal import check_output, show, write_result
 from twoway.errors import DataError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from twoway.uncertainty.bootstrap import Bootstrap
 
 
@@ -54,6 +52,7 @@ def impute(
 
     twoway impute survey.twoway survey.csv --proba -o probabilities.csv
     """
+    import numpy as np
     import pyarrow.compute as pc
 
     from twoway.data.files.file_set import format_of
@@ -83,8 +82,8 @@ def impute(
         n_filled = sum(len(rows) for rows, _ in codes[0].values())
         values = [fill_values(table, pmf.schema, fill_codes) for fill_codes in codes]
         if written is not None:  # all other cells stay as they are written
-            table = written
-            values = [{name: (rows, _as_text(cells)) for name, (rows, cells) in some.items()} for some in values]
+            table, as_text = written, cast("Any", np.frompyfunc(str, 1, 1))
+            values = [{name: (rows, as_text(cells)) for name, (rows, cells) in some.items()} for some in values]
         copies = [fill(table, some, table.column_names) for some in values]
         result = copies[0] if draws is None else _stack(copies)
     write_result(result, out, as_json=json)
@@ -123,10 +122,3 @@ def _stack(copies: list[Any]) -> Any:
     ids = np.tile(np.arange(1, copies[0].num_rows + 1), len(copies))
     numbers = np.repeat(np.arange(1, len(copies) + 1), copies[0].num_rows)
     return whole.add_column(0, ".id", pa.array(ids)).add_column(0, ".imp", pa.array(numbers))
-
-
-def _as_text(values: NDArray[Any]) -> NDArray[Any]:
-    """Return labels or numbers as text."""
-    import numpy as np
-
-    return np.array([str(value) for value in values.tolist()], dtype=object)

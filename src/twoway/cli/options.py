@@ -317,14 +317,10 @@ def _check_categories(table: Any, names: Sequence[str], most: int) -> None:
         return
     shown = [f"column {name!r} has {n:,} distinct values in {table.num_rows:,} records" for name, n in many.items()]
     texts = [name for name in many if name not in numbers]
-    kinds, ways = [], []
-    if texts:
-        kinds.append("free text")
-        ways.append(f"--drop {','.join(texts)!r} leaves {_it(texts)} out")
+    kinds = ["free text"] * bool(texts) + ["measurements"] * bool(numbers)
+    ways = [f"--drop {','.join(names)!r} leaves {_it(names)} out" for names in (texts, numbers) if names]
     if numbers:
-        kinds.append("measurements")
-        bins = " ".join(f"--bins {name!r}" for name in numbers)
-        ways.append(f"{bins} bins {_it(numbers)}, --drop {','.join(numbers)!r} leaves {_it(numbers)} out")
+        ways[-1] = f"{' '.join(f'--bins {name!r}' for name in numbers)} bins {_it(numbers)}, {ways[-1]}"
     raise DataError(
         f"{'; '.join(shown)}: {', '.join(kinds)} or an identifier? {'; '.join(ways)}; "
         f"--max-categories {max(many.values())} keeps every value as a category"

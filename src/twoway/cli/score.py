@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from typer import Option
 
 from twoway.cli.options import DataFile, Force, Json, Model, Out, Reading
 from twoway.cli.terminal import check_output, say, say_json, write_result
-
-if TYPE_CHECKING:
-    from twoway.schema import Label
 
 _CELLS_SHOWN = 3
 
@@ -55,14 +52,12 @@ def score(
     least = surprises(pmf, records, top)
     if out is not None:
         rows = [
-            {"record": surprise.record + 1, "log_prob": surprise.log_prob}
-            | {
-                name: _text(value) if name in ("category", "expected") else value
-                for name, value in asdict(cell).items()
-            }
+            {"record": surprise.record + 1, "log_prob": surprise.log_prob, **asdict(cell)}
             for surprise in least
             for cell in surprise.cells
         ]
+        for row in rows:  # a column of a file cannot hold labels of several types
+            row |= {key: str(row[key]) for key in ("category", "expected") if row[key] is not None}
         write_result(pa.Table.from_pylist(rows), out)
         return
     for surprise in least:
@@ -74,8 +69,3 @@ def score(
         for cell in surprise.cells[:_CELLS_SHOWN]:
             expected = "" if cell.expected is None else f"; expected {cell.expected}"
             say(f"    {cell.variable} = {cell.category} has probability {cell.probability:.2g} here{expected}")
-
-
-def _text(label: Label | None) -> str | None:
-    """Return a label as text, since a column of a file cannot hold labels of several types."""
-    return None if label is None else str(label)

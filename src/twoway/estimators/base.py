@@ -151,16 +151,8 @@ class JointPMFEstimator(TableEstimator):
         return X, Records(columns, schema=self._schema, unseen="missing")
 
     def _fit_average(self, records: Records, loss: Loss, tol: float = 1e-3) -> None:
-        fitted = fit_average(
-            records,
-            loss,
-            rank=self.rank,
-            smoothing=self.smoothing,
-            n_starts=self.n_starts,
-            tol=tol,
-            seed=seed_of(self.random_state),
-            threads=self.threads,
-        )
+        options = {name: getattr(self, name) for name in ("rank", "smoothing", "n_starts", "threads")}
+        fitted = fit_average(records, loss, tol=tol, seed=seed_of(self.random_state), **options)
         self.pmf_ = fitted.pmf
         self.rank_, self.smoothing_ = fitted.recipe.rank, fitted.recipe.smoothing
         self.candidates_ = fitted.candidates

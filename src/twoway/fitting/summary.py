@@ -49,21 +49,15 @@ def summarize(pmf: JointPMF, source: RecordSource | Tables) -> dict[str, Any]:
         raise DataError("the model has no report: a summary needs the model that a fit returned")
     names = pmf.schema.names
     information = pairwise_information(pmf.weights, pmf.factors)
-    first, second = np.triu_indices(len(names), 1)
-    strongest = np.argsort(-information[first, second], kind="stable")[:_MOST_PAIRS]
+    pairs = np.column_stack(np.triu_indices(len(names), 1))
+    strongest = pairs[np.argsort(-information[tuple(pairs.T)], kind="stable")[:_MOST_PAIRS]]
     summary: dict[str, Any] = {
         "variables": len(names),
         "rank": pmf.rank,
         "solver": report.solver,
         "stop_reason": report.stop_reason.value,
         "passes": report.starts[report.best].n_iter,
-        "strongest": [
-            {
-                "variables": [names[first[pair]], names[second[pair]]],
-                "nats": float(information[first[pair], second[pair]]),
-            }
-            for pair in strongest
-        ],
+        "strongest": [{"variables": [names[j], names[k]], "nats": float(information[j, k])} for j, k in strongest],
         "many_categories": {v.name: v.values is not None for v in pmf.schema if len(v) > MANY_CATEGORIES},
         "check": None if report.check is None else asdict(report.check),
         "warnings": list(report.warnings),
@@ -76,6 +70,7 @@ def summarize(pmf: JointPMF, source: RecordSource | Tables) -> dict[str, Any]:
             "worst_fit": [{"variables": list(m.variables), "total_variation": m.total_variation} for m in worst],
         }
     cells, likelihood = source.n_records * len(names), report.log_likelihood
+    per_record = None if likelihood is None or not report.n_records else likelihood / report.n_records
     return summary | {
         "records": source.n_records,
         "weight": source.total_weight,
@@ -83,8 +78,6 @@ def summarize(pmf: JointPMF, source: RecordSource | Tables) -> dict[str, Any]:
         "cells": cells,
         "holes": cells - source.n_observed,
         "log_likelihood": likelihood,
-        "log_likelihood_per_record": likelihood / report.n_records
-        if likelihood is not None and report.n_records
-        else None,
+        "log_likelihood_per_record": per_record,
         "bic": report.bic,
     }

@@ -96,9 +96,8 @@ def plan(
     check_known("size", SIZES, size)
     jobs = usable_cores() if jobs is None else whole_number("jobs", jobs, 1)
     trials = None if trials is None else whole_number("trials", trials, 1)
-    for experiment in experiments:
-        for setting in experiment.columns(size):
-            setting.smaller().data(0)  # missing data are reported before any work
+    for setting in (setting for experiment in experiments for setting in experiment.columns(size)):
+        setting.smaller().data(0)  # missing data are reported before any work
     check_writable(out)
     fits = []
     for experiment in experiments:
@@ -184,9 +183,8 @@ def check_writable(out: Path) -> None:
         out.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=out).close()
     except OSError as error:
-        raise OutputError(
-            f"cannot write to the folder {str(out)!r}: {error.strerror}; name another with --out"
-        ) from None
+        reason = f"{error.strerror}; name another with --out"
+        raise OutputError(f"cannot write to the folder {str(out)!r}: {reason}") from None
 
 
 def _check_memory(fits: Sequence[Fit], jobs: int) -> None:

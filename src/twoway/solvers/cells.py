@@ -129,8 +129,7 @@ class CellSets:
         totals = self.totals
         sizes = np.array(self.schema.sizes)
         of_variable = np.add.reduceat(totals, self.schema.offsets[:-1])
-        shares: Floats = (totals + np.repeat(_EXTRA / sizes, sizes)) / np.repeat(of_variable + _EXTRA, sizes)
-        return shares
+        return (totals + np.repeat(_EXTRA / sizes, sizes)) / np.repeat(of_variable + _EXTRA, sizes)
 
     def support(self, counts: Theta, rank: int) -> Floats:
         """Return on how many people each component rests, and each of its factors; shape (1 + n_variables, rank)."""
@@ -153,5 +152,4 @@ def _negative_entropy(tables: Tables, pair_weights: PairWeights) -> float:
 
 def times_log(shares: Floats, values: Floats) -> Floats:
     """Return shares · log(values), 0 where the share is 0."""
-    product: Floats = shares * np.log(values, where=shares > 0, out=np.zeros_like(shares))
-    return product
+    return shares * np.log(values, where=shares > 0, out=np.zeros_like(shares))

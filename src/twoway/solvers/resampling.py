@@ -78,10 +78,10 @@ class FromTables:
         return self._of_shares(shares)
 
     def _of_shares(self, shares: list[Floats]) -> Tables:
-        flat = np.concatenate([share.ravel() for share in shares]) * np.repeat(
-            self._tables.weights, np.diff(self._tables.starts)
-        )
-        return Tables(self._tables.schema, self._tables.sets, flat, self._tables.weights)
+        tables = self._tables
+        weights = np.repeat(tables.weights, np.diff(tables.starts))
+        flat = np.concatenate([share.ravel() for share in shares]) * weights
+        return Tables(tables.schema, tables.sets, flat, tables.weights)
 
     def _apart(self, random: np.random.Generator) -> list[Floats]:
         """Return each table's shares, drawn on its own."""

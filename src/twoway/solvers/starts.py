@@ -19,16 +19,11 @@ def random_start(schema: Schema, rank: int, shares: Floats, seeds: Sequence[int]
 
     What is drawn for a variable depends on its name, not on its place: the order of columns must not matter.
     """
-    drawn = np.vstack(
-        [
-            np.random.default_rng([*seeds, stable_hash(variable.name)]).exponential(size=(len(variable), rank))
-            for variable in schema
-        ]
-    )
+    generators = (np.random.default_rng([*seeds, stable_hash(name)]) for name in schema.names)
+    drawn = [random.exponential(size=(size, rank)) for random, size in zip(generators, schema.sizes, strict=True)]
     # No category is out of reach.
-    return JointPMF.from_stacked(
-        schema, np.full(rank, 1.0 / rank), normalized(schema, shares[:, None] * (drawn + 0.05))
-    )
+    factors = normalized(schema, shares[:, None] * (np.vstack(drawn) + 0.05))
+    return JointPMF.from_stacked(schema, np.full(rank, 1.0 / rank), factors)
 
 
 def softened(pmf: JointPMF, shares: Floats, part: float = 0.05) -> JointPMF:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 from twoway.report import Monitor, Progress
 from twoway.storage.checkpoint import Checkpoint
@@ -17,22 +18,18 @@ class Watch:
         self, monitor: Monitor | None = None, parent: Watch | None = None, checkpoint: Checkpoint | None = None
     ) -> None:
         self._monitor = monitor
-        self._parent = parent
-        self._interrupted = False
+        self._shared: SimpleNamespace = SimpleNamespace(interrupted=False) if parent is None else parent._shared
         self.checkpoint = checkpoint
         """Where loops save their states, and find those of an earlier run."""
 
     @property
     def interrupted(self) -> bool:
         """Whether somebody pressed Ctrl-C."""
-        return self._interrupted if self._parent is None else self._parent.interrupted
+        return bool(self._shared.interrupted)
 
     def interrupt(self) -> None:
         """Remember that somebody pressed Ctrl-C."""
-        if self._parent is None:
-            self._interrupted = True
-        else:
-            self._parent.interrupt()
+        self._shared.interrupted = True
 
     @contextmanager
     def guard(self) -> Iterator[None]:

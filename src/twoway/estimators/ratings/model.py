@@ -113,8 +113,7 @@ def expectations(pmf: JointPMF, table: RatingTable, user_codes: Ints, item_codes
 
 def expected_in_components(pmf: JointPMF, table: RatingTable) -> Floats:
     """Return the expected rating of each item in each component, (n_items, rank)."""
-    expected: Floats = table.points @ pmf.stacked.reshape(len(table.items), table.n_points, pmf.rank)
-    return expected
+    return table.points @ pmf.stacked.reshape(len(table.items), table.n_points, pmf.rank)
 
 
 def _answers(
