@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
 from twoway.errors import DataError
-from twoway.text import escaped
+from twoway.text import crossed, escaped
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -89,7 +89,7 @@ class FitCheck:
     def __str__(self) -> str:
         ways = {2: "two-way", 3: "three-way"}[len(self.variables)]
         sampled = f" compared, of {self.n_tables:,} in all," if self.n_compared < self.n_tables else ""
-        names = " × ".join(map(escaped, self.variables))
+        names = crossed(self.variables, None)
         cell = ", ".join(escaped(str(label)) for label in self.cell)
         return (
             f"{self.n_off:,} of {self.n_compared:,} {ways} tables{sampled} are off by more than chance; "
@@ -234,9 +234,8 @@ class Report:
             lines.append(f"likelihood  log {self.log_likelihood:.2f}, AIC {self.aic:.2f}, BIC {self.bic:.2f}")
         if self.misfits:
             worst = self.misfits[0]
-            lines.append(
-                f"worst fit   {' × '.join(map(escaped, worst.variables))}: total variation {worst.total_variation:.3g}"
-            )
+            names = crossed(worst.variables, None)
+            lines.append(f"worst fit   {names}: total variation {worst.total_variation:.3g}")
         if self.check is not None:
             lines.append(f"check       {self.check}")
         if self.seconds is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 from typer import Argument, Option
 
@@ -13,18 +12,16 @@ from twoway.cli.terminal import check_output
 
 def ask(
     model: Model,
-    questions: Annotated[
-        list[str] | None,
-        Argument(metavar="QUESTION", help="Questions; - reads them from standard input, one per line."),
-    ] = None,
-    base: Annotated[float | None, Option(help="The base of the logarithm of H and I (default: nats).")] = None,
-    interval: Annotated[
-        bool, Option("--interval", help="Show an interval for each answer; needs a fit with --intervals.")
-    ] = False,
-    out: Annotated[
-        Path | None,
-        Option("-o", "--out", help="A CSV, TSV, Parquet or Arrow file with a row for each number; or JSON."),
-    ] = None,
+    questions: list[str] | None = Argument(
+        None, metavar="QUESTION", help="Questions; - reads them from standard input, one per line."
+    ),
+    base: float | None = Option(None, help="The base of the logarithm of H and I (default: nats)."),
+    interval: bool = Option(
+        False, "--interval", help="Show an interval for each answer; needs a fit with --intervals."
+    ),
+    out: Path | None = Option(
+        None, "-o", "--out", help="A CSV, TSV, Parquet or Arrow file with a row for each number; or JSON."
+    ),
     force: Force = False,
     json: Json = False,
 ) -> None:

@@ -17,14 +17,13 @@ def check(
         Path, Argument(metavar="DATA|TABLES|MODEL", help="Records, tables from `twoway count`, or a model.")
     ],
     reading: Annotated[Reading, "only", "drop", "missing", "missing_only", "counts", "weights"],
-    rank: Annotated[int | None, Option(help="The number of components (default: chosen).")] = None,
-    data: Annotated[
-        Path | None, Option(metavar="DATA|TABLES", help="Instead, compare a model with these: where is it wrong?")
-    ] = None,
-    ranges: Annotated[
-        list[str] | None,
-        Option("--range", metavar="QUESTION", help="The smallest and largest answer of any joint with these tables."),
-    ] = None,
+    rank: int | None = Option(None, help="The number of components (default: chosen)."),
+    data: Path | None = Option(
+        None, metavar="DATA|TABLES", help="Instead, compare a model with these: where is it wrong?"
+    ),
+    ranges: list[str] | None = Option(
+        None, "--range", metavar="QUESTION", help="The smallest and largest answer of any joint with these tables."
+    ),
     seed: Seed = 0,
     json: Json = False,
 ) -> None:

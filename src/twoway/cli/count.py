@@ -33,44 +33,34 @@ def count(
         *("only", "drop", "missing", "missing_only", "bins", "counts", "weights", "where"),
         *("unseen", "extend", "max_categories"),
     ],
-    out: Annotated[Path | None, Option("-o", "--out", metavar="TABLES", help="The file to write.")] = None,
-    add: Annotated[
-        Path | None, Option(metavar="TABLES", help="Add to the counts in this file and replace it, unless -o is given.")
-    ] = None,
-    table: Annotated[str | None, Option(metavar="NAME", help="The table of the database.")] = None,
-    inside: Annotated[
-        bool, Option("--inside", help="Let the database count. No row leaves it, but it is several times slower.")
-    ] = False,
-    order: Annotated[
-        int | None, Option(help="2 for all pairs, 3 for all triples (default: 2, or that of --add).")
-    ] = None,
-    schema: Annotated[
-        Path | None,
-        Option(
-            metavar="FILE",
-            help='The variables and categories to count: JSON such as {"vote": ["no", "yes"], "income": '
-            '{"cuts": [10000, 20000]}}, or a file of tables or a model.',
-        ),
-    ] = None,
-    epsilon: Annotated[
-        float | None, Option(help="Add noise that hides single records: the privacy loss ε; 1 is usual.")
-    ] = None,
-    delta: Annotated[
-        float, Option(help="With --epsilon, the probability of a larger loss; far below 1 / number of records.")
-    ] = 1e-6,
-    max_weight: Annotated[
-        float | None, Option(metavar="W", help="With --epsilon and --weights, the largest possible weight.")
-    ] = None,
-    public_schema: Annotated[
-        bool,
-        Option(
-            "--public-schema",
-            help="With --epsilon: the categories found in the data, which noise does not hide, may be public.",
-        ),
-    ] = False,
-    seed: Annotated[
-        int | None, Option(help="For tests of --epsilon only: anyone who knows it can remove the noise.")
-    ] = None,
+    out: Path | None = Option(None, "-o", "--out", metavar="TABLES", help="The file to write."),
+    add: Path | None = Option(
+        None, metavar="TABLES", help="Add to the counts in this file and replace it, unless -o is given."
+    ),
+    table: str | None = Option(None, metavar="NAME", help="The table of the database."),
+    inside: bool = Option(
+        False, "--inside", help="Let the database count. No row leaves it, but it is several times slower."
+    ),
+    order: int | None = Option(None, help="2 for all pairs, 3 for all triples (default: 2, or that of --add)."),
+    schema: Path | None = Option(
+        None,
+        metavar="FILE",
+        help='The variables and categories to count: JSON such as {"vote": ["no", "yes"], "income": '
+        '{"cuts": [10000, 20000]}}, or a file of tables or a model.',
+    ),
+    epsilon: float | None = Option(None, help="Add noise that hides single records: the privacy loss ε; 1 is usual."),
+    delta: float = Option(
+        1e-6, help="With --epsilon, the probability of a larger loss; far below 1 / number of records."
+    ),
+    max_weight: float | None = Option(
+        None, metavar="W", help="With --epsilon and --weights, the largest possible weight."
+    ),
+    public_schema: bool = Option(
+        False,
+        "--public-schema",
+        help="With --epsilon: the categories found in the data, which noise does not hide, may be public.",
+    ),
+    seed: int | None = Option(None, help="For tests of --epsilon only: anyone who knows it can remove the noise."),
     force: Force = False,
     json: Json = False,
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from typer import Option
 
@@ -20,7 +20,7 @@ _SHADES = " ░▒█"
 
 
 def demo(
-    out: Annotated[Path, Option(help="The folder to write the model, a picture and a page to.")] = Path("demo-output"),
+    out: Path = Option(Path("demo-output"), help="The folder to write the model, a picture and a page to."),
     json: Json = False,
 ) -> None:
     """Learn handwritten digits with half of all pixels hidden, then complete and read half-hidden ones.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 from typer import Option
 
@@ -13,10 +12,10 @@ from twoway.cli.terminal import check_output, show
 
 def explore(
     model: Model,
-    out: Annotated[
-        Path | None, Option("-o", "--out", help="The page to write (default: the name of the model with .html).")
-    ] = None,
-    title: Annotated[str | None, Option(help="The title of the page (default: the name of the model).")] = None,
+    out: Path | None = Option(
+        None, "-o", "--out", help="The page to write (default: the name of the model with .html)."
+    ),
+    title: str | None = Option(None, help="The title of the page (default: the name of the model)."),
     force: Force = False,
     json: Json = False,
 ) -> None:

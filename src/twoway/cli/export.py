@@ -16,19 +16,19 @@ from twoway.text import shortlist
 def export(
     model: Model,
     reading: Annotated[Reading, "missing", "missing_only"],
-    sql: Annotated[bool, Option("--sql", help="Export as a database view, the only format so far.")] = False,
-    table: Annotated[str | None, Option(metavar="NAME", help="The table that the view reads.")] = None,
-    what: Annotated[
-        str, Option(metavar="score|impute", help="The log-probability of each row, or rows with missing cells filled.")
-    ] = "score",
-    dialect: Annotated[str, Option(metavar="NAME", help="The SQL dialect: postgres, duckdb, sqlite, …")] = "postgres",
-    view: Annotated[
-        str | None, Option(metavar="NAME", help="The name of the view (default: TABLE_scored or TABLE_imputed).")
-    ] = None,
-    keep: Annotated[
-        list[str] | None, Option(metavar="COLUMN", help="A further column to keep, such as a key. Repeatable.")
-    ] = None,
-    out: Annotated[Path | None, Option("-o", "--out", help="The file to write (default: standard output).")] = None,
+    sql: bool = Option(False, "--sql", help="Export as a database view, the only format so far."),
+    table: str | None = Option(None, metavar="NAME", help="The table that the view reads."),
+    what: str = Option(
+        "score", metavar="score|impute", help="The log-probability of each row, or rows with missing cells filled."
+    ),
+    dialect: str = Option("postgres", metavar="NAME", help="The SQL dialect: postgres, duckdb, sqlite, …"),
+    view: str | None = Option(
+        None, metavar="NAME", help="The name of the view (default: TABLE_scored or TABLE_imputed)."
+    ),
+    keep: list[str] | None = Option(
+        None, metavar="COLUMN", help="A further column to keep, such as a key. Repeatable."
+    ),
+    out: Path | None = Option(None, "-o", "--out", help="The file to write (default: standard output)."),
     force: Force = False,
 ) -> None:
     """Write a model as SQL: a view that scores or completes the rows of a table in the database.

@@ -32,39 +32,31 @@ def fit(
     reading: Annotated[
         Reading, *("only", "drop", "missing", "missing_only", "bins", "counts", "weights", "where", "max_categories")
     ],
-    data: Annotated[
-        list[Path] | None,
-        Argument(
-            metavar="[DATA]...",
-            help="Records: CSV, TSV, Parquet, Arrow or JSON lines files, a glob pattern or a folder; or tables from "
-            "`twoway count`; or several of these.",
-        ),
-    ] = None,
-    out: Annotated[Path, Option("-o", "--out", metavar="MODEL", help="The file to write the model to.")] = Path(
-        "model.twoway"
+    data: list[Path] | None = Argument(
+        None,
+        metavar="[DATA]...",
+        help="Records: CSV, TSV, Parquet, Arrow or JSON lines files, a glob pattern or a folder; or tables from "
+        "`twoway count`; or several of these.",
     ),
-    rank: Annotated[int | None, Option(help="The number of components (default: chosen).")] = None,
-    solver: Annotated[str, Option(help="auto, em, coupled-nmf, spa, ctd, mle-ad, or a chain: spa+em.")] = "auto",
+    out: Path = Option(Path("model.twoway"), "-o", "--out", metavar="MODEL", help="The file to write the model to."),
+    rank: int | None = Option(None, help="The number of components (default: chosen)."),
+    solver: str = Option("auto", help="auto, em, coupled-nmf, spa, ctd, mle-ad, or a chain: spa+em."),
     seed: Seed = 0,
-    smoothing: Annotated[float | None, Option(help="Pseudo-records per component (default: chosen).")] = None,
-    tables: Annotated[
-        Path | None,
-        Option(help="Instead of records, published cross-tabs: a folder with one per file, or a banner sheet."),
-    ] = None,
-    kind: Annotated[
-        str, Option(help="What the numbers in --tables are: counts, joint, row or column percentages.")
-    ] = "counts",
-    total: Annotated[
-        float | None, Option(metavar="N", help="The number of records behind each table, if it is not in it.")
-    ] = None,
-    intervals: Annotated[
-        bool, Option("--intervals", help="Also store replicates of the model, which `ask --interval` needs.")
-    ] = False,
+    smoothing: float | None = Option(None, help="Pseudo-records per component (default: chosen)."),
+    tables: Path | None = Option(
+        None, help="Instead of records, published cross-tabs: a folder with one per file, or a banner sheet."
+    ),
+    kind: str = Option("counts", help="What the numbers in --tables are: counts, joint, row or column percentages."),
+    total: float | None = Option(
+        None, metavar="N", help="The number of records behind each table, if it is not in it."
+    ),
+    intervals: bool = Option(
+        False, "--intervals", help="Also store replicates of the model, which `ask --interval` needs."
+    ),
     threads: Threads = None,
-    ask: Annotated[
-        list[str] | None,
-        Option(metavar="QUESTION", help="A question to answer after the fit, as in `twoway ask`. Repeatable."),
-    ] = None,
+    ask: list[str] | None = Option(
+        None, metavar="QUESTION", help="A question to answer after the fit, as in `twoway ask`. Repeatable."
+    ),
     force: Force = False,
     json: Json = False,
 ) -> None:

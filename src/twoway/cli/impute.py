@@ -20,24 +20,20 @@ def impute(
     data: DataFile,
     reading: Annotated[Reading, "missing", "missing_only", "unseen"],
     out: Out = None,
-    how: Annotated[
-        str | None,
-        Option(
-            help="mode: the most probable category (the default); mean: the expected number; "
-            "sample: drawn, all cells of a record together."
-        ),
-    ] = None,
-    draws: Annotated[
-        int | None,
-        Option(
-            min=2,
-            help="Write this many completed copies below one another, for multiple imputation: columns .imp (the copy) "
-            "and .id (the record) come first. Needs a model of `twoway fit --intervals`.",
-        ),
-    ] = None,
-    proba: Annotated[
-        bool, Option("--proba", help="Write the probability of each category for each missing cell instead.")
-    ] = False,
+    how: str | None = Option(
+        None,
+        help="mode: the most probable category (the default); mean: the expected number; "
+        "sample: drawn, all cells of a record together.",
+    ),
+    draws: int | None = Option(
+        None,
+        min=2,
+        help="Write this many completed copies below one another, for multiple imputation: columns .imp (the copy) "
+        "and .id (the record) come first. Needs a model of `twoway fit --intervals`.",
+    ),
+    proba: bool = Option(
+        False, "--proba", help="Write the probability of each category for each missing cell instead."
+    ),
     seed: Seed = 0,
     force: Force = False,
     json: Json = False,

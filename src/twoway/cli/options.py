@@ -6,10 +6,12 @@ import functools
 import inspect
 import re
 from dataclasses import dataclass
+from inspect import Parameter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
 
 from typer import Argument, Option
+from typer.models import OptionInfo
 
 from twoway.errors import DataError, UnknownNameError, check_known
 
@@ -30,41 +32,6 @@ Out = Annotated[
     Path | None, Option("-o", "--out", help="A CSV, TSV, Parquet, Arrow or JSON lines file (default: standard output).")
 ]
 Threads = Annotated[int | None, Option(help="The number of threads (default: all cores).")]
-Missing = Annotated[
-    list[str] | None,
-    Option(
-        metavar="[COLUMN=]CODES",
-        help="Further values that mean missing, besides the empty cell, NA, N/A, n/a, NaN, nan, null, NULL and ?; "
-        "for one column: income=-9,98. Repeatable.",
-    ),
-]
-MissingOnly = Annotated[
-    list[str] | None,
-    Option(metavar="[COLUMN=]CODES", help="Like --missing, but replaces NA and the others; empty cells stay missing."),
-]
-Only = Annotated[list[str] | None, Option(metavar="COLUMNS", help="Use only these columns, separated by commas.")]
-Drop = Annotated[list[str] | None, Option(metavar="COLUMNS", help="Leave these columns out, separated by commas.")]
-Bins = Annotated[
-    list[str] | None,
-    Option(
-        metavar="COLUMN[=N|=CUT,CUT…]",
-        help="Bin a numeric column: N bins with about equally many records each (default 5), or bins that start at the "
-        "given numbers: age=18,40,65.",
-    ),
-]
-Counts = Annotated[
-    str | None,
-    Option(metavar="COLUMN", help="The column with the number of identical records that each row stands for."),
-]
-Weights = Annotated[str | None, Option(metavar="COLUMN", help="The column with the weight of each record.")]
-Where = Annotated[
-    list[str] | None,
-    Option(
-        metavar="CONDITION",
-        help="Use only records that meet this SQL condition: 'year >= 2020'. If repeated, all conditions must hold.",
-    ),
-]
-MaxCategories = Annotated[int, Option(min=1, metavar="N", help="Reject columns with more distinct values than this.")]
 
 DataFile = Annotated[
     Path,
@@ -72,8 +39,6 @@ DataFile = Annotated[
         metavar="DATA", help="Records: a CSV, TSV, Parquet, Arrow or JSON lines file, a glob pattern or a folder."
     ),
 ]
-Unseen = Annotated[str, Option(metavar="error|missing", help="How to treat labels that the model does not know.")]
-Extend = Annotated[bool, Option("--extend", help="Add unknown labels as new categories instead of raising an error.")]
 
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 MAX_CATEGORIES = 1000
@@ -144,19 +109,43 @@ class Reading:
     A command that takes ``reading: Annotated[Reading, "only", "drop"]`` offers these options, see `expand_reading`.
     """
 
-    only: Only = None
-    drop: Drop = None
-    missing: Missing = None
-    missing_only: MissingOnly = None
-    bins: Bins = None
-    counts: Counts = None
-    weights: Weights = None
-    where: Where = None
-    unseen: Unseen = "error"
-    extend: Extend = False
-    max_categories: MaxCategories = MAX_CATEGORIES
+    only: list[str] | None = Option(None, metavar="COLUMNS", help="Use only these columns, separated by commas.")
+    drop: list[str] | None = Option(None, metavar="COLUMNS", help="Leave these columns out, separated by commas.")
+    missing: list[str] | None = Option(
+        None,
+        metavar="[COLUMN=]CODES",
+        help="Further values that mean missing, besides the empty cell, NA, N/A, n/a, NaN, nan, null, NULL and ?; "
+        "for one column: income=-9,98. Repeatable.",
+    )
+    missing_only: list[str] | None = Option(
+        None, metavar="[COLUMN=]CODES", help="Like --missing, but replaces NA and the others; empty cells stay missing."
+    )
+    bins: list[str] | None = Option(
+        None,
+        metavar="COLUMN[=N|=CUT,CUT…]",
+        help="Bin a numeric column: N bins with about equally many records each (default 5), or bins that start at the "
+        "given numbers: age=18,40,65.",
+    )
+    counts: str | None = Option(
+        None, metavar="COLUMN", help="The column with the number of identical records that each row stands for."
+    )
+    weights: str | None = Option(None, metavar="COLUMN", help="The column with the weight of each record.")
+    where: list[str] | None = Option(
+        None,
+        metavar="CONDITION",
+        help="Use only records that meet this SQL condition: 'year >= 2020'. If repeated, all conditions must hold.",
+    )
+    unseen: str = Option("error", metavar="error|missing", help="How to treat labels that the model does not know.")
+    extend: bool = Option(False, "--extend", help="Add unknown labels as new categories instead of raising an error.")
+    max_categories: int = Option(
+        MAX_CATEGORIES, min=1, metavar="N", help="Reject columns with more distinct values than this."
+    )
     offered: tuple[str, ...] = ()
     """The options that the command has."""
+
+    def __post_init__(self) -> None:
+        defaults = {name: option.default for name, option in vars(self).items() if isinstance(option, OptionInfo)}
+        vars(self).update(defaults)
 
     @functools.cached_property
     def labels(self) -> MissingLabels:
@@ -271,12 +260,10 @@ def expand_reading(command: Callable[..., None]) -> Callable[..., None]:
     if "reading" not in signature.parameters:
         return command
     offered: tuple[str, ...] = signature.parameters["reading"].annotation.__metadata__
-    hints = get_type_hints(Reading, include_extras=True)
-    keyword = inspect.Parameter.KEYWORD_ONLY
+    hints = get_type_hints(Reading)
+    keyword = Parameter.KEYWORD_ONLY
     others = [p.replace(kind=keyword) for p in signature.parameters.values() if p.name != "reading"]
-    options = [
-        inspect.Parameter(name, keyword, default=getattr(Reading, name), annotation=hints[name]) for name in offered
-    ]
+    options = [Parameter(name, keyword, default=getattr(Reading, name), annotation=hints[name]) for name in offered]
 
     @functools.wraps(command)
     def expanded(**given: Any) -> None:

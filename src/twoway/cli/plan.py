@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 from typer import Argument, Option
 
@@ -12,19 +11,15 @@ from twoway.cli.terminal import show, shows_progress
 
 
 def plan(
-    model: Annotated[
-        Path | None, Argument(metavar="[MODEL]", help="A model to plan with; or use --variables and --rank.")
-    ] = None,
-    error: Annotated[float, Option(help="The allowed error of a probability, as total variation.")] = 0.05,
-    of: Annotated[
-        str, Option(metavar="VARIABLES", help="The variables of interest, separated by commas (default: all).")
-    ] = "",
-    observed: Annotated[float, Option(help="The share of cells that will be observed.")] = 1.0,
-    tables: Annotated[bool, Option("--tables", help="Only two-way tables will be available.")] = False,
-    variables: Annotated[int | None, Option(help="Without a model: the number of variables.")] = None,
-    categories: Annotated[int, Option(help="Without a model: the number of categories of each.")] = 4,
-    rank: Annotated[int | None, Option(help="Without a model: the number of components.")] = None,
-    trials: Annotated[int, Option(help="The number of trials for each number of records.")] = 3,
+    model: Path | None = Argument(None, metavar="[MODEL]", help="A model to plan with; or use --variables and --rank."),
+    error: float = Option(0.05, help="The allowed error of a probability, as total variation."),
+    of: str = Option("", metavar="VARIABLES", help="The variables of interest, separated by commas (default: all)."),
+    observed: float = Option(1.0, help="The share of cells that will be observed."),
+    tables: bool = Option(False, "--tables", help="Only two-way tables will be available."),
+    variables: int | None = Option(None, help="Without a model: the number of variables."),
+    categories: int = Option(4, help="Without a model: the number of categories of each."),
+    rank: int | None = Option(None, help="Without a model: the number of components."),
+    trials: int = Option(3, help="The number of trials for each number of records."),
     seed: Seed = 0,
     json: Json = False,
 ) -> None:

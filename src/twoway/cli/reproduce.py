@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, cast
 
 from typer import Argument, Exit, Option, echo
 
@@ -20,24 +20,18 @@ if TYPE_CHECKING:
 
 
 def reproduce(
-    tables: Annotated[list[str] | None, Argument(metavar="[TABLE]...", help="Tables by name, or 'all'.")] = None,
-    list_tables: Annotated[bool, Option("--list", help="Name every table and method, and exit.")] = False,
-    size: Annotated[str, Option(help="'paper', or 'smoke' for small trials that take seconds.")] = "paper",
-    trials: Annotated[
-        int | None, Option(help="Trials per column; by default 20 (5 at 10⁶ records), 2 at smoke size.")
-    ] = None,
-    jobs: Annotated[int | None, Option(help="Fits at a time, each in a process; by default one per core.")] = None,
-    out: Annotated[Path, Option(help="The folder for results; fits saved there are not run again.")] = Path(
-        "reproduce-output"
+    tables: list[str] | None = Argument(None, metavar="[TABLE]...", help="Tables by name, or 'all'."),
+    list_tables: bool = Option(False, "--list", help="Name every table and method, and exit."),
+    size: str = Option("paper", help="'paper', or 'smoke' for small trials that take seconds."),
+    trials: int | None = Option(None, help="Trials per column; by default 20 (5 at 10⁶ records), 2 at smoke size."),
+    jobs: int | None = Option(None, help="Fits at a time, each in a process; by default one per core."),
+    out: Path = Option(Path("reproduce-output"), help="The folder for results; fits saved there are not run again."),
+    movielens: str = Option(
+        "ml-latest-small",
+        help="The release of MovieLens to use: its folder or zip in the subfolder 'movielens' of TWOWAY_DATA.",
     ),
-    movielens: Annotated[
-        str,
-        Option(help="The release of MovieLens to use: its folder or zip in the subfolder 'movielens' of TWOWAY_DATA."),
-    ] = "ml-latest-small",
-    methods: Annotated[str, Option(help="Methods to run, separated by commas; by default all.")] = "",
-    page: Annotated[
-        Path | None, Option(help="Also write all tables in OUT to this Markdown page, below its mark.")
-    ] = None,
+    methods: str = Option("", help="Methods to run, separated by commas; by default all."),
+    page: Path | None = Option(None, help="Also write all tables in OUT to this Markdown page, below its mark."),
     json: Json = False,
 ) -> None:
     """Run tables of the paper, every method on the same data, and show them beside the published numbers.
@@ -63,9 +57,8 @@ def reproduce(
         _list_all(console, json)
         return
     named = find_methods([name.strip() for name in methods.split(",") if name.strip()])
-    todo = plan(
-        find_experiments(tables or [], movielens), cast("Size", size), out, trials=trials, jobs=jobs, methods=named
-    )
+    experiments = find_experiments(tables or [], movielens)
+    todo = plan(experiments, cast("Size", size), out, trials=trials, jobs=jobs, methods=named)
     try:
         for experiment in _with_bar(todo):
             summary = summarize(experiment, todo.size, out, trials)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from typer import Option
 
 from twoway.cli.options import Force, Json, Model, Out, Seed
@@ -12,11 +10,9 @@ from twoway.cli.terminal import check_output, write_result
 
 def sample(
     model: Model,
-    n: Annotated[int, Option("-n", help="The number of records.")] = 10,
+    n: int = Option(10, "-n", help="The number of records."),
     out: Out = None,
-    given: Annotated[
-        str, Option(metavar="CONDITIONS", help="Draw records that meet these: 'age = 30-39, vote != no'.")
-    ] = "",
+    given: str = Option("", metavar="CONDITIONS", help="Draw records that meet these: 'age = 30-39, vote != no'."),
     seed: Seed = 0,
     json: Json = False,
     force: Force = False,

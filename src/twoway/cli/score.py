@@ -18,10 +18,9 @@ def score(
     data: DataFile,
     reading: Annotated[Reading, "missing", "missing_only", "unseen"],
     out: Out = None,
-    top: Annotated[
-        int | None,
-        Option(min=1, metavar="N", help="Instead, show the N least probable records and their surprising cells."),
-    ] = None,
+    top: int | None = Option(
+        None, min=1, metavar="N", help="Instead, show the N least probable records and their surprising cells."
+    ),
     force: Force = False,
     json: Json = False,
 ) -> None:

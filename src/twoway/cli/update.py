@@ -15,9 +15,9 @@ def update(
     model: Model,
     data: DataFile,
     reading: Annotated[Reading, "extend", "unseen", "missing", "missing_only", "counts", "weights", "where"],
-    out: Annotated[
-        Path | None, Option("-o", "--out", metavar="MODEL", help="The file to write (default: replace the model).")
-    ] = None,
+    out: Path | None = Option(
+        None, "-o", "--out", metavar="MODEL", help="The file to write (default: replace the model)."
+    ),
     threads: Threads = None,
     force: Force = False,
     json: Json = False,

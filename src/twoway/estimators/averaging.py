@@ -120,8 +120,7 @@ def fit_average(
 
     Each fit ends when it gains less than the share ``tol`` of its objective.
     """
-    if rank is not None:
-        rank = whole_number("rank", rank, 1)
+    rank = None if rank is None else whole_number("rank", rank, 1)
     if smoothing is not None and not (isinstance(smoothing, int | float) and 0 <= smoothing < math.inf):
         raise DataError(f"smoothing must be None or a number of pseudo-records of at least 0, not {smoothing!r}")
     n_starts = whole_number("n_starts", n_starts, 1)

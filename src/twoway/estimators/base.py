@@ -119,9 +119,7 @@ class JointPMFEstimator(TableEstimator):
         weights = read_weights(sample_weight, columns.n_rows)
         counts = np.ones(columns.n_rows, dtype=bool) if weights is None else weights > 0
         numbers = {} if self.n_bins is None else find_continuous(columns, counts)
-        self._bins = {
-            name: make_bins(name, column, weights, n_bins=self.n_bins or 2) for name, column in numbers.items()
-        }
+        self._bins = {name: make_bins(name, cells, weights, n_bins=self.n_bins or 2) for name, cells in numbers.items()}
         if whole := [name for name, bins in self._bins.items() if bins.is_whole]:
             warn_caller(
                 f"columns of more than {MANY_WHOLE_NUMBERS} whole numbers are put into {self.n_bins} bins each: "

@@ -117,8 +117,6 @@ class Discretizer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):  # ty
         if self.columns is None:
             return find_continuous(columns, rows)
         known = columns.names
-        names = [
-            known[column] if isinstance(column, int) and column < len(known) else column for column in self.columns
-        ]
+        names = [known[place] if isinstance(place, int) and place < len(known) else place for place in self.columns]
         check_known("column", known, *names)
         return {str(name): read_numbers(columns, str(name)) for name in names}

@@ -103,8 +103,7 @@ def fit(
     _refuse(fit, others)
     began = time.perf_counter()
     seed = whole_number("seed", seed, 0)
-    if rank is not None:
-        rank = whole_number("rank", rank, 1)
+    rank = None if rank is None else whole_number("rank", rank, 1)
     chosen_solver, given_smoothing = find_solver(solver, starts), _check_smoothing(smoothing)
     evidence, warnings, n_observed = evidence_of(source, threads)
     n_categories = evidence.schema.n_categories
@@ -205,15 +204,12 @@ def watching(monitor: Monitor | bool | None) -> Any:
     """Return a context that gives the function to call with each progress, or None."""
     if not callable(monitor) and not isinstance(monitor, bool | None):
         raise DataError(f"monitor must be True, False, None or a function of a Progress, not {monitor!r}")
-    if monitor is True:
-        return ProgressBar()
-    return nullcontext(monitor or None)
+    return ProgressBar() if monitor is True else nullcontext(monitor or None)
 
 
 def evidence_of(source: Any, threads: int | None) -> tuple[Evidence, list[str], int]:
     """Return a source as the solvers take it, warnings about it, and its number of observed cells."""
-    if threads is not None:
-        threads = whole_number("threads", threads, 1)
+    threads = None if threads is None else whole_number("threads", threads, 1)
     from_sources: tuple[str, ...] = ()
     if is_several(source):
         source, from_sources = source if isinstance(source, United) else unite(source, threads)

@@ -90,9 +90,8 @@ class _Reader:
         before = "…" * (first > 0) + escaped(self.text[first:start])
         marked = escaped(self.text[start:stop])
         behind = escaped(self.text[stop:last]) + "…" * (last < len(self.text))
-        return QuestionError(
-            f"{message}\n    {before}{marked}{behind}\n    {' ' * len(before)}{'^' * max(1, len(marked))}"
-        )
+        below = " " * len(before) + "^" * max(1, len(marked))
+        return QuestionError(f"{message}\n    {before}{marked}{behind}\n    {below}")
 
     def skip(self) -> str:
         """Skip spaces; return the next character, "" at the end."""
@@ -146,11 +145,10 @@ class _Reader:
             if name.casefold() == kind.casefold():
                 self.at += len(name)
                 return kind
+        known = f"{', '.join(KINDS)}, as in {_EXAMPLE}"
         if not name:
-            raise self.error(f"a question starts with one of {', '.join(KINDS)}, as in {_EXAMPLE}")
-        raise self.error(
-            f"unknown question {brief(name)}; known: {', '.join(KINDS)}, as in {_EXAMPLE}", stop=self.at + len(name)
-        )
+            raise self.error(f"a question starts with one of {known}")
+        raise self.error(f"unknown question {brief(name)}; known: {known}", stop=self.at + len(name))
 
     def check(self, question: Question, start: int, known_from: int) -> None:
         """Reject combinations that a kind of question does not have."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from twoway.data.records import Records
 from twoway.data.source import RecordSource
@@ -18,7 +17,7 @@ from twoway.solvers.loop import Loop
 from twoway.solvers.mle_ad import MLEAD
 from twoway.solvers.problem import Evidence, Problem, Smoothing, Solution
 from twoway.solvers.starts import random_start, softened
-from twoway.solvers.tuning import choose_smoothing
+from twoway.solvers.tuning import Candidates, choose_smoothing
 
 # Counting all pairs of more categories than this costs more than random starts.
 _MOST_CATEGORIES = 5000
@@ -27,7 +26,7 @@ _SAMPLE_CELLS = 1_000_000
 _N_FOLDS = 5
 _LITTLE_CELLS = 20_000
 _REHEARSED_STARTS = 6
-_NO_CANDIDATES: tuple[Mapping[str, Any], ...] = ()
+_NO_CANDIDATES: Candidates = ()
 
 
 @dataclass(frozen=True)
@@ -93,19 +92,15 @@ class Auto:
             return None
         return replace(solution, pmf=softened(solution.pmf, problem.evidence.sets.shares))
 
-    def _choose_smoothing(
-        self, problem: Problem, start: JointPMF | None
-    ) -> tuple[Smoothing, tuple[Mapping[str, Any], ...]]:
+    def _choose_smoothing(self, problem: Problem, start: JointPMF | None) -> tuple[Smoothing, Candidates]:
         evidence, watch = problem.evidence, problem.watch
         from_tables = evidence.records is None
         sets, sample = evidence.sets, evidence.sample(_SAMPLE_CELLS, seed=problem.seed)
         # On little data each start ends at a peak of its own, and the fit takes the highest: so must its rehearsal.
         n_random = (0 if start else 1) + (_REHEARSED_STARTS if sample.n_observed <= _LITTLE_CELLS else 0)
-        starts = [] if start is None else [start]
-        starts += [
-            random_start(sets.schema, problem.rank, sets.shares, (problem.seed, number))
-            for number in range(1, n_random + 1)
-        ]
+        seeds = [(problem.seed, number) for number in range(1, n_random + 1)]
+        starts = [random_start(sets.schema, problem.rank, sets.shares, pair) for pair in seeds]
+        starts = starts if start is None else [start, *starts]
         loop = Loop("choosing the smoothing", 200, 1e-6, watch.quiet())
 
         def refit(train: Records, smoothing: Smoothing) -> JointPMF:

@@ -19,6 +19,8 @@ from twoway.solvers.problem import Smoothing
 from twoway.solvers.starts import is_one_component
 from twoway.solvers.watch import Watch
 
+Candidates = tuple[Mapping[str, Any], ...]
+"""What was compared."""
 Refit = Callable[[Records, Smoothing], JointPMF]
 
 _LEAST, _MOST = 2.0**-4, 2.0**12
@@ -47,7 +49,7 @@ class Trial:
 
 def choose_smoothing(
     records: Records, refit: Refit, *, first: float, n_components: int, n_folds: int, seed: int, watch: Watch
-) -> tuple[Smoothing, tuple[Mapping[str, Any], ...]]:
+) -> tuple[Smoothing, Candidates]:
     """Return the smoothing that predicts held-out records best, and all that were compared.
 
     Parameters

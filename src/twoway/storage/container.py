@@ -19,7 +19,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ from twoway.errors import DataError, FileFormatError, MissingFileError, OutputEr
 from twoway.storage.version_1 import add_edges
 from twoway.text import ADDRESS, brief, without_password
 
+PathName: TypeAlias = str | os.PathLike[str]
 FORMAT_VERSION = 2
 MAX_BYTES = 2**32
 """No member of a file may be larger: 4 GiB is far above any model and far below a hostile claim."""
@@ -53,9 +54,7 @@ _ARRAY = re.compile(
 _FOREIGN = (zipfile.BadZipFile, LookupError, ValueError, EOFError, RuntimeError, OSError)
 
 
-def write(
-    path: str | os.PathLike[str], kind: str, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
-) -> None:
+def write(path: PathName, kind: str, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write a file whole or not at all.
 
     Parameters

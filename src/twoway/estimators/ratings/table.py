@@ -226,9 +226,7 @@ def _factorize(labels: NDArray[Any], name: str) -> tuple[pd.Index, Ints]:
 
     codes, uniques = pd.factorize(labels)
     if (codes < 0).any():
-        raise DataError(
-            f"column {name!r} is missing in row {int(np.argmin(codes))}; each rating needs its user and item"
-        )
+        raise DataError(f"column {name!r} is missing in row {np.argmin(codes)}; each rating needs its user and item")
     return pd.Index(uniques), codes.astype(np.int64)
 
 
@@ -237,9 +235,7 @@ def _as_numbers(values: NDArray[Any]) -> Floats:
     import pandas as pd
 
     try:
-        numbers: Floats = pd.to_numeric(pd.Series(values.ravel()), errors="raise").to_numpy(
-            dtype=np.float64, na_value=np.nan
-        )
+        numbers: Floats = pd.to_numeric(pd.Series(values.ravel())).to_numpy(np.float64, na_value=np.nan)
     except (TypeError, ValueError) as error:
         raise DataError(f"a rating must be a number, or missing: {error}") from None
     if values.dtype.kind not in "iufb" and any(isinstance(value, str) for value in values.ravel()):
@@ -251,16 +247,12 @@ def _as_numbers(values: NDArray[Any]) -> Floats:
 
 def _check_scale(scale: Sequence[float] | None, ratings: Floats) -> Floats:
     """Return the points of the scale, ascending."""
-    if scale is None:
-        points = np.unique(ratings)
-        if not len(points):
-            raise DataError("there is no rating to learn from")
-        if len(points) > _MOST_POINTS:
-            raise DataError(
-                f"the ratings have {len(points)} different values; a scale has at most {_MOST_POINTS}: round them"
-            )
-        return points
-    points = np.unique(_as_numbers(np.asarray(list(scale))))
-    if not len(points) or np.isnan(points).any():
+    points = np.unique(ratings if scale is None else _as_numbers(np.asarray(list(scale))))
+    n = len(points)
+    if scale is None and not n:
+        raise DataError("there is no rating to learn from")
+    if scale is None and n > _MOST_POINTS:
+        raise DataError(f"the ratings have {n} different values; a scale has at most {_MOST_POINTS}: round them")
+    if not n or np.isnan(points).any():
         raise DataError(f"scale must be the numbers that a rating can be, at least one; got {scale!r}")
     return points
