@@ -14,7 +14,7 @@ from twoway.arrays import Floats, Ints
 from twoway.data.records import Records
 from twoway.errors import DataError
 from twoway.model.measures import standardized_residuals
-from twoway.model.pmf import JointPMF, check_model
+from twoway.model.pmf import JointPMF, model_of
 from twoway.model.posterior import records_for
 from twoway.report import FitCheck
 from twoway.schema import Label
@@ -144,7 +144,7 @@ def fit_quality(pmf: JointPMF, source: Any) -> FitQuality:
     >>> len(fit_quality(fit(records, rank=1), records).misfits) > 5, fit_quality(fit(records, rank=2), records).misfits
     (True, ())
     """
-    check_model(pmf)
+    pmf = model_of(pmf)
     tables, note = _tables(pmf, source)
     columns, worst_cells, worst_first = _compare(pmf, tables)
     pairs = [

@@ -131,45 +131,21 @@ def _interval(
     boot: Bootstrap, question: Question, result: Answer, text: str, base: float | None, notes: list[str]
 ) -> tuple[dict[str, Any], str]:
     """Return the ends of an answer's interval, and the answer with them as text; add what affects them to the notes."""
-    from twoway.model.intervals import IntervalTable, Scale
+    from twoway.model.intervals import IntervalTable
+    from twoway.questions.answer import with_interval
 
     targets = [term.name for term in question.targets]
     if isinstance(result, Mode):
         modes = [suppose(replicate, question.given).mode(targets).values for replicate in boot.replicates]
         agreement = float(np.mean([mode == result.values for mode in modes]))
         return {"agreement": agreement}, f"{text}\n{agreement:.0%} of the replicates agree"
-    scales: dict[str, Scale] = {"P": "probability", "E": "real"}
-
-    def entropies(pmf: JointPMF) -> float:
-        return sum(float(suppose(pmf, question.given).entropy(name, base)) for name in targets)
-
-    ends, remark = boot.answer(
-        lambda pmf: np.asarray(answer_question(pmf, question, base=base)),
-        scales.get(question.kind, "nonnegative"),
-        [*targets, *(term.name for term in (*question.others, *question.given))],
-        entropies if question.kind == "H" else None,
-        _cells(boot.pmf, question, result) if question.kind == "P" else (),
-    )
-    notes += [remark] if remark else []
-    content = {"low": ends.low.tolist(), "high": ends.high.tolist(), "level": boot.level}
-    if isinstance(result, Distribution):
-        low, high = (Distribution(result.variables, end) for end in (ends.low, ends.high))
-        table = IntervalTable(result, low, high, level=boot.level)
-        return content, table.to_text(whole=not is_terminal(sys.stdout))
-    return content, f"{text} ({boot.level:.0%}: {_number(float(ends.low))} to {_number(float(ends.high))})"
-
-
-def _cells(pmf: JointPMF, question: Question, result: Answer) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Return the event and the evidence of each probability in an answer."""
-    event, known = evidence(pmf.schema, question.targets), evidence(pmf.schema, question.given)
-    if not isinstance(result, Distribution):
-        return [(event, known)]
-    groups = [term.name for term in question.given if not term.operator]
-    targets = [term.name for term in question.targets]
-    return [
-        (event or {name: cell[name] for name in targets}, known | {name: cell[name] for name in groups})
-        for cell in result.events()
-    ]
+    sure = with_interval(boot, question, result, base)
+    notes += [sure.note] if sure.note else []
+    if isinstance(sure, IntervalTable):
+        content = {"low": sure.low.array.tolist(), "high": sure.high.array.tolist(), "level": boot.level}
+        return content, sure.to_text(whole=not is_terminal(sys.stdout))
+    content = {"low": sure.low, "high": sure.high, "level": boot.level}
+    return content, f"{text} ({boot.level:.0%}: {_number(sure.low)} to {_number(sure.high)})"
 
 
 def _number(value: float) -> str:

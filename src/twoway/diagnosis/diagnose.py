@@ -71,6 +71,7 @@ def diagnose(
     with watching(monitor) as callback:
         watch = Watch(callback)
         model, evidence = None, None
+        source = getattr(source, "pmf", source)  # that of a Bootstrap
         if isinstance(source, JointPMF):
             model, tables, rank = source, _tables_of_model(source, rank, pairs), source.rank
         elif pairs is not None:

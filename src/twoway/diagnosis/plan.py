@@ -167,6 +167,7 @@ def plan(
 
 
 def _model(model: JointPMF | Schema, rank: int | None, seed: int) -> JointPMF:
+    model = getattr(model, "pmf", model)  # that of a Bootstrap
     if isinstance(model, JointPMF):
         if rank not in (None, model.rank):
             raise DataError(f"the model has rank {model.rank}, and rank={rank} was asked for; leave rank out")

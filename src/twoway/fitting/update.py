@@ -18,7 +18,7 @@ from twoway.data.records import Records
 from twoway.data.source import RecordSource
 from twoway.errors import DataError, UnknownNameError
 from twoway.fitting.fit import watching
-from twoway.model.pmf import JointPMF, check_model
+from twoway.model.pmf import JointPMF, model_of
 from twoway.model.posterior import records_for
 from twoway.report import Monitor, Report, Start
 from twoway.schema import Schema
@@ -76,7 +76,7 @@ def update(
     2500.0
     """
     began = time.perf_counter()
-    check_model(pmf)
+    pmf = model_of(pmf)
     report = pmf.report
     if report is None or report.support is None:
         raise DataError(

@@ -8,7 +8,7 @@ from itertools import combinations
 
 from twoway.errors import DataError
 from twoway.model.measures import total_variation
-from twoway.model.pmf import JointPMF, check_model
+from twoway.model.pmf import JointPMF, model_of
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,7 @@ def compare(pmf: JointPMF, other: JointPMF) -> Comparison:
     >>> comparison.notes
     ("only the first model has 'rain'", "only the second model has 'wind'")
     """
-    check_model(pmf)
-    check_model(other, "the other model")
+    pmf, other = model_of(pmf), model_of(other, "the other model")
     shared, notes = [], []
     for variable in pmf.schema:
         if variable.name not in other.schema:

@@ -423,6 +423,13 @@ class JointPMF:
         return cls.from_stacked(*read_model(path))
 
 
+def model_of(model: Any, what: str = "the model") -> JointPMF:
+    """Return a model, or the one that a `Bootstrap` has the replicates of; anything else is an error."""
+    pmf = getattr(model, "pmf", model)
+    check_model(pmf, what)
+    return pmf  # type: ignore[no-any-return]
+
+
 def check_model(pmf: object, what: str = "the model") -> None:
     """Raise where something is not a model."""
     if not isinstance(pmf, JointPMF):

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias, get_args
 
 from twoway.data.missing import AnyMissing
 from twoway.errors import DataError, check_known
-from twoway.model.pmf import JointPMF, check_model
+from twoway.model.pmf import JointPMF, model_of
 
 ViewKind: TypeAlias = Literal["score", "impute"]
 
@@ -55,7 +55,7 @@ def sql_view(
     >>> print(sql_view(pmf, "survey", dialect="duckdb")[:30])
     CREATE VIEW "survey_scored" AS
     """
-    check_model(pmf)
+    pmf = model_of(pmf)
     if not isinstance(table, str):
         raise DataError(f"the name of a table must be text, not {type(table).__name__}")
     check_known("view", get_args(ViewKind), what)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from twoway.errors import ImpossibleEvidenceError, whole_number
-from twoway.model.pmf import JointPMF, check_model
+from twoway.model.pmf import JointPMF, model_of
 from twoway.model.posterior import records_for
 from twoway.schema import Label
 
@@ -56,7 +56,7 @@ def surprises(pmf: JointPMF, source: Any, n: int = 10) -> list[Surprise]:
     >>> surprise.record, sorted((cell.variable, cell.expected) for cell in surprise.cells)
     (100, [('rain', 'no'), ('sky', 'grey')])
     """
-    check_model(pmf)
+    pmf = model_of(pmf)
     records = records_for(pmf.schema, source)
     log_prob = pmf.log_prob(records)
     least = np.argsort(log_prob, kind="stable")[: whole_number("n", n, 1)]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from twoway.data.records import Records
 from twoway.errors import DataError
 from twoway.model.measures import standardized_residuals
-from twoway.model.pmf import JointPMF, check_model
+from twoway.model.pmf import JointPMF, model_of
 from twoway.plots.heatmap import axes_or_new, draw_heatmap, draw_pairs, plain, strongest
 from twoway.report import Report
 from twoway.tables.tables import Tables
@@ -38,7 +38,7 @@ def plot_convergence(fitted: JointPMF | Report, *, ax: Axes | None = None) -> Ax
     >>> plot_convergence(pmf).get_xlabel()
     'pass'
     """
-    report = fitted.report if isinstance(fitted, JointPMF) else fitted
+    report = fitted.report if hasattr(fitted, "report") else fitted
     if not isinstance(report, Report):
         raise DataError("only a fitted model has objectives to draw; this one has no report")
     ax = axes_or_new(ax, 6.4, 4.2)
@@ -87,7 +87,7 @@ def plot_residuals(pmf: JointPMF, observed: Any, names: Sequence[str] | None = N
     >>> ax.get_ylabel(), ax.get_xlabel()
     ('x1', 'x3')
     """
-    check_model(pmf)
+    pmf = model_of(pmf)
     tables = observed if isinstance(observed, Tables) else Tables.count(Records(observed, schema=pmf.schema))
     if names is None:
         return _draw_tables(pmf, tables, ax)

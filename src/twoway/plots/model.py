@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.model.information import pairwise_information
-from twoway.model.pmf import JointPMF, check_model
+from twoway.model.pmf import JointPMF, model_of
 from twoway.plots.heatmap import axes_or_new, draw_heatmap, draw_pairs, plain, strongest
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def plot_components(pmf: JointPMF, names: str | Sequence[str] | None = None, *, 
     >>> [label.get_text() for label in ax.get_yticklabels()][:5]
     ['x1', '0', '1', '2', 'x2']
     """
-    check_model(pmf)
+    pmf = model_of(pmf)
     indices = _most_informative(pmf) if names is None else pmf.schema.indices(names)
     # A variable is a row of its name, with empty cells, and one for each of its categories.
     empty = np.full((1, pmf.rank), np.nan)
@@ -99,7 +99,7 @@ def plot_dependence(pmf: JointPMF, names: Sequence[str] | None = None, *, ax: Ax
     >>> sorted(label.get_text() for label in ax.get_yticklabels())
     ['x1', 'x2', 'x3', 'x4']
     """
-    check_model(pmf)
+    pmf = model_of(pmf)
     indices = list(range(len(pmf.schema))) if names is None else pmf.schema.indices(names)
     information = pairwise_information(pmf.weights, [pmf.factors[index] for index in indices]) / math.log(2)
     np.fill_diagonal(information, 0.0)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from twoway.errors import DataError
-from twoway.model.pmf import JointPMF, check_model
+from twoway.model.pmf import JointPMF, model_of
 from twoway.plots.heatmap import axes_or_new
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def plot_scatter(pmf: JointPMF, names: str | Sequence[str] | None = None, *, ax:
     >>> plot_scatter(tw.datasets.dirichlet_rows(4, 5, 3)).get_title()
     '20 categories of 4 variables'
     """
-    check_model(pmf)
+    pmf = model_of(pmf)
     if pmf.rank != 3:
         raise DataError(f"a scatter plot needs three components; this model has rank {pmf.rank}")
     indices = pmf.schema.indices(pmf.schema.names if names is None else names)

@@ -6,7 +6,7 @@ import bisect
 import math
 import operator
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 
@@ -14,25 +14,32 @@ from twoway.data.binning import format_edge
 from twoway.data.distribution import Distribution
 from twoway.errors import DataError, ImpossibleEvidenceError, QuestionError
 from twoway.model.information import Estimate
+from twoway.model.intervals import Interval, IntervalTable, Scale
 from twoway.model.mode import Mode
 from twoway.model.pmf import JointPMF, check_model
 from twoway.questions.language import Question, Term, quote
 from twoway.questions.parse import parse, parse_terms
 from twoway.schema import Label, Schema, Variable, plain_label
 from twoway.text import shortlist
+from twoway.uncertainty.bootstrap import Bootstrap
 
 Answer: TypeAlias = float | Estimate | Distribution | Mode
+IntervalAnswer: TypeAlias = Interval | IntervalTable | Mode
 
 _COMPARE = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
 
-def ask(pmf: JointPMF, question: str | Question, *, base: float | None = None) -> Answer:
+@overload
+def ask(pmf: JointPMF, question: str | Question, *, base: float | None = None) -> Answer: ...
+@overload
+def ask(pmf: Bootstrap, question: str | Question, *, base: float | None = None) -> IntervalAnswer: ...
+def ask(pmf: JointPMF | Bootstrap, question: str | Question, *, base: float | None = None) -> Answer | IntervalAnswer:
     """Return the answer to a question in the language of probability.
 
     Parameters
     ----------
     pmf
-        The model.
+        The model; or a `Bootstrap` of it, whose answers are an `Interval`, an `IntervalTable` or a `SureMode`.
     question
         ``P(vote | age = 30-39)`` is a `Distribution`, ``P(vote = yes)`` a number, as are ``E(rating | genre = drama)``,
         ``H(vote)`` and ``I(vote; age)``; ``mode(vote, age)`` is a `Mode`. ``P(vote | age)`` is the distribution of vote
@@ -52,10 +59,17 @@ def ask(pmf: JointPMF, question: str | Question, *, base: float | None = None) -
     young       0.8167  0.1833
     old         0.4000  0.6000
     """
+    boot = pmf if isinstance(pmf, Bootstrap) else None
+    pmf = pmf.pmf if isinstance(pmf, Bootstrap) else pmf
     check_model(pmf)
     if not isinstance(question, str | Question):
         raise DataError(f"a question must be text, such as 'P(vote | age)', not {question!r}")
     asked = parse(question, pmf.schema) if isinstance(question, str) else question
+    if boot is not None and asked.kind != "mode":
+        return with_interval(boot, asked, ask(pmf, asked, base=base), base)
+    if boot is not None:
+        known_labels = evidence(pmf.schema, asked.given)
+        return (boot.given(known_labels) if known_labels else boot).mode([term.name for term in asked.targets])
     known = suppose(pmf, asked.given)
     targets = [term.name for term in asked.targets]
     groups = [term.name for term in asked.given if not term.operator]
@@ -75,6 +89,40 @@ def ask(pmf: JointPMF, question: str | Question, *, base: float | None = None) -
         case _:
             others = [term.name for term in asked.others]
             return known.mutual_information(targets, others, groups or None, base)
+
+
+def with_interval(boot: Bootstrap, question: Question, answer: Answer, base: float | None) -> Interval | IntervalTable:
+    """Return the answer to a question for numbers with the intervals that replicates of the model give it."""
+    targets = [term.name for term in question.targets]
+    scales: dict[str, Scale] = {"P": "probability", "E": "real"}
+
+    def entropies(pmf: JointPMF) -> float:
+        return sum(float(suppose(pmf, question.given).entropy(name, base)) for name in targets)
+
+    ends, note = boot.answer(
+        lambda pmf: np.asarray(ask(pmf, question, base=base)),
+        scales.get(question.kind, "nonnegative"),
+        [*targets, *(term.name for term in (*question.others, *question.given))],
+        entropies if question.kind == "H" else None,
+        _cells(boot.pmf, question, answer) if question.kind == "P" else (),
+    )
+    if isinstance(answer, Distribution):
+        low, high = (Distribution(answer.variables, end) for end in (ends.low, ends.high))
+        return IntervalTable(answer, low, high, level=boot.level, note=note)
+    return Interval(float(ends.estimate), float(ends.low), float(ends.high), boot.level, note)
+
+
+def _cells(pmf: JointPMF, question: Question, result: Answer) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Return the event and the evidence of each probability in an answer."""
+    event, known = evidence(pmf.schema, question.targets), evidence(pmf.schema, question.given)
+    if not isinstance(result, Distribution):
+        return [(event, known)]
+    groups = [term.name for term in question.given if not term.operator]
+    targets = [term.name for term in question.targets]
+    return [
+        (event or {name: cell[name] for name in targets}, known | {name: cell[name] for name in groups})
+        for cell in result.events()
+    ]
 
 
 def asked_event(schema: Schema, text: str) -> tuple[dict[str, list[Label]], dict[str, list[Label]]]:

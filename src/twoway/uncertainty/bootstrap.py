@@ -24,6 +24,8 @@ from twoway.model.model_file import parse_model, write_model
 from twoway.model.parameters import check_parameters
 from twoway.model.pmf import JointPMF
 from twoway.model.posterior import records_for
+from twoway.report import Report
+from twoway.schema import Schema
 from twoway.solvers.starts import softened
 from twoway.storage import container
 from twoway.text import crossed
@@ -77,6 +79,27 @@ class Bootstrap:
     def at(self, level: float) -> Bootstrap:
         """Return the same replicates with intervals of another level, such as 0.95."""
         return replace(self, level=checked_level(level))
+
+    # Of the model itself
+
+    @property
+    def schema(self) -> Schema:
+        """The variables of the model."""
+        return self.pmf.schema
+
+    @property
+    def rank(self) -> int:
+        """The number of components of the model."""
+        return self.pmf.rank
+
+    @property
+    def report(self) -> Report | None:
+        """How the model was fitted."""
+        return self.pmf.report
+
+    def sample(self, n: int, *, seed: int = 0, library: str | None = None) -> Any:
+        """Return new records drawn from the model; see `JointPMF.sample`."""
+        return self.pmf.sample(n, seed=seed, library=library)
 
     # Questions
 
@@ -252,7 +275,7 @@ class Bootstrap:
     # Multiple imputation
 
     def impute(self, frame: Any, m: int = 20, *, seed: int = 0) -> list[Any]:
-        """Return ``m`` completed copies of a frame, for analyses that `pool` combines.
+        """Return ``m`` completed copies of a frame, for analyses that `pool` combines; ``pmf.impute`` returns one.
 
         Each copy is drawn from a different replicate, so that copies vary in both the missing cells and the model.
         Draws from one model (``pmf.impute(how="sample")``) vary too little, and intervals from them are too narrow.

@@ -53,6 +53,28 @@ def test_every_question_has_an_interval(boot):
     assert 0 < mode.agreement <= 1
 
 
+def test_a_bootstrap_is_accepted_wherever_a_model_is(boot):
+    pmf = boot.pmf
+    assert (boot.schema, boot.rank, boot.report) == (pmf.schema, pmf.rank, pmf.report)
+    assert boot.sample(5, seed=1).equals(pmf.sample(5, seed=1))
+    answer = tw.ask(boot, "P(x1 = 0 | x2 = 1)")
+    assert (float(answer), answer.level) == (tw.ask(pmf, "P(x1 = 0 | x2 = 1)"), 0.9)
+    assert answer.low < answer < answer.high
+    table = tw.ask(boot, "P(x1 | x2)")
+    assert np.array_equal(table, tw.ask(pmf, "P(x1 | x2)"))
+    assert (np.asarray(table.low) <= np.asarray(table.high)).all()
+    for question in ("E(x3)", "H(x1)", "I(x1; x2)"):
+        assert float(tw.ask(boot, question)) == pytest.approx(float(tw.ask(pmf, question)))
+    assert tw.ask(boot, "mode(x1 | x2 = 0)").values == tw.ask(pmf, "mode(x1 | x2 = 0)").values
+    assert tw.compare(boot, boot).pairs[0].total_variation == 0
+    assert tw.fit_quality(boot, RECORDS).pairs == tw.fit_quality(pmf, RECORDS).pairs
+    assert tw.update(boot, RECORDS, max_iter=2).rank == 2
+    assert tw.sql_view(boot, "t") == tw.sql_view(pmf, "t")
+    assert tw.diagnose(boot).verdict == tw.diagnose(pmf).verdict
+    assert tw.summarize(boot, RECORDS) == tw.summarize(pmf, RECORDS)
+    assert len(tw.bootstrap(boot, RECORDS, n=2).replicates) == 2
+
+
 def test_given_composes(boot):
     inside = boot.given({"x1": 0})
     answer = inside.prob({"x2": 1})
