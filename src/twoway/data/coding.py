@@ -128,7 +128,10 @@ def encode_slice(
                     where = f" of {name!r} (record {start + np.argmax(positions == position)})"
                     label = clean(labels[position], NO_MARKERS, name)
                     error = unknown("category", label, variable.categories, where=where)
-                    raise type(error)(f"{error}; unseen='missing' reads such labels as missing")
+                    way = "unseen='missing' reads such labels as missing"
+                    if unseen == "extend":
+                        way = f"{name!r} is in bins, to which no category can be added"
+                    raise type(error)(f"{error}; {way}")
         np.take(lookup, positions, out=codes[:, place], mode="wrap")
     if rows is not None:
         codes = codes[rows]

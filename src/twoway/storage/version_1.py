@@ -28,6 +28,7 @@ def add_edges(header: dict[str, Any]) -> None:
 def edges_in(labels: Sequence[object]) -> list[float] | None:
     """Return the numbers that separate bins, by their labels; None where labels are something else.
 
+    The first and the last bin must have no end, as all bins of version 1 had: others are text that reads like bins.
     Bins that hold their upper end, as pandas writes them, begin at the next number that a float can hold.
 
     Examples
@@ -44,7 +45,8 @@ def edges_in(labels: Sequence[object]) -> list[float] | None:
     if len(known) < max(len(ends), 2) or any(low >= high for low, high in known):
         return None
     is_gapless = all(before[1] == after[0] for before, after in pairwise(known))
-    return [low for low, _ in known[1:]] if is_gapless else None
+    is_whole = known[0][0] == -math.inf and known[-1][1] == math.inf
+    return [low for low, _ in known[1:]] if is_gapless and is_whole else None
 
 
 def _ends(label: str) -> tuple[float, float] | None:
@@ -62,4 +64,4 @@ def _ends(label: str) -> tuple[float, float] | None:
 
 
 def _following(number: float) -> float:
-    return math.nextafter(number, math.inf)
+    return math.nextafter(number, math.inf) if math.isfinite(number) else number

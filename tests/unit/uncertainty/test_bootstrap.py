@@ -72,7 +72,7 @@ def test_a_bootstrap_is_accepted_wherever_a_model_is(boot):
     assert tw.sql_view(boot, "t") == tw.sql_view(pmf, "t")
     assert tw.diagnose(boot).verdict == tw.diagnose(pmf).verdict
     assert tw.summarize(boot, RECORDS) == tw.summarize(pmf, RECORDS)
-    assert len(tw.bootstrap(boot, RECORDS, n=2).replicates) == 2
+    assert len(tw.bootstrap(boot, RECORDS, n=20).replicates) == 20
 
 
 def test_given_composes(boot):
