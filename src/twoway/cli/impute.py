@@ -59,7 +59,9 @@ def impute(
 
     check_output(out, force, model, data, is_records=True)
     if draws is not None and (proba or how not in (None, "sample")):
-        raise DataError(f"--draws draws whole copies: it does not go with {'--proba' if proba else f'--how {how}'}")
+        raise DataError(
+            f"--draws draws whole copies: it cannot be combined with {'--proba' if proba else f'--how {how}'}"
+        )
     bootstrap = None if draws is None else _load_replicates(model, draws)
     pmf = JointPMF.load(model) if bootstrap is None else bootstrap.pmf
     table, records = reading.read_by(pmf.schema, data)

@@ -8,7 +8,7 @@ from typing import Annotated
 from typer import Exit, Option
 
 from twoway.cli.options import DataFile, Force, Json, Model, Reading, Threads
-from twoway.cli.terminal import check_output, show, shows_progress
+from twoway.cli.terminal import check_output, note, show, shows_progress
 
 
 def update(
@@ -31,14 +31,18 @@ def update(
     twoway update survey.twoway tuesday.csv -o survey-2.twoway --extend
     """
     from twoway.fitting.update import update as update_model
-    from twoway.model.pmf import JointPMF
+    from twoway.model.pmf import model_of
+    from twoway.uncertainty.bootstrap import load
 
     check_output(out, force, data, is_model=True)
-    pmf = JointPMF.load(model)
+    loaded = load(model)
+    pmf = model_of(loaded)
     records = reading.open_by(pmf.schema, data)
     updated = update_model(pmf, records, extend=reading.extend, threads=threads, monitor=shows_progress() or None)
     target = out or model
     updated.save(target)
+    if loaded is not pmf:
+        note(f"{target} has no replicates for intervals, as {model} had: those do not know the new records")
     new = [
         {"variable": after.name, "category": label}
         for before, after in zip(pmf.schema, updated.schema, strict=True)

@@ -104,6 +104,10 @@ def test_intervals_from_fit_to_ask(twoway, files):
     assert "(90%: 0." in out
     _, out, _ = twoway("ask", model, "P(x1)", "--interval")
     assert out.splitlines()[0].split() == ["x1", "probability", "low", "high"]
+    code, _, err = twoway("update", model, files / "records.csv", "-o", files / "more.twoway")
+    assert code == 0, err
+    assert "note:" in err
+    assert "has no replicates" in err
     # Without replicates there is nothing to say how sure it is.
     code, _, err = twoway("ask", files / "model.twoway", "P(x1 = 0)", "--interval")
     assert code == 4
@@ -137,8 +141,8 @@ def test_draws_for_multiple_imputation(twoway, files):
     refused = [
         ((files / "model.twoway", files / "holes.csv", "--draws", 5), "needs a model with replicates"),
         ((model, files / "holes.csv", "--draws", 21), "more than the 20 replicates"),
-        ((model, files / "holes.csv", "--draws", 5, "--proba"), "does not go with --proba"),
-        ((model, files / "holes.csv", "--draws", 5, "--how", "mode"), "does not go with --how mode"),
+        ((model, files / "holes.csv", "--draws", 5, "--proba"), "cannot be combined with --proba"),
+        ((model, files / "holes.csv", "--draws", 5, "--how", "mode"), "cannot be combined with --how mode"),
         ((model, out, "--draws", 5), "has a column '.imp'"),
     ]
     for arguments, message in refused:
