@@ -59,7 +59,7 @@ class ProbabilityRange:
 
     def __str__(self) -> str:
         where = "the joints nearest to these tables" if self.contradiction else "all joints that have these tables"
-        chance = "" if self.level is None else f", within sampling error at {100 * self.level:g} % for all together"
+        chance = "" if self.level is None else f", within sampling error jointly, at {100 * self.level:g} %"
         lines = [f"{self.question}: {self.low:.4f} to {self.high:.4f} in {where}{chance}"]
         if self.contradiction:
             lines.append(

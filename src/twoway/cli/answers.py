@@ -161,7 +161,7 @@ def _notes(pmf: JointPMF, question: Question, probability: float | None) -> Iter
             labels = [str(variable.categories[code]) for code in allowed_codes(variable, term)]
             if len(labels) > _SHOWN_LABELS:
                 labels = [*labels[:2], "…", f"{labels[-1]} ({len(labels)} categories)"]
-            yield f"{term} compares by the order of the categories: {', '.join(labels)}"
+            yield f"{term} selects, in the order of the categories: {', '.join(labels)}"
     n_records = None if pmf.report is None else pmf.report.n_records
     if probability is not None and n_records and probability * n_records < 10:
         yield (

@@ -123,11 +123,12 @@ def count(
         )
         return
     added = "added to" if add is not None else "counted:"
-    say(f"{n_records:,} records {added} {len(tables)} tables of {len(tables.schema)} variables in {target}")
+    what = f"{len(tables)} {'table' if len(tables) == 1 else 'tables'} of {len(tables.schema)} variables"
+    say(f"{n_records:,} records {added} {what} in {target}")
     if epsilon is not None:
         say(str(tables.releases[-1]))
         if len(tables.releases) > 1:
-            say(f"{tables.privacy or 'there is no guarantee for all counts together'}")
+            say(f"{tables.privacy or 'there is no guarantee for the counts as a whole'}")
 
 
 def _check_cuts(bins: list[str] | None) -> None:

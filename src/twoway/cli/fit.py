@@ -84,7 +84,7 @@ def fit(
     from twoway.tables.tables import Tables
 
     if bool(data) == (tables is not None):
-        raise BadParameter("give either DATA, files of records or tables, or --tables")
+        raise BadParameter("give either DATA (files of records or tables) or --tables")
     beside = _checkpoint_beside(out)
     is_half_done = beside is not None and beside.exists() and _is_half_done(out)
     check_output(out, force or is_half_done, tables, *(data or []), is_model=True)

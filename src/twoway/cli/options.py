@@ -136,7 +136,9 @@ class Reading:
         help="Use only records that meet this SQL condition: 'year >= 2020'. If repeated, all conditions must hold.",
     )
     unseen: str = Option("error", metavar="error|missing", help="How to treat labels that the model does not know.")
-    extend: bool = Option(False, "--extend", help="Add unknown labels as new categories instead of raising an error.")
+    extend: bool = Option(
+        False, "--extend", help="Add unknown labels as new categories instead of ending with an error."
+    )
     max_categories: int = Option(
         MAX_CATEGORIES, min=1, metavar="N", help="Reject columns with more distinct values than this."
     )

@@ -39,7 +39,7 @@ def reproduce(
     Every finished fit is saved at once: an interrupted run continues where it stopped, and a finished one only shows
     its table again.
 
-    Real data are read from the folder in the environment variable TWOWAY_DATA; otherwise UCI's come from OpenML.
+    Real data are read from the folder in the environment variable TWOWAY_DATA; otherwise those of UCI come from OpenML.
 
     [bold]Example[/bold]: twoway reproduce synthetic-eps0.1 --size smoke
     """

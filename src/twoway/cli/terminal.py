@@ -43,6 +43,7 @@ def safe(text: str) -> str:
 _AS_OPTIONS = (
     (re.compile(r"\b(unseen|solver)='([\w+-]+)'"), r"--\1 \2"),
     (re.compile(r"\bmax_categories\b"), "--max-categories"),
+    (re.compile(r"\bsmoothing must be None or a number\b"), "--smoothing must be a number"),
     (re.compile(r"\bmax_weight\b"), "--max-weight"),
     (re.compile(r"\bpublic_schema=True\b"), "--public-schema"),
     (re.compile(r"records that were read by a schema, Records\(…, schema=Schema\(…\)\)"), "with --schema FILE"),
@@ -57,6 +58,8 @@ def in_options(text: str) -> str:
     --------
     >>> in_options("use a lower rank or solver='coupled-nmf'")
     'use a lower rank or --solver coupled-nmf'
+    >>> in_options("smoothing must be None or a number of at least 0")
+    '--smoothing must be a number of at least 0'
     """
     for pattern, option in _AS_OPTIONS:
         text = pattern.sub(option, text)

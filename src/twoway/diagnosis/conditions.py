@@ -90,13 +90,11 @@ class SplitConditions:
     def checks(self, names: Sequence[str], rank: int) -> Iterator[Check]:
         """Yield the conditions of Theorem 2 that are about the split."""
         n_first, n_second = self.split.first.sum(), self.split.second.sum()
-        yield Check(_HAS_SPLIT, "holds", f"{n_first} variables against {n_second}, both sides can have rank {rank}")
+        yield Check(_HAS_SPLIT, "holds", f"groups of {n_first} and {n_second} variables, both can have rank {rank}")
         numbers = " and ".join(f"{number:.3g}" for number in self.condition_numbers)
         yield Check("full column rank on both sides", _status(self.has_full_rank), f"condition numbers {numbers}")
-        detail = ", ".join(
-            f"{part.status}{'' if part.is_exact else ' (by search)'}, dual length {part.longest:.4g}"
-            for part in self.scattered
-        )
+        lengths = (f"{part.longest:.4g}{'' if part.is_exact else ' (by search)'}" for part in self.scattered)
+        detail = f"dual lengths {' and '.join(lengths)}, where 1 is needed"
         yield Check(_SCATTERED, self.scattered_status, detail)
         outside = shortlist([names[index] for index in self.outside], 6)
         detail = f"not {outside}" if outside else "each shares enough tables with them"
@@ -121,7 +119,8 @@ def check_conditions(
         detail = reason or f"none was found in which both groups have {pmf.rank} independent rows"
         checks.append(Check(_HAS_SPLIT, "unknown" if reason is None else "fails", detail))
         checks.append(Check(_SCATTERED, "unknown", "there is no split to check"))
-    checks.append(check_stacks(pmf, random))
+    # In the order of the theorem: (iii) before (iv).
+    checks.insert(len(checks) - (best is not None), check_stacks(pmf, random))
     is_proven = best is not None and (best.is_proof or _three_groups_prove(pmf, stacked, graph))
     return tuple(checks), best, is_proven
 

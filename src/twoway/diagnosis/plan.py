@@ -81,7 +81,7 @@ class Plan:
         bounds = [
             f"guaranteed for every two-way table (Proposition 1): {_round(self.by_tables_bound)} records",
             f"guaranteed for the factors (Theorem 3): {self.spa_note}",
-            "guarantees hold for any model and need far more records than usual; see docs/theory.md",
+            "guarantees hold for any model and need far more records than are usually needed; see docs/theory.md",
         ]
         return "\n".join([head, "", "   records   error", *trials, "", *bounds])
 
@@ -218,7 +218,7 @@ def _for_spa(truth: JointPMF, observed: float) -> tuple[float, str]:
         return math.inf, "does not apply: the first half of the variables has too few categories for this rank"
     if constants.epsilon > (largest := largest_epsilon(constants)):
         within = f"the factors are separable within ε = {constants.epsilon:.3g}, and it needs {largest:.2g}"
-        return math.inf, f"does not apply to any number of records: {within}"
+        return math.inf, f"does not apply, whatever the number of records: {within}"
     needed = records_for_spa(constants._replace(epsilon=largest), observed)
     return needed, f"from {_round(needed)} records"
 

@@ -195,7 +195,7 @@ def judge_graph(findings: Diagnosis, graph: PairGraph, rank: int | None) -> Diag
         return replace(findings, kind=kind, reason=reason, checks=(Check("tables", status, detail),), **more)
 
     if len(names) == 1 or (len(names) == 2 and findings.n_tables == 1):
-        return decided("recoverable", "the only table is the joint itself", "holds", "all available")
+        return decided("recoverable", "the only table is the joint itself", "holds", "all tables are available")
     if rank == 1 and not alone:
         reason = "with one component, the shares of each variable determine the joint"
         return decided("recoverable", reason, "holds", "every variable is in one") if findings.is_exact else None
@@ -329,7 +329,9 @@ def _conditions(d: Diagnosis) -> list[str]:
             f"or are unknown: {'; '.join(unproven)}"
         )
     if d.strength is not None and VISIBLE <= d.strength < _CLEAR:
-        conditions.append("the weakest component, barely above sampling error, is real: more records would show it")
+        conditions.append(
+            "the weakest component, barely above sampling error, is real: more records would show whether it is"
+        )
     if not d.converged:
         conditions.append("longer fits agree: these had not converged")
     # Data, unlike a model, need not have the rank.

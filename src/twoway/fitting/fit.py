@@ -223,7 +223,7 @@ def evidence_of(source: Any, threads: int | None) -> tuple[Evidence, list[str], 
     constant = [variable.name for variable in records.schema if len(variable) == 1]
     warnings = list(from_sources)
     if constant:
-        warnings.append(f"variables with one category only, which have no effect: {shortlist(constant)}")
+        warnings.append(f"variables with only one category, which have no effect: {shortlist(constant)}")
     continuous = [v.name for v in records.schema if _is_continuous(v)]
     if continuous:
         warnings.append(
@@ -263,7 +263,9 @@ def _report(
     if choice is not None and choice.candidates[0].get("held_out", 0.0) is None:
         warnings.append("there is too little data to choose a rank by; give one")
     if pmf.rank > (enough := sufficient_rank(pmf.schema)):
-        warnings.append(f"rank {pmf.rank} is more than any joint distribution of these variables needs: {enough}")
+        warnings.append(
+            f"rank {pmf.rank} is more than any joint distribution of these variables needs; {enough} is enough"
+        )
     if solution.stop_reason is StopReason.MAX_ITER:
         warnings.append(
             "the fit did not converge within the passes allowed: read it with care; a lower rank, or more smoothing, "

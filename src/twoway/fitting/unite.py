@@ -83,7 +83,7 @@ def unite(sources: Sequence[Any] | Mapping[str, Any], threads: int | None = None
         try:
             schema = merge_schemas(schema, source.content.schema)
         except DataError as error:
-            raise DataError(f"{source.name} does not fit the sources before it: {error}") from error
+            raise DataError(f"{source.name} does not match the sources before it: {error}") from error
     _check_connected(counted)
     warnings += _contradictions(counted, schema)
     contents = [source.content for source in counted]

@@ -69,6 +69,6 @@ def sql_view(
     check_known("dialect", dialects, dialect)
     clash = [name for name in keep if name in pmf.schema or name == "log_prob"]
     if clash:
-        raise DataError(f"keep must name other columns than those of the view; it has {clash[0]!r} already")
+        raise DataError(f"keep must name columns other than those of the view; it has {clash[0]!r} already")
     ending = "scored" if what == "score" else "imputed"
     return create_view(pmf, table, f"{table}_{ending}" if view is None else view, what, dialect, keep, missing)

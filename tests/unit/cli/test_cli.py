@@ -204,7 +204,7 @@ def test_bins_at_given_numbers(cli, folder, tmp_path):
 
 def test_ask_notes_what_could_be_misread(cli):
     _, out, err = cli("ask", "m.twoway", "P(age >= 40+)")
-    assert "note: age >= 40+ compares by the order of the categories: 40+" in err
+    assert "note: age >= 40+ selects, in the order of the categories: 40+" in err
     assert float(out) > 0
     _, _, err = cli("ask", "m.twoway", "P(vote | age = 18-39, trust = 1, income >= 34400)")
     assert "of the 600 records" in err

@@ -61,7 +61,9 @@ def read_header(path: str, kind: str) -> Header:
         raise FileFormatError(f"{path!r} has a first line that cannot be read: {error}") from None
     if len({ending.endswith(b"\r") for ending in [*head.split(b"\n", n_before)[:n_before], line[:-1]]}) > 1:
         # DuckDB would skip other lines than meant.
-        raise FileFormatError(f"{path!r} has blank lines before its column names with other line ends; remove them")
+        raise FileFormatError(
+            f"{path!r} has blank lines before its header that end differently from the other lines; remove them"
+        )
     if any("\r" in name for name in names):
         # DuckDB would take it for the end of the line, and find no record.
         raise FileFormatError(f"{path!r} has a carriage return within the column names {shortlist(names)}")

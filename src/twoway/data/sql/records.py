@@ -89,7 +89,7 @@ class DatabaseTable:
 
     def __post_init__(self) -> None:
         if isinstance(self.table, DatabaseTable) or not is_database_table(self.table):
-            raise DataError(f"a DatabaseTable is made of a table of ibis, not of {type(self.table).__name__}")
+            raise DataError(f"a DatabaseTable needs an ibis table, not {type(self.table).__name__}")
         known, types = self.table.columns, self.table.schema()
         self.reader.missing.check_columns([*known, *(() if self.schema is None else self.schema.names)])
         check_known("column", known, *(self.columns or ()))

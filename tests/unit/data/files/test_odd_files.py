@@ -74,7 +74,7 @@ def test_blank_lines_before_the_header(tmp_path, before, mark, ending):
 def test_blank_lines_that_end_in_another_way_are_refused(tmp_path):
     path = tmp_path / "x.csv"
     path.write_bytes(b"\na,b\r\n1,2\r\n")
-    with pytest.raises(tw.FileFormatError, match="with other line ends"):
+    with pytest.raises(tw.FileFormatError, match="blank lines before its header"):
         tw.Records(path)
 
 
