@@ -227,7 +227,7 @@ def test_what_no_source_connects_is_an_error_that_names_the_sources():
 def test_sources_that_cannot_be_read_are_named():
     with pytest.raises(MissingFileError, match=r"sources\[1\]: there is no file"):
         tw.fit([part(NAMES, 10), "nowhere.csv"])
-    with pytest.raises(DataError, match=r"other does not fit .* 'x1' has the category"):
+    with pytest.raises(DataError, match=r"other does not match .* 'x1' has the category"):
         tw.fit({"one": part(NAMES, 50), "other": part(NAMES, 50).astype(str)})
     with pytest.raises(DataError, match="list of sources is empty"):
         tw.fit([])
