@@ -28,7 +28,6 @@ def add_edges(header: dict[str, Any]) -> None:
 def edges_in(labels: Sequence[object]) -> list[float] | None:
     """Return the numbers that separate bins, by their labels; None where labels are something else.
 
-    The first and the last bin must have no end, as all bins of version 1 had: others are text that reads like bins.
     Bins that hold their upper end, as pandas writes them, begin at the next number that a float can hold.
 
     Examples
@@ -45,8 +44,7 @@ def edges_in(labels: Sequence[object]) -> list[float] | None:
     if len(known) < max(len(ends), 2) or any(low >= high for low, high in known):
         return None
     is_gapless = all(before[1] == after[0] for before, after in pairwise(known))
-    is_whole = known[0][0] == -math.inf and known[-1][1] == math.inf
-    return [low for low, _ in known[1:]] if is_gapless and is_whole else None
+    return [low for low, _ in known[1:]] if is_gapless else None
 
 
 def _ends(label: str) -> tuple[float, float] | None:
@@ -64,4 +62,4 @@ def _ends(label: str) -> tuple[float, float] | None:
 
 
 def _following(number: float) -> float:
-    return math.nextafter(number, math.inf) if math.isfinite(number) else number
+    return math.nextafter(number, math.inf)

@@ -187,7 +187,7 @@ def test_columns_of_unsupported_types(connect):
     table = database.create_table("t", pa.table({"a": [[1], [2]], "b": ["x", "y"]}))
     with pytest.raises(DataError, match="column 'a' holds array<int64>, which is not a category"):
         tw.count(table)
-    with pytest.raises(DataError, match="made of a table of ibis"):
+    with pytest.raises(DataError, match="needs an ibis table"):
         tw.DatabaseTable({"a": [1]})
     with pytest.raises(DataError, match="unseen must be"):
         tw.DatabaseTable(table, columns=["b"], unseen="ignore")
@@ -410,7 +410,7 @@ def test_counts_of_a_database_add(file, tmp_path, capsys):
     out = tmp_path / "all.tables"
     address = f"sqlite://{file}"
     assert run(["count", address, "--table", "survey", "--weights", "w", "-o", str(out)]) == 0
-    assert capsys.readouterr().out.startswith("3 records counted: 1 tables of 2 variables")
+    assert capsys.readouterr().out.startswith("3 records counted: 1 table of 2 variables")
     assert run(["count", address, "--table", "survey", "--where", "age = 'b'", "--drop", "w", "--add", str(out)]) == 3
     assert run(["count", address, "--table", "survey", "--where", "age = 'b'", "--add", str(out)]) == 0
     assert tw.Tables.load(out).totals.tolist() == [4.5]
