@@ -30,12 +30,10 @@ from twoway.solvers.starts import softened
 from twoway.storage import container
 from twoway.text import crossed
 from twoway.uncertainty.beliefs import smoothing_of
-from twoway.uncertainty.observed_tables import ObservedTables
+from twoway.uncertainty.observed_tables import DOUBT, ObservedTables
 
 # The part of the model's shares that a replicate gives to categories that its sample lacks.
 _UNSEEN = 1e-6
-# The answer of a model is doubtful if what was observed differs from it with a p-value below this.
-_DOUBT = 0.2
 # Ranges are computed for answers of up to so many cells; each takes up to a second.
 _MAX_RANGES = 24
 Question = Callable[[JointPMF], Any]
@@ -146,13 +144,14 @@ class Bootstrap:
             return self._widened(ends, self.observed, cells)
         if (by_table := self._by_table(question, scale, names, self.observed)) is not None:
             normal = NormalDist()
-            z = normal.inv_cdf(1.0 - 0.5 * _DOUBT) / normal.inv_cdf(0.5 + 0.5 * self.level)
+            z = normal.inv_cdf(1.0 - 0.5 * DOUBT) / normal.inv_cdf(0.5 + 0.5 * self.level)
             doubtful = ends.differs_from(by_table, z)
             if doubtful.any():
                 note = f"the model may not fit {crossed(names)}; the interval also contains what was observed"
                 low, high = (np.where(doubtful, end, np.nan) for end in (by_table.low, by_table.high))
                 return ends.widened(low, high), note
-        misfits = self.observed.misfits(names) if len(names) > 2 else []
+        # The table of a pair is the whole evidence about it; that of a triple is sparser than its pairs.
+        misfits = [] if by_table is not None and len(names) == 2 else self.observed.misfits(names)
         if not misfits:
             return ends, ""
         # Off by so many standard errors there, the model may be off by as many here.

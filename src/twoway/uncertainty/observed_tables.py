@@ -19,11 +19,14 @@ from twoway.model.posterior import records_for
 from twoway.tables.counting import n_set_cells
 from twoway.tables.tables import Tables
 
+DOUBT = 0.2
+"""A pair, or the answer to a question, is doubtful if what was observed differs from it with a p-value below this.
+
+A verdict on all pairs is corrected for their number; an interval is about one question, and it costs little that it
+also contains what was observed.
+"""
 # With more categories, records are not compared: the tables would be larger than the model.
 _MAX_CATEGORIES = 5000
-# A pair is doubtful if its own p-value is below this. A verdict on all pairs is corrected for their number; an interval
-# is about one question, and it costs little that it also contains what was observed.
-_DOUBT = 0.2
 # Tables of all pairs, or of all triples, are kept up to so many cells: 1.6 MB.
 _MAX_CELLS = 200_000
 # Tables with fewer records per cell say too little about an answer.
@@ -53,7 +56,7 @@ class ObservedTables:
             return None
         records = None if is_all else records_for(pmf.schema, source)
         tables = source if records is None else Tables.count(records)
-        doubtful = [pair for pair in fit_quality(pmf, tables).pairs if pair.p_value < _DOUBT]
+        doubtful = [pair for pair in fit_quality(pmf, tables).pairs if pair.p_value < DOUBT]
         if not is_all and len(tables.flat) > _MAX_CELLS:
             tables = tables.select([pair.variables for pair in doubtful])
         residuals = {pair.variables: abs(pair.residual) for pair in doubtful}

@@ -167,6 +167,14 @@ def test_sparse_tables_do_not_widen_intervals():
     assert observed.draws(["age"], 20, posterior=True) == []
 
 
+def test_the_misfit_of_a_sparse_pair_stretches_its_interval():
+    label = np.concatenate([np.arange(900) % 2, np.arange(100) % 18 + 2])  # 2.5 records per cell, most in few cells
+    frame = {"a": label, "b": label}
+    boot = tw.bootstrap(tw.fit(frame, rank=1, smoothing=1), frame, n=20)
+    assert boot.observed.draws(["a", "b"], 20, posterior=True) == []
+    assert "may not fit a × b; the interval is" in boot.prob({"a": 1, "b": 1}).note
+
+
 def test_evidence_that_no_record_shows_has_an_answer():
     frame = {"a": [0, 1] * 100, "b": [0, 1] * 100, "c": [0, 0, 1, 1] * 50}
     boot = tw.bootstrap(tw.fit(frame, rank=1, smoothing=1), frame, n=20)
