@@ -26,12 +26,11 @@ NOT_CODE = {
 
 
 def docstring_lines(tree: ast.AST) -> set[int]:
+    """Return the lines of docstrings, those of attributes included: strings that are statements."""
     lines: set[int] = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            body = node.body
-            if body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
-                lines.update(range(body[0].lineno, (body[0].end_lineno or 0) + 1))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            lines.update(range(node.lineno, (node.end_lineno or 0) + 1))
     return lines
 
 
