@@ -27,8 +27,9 @@ import twoway as tw
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from browser.chromium import open_browser
+from reference.replicates import unpack
 
-from twoway.explorer.replicates import pack, unpack
+from twoway.explorer.page import pack_page_replicates
 
 Floats = NDArray[np.float64]
 
@@ -125,7 +126,7 @@ def compare_intervals() -> None:
         records = tw.datasets.draw_records(truth, n_records, observed=0.7, seed=1)
         pmf = tw.fit(records, rank=rank, solver="em", starts=1)
         boot = tw.bootstrap(pmf, records, n=n)
-        packed = pack(boot)
+        packed = pack_page_replicates(boot)
         carried = unpack(packed, boot)
         widths, held, held_in_page = [], [], []
         for one, other in zip(truth.schema.names[:20], truth.schema.names[1:], strict=False):

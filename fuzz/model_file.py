@@ -9,7 +9,7 @@ from files import again, write_file
 
 from twoway.cli.info import _model as info_of
 from twoway.errors import FileFormatError
-from twoway.explorer.page import describe
+from twoway.explorer.page import describe_page
 from twoway.model.pmf import JointPMF
 from twoway.storage import container
 from twoway.uncertainty.bootstrap import Bootstrap
@@ -37,7 +37,7 @@ def check(data: bytes) -> None:
     assert text.replace("\n", "").isprintable() or pmf.report is not None
     assert repr(pmf).isprintable()
     assert str(pmf.report).replace("\n", "").isprintable()
-    json.dumps(describe(pmf, "title"), allow_nan=False)
+    json.dumps(describe_page(pmf, "title"), allow_nan=False)
     try:
         Bootstrap.load(path)
     except FileFormatError:

@@ -10,7 +10,7 @@ from degenerate import DEGENERATE
 
 import twoway as tw
 from twoway.errors import DataError, TwowayError
-from twoway.explorer.page import describe
+from twoway.explorer.page import describe_page
 from twoway.schema import Schema, Variable
 from twoway.solvers import EM, CoupledNMF
 from twoway.tables.tables import Tables
@@ -52,7 +52,7 @@ def test_all_the_way(data, tmp_path):
     again = tw.load(tmp_path / "model")
     again.save(tmp_path / "again")
     assert (tmp_path / "model").read_bytes() == (tmp_path / "again").read_bytes()
-    json.dumps(describe(pmf, data), allow_nan=False)
+    json.dumps(describe_page(pmf, data), allow_nan=False)
     assert not re.search(r"\bnan\b", str(pmf.report))
 
 

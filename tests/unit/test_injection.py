@@ -11,7 +11,7 @@ from hostile import ASKED, HOSTILE, hostile_frame, is_safe
 import twoway as tw
 from twoway.data.files import writing
 from twoway.errors import TwowayError
-from twoway.explorer.page import describe, render
+from twoway.explorer.page import describe_page, render_page
 from twoway.questions import parse
 from twoway.questions.language import Question, Term
 from twoway.schema import Schema, Variable
@@ -98,8 +98,8 @@ def test_what_errors_say(mistake, text, pmf, tmp_path, monkeypatch):
 
 
 def test_the_page_holds_labels_as_data_only(pmf):
-    page = render(describe(pmf, HOSTILE[0]))
-    plain = render(describe(tw.datasets.dirichlet_rows(3, 2, 2), "title"))
+    page = render_page(describe_page(pmf, HOSTILE[0]))
+    plain = render_page(describe_page(tw.datasets.dirichlet_rows(3, 2, 2), "title"))
     for tag in ("<script", "</script", "<img", "<svg", "<style", "</style"):
         assert page.count(tag) == plain.count(tag), tag
     assert "{{ 7 * 7 }}" in page

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway import __version__
-from twoway.explorer.replicates import pack
+from twoway.arrays import Floats
 from twoway.model.information import pairwise_information
+from twoway.model.intervals import angle_of
 from twoway.model.pmf import JointPMF, check_model
 from twoway.schema import Variable
 from twoway.storage.container import check_path, whole_or_not_at_all
-from twoway.uncertainty.bootstrap import Bootstrap
+from twoway.uncertainty.bootstrap import LEAST_REPLICATES, Bootstrap
 
 LINKS = 20
 """The page contains the strongest links of each variable, to this many others."""
@@ -55,36 +57,36 @@ def explore(pmf: JointPMF | Bootstrap, path: str | os.PathLike[str], *, title: s
     if not isinstance(pmf, Bootstrap):
         check_model(pmf)
     check_path(path)
-    text = render(describe(pmf, Path(path).stem if title is None else title))
+    text = render_page(describe_page(pmf, Path(path).stem if title is None else title))
     with whole_or_not_at_all(path) as stream:
         stream.write(text.encode())
 
 
-def describe(model: JointPMF | Bootstrap, title: str) -> dict[str, Any]:
+def describe_page(model: JointPMF | Bootstrap, title: str) -> dict[str, Any]:
     """Return everything that the page shows, as JSON; the exact parameters in base64."""
     pmf = model.pmf if isinstance(model, Bootstrap) else model
     return {
-        "title": _encodable(title),
+        "title": _page_text(title),
         "version": __version__,
         "records": None if pmf.report is None else pmf.report.n_records,
-        "warnings": [] if pmf.report is None else [_encodable(warning) for warning in pmf.report.warnings],
+        "warnings": [] if pmf.report is None else [_page_text(warning) for warning in pmf.report.warnings],
         "variables": [
-            {"name": variable.name, "categories": label_texts(variable), "values": variable.values}
+            {"name": variable.name, "categories": page_labels(variable), "values": variable.values}
             for variable in pmf.schema
         ],
-        "weights": _base64(pmf.weights),
-        "factors": _base64(pmf.stacked),
-        "replicates": _describe_replicates(model) if isinstance(model, Bootstrap) else None,
-        "links": strongest_links(pairwise_information(pmf.weights, pmf.factors), LINKS),
+        "weights": _page_base64(pmf.weights),
+        "factors": _page_base64(pmf.stacked),
+        "replicates": _describe_page_replicates(model) if isinstance(model, Bootstrap) else None,
+        "links": page_links(pairwise_information(pmf.weights, pmf.factors), LINKS),
     }
 
 
-def label_texts(variable: Variable) -> list[str]:
+def page_labels(variable: Variable) -> list[str]:
     """Return the categories as distinct texts: with both 1 and "1", text gets quotes.
 
     Examples
     --------
-    >>> label_texts(Variable("answer", (1, 2))), label_texts(Variable("answer", (1, "1")))
+    >>> page_labels(Variable("answer", (1, 2))), page_labels(Variable("answer", (1, "1")))
     (['1', '2'], ['1', "'1'"])
     """
     texts = [str(label) for label in variable.categories]
@@ -93,12 +95,12 @@ def label_texts(variable: Variable) -> list[str]:
     return texts
 
 
-def strongest_links(information: NDArray[np.float64], n_each: int) -> list[tuple[int, int, float]]:
+def page_links(information: NDArray[np.float64], n_each: int) -> list[tuple[int, int, float]]:
     """Return pairs of variables and their mutual information, strongest first: the strongest few of each variable.
 
     Examples
     --------
-    >>> strongest_links(np.array([[1.0, 0.3, 0.1], [0.3, 1.0, 0.2], [0.1, 0.2, 1.0]]), 1)
+    >>> page_links(np.array([[1.0, 0.3, 0.1], [0.3, 1.0, 0.2], [0.1, 0.2, 1.0]]), 1)
     [(0, 1, 0.3), (1, 2, 0.2)]
     """
     others = information.copy()
@@ -110,8 +112,8 @@ def strongest_links(information: NDArray[np.float64], n_each: int) -> list[tuple
     return sorted(links, key=lambda link: (-link[2], link[:2]))
 
 
-def render(described: dict[str, Any]) -> str:
-    """Return the page: the template with the style, the script and what `describe` returned.
+def render_page(described: dict[str, Any]) -> str:
+    """Return the page: the template with the style, the script and what `describe_page` returned.
 
     The page's security policy allows one script and one style, by their hashes, and no requests. Labels are in the page
     as JSON only.
@@ -123,7 +125,7 @@ def render(described: dict[str, Any]) -> str:
     style = folder.joinpath("page.css").read_text(encoding="utf-8")
     script = "\n".join(folder.joinpath(name).read_text(encoding="utf-8") for name in _SCRIPTS)
     policy = (
-        f"default-src 'none'; script-src {_fingerprint(script)}; style-src {_fingerprint(style)}; img-src data:; "
+        f"default-src 'none'; script-src {_page_hash(script)}; style-src {_page_hash(style)}; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
     environment = Environment(
@@ -135,20 +137,77 @@ def render(described: dict[str, Any]) -> str:
     )
 
 
-def _fingerprint(text: str) -> str:
+def _page_hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _describe_replicates(boot: Bootstrap) -> dict[str, Any]:
-    packed = pack(boot)
-    arrays = {"steps": _base64(packed.steps, "<f4"), "codes": _base64(packed.codes, "u1")}
+def _describe_page_replicates(boot: Bootstrap) -> dict[str, Any]:
+    packed = pack_page_replicates(boot)
+    arrays = {"steps": _page_base64(packed.steps, "<f4"), "codes": _page_base64(packed.codes, "u1")}
     return {"level": boot.level, "reflected": boot.reflected, "count": packed.count, "bits": packed.bits, **arrays}
 
 
-def _base64(array: NDArray[Any], dtype: str = "<f8") -> str:
+def _page_base64(array: NDArray[Any], dtype: str = "<f8") -> str:
     return base64.b64encode(np.ascontiguousarray(array, dtype=dtype).tobytes()).decode()
 
 
-def _encodable(text: str) -> str:
+def _page_text(text: str) -> str:
     """Return text that a browser can encode: half of a surrogate pair becomes a replacement character."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+# Replicates take few bits per number, so that the page stays small.
+
+BUDGET = 320_000
+"""Replicates take about this many bytes: as many bits per number, and then as many replicates, as that allows."""
+
+
+@dataclass(frozen=True)
+class PackedReplicates:
+    """How far replicates are from the model, in whole steps.
+
+    The distance is that of ``arcsin(sqrt(parameter))``, a scale on which chance moves all parameters of a component
+    about equally. A step is as long as needed for the farthest parameter of a variable and component.
+    """
+
+    count: int
+    """The number of replicates; the center comes before them."""
+    bits: int
+    """8 or 4 bits per number."""
+    steps: NDArray[np.float32]
+    """(1 + n_variables, rank): the length of a step for the weights, and for each variable and component."""
+    codes: NDArray[np.uint8]
+    """(1 + count, 1 + n_categories, rank) numbers of steps, from ``-most``, the low bits of a byte first."""
+
+
+def pack_page_replicates(boot: Bootstrap) -> PackedReplicates:
+    """Return replicates as a page holds them: all in 8 bits per number if they are few, else the first ones in 4 bits.
+
+    At least 20 replicates are kept, whatever their size: fewer cannot give the ends of a 90 % interval.
+    """
+    model = page_angles(boot.pmf)
+    models = [boot.center, *boot.replicates]
+    bits = 8 if len(models) * model.size <= BUDGET else 4
+    kept = models[: max(1 + LEAST_REPLICATES, 8 * BUDGET // bits // model.size)]
+    distances = np.array([page_angles(pmf) for pmf in kept]) - model
+    most = 2 ** (bits - 1) - 1
+    starts = np.concatenate([[0], 1 + np.asarray(boot.pmf.schema.offsets[:-1])])
+    farthest = np.maximum.reduceat(np.abs(distances).max(axis=0), starts, axis=0)
+    steps = (farthest / most).astype(np.float32)
+    lengths = page_steps(boot.pmf, steps)
+    codes = np.rint(np.divide(distances, lengths, out=np.zeros_like(distances), where=lengths > 0))
+    codes = (np.clip(codes, -most, most) + most).astype(np.uint8).ravel()
+    if bits == 4:
+        codes = np.append(codes, np.zeros(codes.size % 2, np.uint8)).reshape(-1, 2)
+        codes = codes[:, 0] | codes[:, 1] << 4
+    return PackedReplicates(len(kept) - 1, bits, steps, codes)
+
+
+def page_angles(pmf: JointPMF) -> Floats:
+    """Return weights and factors, (1 + n_categories, rank), as angles."""
+    return angle_of(np.vstack([pmf.weights, pmf.stacked]))
+
+
+def page_steps(pmf: JointPMF, steps: NDArray[np.float32]) -> Floats:
+    """Return the length of a step for each parameter, (1 + n_categories, rank)."""
+    return np.repeat(steps.astype(np.float64), [1, *pmf.schema.sizes], axis=0)

@@ -1,4 +1,4 @@
-"""Plots of a model: its components, and which variables depend on which."""
+"""Plots of a model: its components, which variables depend on which, and how categories scatter over components."""
 
 from __future__ import annotations
 
@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from twoway.errors import DataError
 from twoway.model.information import pairwise_information
 from twoway.model.pmf import JointPMF, model_of
-from twoway.plots.heatmap import axes_or_new, draw_heatmap, draw_pairs, plain, strongest
+from twoway.plots.drawing import draw_heatmap, draw_pairs, drawing_axes, drawn_label, drawn_variables
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+
 _MOST_ROWS = 60
+# The corners of the triangle, one per component.
+_CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, math.sqrt(0.75)]])
 
 
 def plot_components(pmf: JointPMF, names: str | Sequence[str] | None = None, *, ax: Axes | None = None) -> Axes:
@@ -39,29 +43,29 @@ def plot_components(pmf: JointPMF, names: str | Sequence[str] | None = None, *, 
     ['x1', '0', '1', '2', 'x2']
     """
     pmf = model_of(pmf)
-    indices = _most_informative(pmf) if names is None else pmf.schema.indices(names)
+    indices = _variables_of_model_shown(pmf) if names is None else pmf.schema.indices(names)
     # A variable is a row of its name, with empty cells, and one for each of its categories.
     empty = np.full((1, pmf.rank), np.nan)
     shares = np.concatenate([part for index in indices for part in (empty, pmf.factors[index])])
     differences = shares - (shares @ pmf.weights)[:, np.newaxis]
     variables = [pmf.schema.variables[index] for index in indices]
-    rows = [text for v in variables for text in (plain(v.name, 40), *map(plain, v.categories))]
+    rows = [text for v in variables for text in (drawn_label(v.name, 40), *map(drawn_label, v.categories))]
     headings = np.cumsum([0, *(len(variable) + 1 for variable in variables)])[:-1]
     largest = max(float(np.nanmax(np.abs(differences))), 1e-12)
-    ax = axes_or_new(ax, 3.5 + 0.55 * pmf.rank, 1.5 + 0.24 * len(rows))
+    ax = drawing_axes(ax, 3.5 + 0.55 * pmf.rank, 1.5 + 0.24 * len(rows))
     columns = [f"{number}\n{weight:.0%}" for number, weight in enumerate(pmf.weights, 1)]
-    texts = [[f"{100 * share:.0f}" for share in row] for row in shares]
     legend = "share in the component minus share in all records"
-    draw_heatmap(ax, differences, rows, columns, legend=legend, texts=texts, cmap="RdBu", vmin=-largest, vmax=largest)
+    colours = {"cmap": "RdBu", "vmin": -largest, "vmax": largest}
+    draw_heatmap(ax, differences, rows, columns, 100 * shares, legend=legend, form=".0f", **colours)
     for place in headings:
         ax.get_yticklabels()[place].set_fontweight("bold")
     ax.xaxis.tick_top()
     ax.xaxis.set_label_position("top")
-    ax.set_xlabel("component, and how common it is" + _left_out(len(indices), pmf), fontsize="small")
+    ax.set_xlabel("component, and how common it is" + _model_part_shown(len(indices), pmf), fontsize="small")
     return ax
 
 
-def _most_informative(pmf: JointPMF) -> list[int]:
+def _variables_of_model_shown(pmf: JointPMF) -> list[int]:
     """Return the variables that say most about the component, as many as fit, in the order of the schema."""
     from scipy.special import rel_entr
 
@@ -75,7 +79,7 @@ def _most_informative(pmf: JointPMF) -> list[int]:
     return sorted(order[:n_shown].tolist())
 
 
-def _left_out(n_shown: int, pmf: JointPMF) -> str:
+def _model_part_shown(n_shown: int, pmf: JointPMF) -> str:
     total = len(pmf.schema)
     return "" if n_shown == total else f" ({n_shown} of {total} variables)"
 
@@ -103,21 +107,21 @@ def plot_dependence(pmf: JointPMF, names: Sequence[str] | None = None, *, ax: Ax
     indices = list(range(len(pmf.schema))) if names is None else pmf.schema.indices(names)
     information = pairwise_information(pmf.weights, [pmf.factors[index] for index in indices]) / math.log(2)
     np.fill_diagonal(information, 0.0)
-    shown = strongest(information) if names is None else np.arange(len(indices))
-    order = shown[neighbours_together(information[np.ix_(shown, shown)])]
+    shown = drawn_variables(information) if names is None else np.arange(len(indices))
+    order = shown[dependence_order(information[np.ix_(shown, shown)])]
     information = information[np.ix_(order, order)]
     np.fill_diagonal(information, np.nan)
-    labels = [plain(pmf.schema.names[indices[place]]) for place in order]
-    legend = "mutual information in bits" + _left_out(len(labels), pmf)
+    labels = [drawn_label(pmf.schema.names[indices[place]]) for place in order]
+    legend = "mutual information in bits" + _model_part_shown(len(labels), pmf)
     return draw_pairs(ax, information, labels, form=".2f", least=1e-12, legend=legend, cmap="Blues")
 
 
-def neighbours_together(closeness: NDArray[np.float64]) -> list[int]:
+def dependence_order(closeness: NDArray[np.float64]) -> list[int]:
     """Return an order in which what is close is side by side, by hierarchical clustering.
 
     Examples
     --------
-    >>> neighbours_together(np.array([[0, 0, 9, 0], [0, 0, 0, 9], [9, 0, 0, 1], [0, 9, 1, 0.0]]))
+    >>> dependence_order(np.array([[0, 0, 9, 0], [0, 0, 0, 9], [9, 0, 0, 1], [0, 9, 1, 0.0]]))
     [0, 2, 3, 1]
     """
     from scipy.cluster.hierarchy import leaves_list, linkage
@@ -129,3 +133,60 @@ def neighbours_together(closeness: NDArray[np.float64]) -> list[int]:
     np.fill_diagonal(distances, 0.0)
     tree = linkage(squareform(distances, checks=False), "average", optimal_ordering=True)
     return [int(place) for place in leaves_list(tree)]
+
+
+def plot_scatter(pmf: JointPMF, names: str | Sequence[str] | None = None, *, ax: Axes | None = None) -> Axes:
+    """Draw each category of a model of rank 3 at its place between the components, with hull and inner circle.
+
+    A category that occurs in one component only lies in its corner: with one in each, the model is separable. If the
+    hull contains the circle, the categories are sufficiently scattered.
+
+    Parameters
+    ----------
+    pmf
+        A model of rank 3.
+    names
+        The variables whose categories to draw; all by default.
+    ax
+        Where to draw; by default on a new figure.
+
+    Examples
+    --------
+    >>> import twoway as tw
+    >>> plot_scatter(tw.datasets.dirichlet_rows(4, 5, 3)).get_title()
+    '20 categories of 4 variables'
+    """
+    pmf = model_of(pmf)
+    if pmf.rank != 3:
+        raise DataError(f"a scatter plot needs three components; this model has rank {pmf.rank}")
+    indices = pmf.schema.indices(pmf.schema.names if names is None else names)
+    rows = np.concatenate([pmf.factors[index] for index in indices]) * pmf.weights
+    sums = rows.sum(axis=1)
+    points = (rows[sums > 0] / sums[sums > 0, None]) @ _CORNERS
+    ax = drawing_axes(ax, 5.2, 4.8)
+    ax.fill(*_CORNERS.T, facecolor="none", edgecolor="0.3")
+    hull = _scatter_hull(points)
+    ax.fill(*hull.T, facecolor="C0", alpha=0.15, edgecolor="C0", linewidth=1)
+    around = np.linspace(0.0, 2.0 * math.pi, 200)
+    # The cone Σx ≥ √2·‖x‖ meets the triangle in the circle that touches its sides.
+    radius = 1.0 / (2.0 * math.sqrt(3.0))
+    center = _CORNERS.mean(axis=0)
+    ax.plot(center[0] + radius * np.cos(around), center[1] + radius * np.sin(around), color="C3", linewidth=1)
+    ax.plot(*points.T, "o", color="C0", markersize=4)
+    for number, (corner, weight) in enumerate(zip(_CORNERS, pmf.weights, strict=True), 1):
+        offset, side = ((0, -12), "top") if corner[1] == 0 else ((0, 8), "bottom")
+        ax.annotate(f"{number} ({weight:.0%})", corner, offset, textcoords="offset points", ha="center", va=side)
+    ax.set_title(f"{len(points)} categories of {len(indices)} variable{'s' * (len(indices) > 1)}", pad=18)
+    ax.set_aspect("equal")
+    ax.set_axis_off()
+    return ax
+
+
+def _scatter_hull(points: np.ndarray) -> np.ndarray:
+    """Return the corners of the hull in order; all points if they lie on a line."""
+    from scipy.spatial import ConvexHull, QhullError
+
+    try:
+        return np.asarray(points[ConvexHull(points).vertices])
+    except (QhullError, ValueError):
+        return points

@@ -15,8 +15,7 @@ import twoway as tw
 from twoway.cli.app import app
 from twoway.datasets import dirichlet_rows
 from twoway.errors import DataError
-from twoway.explorer.page import describe, label_texts, render, strongest_links
-from twoway.explorer.replicates import pack
+from twoway.explorer.page import describe_page, pack_page_replicates, page_labels, page_links, render_page
 from twoway.model.pmf import JointPMF
 from twoway.schema import Schema, Variable
 from twoway.uncertainty.bootstrap import Bootstrap
@@ -34,7 +33,7 @@ def read_model(page):
 
 
 def test_the_model_is_there_bit_by_bit():
-    described = read_model(render(describe(PMF, "title")))
+    described = read_model(render_page(describe_page(PMF, "title")))
     for name, array in (("weights", PMF.weights), ("factors", PMF.stacked)):
         assert base64.b64decode(described[name]) == array.astype("<f8").tobytes()
     assert [variable["name"] for variable in described["variables"]] == list(PMF.schema.names)
@@ -47,7 +46,7 @@ def test_the_model_is_there_bit_by_bit():
 
 def test_labels_cannot_leave_the_data():
     pmf = hostile_pmf()
-    page = render(describe(pmf, "</title><script>alert(1)</script>\ud800"))
+    page = render_page(describe_page(pmf, "</title><script>alert(1)</script>\ud800"))
     assert page.count("<script") == page.count("</script>") == 2
     assert page.count("<title>") == page.count("</title>") == 1
     assert "\u2028" not in page
@@ -58,7 +57,7 @@ def test_labels_cannot_leave_the_data():
 
 
 def test_only_the_script_and_style_with_these_hashes_run():
-    page = render(describe(PMF, "title"))
+    page = render_page(describe_page(PMF, "title"))
     script = re.search(r'<script type="module">(.*?)</script>', page, re.DOTALL).group(1)
     style = re.search(r"<style>(.*?)</style>", page, re.DOTALL).group(1)
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page).group(1).replace("&#39;", "'")
@@ -72,15 +71,15 @@ def test_only_the_script_and_style_with_these_hashes_run():
 
 
 def test_texts_of_labels_differ():
-    assert label_texts(Variable("v", ("a", 1, True))) == ["a", "1", "True"]
-    assert label_texts(Variable("v", (1, "1", "'1'"))) == ["1", "'1'", "\"'1'\""]
+    assert page_labels(Variable("v", ("a", 1, True))) == ["a", "1", "True"]
+    assert page_labels(Variable("v", (1, "1", "'1'"))) == ["1", "'1'", "\"'1'\""]
 
 
 def test_strongest_links_are_those_of_each_variable():
     information = np.array([[9, 5, 4, 0], [5, 9, 3, 0], [4, 3, 9, 1], [0, 0, 1, 9]], dtype=float)
-    assert strongest_links(information, 1) == [(0, 1, 5.0), (0, 2, 4.0), (2, 3, 1.0)]
-    assert len(strongest_links(information, 20)) == 6
-    assert strongest_links(np.ones((1, 1)), 20) == []
+    assert page_links(information, 1) == [(0, 1, 5.0), (0, 2, 4.0), (2, 3, 1.0)]
+    assert len(page_links(information, 20)) == 6
+    assert page_links(np.ones((1, 1)), 20) == []
 
 
 def test_a_large_model_stays_below_a_megabyte(tmp_path):
@@ -101,8 +100,8 @@ def small_boot(n):
 def test_the_replicates_of_a_page_give_nearly_the_same_intervals(bits, share, monkeypatch):
     boot = small_boot(40)
     n_numbers = (1 + len(boot.replicates)) * (boot.pmf.weights.size + boot.pmf.stacked.size)
-    monkeypatch.setattr("twoway.explorer.replicates.BUDGET", n_numbers * bits // 8)
-    packed = pack(boot)
+    monkeypatch.setattr("twoway.explorer.page.BUDGET", n_numbers * bits // 8)
+    packed = pack_page_replicates(boot)
     assert (packed.bits, packed.count, len(packed.codes)) == (bits, 40, n_numbers * bits // 8)
     several = unpack(packed, boot)
     for pair in (PMF.schema.names[:2], PMF.schema.names[2:]):
@@ -118,7 +117,7 @@ def test_replicates_with_zeros_stay_models():
     factor = np.array([[1.0, 0.0], [0.0, 1.0]])
     pmf = JointPMF([0.5, 0.5], [factor, factor], Schema((Variable("a", (0, 1)), Variable("b", (0, 1)))))
     boot = Bootstrap(pmf, (pmf,) * 20, pmf)
-    for one in unpack(pack(boot), boot).replicates:
+    for one in unpack(pack_page_replicates(boot), boot).replicates:
         np.testing.assert_array_equal(one.stacked, pmf.stacked)
 
 

@@ -11,8 +11,8 @@ import pytest
 import twoway as tw
 from twoway.errors import DataError, UnknownNameError
 from twoway.model.pmf import JointPMF
-from twoway.plots.fit import table_residuals
-from twoway.plots.model import neighbours_together
+from twoway.plots.fit import plotted_residuals
+from twoway.plots.model import dependence_order
 from twoway.schema import Schema, Variable
 
 mpl = pytest.importorskip("matplotlib", reason="plots need the extra 'plot'")
@@ -97,7 +97,7 @@ def test_related_variables_are_drawn_next_to_each_other():
     closeness = np.zeros((6, 6))
     for one, other in [(0, 5), (5, 2), (1, 3), (3, 4)]:
         closeness[one, other] = closeness[other, one] = 1
-    order = neighbours_together(closeness)
+    order = dependence_order(closeness)
     assert sorted(order) == list(range(6))
     assert {*order[:3]} in ({0, 2, 5}, {1, 3, 4})
 
@@ -125,7 +125,7 @@ def test_residuals(fitted):
     image = drawn(tw.plot_residuals(pmf, frame))
     names = list(pmf.schema.names)
     assert np.isnan(np.diag(image)).all()
-    residuals = table_residuals(pmf, tables, ["a", "b"])
+    residuals = plotted_residuals(pmf, tables, ["a", "b"])
     assert image[names.index("a"), names.index("b")] == pytest.approx(np.sqrt(np.mean(residuals**2)))
     cells = tw.plot_residuals(pmf, tables, ["b", "a"])
     np.testing.assert_allclose(drawn(cells), residuals.T)

@@ -20,7 +20,7 @@ MOST_VARIABLES = 40
 """A heat map of pairs has at most this many variables."""
 
 
-def axes_or_new(ax: Axes | None, width: float, height: float) -> Axes:
+def drawing_axes(ax: Axes | None, width: float, height: float) -> Axes:
     """Return ``ax``, or the axes of a new figure of this size in inches."""
     if ax is not None:
         return ax
@@ -31,23 +31,22 @@ def axes_or_new(ax: Axes | None, width: float, height: float) -> Axes:
     return pyplot.subplots(figsize=(width, height), layout="constrained")[1]
 
 
-def strongest(matrix: NDArray[np.float64]) -> NDArray[np.intp]:
+def drawn_variables(matrix: NDArray[np.float64]) -> NDArray[np.intp]:
     """Return the variables with the largest entries of a symmetric matrix, as many as fit, in their order."""
     largest = np.nan_to_num(matrix).max(axis=1)
     return np.sort(np.argsort(-largest, kind="stable")[:MOST_VARIABLES])
 
 
 def draw_pairs(
-    ax: Axes | None, matrix: NDArray[np.float64], labels: Sequence[str], *, form: str, least: float, **options: Any
+    ax: Axes | None, matrix: NDArray[np.float64], labels: Sequence[str], *, least: float, **options: Any
 ) -> Axes:
     """Draw a number for every two variables, with the same labels at both sides; NaN leaves a cell empty.
 
-    ``form`` is the format of the numbers, ``least`` the number that the darkest colour means at least.
+    ``least`` is the number that the darkest colour means at least; the options are those of `draw_heatmap`.
     """
-    ax = axes_or_new(ax, 3.3 + 0.3 * len(labels), 2.5 + 0.3 * len(labels))
-    texts = [[format(value, form) for value in row] for row in matrix]
+    ax = drawing_axes(ax, 3.3 + 0.3 * len(labels), 2.5 + 0.3 * len(labels))
     highest = max(least, float(np.nan_to_num(matrix).max(initial=0.0)))
-    draw_heatmap(ax, matrix, labels, labels, texts=texts, vmin=0, vmax=highest, **options)
+    draw_heatmap(ax, matrix, labels, labels, vmin=0, vmax=highest, **options)
     return ax
 
 
@@ -56,9 +55,10 @@ def draw_heatmap(
     colours: NDArray[np.float64],
     rows: Sequence[str],
     columns: Sequence[str],
+    numbers: NDArray[np.float64] | None = None,
     *,
     legend: str,
-    texts: Sequence[Sequence[str]],
+    form: str,
     **options: Any,
 ) -> None:
     """Draw a matrix of cells with labels at both sides, numbers in the cells if they fit, and a colour bar.
@@ -70,11 +70,13 @@ def draw_heatmap(
     colours
         Shape (n_rows, n_columns); NaN leaves a cell empty.
     rows, columns
-        The labels, as matplotlib should show them: see `plain`.
+        The labels, as matplotlib should show them: see `drawn_label`.
+    numbers
+        The number in each cell, of the same shape; by default what the colour means.
     legend
         What the colours mean.
-    texts
-        The text of each cell.
+    form
+        The format of the numbers.
     options
         For ``imshow``: the colour map and its limits.
     """
@@ -93,15 +95,16 @@ def draw_heatmap(
     for row, column in np.argwhere(~np.isnan(colours)).tolist():
         red, green, blue, _ = image.to_rgba(colours[row, column])
         colour = "white" if 0.3 * red + 0.6 * green + 0.1 * blue < 0.5 else "black"
-        ax.text(column, row, texts[row][column], ha="center", va="center", fontsize="x-small", color=colour)
+        text = format((colours if numbers is None else numbers)[row, column], form)
+        ax.text(column, row, text, ha="center", va="center", fontsize="x-small", color=colour)
 
 
-def plain(label: object, width: int = MAX_WIDTH) -> str:
+def drawn_label(label: object, width: int = MAX_WIDTH) -> str:
     """Return a label as one line of text that matplotlib does not parse as a formula.
 
     Examples
     --------
-    >>> plain("$5 or $6")
+    >>> drawn_label("$5 or $6")
     '\\\\$5 or \\\\$6'
     """
     return printable(label, width).replace("$", r"\$")
