@@ -9,8 +9,7 @@ from twoway.errors import TwowayError
 from twoway.model.mode import Mode
 from twoway.model.pmf import JointPMF
 from twoway.questions import ask, parse
-from twoway.questions.complete import complete
-from twoway.questions.parse import parse_terms
+from twoway.questions.language import complete_question, parse_terms
 from twoway.schema import Schema, Variable
 
 SCHEMA = Schema(
@@ -38,7 +37,7 @@ PMF = _pmf()
 def check(data: bytes) -> None:
     """Raise where a text is neither refused with its place nor answered."""
     text = data.decode("utf-8", "surrogateescape")
-    complete(text, SCHEMA)
+    complete_question(text, SCHEMA)
     for read in (parse, parse_terms):
         try:
             read(text, SCHEMA)

@@ -14,7 +14,7 @@ from twoway.model.mode import Mode
 from twoway.model.pmf import JointPMF
 from twoway.questions import Answer, Question, parse
 from twoway.questions import ask as answer_question
-from twoway.questions.answer import allowed_codes, evidence, suppose
+from twoway.questions.answer import asked_codes, asked_evidence, asked_given
 
 if TYPE_CHECKING:
     import os
@@ -103,7 +103,7 @@ def answer(
     if boot is not None:
         interval, shown = _interval(boot, question, result, shown, base, notes)
         content |= interval
-    known = evidence(pmf.schema, question.given)
+    known = asked_evidence(pmf.schema, question.given)
     probability = pmf.prob(known) if known else None
     if probability is not None:
         content["evidence_probability"] = probability
@@ -132,14 +132,14 @@ def _interval(
 ) -> tuple[dict[str, Any], str]:
     """Return the ends of an answer's interval, and the answer with them as text; add what affects them to the notes."""
     from twoway.model.intervals import IntervalTable
-    from twoway.questions.answer import with_interval
+    from twoway.questions.answer import ask_with_interval
 
     targets = [term.name for term in question.targets]
     if isinstance(result, Mode):
-        modes = [suppose(replicate, question.given).mode(targets).values for replicate in boot.replicates]
+        modes = [asked_given(replicate, question.given).mode(targets).values for replicate in boot.replicates]
         agreement = float(np.mean([mode == result.values for mode in modes]))
         return {"agreement": agreement}, f"{text}\n{agreement:.0%} of the replicates agree"
-    sure = with_interval(boot, question, result, base)
+    sure = ask_with_interval(boot, question, result, base)
     notes += [sure.note] if sure.note else []
     if isinstance(sure, IntervalTable):
         content = {"low": sure.low.array.tolist(), "high": sure.high.array.tolist(), "level": boot.level}
@@ -158,7 +158,7 @@ def _notes(pmf: JointPMF, question: Question, probability: float | None) -> Iter
         variable = pmf.schema[term.name]
         has_order = variable.values is None and term.labels and variable.find(term.labels[0]) is not None
         if term.operator[:1] in ("<", ">") and has_order:
-            labels = [str(variable.categories[code]) for code in allowed_codes(variable, term)]
+            labels = [str(variable.categories[code]) for code in asked_codes(variable, term)]
             if len(labels) > _SHOWN_LABELS:
                 labels = [*labels[:2], "…", f"{labels[-1]} ({len(labels)} categories)"]
             yield f"{term} selects, in the order of the categories: {', '.join(labels)}"

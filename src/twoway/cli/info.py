@@ -100,18 +100,19 @@ def _records(path: Path) -> tuple[dict[str, Any], str]:
 def _variables(schema: Any) -> str:
     """Return a line for each variable: name, number of categories, the first of them, labels that mean missing."""
     from twoway.data.missing import USUAL
-    from twoway.questions.language import quote
+    from twoway.questions.language import quote_word
     from twoway.text import aligned, printable
 
     rows = [["variable", "categories", ""]]
     for variable in schema:
         n_shown = _MOST_LABELS if is_terminal(sys.stdout) else len(variable)
-        labels = [printable(quote(label), 60) for label in variable.categories[:n_shown]]  # as in a question
+        labels = [printable(quote_word(label), 60) for label in variable.categories[:n_shown]]
         more = [f"… ({len(variable) - n_shown} more)"] if len(variable) > n_shown else []
         # A number is remembered as text, too.
         gone = dict.fromkeys(str(label) for label in variable.missing or () if label not in USUAL)
         missing = f"  (missing: {printable(', '.join(gone), 60)})" if gone else ""
-        rows.append([printable(quote(variable.name), 200), str(len(variable)), ", ".join([*labels, *more]) + missing])
+        name = printable(quote_word(variable.name), 200)  # as in a question, like the labels
+        rows.append([name, str(len(variable)), ", ".join([*labels, *more]) + missing])
     if max(len(variable.name) for variable in schema) <= _WIDE:
         return aligned(rows)
     return "\n".join(["variables", *(f"{name}\n    {number}: {labels}" for name, number, labels in rows[1:])])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from twoway.cli.terminal import say
 from twoway.errors import TwowayError
-from twoway.questions.complete import DELIMITERS, complete
+from twoway.questions.language import STOPS, complete_question
 
 if TYPE_CHECKING:
     from twoway.model.pmf import JointPMF
@@ -65,10 +65,10 @@ def _readline(pmf: JointPMF) -> Iterator[None]:
         readline.read_history_file(path)
 
     def completer(text: str, state: int) -> str | None:
-        completions = complete(readline.get_line_buffer()[: readline.get_endidx()], pmf.schema)
+        completions = complete_question(readline.get_line_buffer()[: readline.get_endidx()], pmf.schema)
         return completions[state] if state < len(completions) else None
 
-    readline.set_completer_delims(DELIMITERS)
+    readline.set_completer_delims(STOPS)
     readline.set_completer(completer)
     readline.parse_and_bind("tab: complete")
     readline.set_history_length(_HISTORY_LINES)

@@ -26,7 +26,7 @@ def sample(
     twoway sample survey.twoway -n 5 --given "region = north"
     """
     from twoway.model.pmf import JointPMF
-    from twoway.questions.answer import suppose
+    from twoway.questions.answer import asked_given
     from twoway.schema import Schema, Variable, label_key
 
     def plain(variable: Variable) -> Variable:
@@ -35,6 +35,6 @@ def sample(
         return Variable(variable.name, tuple(map(repr, variable.categories))) if is_mixed else variable
 
     check_output(out, force, model, is_records=True)
-    pmf = suppose(JointPMF.load(model), given)
+    pmf = asked_given(JointPMF.load(model), given)
     drawn = pmf.from_stacked(Schema(tuple(map(plain, pmf.schema))), pmf.weights, pmf.stacked)
     write_result(drawn.sample(n, seed=seed, library="pyarrow"), out, as_json=json)

@@ -98,9 +98,9 @@ def plot_residuals(pmf: JointPMF, observed: Any, names: Sequence[str] | None = N
     residuals = plotted_residuals(pmf, tables, names)
     first, second = pmf.schema[names[0]], pmf.schema[names[1]]
     ax = drawing_axes(ax, 2.8 + 0.5 * len(second), 1.6 + 0.4 * len(first))
-    labels = ([drawn_label(label) for label in variable.categories] for variable in (first, second))
+    rows, columns = ([drawn_label(label) for label in variable.categories] for variable in (first, second))
     legend = "observed minus model, in standard errors"
-    draw_heatmap(ax, residuals, *labels, legend=legend, form=".1f", cmap="RdBu", vmin=-4, vmax=4)
+    draw_heatmap(ax, residuals, rows, columns, legend=legend, form=".1f", cmap="RdBu", vmin=-4, vmax=4)
     ax.set_ylabel(drawn_label(first.name))
     ax.set_xlabel(drawn_label(second.name))
     return ax

@@ -17,8 +17,7 @@ from twoway.model.information import Estimate
 from twoway.model.intervals import Interval, IntervalTable, Scale
 from twoway.model.mode import Mode
 from twoway.model.pmf import JointPMF, check_model
-from twoway.questions.language import Question, Term, quote
-from twoway.questions.parse import parse, parse_terms
+from twoway.questions.language import Question, Term, parse, parse_terms, quote_word
 from twoway.schema import Label, Schema, Variable, plain_label
 from twoway.text import shortlist
 from twoway.uncertainty.bootstrap import Bootstrap
@@ -59,25 +58,24 @@ def ask(pmf: JointPMF | Bootstrap, question: str | Question, *, base: float | No
     young       0.8167  0.1833
     old         0.4000  0.6000
     """
-    boot = pmf if isinstance(pmf, Bootstrap) else None
-    pmf = pmf.pmf if isinstance(pmf, Bootstrap) else pmf
+    boot, pmf = (pmf, pmf.pmf) if isinstance(pmf, Bootstrap) else (None, pmf)
     check_model(pmf)
     if not isinstance(question, str | Question):
         raise DataError(f"a question must be text, such as 'P(vote | age)', not {question!r}")
     asked = parse(question, pmf.schema) if isinstance(question, str) else question
-    if boot is not None and asked.kind != "mode":
-        return with_interval(boot, asked, ask(pmf, asked, base=base), base)
-    if boot is not None:
-        known_labels = evidence(pmf.schema, asked.given)
-        return (boot.given(known_labels) if known_labels else boot).mode([term.name for term in asked.targets])
-    known = suppose(pmf, asked.given)
     targets = [term.name for term in asked.targets]
+    if boot is not None and asked.kind != "mode":
+        return ask_with_interval(boot, asked, ask(pmf, asked, base=base), base)
+    if boot is not None:
+        known_labels = asked_evidence(pmf.schema, asked.given)
+        return (boot.given(known_labels) if known_labels else boot).mode(targets)
+    known = asked_given(pmf, asked.given)
     groups = [term.name for term in asked.given if not term.operator]
     match asked.kind:
         case "P":
-            return _probability(known, asked.targets, groups)
+            return _ask_probability(known, asked.targets, groups)
         case "E":
-            return _expectation(known, targets[0], groups)
+            return _ask_expectation(known, targets[0], groups)
         case "mode":
             return known.mode(targets)
         case "H":
@@ -91,20 +89,22 @@ def ask(pmf: JointPMF | Bootstrap, question: str | Question, *, base: float | No
             return known.mutual_information(targets, others, groups or None, base)
 
 
-def with_interval(boot: Bootstrap, question: Question, answer: Answer, base: float | None) -> Interval | IntervalTable:
+def ask_with_interval(
+    boot: Bootstrap, question: Question, answer: Answer, base: float | None
+) -> Interval | IntervalTable:
     """Return the answer to a question for numbers with the intervals that replicates of the model give it."""
     targets = [term.name for term in question.targets]
     scales: dict[str, Scale] = {"P": "probability", "E": "real"}
 
     def entropies(pmf: JointPMF) -> float:
-        return sum(float(suppose(pmf, question.given).entropy(name, base)) for name in targets)
+        return sum(float(asked_given(pmf, question.given).entropy(name, base)) for name in targets)
 
     ends, note = boot.answer(
         lambda pmf: np.asarray(ask(pmf, question, base=base)),
         scales.get(question.kind, "nonnegative"),
         [*targets, *(term.name for term in (*question.others, *question.given))],
         entropies if question.kind == "H" else None,
-        _cells(boot.pmf, question, answer) if question.kind == "P" else (),
+        _asked_cells(boot.pmf, question, answer) if question.kind == "P" else (),
     )
     if isinstance(answer, Distribution):
         low, high = (Distribution(answer.variables, end) for end in (ends.low, ends.high))
@@ -112,9 +112,9 @@ def with_interval(boot: Bootstrap, question: Question, answer: Answer, base: flo
     return Interval(float(ends.estimate), float(ends.low), float(ends.high), boot.level, note)
 
 
-def _cells(pmf: JointPMF, question: Question, result: Answer) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+def _asked_cells(pmf: JointPMF, question: Question, result: Answer) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """Return the event and the evidence of each probability in an answer."""
-    event, known = evidence(pmf.schema, question.targets), evidence(pmf.schema, question.given)
+    event, known = asked_evidence(pmf.schema, question.targets), asked_evidence(pmf.schema, question.given)
     if not isinstance(result, Distribution):
         return [(event, known)]
     groups = [term.name for term in question.given if not term.operator]
@@ -137,10 +137,10 @@ def asked_event(schema: Schema, text: str) -> tuple[dict[str, list[Label]], dict
     question = parse(text, schema)
     if question.kind != "P" or not all(term.operator for term in (*question.targets, *question.given)):
         raise QuestionError(f"a range needs one probability, such as P(vote = yes | age = old); got {question}")
-    return evidence(schema, question.targets), evidence(schema, question.given)
+    return asked_evidence(schema, question.targets), asked_evidence(schema, question.given)
 
 
-def suppose(pmf: JointPMF, conditions: str | Iterable[Term]) -> JointPMF:
+def asked_given(pmf: JointPMF, conditions: str | Iterable[Term]) -> JointPMF:
     """Return the model given conditions such as ``age = 30-39, vote != no``."""
     if isinstance(conditions, str):
         conditions = parse_terms(conditions, pmf.schema) if conditions.strip() else ()
@@ -148,18 +148,18 @@ def suppose(pmf: JointPMF, conditions: str | Iterable[Term]) -> JointPMF:
     if not terms:
         return pmf
     try:
-        return pmf.given(evidence(pmf.schema, terms))
+        return pmf.given(asked_evidence(pmf.schema, terms))
     except ImpossibleEvidenceError:
         shown = ", ".join(map(str, terms))
         raise ImpossibleEvidenceError(f"the evidence {shown} has probability 0 under the model") from None
 
 
-def evidence(schema: Schema, terms: Iterable[Term]) -> dict[str, list[Label]]:
+def asked_evidence(schema: Schema, terms: Iterable[Term]) -> dict[str, list[Label]]:
     """Return the labels that terms allow, for each variable that they constrain."""
     allowed: dict[str, list[int]] = {}
     for term in terms:
         if term.operator:
-            codes = allowed_codes(schema[term.name], term)
+            codes = asked_codes(schema[term.name], term)
             kept = [code for code in allowed.get(term.name, codes) if code in codes]
             if not kept:
                 raise QuestionError(f"the conditions on {term.name!r} exclude every category")
@@ -167,23 +167,20 @@ def evidence(schema: Schema, terms: Iterable[Term]) -> dict[str, list[Label]]:
     return {name: [schema[name].categories[code] for code in codes] for name, codes in allowed.items()}
 
 
-def allowed_codes(variable: Variable, term: Term) -> list[int]:
+def asked_codes(variable: Variable, term: Term) -> list[int]:
     """Return the codes of the categories that a term allows.
 
     Numbers are compared by value; categories without values by their order in the schema; bins with a number that
     lies between two of them.
     """
     if term.operator in _COMPARE and variable.edges is not None and variable.find(term.labels[0]) is None:
-        codes = _whole_bins(variable, variable.edges, term)
+        codes = _asked_bins(variable, variable.edges, term)
     elif term.operator in _COMPARE:
-        compare, values = _COMPARE[term.operator], variable.values
-        code = variable.find(term.labels[0])
-        if values is None:
-            threshold: float = variable.code(term.labels[0])
-        else:
-            threshold = float(term.labels[0]) if code is None else values[code]
-        places = range(len(variable)) if values is None else values
-        codes = [code for code, value in enumerate(places) if compare(value, threshold)]
+        (label,), compare = term.labels, _COMPARE[term.operator]
+        values = range(len(variable)) if variable.values is None else variable.values
+        is_between = variable.values is not None and variable.find(label) is None
+        threshold = float(label) if is_between else values[variable.code(label)]
+        codes = [code for code, value in enumerate(values) if compare(value, threshold)]
     else:
         named = {variable.code(label) for label in term.labels}
         wanted = term.operator in ("=", "in")
@@ -194,15 +191,18 @@ def allowed_codes(variable: Variable, term: Term) -> list[int]:
     return codes
 
 
-def _whole_bins(variable: Variable, edges: Sequence[float], term: Term) -> list[int]:
+def _asked_bins(variable: Variable, edges: Sequence[float], term: Term) -> list[int]:
     """Return the codes of the bins on one side of a number, which must be an edge: the others hold numbers of both."""
     threshold, is_above = float(term.labels[0]), term.operator[0] == ">"
     # The first number above the division: an edge belongs to the bin above it.
     start = threshold if term.operator in (">=", "<") else math.nextafter(threshold, math.inf)
     place = bisect.bisect_left(edges, start)
     if start not in edges:
-        near = [f"{quote(variable.name)} {_division(edge, is_above)}" for edge in edges[max(place - 1, 0) : place + 1]]
-        shown = shortlist([plain_label(float(_division(edge, is_above).split()[1])) for edge in edges])
+        near = [
+            f"{quote_word(variable.name)} {_asked_division(edge, is_above)}"
+            for edge in edges[max(place - 1, 0) : place + 1]
+        ]
+        shown = shortlist([plain_label(float(_asked_division(edge, is_above).split()[1])) for edge in edges])
         raise QuestionError(
             f"{term} cannot be answered: {variable.name!r} is in bins, and {variable.categories[place]!r} has numbers "
             f"on both sides; the bins are divided at {shown}: ask for {' or '.join(near)}"
@@ -210,7 +210,7 @@ def _whole_bins(variable: Variable, edges: Sequence[float], term: Term) -> list[
     return list(range(place + 1, len(variable)) if is_above else range(place + 1))
 
 
-def _division(edge: float, is_above: bool) -> str:
+def _asked_division(edge: float, is_above: bool) -> str:
     """Return the comparison that divides numbers at an edge, such as ">= 40".
 
     Bins that hold their upper end begin just above a shorter number: that of "> 30" at 30.000000000000004.
@@ -221,34 +221,34 @@ def _division(edge: float, is_above: bool) -> str:
     return f"{'>=' if is_above else '<'} {format_edge(edge)}"
 
 
-def _probability(pmf: JointPMF, targets: tuple[Term, ...], groups: list[str]) -> float | Distribution:
+def _ask_probability(pmf: JointPMF, targets: tuple[Term, ...], groups: list[str]) -> float | Distribution:
     """Return the probability of the targets' values, or the distribution of the targets, in each group."""
-    event = evidence(pmf.schema, targets)
+    event = asked_evidence(pmf.schema, targets)
     if not event:
         joint = pmf.marginal([*groups, *(term.name for term in targets)])
         if not groups:
             return joint
         sums = joint.array.sum(axis=tuple(range(len(groups), joint.array.ndim)), keepdims=True)
-        return Distribution(joint.variables, _divide(joint.array, sums))
+        return Distribution(joint.variables, _share_in_groups(joint.array, sums))
     probability = pmf.prob(event)
     if not groups:
         return probability
     every = pmf.marginal(groups)
     hit = pmf.given(event).marginal(groups).array * probability if probability > 0 else np.zeros_like(every.array)
-    return Distribution(every.variables, _divide(hit, every.array))
+    return Distribution(every.variables, _share_in_groups(hit, every.array))
 
 
-def _expectation(pmf: JointPMF, name: str, groups: list[str]) -> float | Distribution:
+def _ask_expectation(pmf: JointPMF, name: str, groups: list[str]) -> float | Distribution:
     """Return the expected value of a variable, in each group."""
     whole = pmf.expect(name)  # raises if it has no numbers
     if not groups:
         return whole
     joint = pmf.marginal([*groups, name])
     sums = joint.array @ np.array(pmf.schema[name].values)
-    return Distribution(joint.variables[:-1], _divide(sums, joint.array.sum(axis=-1)), quantity="expectation")
+    return Distribution(joint.variables[:-1], _share_in_groups(sums, joint.array.sum(axis=-1)), quantity="expectation")
 
 
-def _divide(shares: Any, of: Any) -> Any:
+def _share_in_groups(shares: Any, of: Any) -> Any:
     """Return shares of each group; NaN for a group with probability 0."""
     with np.errstate(invalid="ignore"):
         return np.where(of > 0, shares / of, np.nan)

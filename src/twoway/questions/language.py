@@ -1,12 +1,19 @@
-"""Questions as data, and as text that parses to the same question."""
+"""The language of questions: questions as data, as text that parses to the same question, and their completion.
+
+Errors point at the place in the text.
+"""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
-from twoway.schema import Label
+from twoway.errors import QuestionError, unknown
+from twoway.schema import Label, Schema, Variable, plain_label
+from twoway.text import brief, escaped
 
 Kind: TypeAlias = Literal["P", "E", "mode", "H", "I"]
 
@@ -15,8 +22,22 @@ OPERATORS = ("=", "!=", "<", "<=", ">", ">=", "in", "not in")
 STOPS = ",|;(){}=<>"
 """Characters that end a word; names and labels that contain one need quotes. So does "!" before "="."""
 
-TRUTHS = {"true": True, "false": False}
-NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
+_TRUTHS = {"true": True, "false": False}
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
+
+_EXAMPLE = "P(vote | age = 30-39, region in {north, east})"
+_QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
+_ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U(?:000[0-9a-fA-F]|0010)[0-9a-fA-F]{4}|.)", re.DOTALL)
+_ESCAPES = r"\n \r \t \\ \' \" \x.. \u.... \U........"
+_ESCAPED = {"\\n": "\n", "\\r": "\r", "\\t": "\t", "\\\\": "\\", "\\'": "'", '\\"': '"'}
+_OPERATOR = re.compile(r"!=|<=|>=|=|<|>")
+_LIST_WORD = re.compile(r"(not\s+in|in)\s*(?=\{)")
+# The lookbehind keeps a search through many spaces linear.
+_LIST_WORD_BEHIND = re.compile(r"(?<!\s)\s+(not\s+in|in)$")
+_AROUND = 200
+"""Characters that an error shows before, at and after the place."""
+_HINT = f"names and labels with any of {' '.join(STOPS)} need quotes"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -30,9 +51,9 @@ class Term:
 
     def __str__(self) -> str:
         if not self.operator:
-            return quote(self.name)
-        shown = ", ".join(map(quote, self.labels))
-        return f"{quote(self.name)} {self.operator} {f'{{{shown}}}' if self.operator.endswith('in') else shown}"
+            return quote_word(self.name)
+        shown = ", ".join(map(quote_word, self.labels))
+        return f"{quote_word(self.name)} {self.operator} {f'{{{shown}}}' if self.operator.endswith('in') else shown}"
 
 
 @dataclass(frozen=True)
@@ -57,12 +78,12 @@ class Question:
         return f"{self.kind}({'; '.join(sides)}{known})"
 
 
-def quote(label: Label) -> str:
+def quote_word(label: Label) -> str:
     """Return a name or label as it is written in a question, in quotes if needed.
 
     Examples
     --------
-    >>> quote("30-39"), quote("Never, ever"), quote(4), quote("4")
+    >>> quote_word("30-39"), quote_word("Never, ever"), quote_word(4), quote_word("4")
     ('30-39', "'Never, ever'", '4', "'4'")
     """
     if not isinstance(label, str):
@@ -74,8 +95,271 @@ def quote(label: Label) -> str:
         or any(char in STOPS for char in label)
         or "!=" in label + "="
         # Without quotes these are a number, a truth value, or the word before a list.
-        or NUMBER.fullmatch(label) is not None
-        or label.casefold() in TRUTHS
+        or _NUMBER.fullmatch(label) is not None
+        or label.casefold() in _TRUTHS
         or label.split()[-1] == "in"
     )
     return repr(label) if needs else label
+
+
+class _Word(NamedTuple):
+    """A name or label in the text."""
+
+    text: str
+    is_quoted: bool
+    start: int
+    stop: int
+
+
+def parse(text: str, schema: Schema) -> Question:
+    """Return the question that a text asks about the variables of a schema.
+
+    Parameters
+    ----------
+    text
+        For example ``P(vote | age = 30-39, region in {north, east})``; docs/cli.md has the grammar.
+    schema
+        The variables. A label without quotes is the number or truth value that it reads as, where the variable has
+        that category, otherwise text; one in quotes is text.
+
+    Examples
+    --------
+    >>> from twoway.schema import Variable
+    >>> schema = Schema((Variable("vote", ("no", "yes")), Variable("age", ("18-39", "40+"))))
+    >>> print(parse("p( vote|age=40+ )", schema))
+    P(vote | age = 40+)
+    >>> parse("P(vot | age = 40+)", schema)
+    Traceback (most recent call last):
+    twoway.errors.QuestionError: no variable 'vot'; did you mean 'vote'? known: 'vote', 'age'
+        P(vot | age = 40+)
+          ^^^
+    """
+    return _QuestionReader(text, schema).question()
+
+
+def parse_terms(text: str, schema: Schema) -> tuple[Term, ...]:
+    """Parse conditions on variables, as after the "|" of a question.
+
+    Examples
+    --------
+    >>> from twoway.schema import Variable
+    >>> print(*parse_terms("age != old, vote = yes", Schema((Variable("age", ("old",)), Variable("vote", ("yes",))))))
+    age != old vote = yes
+    """
+    return _QuestionReader(text, schema).only_terms()
+
+
+class _QuestionReader:
+    """A text and the position in it."""
+
+    def __init__(self, text: str, schema: Schema) -> None:
+        self.text, self.schema, self.at = text, schema, 0
+
+    def error(self, message: str, start: int | None = None, stop: int | None = None) -> QuestionError:
+        """Return an error that shows the text around the place, with a mark below."""
+        start = self.at if start is None else start
+        stop = min(max(start + 1, stop or 0), start + _AROUND)
+        first, last = max(0, start - _AROUND), stop + _AROUND
+        before = "…" * (first > 0) + escaped(self.text[first:start])
+        marked = escaped(self.text[start:stop])
+        behind = escaped(self.text[stop:last]) + "…" * (last < len(self.text))
+        below = " " * len(before) + "^" * max(1, len(marked))
+        return QuestionError(f"{message}\n    {before}{marked}{behind}\n    {below}")
+
+    def skip(self) -> str:
+        """Skip spaces; return the next character, "" at the end."""
+        while self.text[self.at : self.at + 1].isspace():
+            self.at += 1
+        return self.text[self.at : self.at + 1]
+
+    def accept(self, char: str) -> bool:
+        """Return whether a character comes next; skip it if so."""
+        is_next = self.skip() == char
+        self.at += is_next
+        return is_next
+
+    def expect(self, char: str, why: str) -> None:
+        if not self.accept(char):
+            raise self.error(f"expected {char!r}{' here' if self.at < len(self.text) else ''}, {why}")
+
+    def question(self) -> Question:
+        kind = self.kind()
+        self.expect("(", "as in P(vote = yes)")
+        start = self.at
+        targets = self.separated(self.term)
+        if self.skip() == ";" and kind != "I":
+            raise self.error(f"';' separates the two sides of a mutual information, I(a; b); {kind} has only one")
+        if kind == "I" and not self.accept(";"):
+            raise self.error("a mutual information needs two sides, I(a; b)")
+        others = self.separated(self.term) if kind == "I" else ()
+        known_from, given = self.at, tuple[Term, ...]()
+        if self.accept("|"):
+            known_from, given = self.at, self.separated(self.term)
+        self.expect(")", f"which ends the question; {_HINT}")
+        if self.skip():
+            raise self.error("unexpected text after the end of the question", self.at, len(self.text))
+        question = Question(kind, targets, others, given)
+        self.check(question, start, known_from)
+        return question
+
+    def only_terms(self) -> tuple[Term, ...]:
+        terms = self.separated(self.term)
+        if self.skip():
+            raise self.error(f"expected ',' or the end here; {_HINT}")
+        bare = [term.name for term in terms if not term.operator]
+        if bare:
+            raise self.error(f"{brief(bare[0])} needs a value, as in a = x", 0, len(self.text))
+        return terms
+
+    def kind(self) -> Kind:
+        self.skip()
+        name = re.split(r"[\s(]", self.text[self.at :], maxsplit=1)[0]
+        for kind in KINDS:
+            if name.casefold() == kind.casefold():
+                self.at += len(name)
+                return kind
+        known = f"{', '.join(KINDS)}, as in {_EXAMPLE}"
+        if not name:
+            raise self.error(f"a question starts with one of {known}")
+        raise self.error(f"unknown question {brief(name)}; known: {known}", stop=self.at + len(name))
+
+    def check(self, question: Question, start: int, known_from: int) -> None:
+        """Reject combinations that a kind of question does not have."""
+        kind, targets = question.kind, question.targets
+        with_values = [term for term in targets if term.operator]
+        if kind != "P" and (with_values or any(term.operator for term in question.others)):
+            raise self.error(f"{kind} takes variables without values; put what is known after '|'", start, known_from)
+        if with_values and len(with_values) < len(targets):
+            raise self.error("give a value for each variable, P(a = x, b = y), or for none, P(a, b)", start, known_from)
+        if kind == "E" and len(targets) > 1:
+            raise self.error("E takes one variable", start, known_from)
+        names = [term.name for term in (*targets, *question.others, *question.given) if not term.operator]
+        twice = next((name for name, times in Counter(names).items() if times > 1), None)
+        if twice is not None:
+            raise self.error(f"duplicate variable {brief(twice)}", start, len(self.text))
+        bare = [term.name for term in question.given if not term.operator]
+        if kind == "mode" and bare:
+            raise self.error(f"{brief(bare[0])} needs a value after '|', as in a = x", known_from)
+
+    def separated(self, read: Callable[[], T]) -> tuple[T, ...]:
+        """Return what ``read`` gives, once and after each comma."""
+        items = [read()]
+        while self.accept(","):
+            items.append(read())
+        return tuple(items)
+
+    def term(self) -> Term:
+        name = self.word("the name of a variable")
+        listed = None
+        if name.is_quoted:
+            self.skip()
+            listed = _LIST_WORD.match(self.text, self.at)
+            if listed:
+                self.at = listed.end()
+        elif self.skip() == "{" and (listed := _LIST_WORD_BEHIND.search(name.text)):
+            name = _Word(name.text[: listed.start()], False, name.start, name.start + listed.start())
+        if name.text not in self.schema:
+            raise self.error(str(unknown("variable", name.text, self.schema.names)), name.start, name.stop)
+        variable = self.schema[name.text]
+        if listed:
+            return Term(variable.name, " ".join(listed.group(1).split()), self.listed(variable))
+        operator = _OPERATOR.match(self.text, self.at) if self.skip() else None
+        if operator is None:
+            return Term(variable.name)
+        self.at = operator.end()
+        word = self.word("a label")
+        compares = operator.group() not in ("=", "!=")
+        return Term(variable.name, operator.group(), (self.label(variable, word, compares=compares),))
+
+    def listed(self, variable: Variable) -> tuple[Label, ...]:
+        self.accept("{")
+        labels = self.separated(lambda: self.label(variable, self.word("a label")))
+        self.expect("}", "which closes the list of labels")
+        return labels
+
+    def word(self, what: str) -> _Word:
+        """Return the next name or label."""
+        if self.skip() in ("'", '"') and self.at < len(self.text):
+            quoted = _QUOTED.match(self.text, self.at)
+            if quoted is None:
+                raise self.error("this quote is not closed")
+            start, self.at = self.at, quoted.end()
+            try:
+                return _Word(_ESCAPE.sub(_unescape, quoted.group()[1:-1]), True, start, self.at)
+            except KeyError as error:
+                message = f"invalid escape {escaped(error.args[0])} in quotes; allowed: {_ESCAPES}"
+                raise self.error(message, start, self.at) from None
+        start = self.at
+        while self.at < len(self.text) and self.text[self.at] not in STOPS and self.text[self.at : self.at + 2] != "!=":
+            self.at += 1
+        text = self.text[start : self.at].rstrip()
+        if not text:
+            raise self.error(f"expected {what} here; {_HINT}")
+        return _Word(text, False, start, start + len(text))
+
+    def label(self, variable: Variable, word: _Word, *, compares: bool = False) -> Label:
+        """Return the category that a word names; a number to compare with need not be a category."""
+        # A number comes first: text can be given in quotes.
+        readings: list[Label] = [*([] if word.is_quoted else _unquoted(word.text)), word.text]
+        for reading in readings:
+            if variable.find(reading) is not None:
+                return reading
+        is_number = isinstance(readings[0], int | float) and not isinstance(readings[0], bool)
+        if compares and is_number and (variable.values is not None or variable.edges is not None):
+            return readings[0]
+        where = f" of {variable.name!r}"
+        raise self.error(str(unknown("category", readings[0], variable.categories, where=where)), word.start, word.stop)
+
+
+def _unescape(match: re.Match[str]) -> str:
+    """Return the character of an escape sequence; KeyError if it is invalid."""
+    escape = match.group()
+    return chr(int(escape[2:], 16)) if len(escape) > 2 else _ESCAPED[escape]
+
+
+def _unquoted(text: str) -> Sequence[Label]:
+    """Return the number or truth value of a word without quotes, if it is one."""
+    if text.casefold() in _TRUTHS:
+        return [_TRUTHS[text.casefold()]]
+    if _NUMBER.fullmatch(text):
+        value = float(text)
+        if abs(value) < float("inf"):
+            # Python does not parse integers with thousands of digits; these have leading zeros.
+            is_whole = text.lstrip("+-").isdigit() and len(text) < 1000
+            return [plain_label(int(text) if is_whole else value)]
+    return []
+
+
+def complete_question(text: str, schema: Schema) -> list[str]:
+    """Return the completions of the last, unfinished word of a text: kinds, names or labels.
+
+    Examples
+    --------
+    >>> from twoway.schema import Variable
+    >>> schema = Schema((Variable("vote", ("no", "yes")), Variable("voter", (1, 2)), Variable("age", ("a,b", "c"))))
+    >>> complete_question("P(vo", schema), complete_question("P(vote | age = ", schema), complete_question("m", schema)
+    (['vote', 'voter'], [" 'a,b'", ' c'], ['mode('])
+    """
+    start = max(text.rfind(char) for char in STOPS) + 1
+    word = text[start:]
+    lead = word[: len(word) - len(word.lstrip())]
+    begun = word.strip().lstrip("'\"")
+    if "(" not in text:
+        return [f"{kind}(" for kind in KINDS if kind.casefold().startswith(begun.casefold())]
+    name = _name_to_complete(text[:start])
+    known = schema[name].categories if name in schema else schema.names
+    return [lead + quote_word(label) for label in known if str(label).casefold().startswith(begun.casefold())]
+
+
+def _name_to_complete(text: str) -> str:
+    """Return the variable whose label comes next, "" if a name comes next."""
+    # A regular expression would take quadratic time on long text.
+    brace = text.rfind("{")
+    if brace > text.rfind("}"):
+        before, _, word = text[:brace].rstrip().rpartition(" ")
+        name = before.rstrip().removesuffix(" not") if word == "in" else ""
+    else:
+        name = text.rstrip("=<>!")
+        name = "" if name == text else name
+    start = max(name.rfind(char) for char in STOPS + "!") + 1
+    return name[start:].strip().strip("'\"")

@@ -10,7 +10,7 @@ from hostile import ASKED, HOSTILE, hostile_frame, is_safe
 
 from twoway.cli import run
 from twoway.data.files import writing
-from twoway.questions.language import quote
+from twoway.questions.language import quote_word
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +41,8 @@ COMMANDS = {
     "ask": ["ask", "m.twoway", *(f"P({name})" for name in QUOTED)],
     "ask for pairs": ["ask", "m.twoway", *(f"P({name} | {QUOTED[0]})" for name in QUOTED[1:])],
     "ask for a mode": ["ask", "m.twoway", f"mode({', '.join(QUOTED[:4])})"],
-    "ask by order": ["ask", "m.twoway", f"P({QUOTED[12]} <= {quote(HOSTILE[12])})"],
-    "ask for nothing": ["ask", "m.twoway", f"P({QUOTED[12]} < {quote(HOSTILE[12])})"],
+    "ask by order": ["ask", "m.twoway", f"P({QUOTED[12]} <= {quote_word(HOSTILE[12])})"],
+    "ask for nothing": ["ask", "m.twoway", f"P({QUOTED[12]} < {quote_word(HOSTILE[12])})"],
     "ask what is not there": ["ask", "m.twoway", f"P({QUOTED[12][:-1]}?')", *QUOTED],
     "ask for machines": ["ask", "m.twoway", f"P({QUOTED[12]})", "--json"],
     "score": ["score", "m.twoway", "in.csv", "--top", "3"],

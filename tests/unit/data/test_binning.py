@@ -11,7 +11,7 @@ from strategies import examples
 import twoway as tw
 from twoway.data.binning import bin_codes, bin_labels, make_bins
 from twoway.errors import DataError, QuestionError, UnknownNameError
-from twoway.questions import parse
+from twoway.questions.language import parse
 from twoway.schema import Schema, Variable
 from twoway.storage.version_1 import edges_in
 

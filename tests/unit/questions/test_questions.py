@@ -12,9 +12,7 @@ from strategies import pmfs, schemas
 import twoway as tw
 from twoway.errors import DataError, ImpossibleEvidenceError, QuestionError
 from twoway.questions import Question, Term, ask, parse
-from twoway.questions.complete import complete
-from twoway.questions.language import OPERATORS, quote
-from twoway.questions.parse import parse_terms
+from twoway.questions.language import OPERATORS, complete_question, parse_terms, quote_word
 from twoway.schema import Schema, Variable, label_key
 
 EXAMPLES = (
@@ -133,7 +131,7 @@ LONG = {
 @pytest.mark.parametrize("case", LONG)
 def test_long_texts_take_no_longer_than_they_are(case):
     """Nothing is looked at again and again: what grows with the square of the length would not come to an end here."""
-    complete(LONG[case], SCHEMA)
+    complete_question(LONG[case], SCHEMA)
     if case in ("white space before a list", "zeros"):
         assert parse(LONG[case], SCHEMA).kind == "P"
         return
@@ -267,11 +265,11 @@ def test_probabilities_add_up_whatever_is_asked(data):
     pmf = data.draw(pmfs(schema=data.draw(schemas(min_variables=2))))
     first, second = pmf.schema.names[:2]
     label = data.draw(st.sampled_from(pmf.schema[first].categories))
-    is_it = ask(pmf, f"P({quote(first)} = {quote(label)})")
+    is_it = ask(pmf, f"P({quote_word(first)} = {quote_word(label)})")
     assert 0 <= is_it <= 1
     if len(pmf.schema[first]) > 1:
-        assert is_it + ask(pmf, f"P({quote(first)} != {quote(label)})") == pytest.approx(1)
-    table = ask(pmf, f"P({quote(second)} | {quote(first)})").array
+        assert is_it + ask(pmf, f"P({quote_word(first)} != {quote_word(label)})") == pytest.approx(1)
+    table = ask(pmf, f"P({quote_word(second)} | {quote_word(first)})").array
     rows = table.sum(axis=1)
     assert np.all(np.isnan(rows) | np.isclose(rows, 1))
 
@@ -303,7 +301,7 @@ def test_conditions_alone():
     ],
 )
 def test_completion(text, expected):
-    assert complete(text, SCHEMA) == expected
+    assert complete_question(text, SCHEMA) == expected
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,7 @@
 
 import pytest
 
-from twoway.questions import parse
-from twoway.questions.complete import complete
-from twoway.questions.language import quote
+from twoway.questions.language import complete_question, parse, quote_word
 from twoway.schema import Schema, Variable
 
 SCHEMA = Schema((Variable("vote", ("no", "yes")), Variable("XXage", ("Xa", "b")), Variable("stars", (1, 2, 3))))
@@ -24,7 +22,7 @@ SCHEMA = Schema((Variable("vote", ("no", "yes")), Variable("XXage", ("Xa", "b"))
     ],
 )
 def test_completion(text, expected):
-    assert sorted(complete(text, SCHEMA)) == sorted(expected)
+    assert sorted(complete_question(text, SCHEMA)) == sorted(expected)
 
 
 @pytest.mark.parametrize(
@@ -36,13 +34,13 @@ def test_completion(text, expected):
     ],
 )
 def test_completion_in_lists(text, expected):
-    assert complete(text, SCHEMA) == expected
+    assert complete_question(text, SCHEMA) == expected
 
 
 @pytest.mark.parametrize("label", ["'x", '"x', "'", "''", "x'", "in", "a in", "a!", "=", "1", "-1e3", "TRUE", " a", ""])
 def test_labels_that_need_quotes_are_read_back(label):
     schema = Schema((Variable("v", (label, "other")),))
-    question = parse(f"P(v = {quote(label)})", schema)
+    question = parse(f"P(v = {quote_word(label)})", schema)
     assert question.targets[0].labels == (label,)
     assert parse(str(question), schema) == question
-    assert complete("P(v = ", schema)[0] == f" {quote(label)}"
+    assert complete_question("P(v = ", schema)[0] == f" {quote_word(label)}"

@@ -3,8 +3,7 @@
 import pytest
 
 from twoway.errors import QuestionError
-from twoway.questions import parse
-from twoway.questions.parse import parse_terms
+from twoway.questions.language import parse, parse_terms
 from twoway.schema import Schema, Variable
 
 SCHEMA = Schema((Variable("vote", ("no", "yes")), Variable("XXage", ("Xa", "b")), Variable("stars", (1, 2, 3))))
