@@ -10,7 +10,7 @@ from itertools import islice
 import numpy as np
 
 from twoway.arrays import Floats, Ints
-from twoway.checks.table_program import Axis, Margins, TableProgram
+from twoway.checks.table_program import ProgramAxis, ProgramMargins, TableProgram
 from twoway.tables.tables import Tables
 from twoway.text import crossed, printable, shortlist
 
@@ -59,15 +59,15 @@ def find_contradiction(
     the tables of 'a', 'b', 'c' contradict each other: beyond sampling error, shares must change by 0.81 in total \
 before any joint has these tables
     """
-    margins, names = Margins(tables), tables.schema.names
-    for group in islice(_groups(margins, suspects), most_groups):
-        change = TableProgram(margins, Axis.full(tables.schema, group), _LEVEL).least_change
+    margins, names = ProgramMargins(tables), tables.schema.names
+    for group in islice(_suspected_contradictions(margins, suspects), most_groups):
+        change = TableProgram(margins, ProgramAxis.full(tables.schema, group), _LEVEL).least_change
         if change > _MIN_CHANGE:
             return Contradiction(tuple(names[index] for index in group), change)
     return None
 
 
-def _groups(margins: Margins, suspects: Iterable[Sequence[str]]) -> Iterator[list[int]]:
+def _suspected_contradictions(margins: ProgramMargins, suspects: Iterable[Sequence[str]]) -> Iterator[list[int]]:
     """Yield groups of variables, in schema order, whose joint is small enough to check."""
     schema = margins.tables.schema
     if math.prod(schema.sizes) <= _MAX_CELLS:
@@ -86,7 +86,7 @@ def _groups(margins: Margins, suspects: Iterable[Sequence[str]]) -> Iterator[lis
 # Shares of one variable
 
 
-def disagreements(tables: Tables) -> list[str]:
+def contradicting_shares(tables: Tables) -> list[str]:
     """Return a sentence for each variable whose shares differ between tables by more than chance and rounding.
 
     Each names the category and the two tables that are furthest apart. Tables are taken for independent samples of
@@ -98,16 +98,16 @@ def disagreements(tables: Tables) -> list[str]:
     >>> age = pd.DataFrame({"young": [500, 510], "old": [510, 480]}, index=["men", "women"])
     >>> vote = pd.DataFrame({"no": [980, 500], "yes": [1010, 480]}, index=["men", "women"])
     >>> tables = Tables.from_crosstabs({("sex", "age"): age, ("sex", "vote"): vote})
-    >>> print(disagreements(tables)[0])
+    >>> print(contradicting_shares(tables)[0])
     tables disagree about sex: men is 50.50% of sex × age and 67.00% of sex × vote; chance and rounding explain less
     """
     from scipy.special import ndtri
 
-    cells, table, shares = _margins(tables)
+    cells, table, shares = _contradicting_margins(tables)
     if not len(cells):
         return []
     schema = tables.schema
-    weights, roundings = tables.weights[table], _roundings(tables)[table]
+    weights, roundings = tables.weights[table], _contradiction_by_rounding(tables)[table]
     seen = np.bincount(cells, weights, schema.n_categories)
     pooled = np.bincount(cells, weights * shares, schema.n_categories) / np.maximum(seen, 1e-300)
     spread = np.sqrt(np.maximum(pooled * (1.0 - pooled), 0.0))[cells]
@@ -139,7 +139,7 @@ def disagreements(tables: Tables) -> list[str]:
     return sentences
 
 
-def _margins(tables: Tables) -> tuple[Ints, Ints, Floats]:
+def _contradicting_margins(tables: Tables) -> tuple[Ints, Ints, Floats]:
     """Return cells, tables that count them, and their shares in these; each of shape (n_margins,)."""
     n_categories = tables.schema.n_categories
     table = np.repeat(np.arange(len(tables)), np.diff(tables.starts))
@@ -153,7 +153,7 @@ def _margins(tables: Tables) -> tuple[Ints, Ints, Floats]:
     return cells, table, np.concatenate(counts) / tables.totals[table]
 
 
-def _roundings(tables: Tables) -> Floats:
+def _contradiction_by_rounding(tables: Tables) -> Floats:
     """Return by how much rounding can have moved a share in each table's margins, (n_tables,)."""
     if tables.heaviest is not None and not tables.releases:  # counted from records: neither published nor noisy
         return np.zeros(len(tables))

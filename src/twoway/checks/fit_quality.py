@@ -18,10 +18,11 @@ from twoway.model.pmf import JointPMF, model_of
 from twoway.model.posterior import records_for
 from twoway.report import FitCheck
 from twoway.schema import Label
-from twoway.tables.chance import LEAST_EXPECTED, holm
 from twoway.tables.tables import Tables
 from twoway.text import crossed, plain_data, printable
 
+# Cells of which fewer are expected are taken together: χ² would not hold for them.
+_LEAST_EXPECTED = 5.0
 _MAX_SHOWN = 10
 _SIGNIFICANT = 0.05
 # Products of a model's shares in memory at a time.
@@ -145,8 +146,8 @@ def fit_quality(pmf: JointPMF, source: Any) -> FitQuality:
     (True, ())
     """
     pmf = model_of(pmf)
-    tables, note = _tables(pmf, source)
-    columns, worst_cells, worst_first = _compare(pmf, tables)
+    tables, note = _compared_tables(pmf, source)
+    columns, worst_cells, worst_first = _compare_fit(pmf, tables)
     pairs = [
         PairFit(
             variables=tables.names[index],
@@ -162,7 +163,7 @@ def fit_check(pmf: JointPMF, tables: Tables, n_tables: int) -> FitCheck | None:
     """Return in how many of some tables, of ``n_tables`` in all, a model is off; None where there are no tables."""
     if not len(tables):
         return None
-    columns, worst_cells, order = _compare(pmf, tables)
+    columns, worst_cells, order = _compare_fit(pmf, tables)
     worst = order[0]
     n_off = int((columns["corrected_p"] < _SIGNIFICANT).sum())
     cell = tuple(tables.labels(worst_cells[worst]).values())
@@ -184,7 +185,7 @@ def modelled_shares(pmf: JointPMF, tables: Tables) -> Floats:
     return shares
 
 
-def _tables(pmf: JointPMF, source: Any) -> tuple[Tables, str]:
+def _compared_tables(pmf: JointPMF, source: Any) -> tuple[Tables, str]:
     """Return the tables of a source, and a note on their weights."""
     if isinstance(source, Tables):
         if difference := pmf.schema.difference(source.schema):
@@ -196,7 +197,7 @@ def _tables(pmf: JointPMF, source: Any) -> tuple[Tables, str]:
     return Tables.count(records), note
 
 
-def _compare(pmf: JointPMF, tables: Tables) -> tuple[dict[str, NDArray[Any]], Ints, Ints]:
+def _compare_fit(pmf: JointPMF, tables: Tables) -> tuple[dict[str, NDArray[Any]], Ints, Ints]:
     """Return how well a model fits tables, each array of shape (n_tables,).
 
     These are fields of `PairFit`; the position in ``flat`` of each table's worst cell; and the order, worst first.
@@ -210,7 +211,7 @@ def _compare(pmf: JointPMF, tables: Tables) -> tuple[dict[str, NDArray[Any]], In
         return np.bincount(table, values, n_tables).astype(np.float64)
 
     shares, modelled = tables.flat / tables.totals[table], modelled_shares(pmf, tables)
-    is_few = totals[table] * modelled < LEAST_EXPECTED
+    is_few = totals[table] * modelled < _LEAST_EXPECTED
     few, modelled_few = sums(shares * is_few), sums(modelled * is_few)
     has_few = modelled_few > 0
     terms = np.zeros_like(shares)
@@ -221,6 +222,7 @@ def _compare(pmf: JointPMF, tables: Tables) -> tuple[dict[str, NDArray[Any]], In
         chi_square = totals * (sums(terms) + rest)
     degrees = np.maximum(sums(~is_few).astype(np.int64) + has_few - 1, 1)
     p_values = chdtrc(degrees, chi_square)
+    spread = 2.0 / (9.0 * degrees)  # of χ² as a standard normal deviate, by Wilson and Hilferty's cube root
     residuals = standardized_residuals(shares, modelled, totals[table])
     distances = np.abs(residuals)
     highest = np.maximum.reduceat(distances, tables.starts[:-1]) if n_tables else np.zeros(0)
@@ -230,7 +232,7 @@ def _compare(pmf: JointPMF, tables: Tables) -> tuple[dict[str, NDArray[Any]], In
         "total": totals,
         "chi_square": chi_square,
         "degrees": degrees,
-        "standardized": _deviates(chi_square, degrees),
+        "standardized": (np.cbrt(chi_square / degrees) - (1.0 - spread)) / np.sqrt(spread),
         "p_value": p_values,
         "corrected_p": holm(p_values.tolist()),
         "total_variation": 0.5 * sums(np.abs(shares - modelled)),
@@ -242,7 +244,38 @@ def _compare(pmf: JointPMF, tables: Tables) -> tuple[dict[str, NDArray[Any]], In
     return columns, worst, order
 
 
-def _deviates(chi_square: Floats, degrees: Ints) -> Floats:
-    """Return χ² as standard normal deviates, by Wilson and Hilferty's cube root."""
-    spread = 2.0 / (9.0 * degrees)
-    return np.asarray((np.cbrt(chi_square / degrees) - (1.0 - spread)) / np.sqrt(spread))
+# What chance explains
+
+
+def holm(p_values: Sequence[float]) -> NDArray[np.float64]:
+    """Return p-values corrected for their number, whatever depends on what (Holm, 1979)."""
+    values = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(values, kind="stable")
+    stepped = np.maximum.accumulate(values[order] * np.arange(len(values), 0, -1))
+    corrected = np.empty_like(values)
+    corrected[order] = np.minimum(stepped, 1.0)
+    return corrected
+
+
+def homogeneity(counts: NDArray[np.float64]) -> float:
+    """Return the p-value of Pearson's test that samples, counts (n_samples, n_cells), have the same shares.
+
+    Examples
+    --------
+    >>> (
+    ...     homogeneity(np.array([[50.0, 50.0], [49.0, 51.0]])) > 0.5,
+    ...     homogeneity(np.array([[90.0, 10.0], [40.0, 60.0]])) < 1e-6,
+    ... )
+    (True, True)
+    """
+    from scipy.stats import chi2
+
+    totals = counts.sum(axis=1)
+    few = totals.min() * counts.sum(axis=0) < _LEAST_EXPECTED * totals.sum()
+    merged = np.column_stack([counts[:, ~few], counts[:, few].sum(axis=1)])
+    merged = merged[:, merged.any(axis=0)]
+    if merged.shape[1] < 2:
+        return 1.0
+    expected = np.outer(totals, merged.sum(axis=0) / totals.sum())
+    statistic = (np.square(merged - expected) / expected).sum()
+    return float(chi2.sf(statistic, (len(merged) - 1) * (merged.shape[1] - 1)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -30,17 +30,17 @@ _HELPER_CLASSES = 3
 _MAX_PRUNED = 200
 
 
-@dataclass(frozen=True)
-class Axis:
+@dataclass(frozen=True, order=True)
+class ProgramAxis:
     """A variable of the joint, its categories merged into classes."""
 
     variable: int
     """Its position in the schema."""
-    classes: Ints
+    classes: Ints = field(compare=False)
     """The class of each category, from 0 on."""
 
     @classmethod
-    def full(cls, schema: Schema, variables: Iterable[int]) -> list[Axis]:
+    def full(cls, schema: Schema, variables: Iterable[int]) -> list[ProgramAxis]:
         """Return some variables, by position, with each category as its own class."""
         return [cls(index, np.arange(schema.sizes[index])) for index in variables]
 
@@ -55,13 +55,13 @@ class Axis:
         return self.n_classes < len(self.classes)
 
 
-class Margins:
+class ProgramMargins:
     """The shares of any variables that a table holds together."""
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
 
-    def shares(self, axes: Sequence[Axis]) -> tuple[Floats, float]:
+    def shares(self, axes: Sequence[ProgramAxis]) -> tuple[Floats, float]:
         """Return the shares of classes of categories in the largest table of these variables, and its records.
 
         Some table must hold all the variables, and axes are in schema order.
@@ -77,17 +77,11 @@ class Margins:
             shares = total
         return shares, float(tables.weights[index])
 
-    def pair(self, one: Axis, other: Axis) -> Floats:
-        """Return the shares of two variables, of the first by rows."""
-        is_ordered = one.variable < other.variable
-        shares, _ = self.shares((one, other) if is_ordered else (other, one))
-        return shares if is_ordered else shares.T
-
-    def dependence(self, one: Axis, other: Axis) -> float:
+    def dependence(self, one: ProgramAxis, other: ProgramAxis) -> float:
         """Return how far two variables are from independent, in total variation; 0 where no table holds both."""
         if not self.tables.together[one.variable, other.variable]:
             return 0.0
-        shares = self.pair(*sorted((one, other), key=lambda axis: axis.variable))
+        shares, _ = self.shares(sorted((one, other)))
         return 0.5 * float(np.abs(shares - np.outer(shares.sum(axis=1), shares.sum(axis=0))).sum())
 
     def relevant(self, asked: Sequence[int]) -> list[int]:
@@ -117,58 +111,52 @@ class Margins:
                 kept &= reached([index])
         return np.flatnonzero(kept).tolist()
 
+    def choose_axes(self, asked: Mapping[int, Ints], max_cells: int) -> tuple[list[ProgramAxis], bool]:
+        """Return the variables of the joint in schema order, and whether nothing that could narrow a range is left out.
 
-# The variables of the joint
+        ``asked`` has the class of each category of the variables asked about. Where the relevant variables do not all
+        fit, those that depend most on two others are added, in few classes, which are split again as far as there is
+        room.
+        """
+        relevant = ProgramAxis.full(self.tables.schema, self.relevant(list(asked)))
+        if math.prod(axis.n_classes for axis in relevant) <= max_cells:
+            return relevant, True
+        chosen = [ProgramAxis(index, classes) for index, classes in asked.items()]
+        candidates = {axis.variable: axis for axis in relevant if axis.variable not in asked}
+        links = {index: [self.dependence(axis, other) for other in chosen] for index, axis in candidates.items()}
+        n_cells = math.prod(axis.n_classes for axis in chosen)
+        while candidates:
+            # A variable helps by its tables with two others; one with a single table may lead to the next.
+            best = max(candidates, key=lambda index: (sorted(links[index])[-2:][0], max(links[index]), -index))
+            if max(links[best]) <= _ROUNDING:
+                break
+            partner = chosen[int(np.argmax(links[best]))]
+            axis = self._merged(candidates.pop(best), partner, max(2, min(_HELPER_CLASSES, max_cells // n_cells)))
+            if n_cells * axis.n_classes > max_cells:
+                break
+            n_cells *= axis.n_classes
+            chosen.append(axis)
+            for index, candidate in candidates.items():
+                links[index].append(self.dependence(candidate, axis))
+        for place, axis in enumerate(chosen):
+            finer = n_cells // axis.n_classes * len(axis.classes)
+            if axis.is_merged and finer <= max_cells:
+                chosen[place], n_cells = ProgramAxis(axis.variable, np.arange(len(axis.classes))), finer
+        return sorted(chosen), False
 
-
-def choose_axes(margins: Margins, asked: Mapping[int, Ints], max_cells: int) -> tuple[list[Axis], bool]:
-    """Return the variables of the joint in schema order, and whether nothing that could narrow a range is left out.
-
-    ``asked`` has the class of each category of the variables asked about. Where the relevant variables do not all fit,
-    those that depend most on two others are added, in few classes, which are split again as far as there is room.
-    """
-    relevant = Axis.full(margins.tables.schema, margins.relevant(list(asked)))
-    if math.prod(axis.n_classes for axis in relevant) <= max_cells:
-        return relevant, True
-    chosen = [Axis(index, classes) for index, classes in asked.items()]
-    candidates = {axis.variable: axis for axis in relevant if axis.variable not in asked}
-    links = {index: [margins.dependence(axis, other) for other in chosen] for index, axis in candidates.items()}
-    n_cells = math.prod(axis.n_classes for axis in chosen)
-    while candidates:
-        # A variable helps by its tables with two others; one with a single table may lead to the next.
-        best = max(candidates, key=lambda index: (sorted(links[index])[-2:][0], max(links[index]), -index))
-        if max(links[best]) <= _ROUNDING:
-            break
-        partner = chosen[int(np.argmax(links[best]))]
-        axis = _merged(margins, candidates.pop(best), partner, max(2, min(_HELPER_CLASSES, max_cells // n_cells)))
-        if n_cells * axis.n_classes > max_cells:
-            break
-        n_cells *= axis.n_classes
-        chosen.append(axis)
-        for index, candidate in candidates.items():
-            links[index].append(margins.dependence(candidate, axis))
-    for place, axis in enumerate(chosen):
-        finer = n_cells // axis.n_classes * len(axis.classes)
-        if axis.is_merged and finer <= max_cells:
-            chosen[place], n_cells = Axis(axis.variable, np.arange(len(axis.classes))), finer
-    return sorted(chosen, key=lambda axis: axis.variable), False
-
-
-def _merged(margins: Margins, axis: Axis, partner: Axis, n_classes: int) -> Axis:
-    """Return a variable in a few classes of about equal shares, of categories that are alike given another variable."""
-    if axis.n_classes <= n_classes:
-        return axis
-    shares = margins.pair(axis, partner)
-    weights = shares.sum(axis=1)
-    # The last class is the event itself, where the partner is asked about.
-    order = np.argsort(shares[:, -1] / np.maximum(weights, 1e-300), kind="stable")
-    middle = np.cumsum(weights[order]) - 0.5 * weights[order]
-    classes = np.zeros(len(weights), dtype=np.int64)
-    classes[order] = np.minimum((middle * n_classes).astype(np.int64), n_classes - 1)
-    return Axis(axis.variable, np.unique(classes, return_inverse=True)[1].reshape(-1))
-
-
-# The program
+    def _merged(self, axis: ProgramAxis, partner: ProgramAxis, n_classes: int) -> ProgramAxis:
+        """Return a variable in a few classes of about equal shares, of categories that are alike given another."""
+        if axis.n_classes <= n_classes:
+            return axis
+        shares, _ = self.shares(sorted((axis, partner)))
+        shares = shares if axis < partner else shares.T
+        weights = shares.sum(axis=1)
+        # The last class is the event itself, where the partner is asked about.
+        order = np.argsort(shares[:, -1] / np.maximum(weights, 1e-300), kind="stable")
+        middle = np.cumsum(weights[order]) - 0.5 * weights[order]
+        classes = np.zeros(len(weights), dtype=np.int64)
+        classes[order] = np.minimum((middle * n_classes).astype(np.int64), n_classes - 1)
+        return ProgramAxis(axis.variable, np.unique(classes, return_inverse=True)[1].reshape(-1))
 
 
 class TableProgram:
@@ -184,7 +172,7 @@ class TableProgram:
         The probability with which all shares together are within their bounds. None takes tables as exact.
     """
 
-    def __init__(self, margins: Margins, axes: Sequence[Axis], level: float | None) -> None:
+    def __init__(self, margins: ProgramMargins, axes: Sequence[ProgramAxis], level: float | None) -> None:
         from scipy.sparse import csr_array
 
         self.axes = list(axes)
@@ -207,7 +195,7 @@ class TableProgram:
         self._sums = csr_array((np.ones(len(columns)), (place, columns)), shape=(n_rows, self.n_cells))
         self.contradiction = 0.0
         """`least_change`, once it turned out that no joint has the tables."""
-        self.low, self.high = _boxes(np.concatenate([*shares, []]), np.concatenate([*n_records, []]), level)
+        self.low, self.high = self._bounds(np.concatenate([*shares, []]), np.concatenate([*n_records, []]), level)
 
     def cells(self, allowed: Mapping[int, Ints]) -> Floats:
         """Return 1 for the cells in which each variable has one of its allowed categories, otherwise 0."""
@@ -286,16 +274,16 @@ class TableProgram:
                 return None
         raise ArithmeticError(f"the linear program was not solved: {solved.message}")
 
+    @staticmethod
+    def _bounds(shares: Floats, n_records: Floats, level: float | None) -> tuple[Floats, Floats]:
+        """Return Clopper and Pearson's bounds of shares, which hold together at a level of confidence."""
+        if level is None:
+            return np.maximum(shares - _ROUNDING, 0.0), np.minimum(shares + _ROUNDING, 1.0)
+        from scipy.special import betainccinv, betaincinv
 
-def _boxes(shares: Floats, n_records: Floats, level: float | None) -> tuple[Floats, Floats]:
-    """Return Clopper and Pearson's bounds of shares, which hold together at a level of confidence."""
-    if level is None:
-        return np.maximum(shares - _ROUNDING, 0.0), np.minimum(shares + _ROUNDING, 1.0)
-    from scipy.special import betainccinv, betaincinv
-
-    tail = 0.5 * (1.0 - level) / max(len(shares), 1)
-    counts = np.clip(shares, 0.0, 1.0) * n_records
-    rest = np.maximum(n_records - counts, 0.0)
-    low = np.where(counts > 0, betaincinv(np.maximum(counts, 1e-300), rest + 1.0, tail), 0.0)
-    high = np.where(rest > 0, betainccinv(counts + 1.0, np.maximum(rest, 1e-300), tail), 1.0)
-    return np.minimum(low, shares), np.maximum(high, np.minimum(shares, 1.0))
+        tail = 0.5 * (1.0 - level) / max(len(shares), 1)
+        counts = np.clip(shares, 0.0, 1.0) * n_records
+        rest = np.maximum(n_records - counts, 0.0)
+        low = np.where(counts > 0, betaincinv(np.maximum(counts, 1e-300), rest + 1.0, tail), 0.0)
+        high = np.where(rest > 0, betainccinv(counts + 1.0, np.maximum(rest, 1e-300), tail), 1.0)
+        return np.minimum(low, shares), np.maximum(high, np.minimum(shares, 1.0))

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Floats
-from twoway.checks.table_program import Axis, Margins, TableProgram
+from twoway.checks.table_program import ProgramAxis, ProgramMargins, TableProgram
 from twoway.model import mixture
 from twoway.model.pmf import JointPMF
 from twoway.solvers.starts import normalized
@@ -152,8 +152,8 @@ def far_joints(pmf: JointPMF, graph: PairGraph, random: np.random.Generator) -> 
     """
     if mixture.n_cells(pmf.factors) > _MAX_PROGRAM_CELLS:
         return []
-    axes = Axis.full(pmf.schema, range(len(pmf.schema)))
-    program = TableProgram(Margins(exact_tables(pmf, graph)), axes, None)
+    axes = ProgramAxis.full(pmf.schema, range(len(pmf.schema)))
+    program = TableProgram(ProgramMargins(exact_tables(pmf, graph)), axes, None)
     own = mixture.joint(pmf.weights, pmf.factors)
     joints = []
     for _ in range(_N_SEARCHES):

@@ -127,15 +127,15 @@ def fit_average(
     if records.n_silent == records.n_records:
         raise DataError(f"none of the {records.n_records} records has an observed cell; there is nothing to fit")
     records = records.for_fit()
-    fitter = _Fitter(tol, seed, usable_cores() if threads is None else whole_number("threads", threads, 1))
-    recipe, candidates = _Choice(fitter, records.sample(_SAMPLE_CELLS, seed=seed), loss).make(rank, smoothing)
-    fits = fitter.fit_all([_Task(records, recipe, number) for number in range(n_starts)])
+    fitter = _AveragingFits(tol, seed, usable_cores() if threads is None else whole_number("threads", threads, 1))
+    recipe, candidates = _AveragingChoice(fitter, records.sample(_SAMPLE_CELLS, seed=seed), loss).make(rank, smoothing)
+    fits = fitter.fit_all([_AveragingTask(records, recipe, number) for number in range(n_starts)])
     average = AveragedFit.of(fits, recipe=recipe, candidates=candidates)
     return replace(average, pmf=average.pmf.sorted_by_weight())
 
 
 @dataclass(frozen=True)
-class _Task:
+class _AveragingTask:
     records: Records
     recipe: Recipe
     number: int
@@ -143,17 +143,17 @@ class _Task:
 
 
 @dataclass(frozen=True)
-class _Fitter:
+class _AveragingFits:
     tol: float
     seed: int
     threads: int
 
-    def fit_all(self, tasks: Iterable[_Task]) -> list[Descent]:
+    def fit_all(self, tasks: Iterable[_AveragingTask]) -> list[Descent]:
         """Return the fits of some tasks, several at a time, in their order."""
         watch = Watch()
         loop = Loop("averaging", _MOST_PASSES, self.tol, watch)
 
-        def fit(task: _Task) -> Descent:
+        def fit(task: _AveragingTask) -> Descent:
             sets, recipe = CellSets.of_records(task.records, 1), task.recipe
             start = random_start(sets.schema, recipe.rank, sets.shares, (self.seed, task.number))
             return fit_cells(sets, start, Smoothing(recipe.smoothing, recipe.smoothing), loop)
@@ -167,10 +167,10 @@ class _Fitter:
 
 
 @dataclass(frozen=True)
-class _Choice:
+class _AveragingChoice:
     """The search for the recipe that predicts held-out records best: first its rank, then its smoothing."""
 
-    fitter: _Fitter
+    fitter: _AveragingFits
     records: Records
     loss: Loss
     tried: dict[Recipe, HeldOut] = field(default_factory=dict)
@@ -195,7 +195,7 @@ class _Choice:
         chosen, n_predictions, n_cells = [], 0, 0
         for train, held in self.records.folds(_N_FOLDS, seed=self.fitter.seed):
             if n_predictions < _ENOUGH_PREDICTIONS or n_cells < _ENOUGH_CELLS:
-                train, held = _without_zeros(train), _without_zeros(held)
+                train, held = _fold_without_zeros(train), _fold_without_zeros(held)
                 if n_scored := len(self.loss(plain, held)[0]):
                     chosen.append((train, held))
                     n_predictions, n_cells = n_predictions + n_scored, n_cells + train.n_observed
@@ -237,7 +237,9 @@ class _Choice:
     def _held_out(self, recipe: Recipe) -> HeldOut:
         """Return the scores of the held-out records under a recipe."""
         if recipe not in self.tried:
-            tasks = [_Task(train, recipe, number) for train, _ in self.folds for number in range(_TRIAL_STARTS)]
+            tasks = [
+                _AveragingTask(train, recipe, number) for train, _ in self.folds for number in range(_TRIAL_STARTS)
+            ]
             fits = [fit.pmf for fit in self.fitter.fit_all(tasks)]
             scored = []
             for place, (_, held) in enumerate(self.folds):
@@ -248,5 +250,5 @@ class _Choice:
         return self.tried[recipe]
 
 
-def _without_zeros(fold: Records) -> Records:
+def _fold_without_zeros(fold: Records) -> Records:
     return fold if fold.weights is None else fold.take(np.flatnonzero(fold.weights))

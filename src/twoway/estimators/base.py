@@ -1,32 +1,34 @@
-"""What the estimators share: their parameters, and how they read records and fit."""
+"""What the estimators share: parameters, how they fit, and how they read tables, with continuous columns in bins."""
 
 from __future__ import annotations
 
-import operator
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import BaseEstimator
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from twoway.data.binning import make_bins, parse_number
+from twoway.arrays import Bools, Floats
+from twoway.data.binning import Bins, bin_column, column_numbers, looks_continuous, make_bins, parse_number, with_bins
 from twoway.data.categories import observed_labels
 from twoway.data.coding import Unseen
-from twoway.data.columns import Columns
+from twoway.data.columns import Columns, open_columns
+from twoway.data.frames import in_memory
 from twoway.data.missing import MissingLabels
-from twoway.data.reading import check_options
+from twoway.data.reading import as_numbers, check_options
 from twoway.data.records import Records
-from twoway.data.source import Block
-from twoway.errors import UnknownNameError, warn_caller, whole_number
+from twoway.data.weighing import check_weights, of_rows
+from twoway.errors import DataError, UnknownNameError, warn_caller, whole_number
 from twoway.estimators.averaging import Loss, fit_average
-from twoway.estimators.tables import MANY_WHOLE_NUMBERS, TableEstimator, find_continuous, read_training, read_weights
-from twoway.model.pmf import JointPMF
-from twoway.model.posterior import posterior_of
 from twoway.schema import Label, Variable, sort_labels
 from twoway.text import shortlist
 
+# Columns of more different whole numbers than this are put into bins: few records are like any one of them.
+_MANY_WHOLE_NUMBERS = 40
+_MARKERS = MissingLabels().markers("")
 _MOST_SHOWN = 5
 _PARAMETERS = """rank
         The number of components of each fit. None chooses it by held-out records.
@@ -60,45 +62,124 @@ _ATTRIBUTES = """pmf_ : JointPMF
     n_features_in_, feature_names_in_ : int, ndarray
         The columns of training; names where they had some."""
 
-Class = TypeVar("Class", bound=type)
 
+class TableEstimator(BaseEstimator):  # type: ignore[misc]
+    """An estimator for tables of categories and numbers with missing cells."""
 
-def documented(estimator: Class) -> Class:
-    """Return a class whose docstring has what all estimators share in the places marked."""
-    text = (estimator.__doc__ or "").replace("<parameters>", _PARAMETERS)
-    estimator.__doc__ = text.replace("<attributes>", _ATTRIBUTES)
-    return estimator
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        return tags
 
+    @staticmethod
+    def _is_frame(X: Any) -> bool:
+        """Return whether X is a pandas, polars or pyarrow frame."""
+        import narwhals as nw
 
-def probabilities(pmf: JointPMF, records: Records, index: int) -> NDArray[np.float64]:
-    """Return Pr(category of a variable | what a record shows), shape (n_records, n_categories).
+        try:
+            return isinstance(nw.from_native(X, eager_only=True, pass_through=True), nw.DataFrame)
+        except nw.exceptions.DuplicateError as error:
+            raise DataError(f"names of columns must differ: {error}") from None
 
-    NaN for a record that is impossible under the model, which happens without smoothing only.
-    """
+    def _open(self, X: Any, names: tuple[str, ...] | None) -> tuple[Any, Columns]:
+        """Return X as a frame or an array that scikit-learn agrees with, and its columns.
 
-    def per_block(block: Block) -> list[NDArray[np.float64]]:
-        return [posterior_of(block, pmf.weights, pmf.stacked, impossible=np.nan)[0] @ pmf.factors[index].T]
+        Sets ``n_features_in_`` and, from a frame, ``feature_names_in_`` when fitting.
 
-    return np.concatenate(records.map_reduce(per_block, operator.add))
+        Parameters
+        ----------
+        X
+            A frame keeps its library; anything else becomes an array.
+        names
+            None when fitting; afterwards the names that the columns had then. The columns of a frame are put in that
+            order; a missing or an additional one is an error that names it.
+        """
+        X = in_memory(X)
+        if self._is_frame(X):
+            import narwhals as nw
 
+            frame = nw.from_native(X, eager_only=True)
+            known = None if names is None else getattr(self, "feature_names_in_", None)
+            if known is not None and set(known) == set(frame.columns):
+                X = frame.select(list(known)).to_native()
+            validate_data(self, X, skip_check_array=True, reset=names is None)
+            if len(frame) == 0:
+                raise DataError("X has 0 records; a minimum of 1 is required")
+        else:
+            X = validate_data(self, X, dtype=None, ensure_all_finite=False, reset=names is None)
+        columns = open_columns(X)
+        if names is None:
+            is_named = hasattr(self, "feature_names_in_")
+            names = columns.names if is_named else tuple(f"x{place}" for place in range(len(columns.names)))
+        # Fitting may have seen an array and prediction a frame, or the other way round.
+        own = dict(zip(names, columns.names, strict=True))
+        declared = {name: columns.declared[before] for name, before in own.items() if before in columns.declared}
 
-def record_weights(records: Records) -> NDArray[np.float64]:
-    """Return how much each record counts; (n_records,)."""
-    return np.ones(records.n_records) if records.weights is None else records.weights
+        def read_slice(name: str, start: int, stop: int) -> Any:
+            return columns.read_slice(own[name], start, stop)
 
+        return X, replace(columns, names=names, read_slice=read_slice, declared=declared)
 
-def seed_of(random_state: Any) -> int:
-    """Return the seed that scikit-learn's ``random_state`` stands for."""
-    if isinstance(random_state, int | np.integer):
-        return whole_number("random_state", random_state, 0)
-    return int(check_random_state(random_state).randint(2**31))
+    @staticmethod
+    def _read_weights(weights: Any, n_records: int) -> Floats | None:
+        """Return the weights of records as an array, None where there are none; raise where they cannot be weights."""
+        if weights is None:
+            return None
+        numbers = as_numbers(weights, "weights", n_records)
+        check_weights(numbers)
+        if n_records and not numbers.any():
+            raise DataError("the weights of the records are all zero; at least one must be positive")
+        return numbers
 
+    @staticmethod
+    def _read_numbers(columns: Columns, name: str) -> Floats:
+        """Return a column of numbers, NaN where missing; anything else is an error."""
+        column = columns.read_slice(name, 0, columns.n_rows)
+        numbers = column_numbers(column, _MARKERS)
+        if numbers is None:
+            cells = column if isinstance(column, list) else column.to_pylist()
+            odd = next(cell for cell in cells if column_numbers([cell], _MARKERS) is None)
+            raise DataError(f"column {name!r} must hold numbers, to put them into bins; got {odd!r}")
+        return numbers
 
-def _unseen(columns: Columns, variable: Variable) -> list[Label]:
-    """Return the labels of a column that are not categories of its variable, nor numbers for its bins."""
-    labels = observed_labels(columns, variable.name, MissingLabels().markers(variable.name, variable))
-    new = [label for label in labels if variable.find(label) is None]
-    return sort_labels(label for label in new if variable.edges is None or parse_number(label) is None)
+    @staticmethod
+    def _find_continuous(columns: Columns, weights: Floats | None) -> dict[str, Floats]:
+        """Return the numbers of the columns that look continuous, NaN where missing or of weight 0.
+
+        Fewer whole numbers suffice than for `looks_continuous`: an age is not a category to learn from and predict by.
+        """
+        continuous = {}
+        for name in columns.names:
+            if name in columns.declared:
+                continue
+            numbers = column_numbers(columns.read_slice(name, 0, columns.n_rows), _MARKERS)
+            if numbers is not None:
+                numbers = numbers if weights is None else np.where(weights > 0, numbers, np.nan)
+                different = np.unique(numbers[~np.isnan(numbers)])
+                if len(different) > _MANY_WHOLE_NUMBERS or looks_continuous(different):
+                    continuous[name] = numbers
+        return continuous
+
+    @staticmethod
+    def _read_binned(columns: Columns, bins: Mapping[str, Bins], weights: Floats | None) -> Records:
+        """Return the records of some columns, with the categories found in them and with numbers in bins.
+
+        Records of weight 0 are left out.
+        """
+        variables = {name: some.variable for name, some in bins.items()}
+
+        def read_slice(name: str, start: int, stop: int) -> Any:
+            column = columns.read_slice(name, start, stop)
+            return bin_column(column, variables[name], _MARKERS) if name in variables else column
+
+        declared = {**columns.declared, **{name: variable.categories for name, variable in variables.items()}}
+        binned = replace(columns, read_slice=read_slice, declared=declared)
+        records = Records(binned, where=None if weights is None else weights > 0)
+        if weights is not None:
+            records = records.reweighted(*of_rows(None, weights[weights > 0]))
+        return records.with_cells(with_bins(records.schema, variables), records.pointers, records.cells)
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -113,22 +194,27 @@ class JointPMFEstimator(TableEstimator):
     threads: int | None = None
     random_state: Any = 0
 
-    def _read_training(self, X: Any, sample_weight: Any) -> tuple[Records, NDArray[np.bool_]]:
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Put what all estimators share into the places marked in the docstring of a class."""
+        super().__init_subclass__(**options)
+        if cls.__doc__:
+            cls.__doc__ = cls.__doc__.replace("<parameters>", _PARAMETERS).replace("<attributes>", _ATTRIBUTES)
+
+    def _read_training(self, X: Any, sample_weight: Any) -> tuple[Records, Bools]:
         """Return X as records, and which of its rows they are: all but those of weight 0. Remember how it was read."""
         _, columns = self._open(X, None)
-        weights = read_weights(sample_weight, columns.n_rows)
-        counts = np.ones(columns.n_rows, dtype=bool) if weights is None else weights > 0
-        numbers = {} if self.n_bins is None else find_continuous(columns, counts)
+        weights = self._read_weights(sample_weight, columns.n_rows)
+        numbers = {} if self.n_bins is None else self._find_continuous(columns, weights)
         self._bins = {name: make_bins(name, cells, weights, n_bins=self.n_bins or 2) for name, cells in numbers.items()}
         if whole := [name for name, bins in self._bins.items() if bins.is_whole]:
             warn_caller(
-                f"columns of more than {MANY_WHOLE_NUMBERS} whole numbers are put into {self.n_bins} bins each: "
+                f"columns of more than {_MANY_WHOLE_NUMBERS} whole numbers are put into {self.n_bins} bins each: "
                 f"{shortlist(whole)}; n_bins=None takes every number as a category",
                 once=True,
             )
-        records = read_training(columns, self._bins, weights)
+        records = self._read_binned(columns, self._bins, weights)
         self._schema = records.schema
-        return records, counts
+        return records, np.ones(columns.n_rows, dtype=bool) if weights is None else weights > 0
 
     def _read(self, X: Any) -> tuple[Any, Records]:
         """Return X, its columns in the order of training, and its records."""
@@ -140,7 +226,7 @@ class JointPMFEstimator(TableEstimator):
         except UnknownNameError:
             if self.unseen == "error":
                 raise
-        new = [f"{label!r} of {v.name!r}" for v in self._schema for label in _unseen(columns, v)]
+        new = [f"{label!r} of {v.name!r}" for v in self._schema for label in self._unseen_labels(columns, v)]
         warn_caller(
             f"categories that training did not see are read as missing: {', '.join(new[:_MOST_SHOWN])}"
             f"{f' and {len(new) - _MOST_SHOWN} more' if len(new) > _MOST_SHOWN else ''}; unseen='error' refuses them",
@@ -148,10 +234,28 @@ class JointPMFEstimator(TableEstimator):
         )
         return X, Records(columns, schema=self._schema, unseen="missing")
 
+    @staticmethod
+    def _unseen_labels(columns: Columns, variable: Variable) -> list[Label]:
+        """Return the labels of a column that are not categories of its variable, nor numbers for its bins."""
+        labels = observed_labels(columns, variable.name, MissingLabels().markers(variable.name, variable))
+        new = [label for label in labels if variable.find(label) is None]
+        return sort_labels(label for label in new if variable.edges is None or parse_number(label) is None)
+
+    @staticmethod
+    def _record_weights(records: Records) -> Floats:
+        """Return how much each record counts; (n_records,)."""
+        return np.ones(records.n_records) if records.weights is None else records.weights
+
+    @staticmethod
+    def _seed_of(random_state: Any) -> int:
+        """Return the seed that scikit-learn's ``random_state`` stands for."""
+        if isinstance(random_state, int | np.integer):
+            return whole_number("random_state", random_state, 0)
+        return int(check_random_state(random_state).randint(2**31))
+
     def _fit_average(self, records: Records, loss: Loss, tol: float = 1e-3) -> None:
         options = {name: getattr(self, name) for name in ("rank", "smoothing", "n_starts", "threads")}
-        fitted = fit_average(records, loss, tol=tol, seed=seed_of(self.random_state), **options)
-        self.pmf_ = fitted.pmf
+        fitted = fit_average(records, loss, tol=tol, seed=self._seed_of(self.random_state), **options)
+        self.pmf_, self.candidates_ = fitted.pmf, fitted.candidates
         self.rank_, self.smoothing_ = fitted.recipe.rank, fitted.recipe.smoothing
-        self.candidates_ = fitted.candidates
         fitted.describe_end(self)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any, Self
 
 import numpy as np
@@ -10,16 +11,18 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
+from twoway.arrays import Floats, Ints
 from twoway.data.records import Records
+from twoway.data.source import Block
 from twoway.errors import DataError
 from twoway.estimators.averaging import Losses
-from twoway.estimators.base import JointPMFEstimator, documented, probabilities, record_weights
+from twoway.estimators.base import JointPMFEstimator
 from twoway.model.imputation import warn_of_impossible
 from twoway.model.pmf import JointPMF
+from twoway.model.posterior import posterior_of
 from twoway.schema import Schema, Variable
 
 
-@documented
 class JointPMFClassifier(ClassifierMixin, JointPMFEstimator):  # type: ignore[misc]
     """A classifier for tables of categories with missing cells, the label being one more variable of a joint PMF.
 
@@ -65,23 +68,24 @@ class JointPMFClassifier(ClassifierMixin, JointPMFEstimator):  # type: ignore[mi
         """
         features, counts = self._read_training(X, sample_weight)
         codes = self._read_labels(y, len(counts))[counts]
-        schema = self._with_label(features.schema, getattr(y, "name", None))
-        records = _append(features, schema, codes)
+        name = y.name if isinstance(getattr(y, "name", None), str) else "label"
+        while name in features.schema:
+            name += "_"
+        records = self._with_labels(features, Variable(name, tuple(self.classes_.tolist())), codes)
         # The label is a small part of a record: runs that end early have not learnt it yet.
-        self._fit_average(records, _label_loss, tol=3e-5)
+        self._fit_average(records, self._loss, tol=3e-5)
         return self
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+    def predict_proba(self, X: Any) -> Floats:
         """Return the probability of each class, shape (n_records, n_classes), in the order of ``classes_``.
 
         The columns of a frame may be in any order. A record that is impossible under the model, as some are without
         smoothing, has NaN, with a warning.
         """
         _, features = self._read(X)
-        schema = self.pmf_.schema
         # The label is the last variable: the cells of the others have the same numbers with it and without it.
-        records = Records.from_cells(schema, features.pointers, features.cells)
-        shares = probabilities(self.pmf_, records, len(schema) - 1)
+        records = Records.from_cells(self.pmf_.schema, features.pointers, features.cells)
+        shares = self._class_shares(self.pmf_, records)
         shares /= shares.sum(axis=1, keepdims=True)
         impossible = np.flatnonzero(np.isnan(shares[:, 0]))
         warn_of_impossible(impossible, "probabilities are NaN, and the most common class is predicted")
@@ -94,7 +98,7 @@ class JointPMFClassifier(ClassifierMixin, JointPMFEstimator):  # type: ignore[mi
         labels: NDArray[Any] = self.classes_[np.where(np.isnan(shares), overall, shares).argmax(axis=1)]
         return labels
 
-    def _read_labels(self, y: Any, n_records: int) -> NDArray[np.int64]:
+    def _read_labels(self, y: Any, n_records: int) -> Ints:
         """Return the class of each record, -1 where it is missing, and remember the classes."""
         import pandas as pd
 
@@ -127,33 +131,37 @@ class JointPMFClassifier(ClassifierMixin, JointPMFEstimator):  # type: ignore[mi
             )
         return codes
 
-    def _with_label(self, features: Schema, name: Any) -> Schema:
-        name = name if isinstance(name, str) else "label"
-        while name in features:
-            name += "_"
-        return Schema((*features.variables, Variable(name, tuple(self.classes_.tolist()))))
+    @staticmethod
+    def _with_labels(features: Records, label: Variable, codes: Ints) -> Records:
+        """Return records with one more variable, the last one, whose codes (n_records,) are -1 where it is missing."""
+        schema, there = Schema((*features.schema.variables, label)), codes >= 0
+        pointers = features.pointers + np.concatenate([[0], np.cumsum(there)])
+        cells = features.cells.astype(np.min_scalar_type(schema.n_categories - 1))
+        cells = np.insert(cells, features.pointers[1:][there], features.schema.n_categories + codes[there])
+        return features.with_cells(schema, pointers, cells)
 
+    @staticmethod
+    def _class_shares(pmf: JointPMF, records: Records) -> Floats:
+        """Return Pr(class | what a record shows), shape (n_records, n_classes).
 
-def _append(features: Records, schema: Schema, codes: NDArray[np.int64]) -> Records:
-    """Return records with one more variable, the last one, whose codes (n_records,) are -1 where it is missing."""
-    there = codes >= 0
-    pointers = features.pointers + np.concatenate([[0], np.cumsum(there)])
-    cells = features.cells.astype(np.min_scalar_type(schema.n_categories - 1))
-    cells = np.insert(cells, features.pointers[1:][there], features.schema.n_categories + codes[there])
-    return features.with_cells(schema, pointers, cells)
+        NaN for a record that is impossible under the model, which happens without smoothing only.
+        """
 
+        def per_block(block: Block) -> list[Floats]:
+            return [posterior_of(block, pmf.weights, pmf.stacked, impossible=np.nan)[0] @ pmf.factors[-1].T]
 
-def _label_loss(pmf: JointPMF, held: Records) -> Losses:
-    """Return the squared error of the probabilities of the classes, for each record that has a label.
+        return np.concatenate(records.map_reduce(per_block, operator.add))
 
-    Brier's score: proper, like the logarithm, but one rare class that a fold has never seen does not decide.
-    """
-    label = len(pmf.schema) - 1
-    codes = held.codes()[:, label]
-    held = held.take(np.flatnonzero(codes >= 0))
-    codes = codes[codes >= 0]
-    shown = np.arange(len(pmf.schema)) != label
-    errors = probabilities(pmf, held.showing(shown), label)
-    errors = np.where(np.isnan(errors), pmf.factors[label] @ pmf.weights, errors)  # as `predict` guesses
-    errors[np.arange(len(codes)), codes] -= 1.0
-    return (errors**2).sum(axis=1), record_weights(held)
+    @classmethod
+    def _loss(cls, pmf: JointPMF, held: Records) -> Losses:
+        """Return the squared error of the probabilities of the classes, for each record that has a label.
+
+        Brier's score: proper, like the logarithm, but one rare class that a fold has never seen does not decide.
+        """
+        codes = held.codes()[:, -1]
+        held = held.take(np.flatnonzero(codes >= 0))
+        codes = codes[codes >= 0]
+        errors = cls._class_shares(pmf, held.showing(np.arange(len(pmf.schema)) < len(pmf.schema) - 1))
+        errors = np.where(np.isnan(errors), pmf.factors[-1] @ pmf.weights, errors)  # as `predict` guesses
+        errors[np.arange(len(codes)), codes] -= 1.0
+        return (errors**2).sum(axis=1), cls._record_weights(held)

@@ -5,19 +5,17 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
+from twoway.arrays import Floats
 from twoway.data import frames
 from twoway.data.records import Records
 from twoway.estimators.averaging import Losses
-from twoway.estimators.base import JointPMFEstimator, documented, record_weights, seed_of
-from twoway.estimators.tables import is_frame
+from twoway.estimators.base import JointPMFEstimator
 from twoway.model.pmf import JointPMF
 
 
-@documented
 class JointPMFDensity(DensityMixin, JointPMFEstimator):  # type: ignore[misc]
     """The joint probability of all columns of a table of categories with missing cells.
 
@@ -56,11 +54,11 @@ class JointPMFDensity(DensityMixin, JointPMFEstimator):  # type: ignore[misc]
             How much each record matters; their scale does not. A record of weight 2 is not two records of weight 1.
         """
         X = frames.in_memory(X)
-        self._library = frames.library_of(X) if is_frame(X) else "numpy"
-        self._fit_average(self._read_training(X, sample_weight)[0], _record_loss)
+        self._library = frames.library_of(X) if self._is_frame(X) else "numpy"
+        self._fit_average(self._read_training(X, sample_weight)[0], self._loss)
         return self
 
-    def score_samples(self, X: Any) -> NDArray[np.float64]:
+    def score_samples(self, X: Any) -> Floats:
         """Return the logarithm of each record's probability, missing cells summed out; (n_records,)."""
         return self.pmf_.log_prob(self._read(X)[1])
 
@@ -74,7 +72,7 @@ class JointPMFDensity(DensityMixin, JointPMFEstimator):  # type: ignore[misc]
         A continuous column gets numbers drawn evenly from its bins.
         """
         check_is_fitted(self)
-        seed = seed_of(random_state)
+        seed = self._seed_of(random_state)
         drawn, random = self.pmf_.sample(n_samples, seed=seed), np.random.default_rng([seed, 1])
         columns = {name: drawn[name].to_numpy() for name in self._schema.names}
         for name, bins in self._bins.items():
@@ -83,7 +81,7 @@ class JointPMFDensity(DensityMixin, JointPMFEstimator):  # type: ignore[misc]
         frame = frames.make_frame(columns, "pandas" if library == "numpy" else library)
         return frame.to_numpy() if library == "numpy" else frame
 
-
-def _record_loss(pmf: JointPMF, held: Records) -> Losses:
-    """Return the negative log-probability of each record."""
-    return -np.maximum(pmf.log_prob(held), -1e6), record_weights(held)
+    @classmethod
+    def _loss(cls, pmf: JointPMF, held: Records) -> Losses:
+        """Return the negative log-probability of each record."""
+        return -np.maximum(pmf.log_prob(held), -1e6), cls._record_weights(held)

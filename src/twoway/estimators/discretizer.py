@@ -7,17 +7,17 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from twoway.arrays import Floats
 from twoway.data import frames
 from twoway.data.binning import Strategy, make_bins
 from twoway.data.columns import Columns
 from twoway.data.records import Records
 from twoway.errors import check_known
-from twoway.estimators.tables import TableEstimator, find_continuous, read_numbers, read_training, read_weights
+from twoway.estimators.base import TableEstimator
 
 
 @dataclass(repr=False, eq=False)
@@ -75,11 +75,11 @@ class Discretizer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):  # ty
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find the continuous columns, unless they are given, and cut them; ``y`` is not used."""
         _, columns = self._open(X, None)
-        weights = read_weights(sample_weight, columns.n_rows)
+        weights = self._read_weights(sample_weight, columns.n_rows)
         self._names = columns.names
         self.bins_ = {
             name: make_bins(name, numbers, weights, n_bins=self.n_bins, strategy=self.strategy)
-            for name, numbers in self._numbers(columns, None if weights is None else weights > 0).items()
+            for name, numbers in self._numbers(columns, weights).items()
         }
         return self
 
@@ -93,7 +93,7 @@ class Discretizer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):  # ty
         categories = {}
         for name, bins in self.bins_.items():
             place, variable = self._names.index(name), bins.variable
-            codes = bins.codes(read_numbers(columns, name))
+            codes = bins.codes(self._read_numbers(columns, name))
             categories[place] = codes, [str(label) for label in variable.categories]
             if is_array:
                 X[:, place] = np.array([*(variable.values or ()), np.nan])[codes]
@@ -111,12 +111,12 @@ class Discretizer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):  # ty
         """
         check_is_fitted(self)
         _, columns = self._open(X, self._names)
-        return read_training(columns, self.bins_, read_weights(weights, columns.n_rows))
+        return self._read_binned(columns, self.bins_, self._read_weights(weights, columns.n_rows))
 
-    def _numbers(self, columns: Columns, rows: NDArray[np.bool_] | None) -> dict[str, NDArray[np.float64]]:
+    def _numbers(self, columns: Columns, weights: Floats | None) -> dict[str, Floats]:
         if self.columns is None:
-            return find_continuous(columns, rows)
+            return self._find_continuous(columns, weights)
         known = columns.names
         names = [known[place] if isinstance(place, int) and place < len(known) else place for place in self.columns]
         check_known("column", known, *names)
-        return {str(name): read_numbers(columns, str(name)) for name in names}
+        return {str(name): self._read_numbers(columns, str(name)) for name in names}

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
 
+from twoway.arrays import Floats
 from twoway.data import frames
 from twoway.data.records import Records
 from twoway.estimators.averaging import Losses
-from twoway.estimators.base import JointPMFEstimator, documented, record_weights, seed_of
+from twoway.estimators.base import JointPMFEstimator
 from twoway.model.imputation import How, fill_values, fills, hole_probabilities
 from twoway.model.pmf import JointPMF
 from twoway.model.posterior import posterior_of
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 _HIDDEN = 0.2
 
 
-@documented
 @dataclass(kw_only=True, repr=False, eq=False)
 class JointPMFImputer(OneToOneFeatureMixin, TransformerMixin, JointPMFEstimator):  # type: ignore[misc]
     """An imputer for tables of categories, numbers or both: each hole is filled given the record's other cells.
@@ -85,16 +85,16 @@ class JointPMFImputer(OneToOneFeatureMixin, TransformerMixin, JointPMFEstimator)
         sample_weight
             How much each record matters; their scale does not. A record of weight 2 is not two records of weight 1.
         """
-        self._fit_average(self._read_training(X, sample_weight)[0], _hidden_loss)
+        self._fit_average(self._read_training(X, sample_weight)[0], self._loss)
         return self
 
     def transform(self, X: Any) -> Any:
         """Return X with its missing cells filled: a frame of the same library and types, or an array."""
         X, records = self._read(X)
-        names, seed = records.schema.names, seed_of(self.random_state)
+        names, seed = records.schema.names, self._seed_of(self.random_state)
         random = np.random.default_rng(seed)
 
-        def numbers(name: str, codes: NDArray[Any]) -> NDArray[np.float64]:
+        def numbers(name: str, codes: NDArray[Any]) -> Floats:
             return self._bins[name].draw(codes, random) if self.how == "sample" else self._bins[name].means(codes)
 
         codes = fills(self.pmf_, records, range(len(names)), self.how, seed)
@@ -123,23 +123,23 @@ class JointPMFImputer(OneToOneFeatureMixin, TransformerMixin, JointPMFEstimator)
         holes: Any = [rows, columns, categories]
         return pd.Series(shares, pd.MultiIndex(levels, holes, names=["row", "column", "category"]), name="probability")
 
-
-def _hidden_loss(pmf: JointPMF, held: Records) -> Losses:
-    """Return the negative log-probability of each hidden cell, given those of its record that are not hidden."""
-    held = held.with_cells(held.schema, held.pointers - held.pointers[0], held.cells)
-    # The same cells are hidden each time.
-    hidden = np.random.default_rng(0).random(held.n_observed) < _HIDDEN
-    before = np.concatenate([[0], np.cumsum(~hidden)])
-    shown = Records.from_cells(held.schema, before[held.pointers], held.cells[: len(hidden)][~hidden])
-    rows = np.repeat(np.arange(held.n_records), np.diff(held.pointers))[hidden]
-    cells = held.cells[: len(hidden)][hidden]
-    losses = np.empty(len(cells))
-    first = 0
-    for block in shown.blocks():
-        memberships, _ = posterior_of(block, pmf.weights, pmf.stacked)
-        last = first + len(memberships)
-        inside = (rows >= first) & (rows < last)
-        shares = np.einsum("ij,ij->i", memberships[rows[inside] - first], pmf.stacked[cells[inside]])
-        losses[inside] = -np.log(np.maximum(shares, 1e-300))
-        first = last
-    return losses, record_weights(held)[rows]
+    @classmethod
+    def _loss(cls, pmf: JointPMF, held: Records) -> Losses:
+        """Return the negative log-probability of each hidden cell, given those of its record that are not hidden."""
+        held = held.with_cells(held.schema, held.pointers - held.pointers[0], held.cells)
+        # The same cells are hidden each time.
+        hidden = np.random.default_rng(0).random(held.n_observed) < _HIDDEN
+        before = np.concatenate([[0], np.cumsum(~hidden)])
+        shown = Records.from_cells(held.schema, before[held.pointers], held.cells[: len(hidden)][~hidden])
+        rows = np.repeat(np.arange(held.n_records), np.diff(held.pointers))[hidden]
+        cells = held.cells[: len(hidden)][hidden]
+        losses = np.empty(len(cells))
+        first = 0
+        for block in shown.blocks():
+            memberships, _ = posterior_of(block, pmf.weights, pmf.stacked)
+            last = first + len(memberships)
+            inside = (rows >= first) & (rows < last)
+            shares = np.einsum("ij,ij->i", memberships[rows[inside] - first], pmf.stacked[cells[inside]])
+            losses[inside] = -np.log(np.maximum(shares, 1e-300))
+            first = last
+        return losses, cls._record_weights(held)[rows]

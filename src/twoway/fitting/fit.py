@@ -13,7 +13,7 @@ from typing import Any, Never, SupportsFloat
 import numpy as np
 
 from twoway import __version__
-from twoway.checks.contradiction import disagreements, find_contradiction
+from twoway.checks.contradiction import contradicting_shares, find_contradiction
 from twoway.checks.fit_quality import fit_check, modelled_shares
 from twoway.data.binning import looks_continuous
 from twoway.data.frames import library_of_source
@@ -327,7 +327,7 @@ def _with_likelihood(
 
 def _contradictions(tables: Tables, check: FitCheck | None) -> list[str]:
     """Return contradictions between tables that rounding and chance do not explain."""
-    sentences = disagreements(tables)
+    sentences = contradicting_shares(tables)
     if not sentences and check is not None and check.n_off and tables.order == 2:
         contradiction = find_contradiction(tables, [check.variables], most_groups=_MOST_TRIANGLES)
         sentences = [] if contradiction is None else [str(contradiction)]

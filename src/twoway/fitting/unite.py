@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from twoway.arrays import Floats
+from twoway.checks.fit_quality import holm, homogeneity
 from twoway.data.merging import merge_schemas
 from twoway.data.records import Records
 from twoway.data.source import RecordSource, scaled_block
 from twoway.errors import DataError, TwowayError
 from twoway.schema import Schema
-from twoway.tables.chance import holm, homogeneity
 from twoway.tables.opening import open_source
 from twoway.tables.tables import Tables
 from twoway.text import shortlist

@@ -173,17 +173,17 @@ def _rmse(predict: Predict, pairs: tuple[Ints, Ints, Floats]) -> float:
 
 
 def _run_chain(method: str, data: Hidden, ranks: tuple[int, ...], *, seed: int, threads: int | None) -> Result:
-    from twoway.estimators.ratings.model import expectations
+    from twoway.estimators.ratings.predictor import predicted_ratings
 
     train, both = data.table.only(data.train), data.table.only(data.train | data.validation)
     held = data.pairs(data.validation)
 
     def loss(pmf: JointPMF) -> float:
-        return _rmse(lambda users, items: expectations(pmf, train, users, items), held)
+        return _rmse(lambda users, items: predicted_ratings(pmf, train, users, items), held)
 
     parts = train.records, both.records
     pmf, seconds, details = fit_chosen(method, *parts, ranks, loss, seed=seed, threads=threads)
-    return lambda users, items: expectations(pmf, both, users, items), seconds, details
+    return lambda users, items: predicted_ratings(pmf, both, users, items), seconds, details
 
 
 def _run_factorization(data: Hidden, *, seed: int) -> Result:

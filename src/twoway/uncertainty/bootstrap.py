@@ -29,7 +29,6 @@ from twoway.schema import Schema
 from twoway.solvers.starts import softened
 from twoway.storage import container
 from twoway.text import crossed
-from twoway.uncertainty.beliefs import smoothing_of
 from twoway.uncertainty.observed_tables import DOUBT, ObservedTables
 
 # The part of the model's shares that a replicate gives to categories that its sample lacks.
@@ -357,7 +356,7 @@ def load(path: str | os.PathLike[str]) -> JointPMF | Bootstrap:
         for own in zip(weights, stacked, strict=True):
             check_parameters(pmf.schema, *own, 1e-9)
         center, *replicates = (JointPMF.from_stacked(pmf.schema, *own) for own in zip(weights, stacked, strict=True))
-        observed, reflected = ObservedTables.from_arrays(pmf, arrays), not smoothing_of(pmf).factors
+        reflected, observed = not (pmf.report and pmf.report.smoothing), ObservedTables.from_arrays(pmf, arrays)
         return Bootstrap(pmf, tuple(replicates), center, reflected=reflected, observed=observed)
     except (DataError, LookupError) as error:
         raise FileFormatError(f"the replicates in {str(path)!r} are invalid: {error}") from error

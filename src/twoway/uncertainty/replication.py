@@ -20,16 +20,16 @@ from twoway.solvers.latent import fit_cells
 from twoway.solvers.loop import Loop
 from twoway.solvers.problem import Smoothing
 from twoway.solvers.resampling import FromRecords, FromTables, Resampling
-from twoway.solvers.starts import softened
+from twoway.solvers.starts import normalized, softened
 from twoway.solvers.watch import Watch
 from twoway.tables.tables import Tables
-from twoway.uncertainty.beliefs import drawn_shares, likely_smoothings, smoothing_of
 from twoway.uncertainty.bootstrap import LEAST_REPLICATES, Bootstrap
 from twoway.uncertainty.observed_tables import ObservedTables
 
 # Replicates start at the model and converge soon.
 _MAX_ITER = 500
 _TOL_RECORDS, _TOL_TABLES = 1e-8, 1e-6
+_LEAST_SHARE = 1e-300
 
 
 def bootstrap(
@@ -84,9 +84,9 @@ def bootstrap(
     pmf = model_of(pmf)
     n, seed = whole_number("n", n, LEAST_REPLICATES), whole_number("seed", seed, 0)
     threads = usable_cores() if threads is None else whole_number("threads", threads, 1)
-    smoothing = smoothing_of(pmf)
-    choices, chances = likely_smoothings(pmf)
-    resampling, tol = _resampling(pmf, source, n_records)
+    smoothing = _smoothing_to_replicate(pmf)
+    choices, chances = replicate_smoothings(pmf)
+    resampling, tol = _replicate_sampling(pmf, source, n_records)
     original = resampling.original()
     with watching(monitor) as callback:
         watch = Watch(callback)
@@ -101,7 +101,7 @@ def bootstrap(
         def replicate(number: int) -> tuple[JointPMF, StopReason]:
             random = np.random.default_rng([seed, number, 1])
             own = choices[random.choice(len(choices), p=chances)]
-            drawn = drawn_shares(original, pmf.rank, own, random) if own.factors else None
+            drawn = replicate_prior(original, pmf.rank, own, random) if own.factors else None
             return fit(resampling.draw(seed, number), own, drawn)
 
         fits: list[tuple[JointPMF, StopReason]] = []
@@ -126,7 +126,7 @@ def bootstrap(
     return Bootstrap(pmf, replicates, center, checked_level(level), tuple(warnings), reflected, observed)
 
 
-def _resampling(pmf: JointPMF, source: Any, n_records: float | None) -> tuple[Resampling, float]:
+def _replicate_sampling(pmf: JointPMF, source: Any, n_records: float | None) -> tuple[Resampling, float]:
     if isinstance(source, Tables):
         if difference := pmf.schema.difference(source.schema):
             raise DataError(f"the tables are not about the model's variables: {difference}")
@@ -139,3 +139,43 @@ def _resampling(pmf: JointPMF, source: Any, n_records: float | None) -> tuple[Re
     if records.n_silent == records.n_records:
         raise DataError(f"none of the {records.n_records} records has an observed cell; there is nothing to draw from")
     return FromRecords(records), _TOL_RECORDS
+
+
+# The prior that smoothing is, drawn again for each replicate
+
+
+def _smoothing_to_replicate(pmf: JointPMF) -> Smoothing:
+    """Return the smoothing that a model was fitted with."""
+    return Smoothing() if pmf.report is None else Smoothing(pmf.report.smoothing, pmf.report.weight_smoothing)
+
+
+def replicate_smoothings(pmf: JointPMF) -> tuple[list[Smoothing], Floats]:
+    """Return the amounts of smoothing that were compared, and how probable each is given the held-out records."""
+    report, chosen = pmf.report, _smoothing_to_replicate(pmf)
+    tried = [] if report is None else [candidate for candidate in report.candidates if "smoothing" in candidate]
+    if report is None or not tried or not report.n_records or not chosen.factors:
+        return [chosen], np.ones(1)
+    held_out = np.array([float(candidate["held_out"]) for candidate in tried])
+    best = tried[int(held_out.argmax())]
+    # Folds are smaller than the whole, and the choice was scaled to the whole.
+    scale = chosen.factors / float(best["smoothing"])
+    amounts = scale * np.array([(candidate["smoothing"], candidate["weight_smoothing"]) for candidate in tried], float)
+    chances = np.exp(report.n_records * (held_out - held_out.max()))
+    return [Smoothing(*amount) for amount in amounts.tolist()], chances / chances.sum()
+
+
+def replicate_prior(sets: CellSets, rank: int, smoothing: Smoothing, random: np.random.Generator) -> Floats:
+    """Return the shares that smoothing draws each component towards in one replicate, (1 + n_categories, rank).
+
+    Smoothing is a prior for components: so many records with the variables' overall shares. The components' true
+    shares are then about as far from these as so many random records are (a Dirichlet distribution), and replicates
+    in which both records and prior are drawn again spread as the truth does given the data. With a fixed prior, all
+    replicates would shrink dependence alike, and their spread would not show by how much.
+    """
+    schema = sets.schema
+    drawn = np.empty((1 + schema.n_categories, rank))
+    drawn[0] = random.gamma(smoothing.weights, size=rank) + _LEAST_SHARE if smoothing.weights else 1.0
+    drawn[0] *= rank / drawn[0].sum()
+    drawn[1:] = random.gamma(np.repeat(smoothing.factors * sets.shares[:, None], rank, axis=1)) + _LEAST_SHARE
+    drawn[1:] = normalized(schema, drawn[1:])
+    return drawn

@@ -19,9 +19,6 @@ from sklearn.preprocessing import OneHotEncoder
 import twoway as tw
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.estimators.averaging import fit_average
-from twoway.estimators.classifier import _append, _label_loss
-from twoway.estimators.density import _record_loss
-from twoway.estimators.imputer import _hidden_loss
 
 LIBRARIES = {
     "pandas": lambda frame: frame,
@@ -294,10 +291,9 @@ def test_in_cross_validation_and_in_a_file():
 def random_records(seed=0):
     frame, label = survey(40, seed=seed)
     records = tw.Records(frame.drop(columns="income"))
-    schema = tw.Schema((*records.schema.variables, tw.Variable("kind", ("a", "b", "c"))))
     codes = np.array(["abc".index(one) for one in label])
     codes[::7] = -1
-    return _append(records, schema, codes), codes
+    return tw.JointPMFClassifier._with_labels(records, tw.Variable("kind", ("a", "b", "c")), codes), codes
 
 
 def test_appending_a_label():
@@ -316,15 +312,15 @@ def test_losses_are_what_they_say():
     for row in np.flatnonzero(codes >= 0):
         shown = {n: records.schema[n].categories[c] for n, c in zip(names[:-1], matrix[row], strict=False) if c >= 0}
         squares.append(((np.asarray(pmf.given(shown).marginal("kind")) - np.eye(3)[codes[row]]) ** 2).sum())
-    losses, weights = _label_loss(pmf, records)
+    losses, weights = tw.JointPMFClassifier._loss(pmf, records)
     np.testing.assert_allclose(losses, squares)
     assert weights.tolist() == [1.0] * len(squares)
 
-    losses, weights = _record_loss(pmf, records)
+    losses, weights = tw.JointPMFDensity._loss(pmf, records)
     np.testing.assert_allclose(losses, -pmf.log_prob(records))
 
     # Each hidden cell is scored given what is not hidden of its record.
-    losses, weights = _hidden_loss(pmf, records)
+    losses, weights = tw.JointPMFImputer._loss(pmf, records)
     hidden = np.random.default_rng(0).random(records.n_observed) < 0.2
     place, expected = 0, []
     for row in range(len(matrix)):
@@ -341,13 +337,15 @@ def test_losses_are_what_they_say():
 def test_nothing_to_fit():
     records = tw.Records({"a": [None, None], "b": [None, None]}, schema=random_schema())
     with pytest.raises(tw.DataError, match="none of the 2 records"):
-        fit_average(records, _record_loss, rank=1, smoothing=None, n_starts=1, tol=1e-3, seed=0, threads=1)
+        fit_average(records, tw.JointPMFDensity._loss, rank=1, smoothing=None, n_starts=1, tol=1e-3, seed=0, threads=1)
 
 
 @pytest.mark.parametrize(("tol", "reason"), [(1e-3, tw.StopReason.CONVERGED), (0.0, tw.StopReason.MAX_ITER)])
 def test_an_average_knows_how_its_fits_ended(tol, reason):
     records = draw_records(dirichlet_rows(4, 3, 2, seed=1), 100, observed=0.8, seed=1)
-    fitted = fit_average(records, _record_loss, rank=2, smoothing=1.0, n_starts=3, tol=tol, seed=0, threads=1)
+    fitted = fit_average(
+        records, tw.JointPMFDensity._loss, rank=2, smoothing=1.0, n_starts=3, tol=tol, seed=0, threads=1
+    )
     assert fitted.stop_reason is reason
     assert (fitted.n_iter >= 300) == (reason is tw.StopReason.MAX_ITER)
 

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import chi2
 
 import twoway as tw
-from twoway.checks.contradiction import disagreements
+from twoway.checks.contradiction import contradicting_shares
 from twoway.checks.fit_quality import fit_quality
 from twoway.cli import run
 from twoway.datasets import dirichlet_rows, draw_records
@@ -175,22 +175,22 @@ def test_weighted_tables_are_not_taken_for_rounded_ones():
         more_men = weights * np.where(frame["sex"] == "m", factor, 1.0)
         return tw.count(tw.Records(frame, weights=more_men)).select([names])
 
-    (sentence,) = disagreements(counted(1.0, ("sex", "vote")) + counted(1.25, ("sex", "region")))
+    (sentence,) = contradicting_shares(counted(1.0, ("sex", "vote")) + counted(1.25, ("sex", "region")))
     assert "sex × vote" in sentence
     assert "sex × region" in sentence
-    assert disagreements(counted(1.0, ("sex", "vote")) + counted(1.0, ("sex", "region"))) == []
+    assert contradicting_shares(counted(1.0, ("sex", "vote")) + counted(1.0, ("sex", "region"))) == []
 
 
 def test_chance_differences_are_not_contradictions():
     rng = np.random.default_rng(1)
-    n_suspected = sum(bool(disagreements(Tables.from_crosstabs(crosstabs(rng)))) for _ in range(200))
+    n_suspected = sum(bool(contradicting_shares(Tables.from_crosstabs(crosstabs(rng)))) for _ in range(200))
     assert n_suspected <= 4
 
 
 def test_cells_missing_at_random_are_not_contradictions():
     for seed in range(20):
         records = draw_records(dirichlet_rows(8, 4, 3, seed=seed), 1000, observed=0.5, seed=seed)
-        assert disagreements(Tables.count(records)) == []
+        assert contradicting_shares(Tables.count(records)) == []
 
 
 def test_holes_that_depend_on_another_answer_are_one():
@@ -200,7 +200,9 @@ def test_holes_that_depend_on_another_answer_are_one():
     asked = rng.random(20_000) < np.where(age, 0.9, 0.2)
     frame = pd.DataFrame({"age": np.where(age, "old", "young"), "sick": np.where(sick, "yes", "no")})
     frame["drug"] = pd.Series(np.where(rng.random(20_000) < 0.5, "a", "b")).where(asked)
-    assert any("about age: " in sentence or "about sick: " in sentence for sentence in disagreements(tw.count(frame)))
+    assert any(
+        "about age: " in sentence or "about sick: " in sentence for sentence in contradicting_shares(tw.count(frame))
+    )
 
 
 @pytest.mark.parametrize("decimals", [0, 1])
@@ -213,7 +215,7 @@ def test_rounding_is_not_a_contradiction(decimals):
             shares = 100 * joint.sum(axis=axis)
             rounded = np.round(shares, decimals)
             tables[row, column] = pd.DataFrame([[f"{x}%" for x in line] for line in rounded.tolist()])
-        assert disagreements(Tables.from_crosstabs(tables, kind="joint", totals=1e6)) == []
+        assert contradicting_shares(Tables.from_crosstabs(tables, kind="joint", totals=1e6)) == []
 
 
 def test_totals():

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from strategies import NUMBERS, TEXTS, examples, frames, schemas
 
 import twoway as tw
+from twoway.checks.fit_quality import homogeneity
 from twoway.data.merging import merge_variables
 from twoway.data.records import Records
 from twoway.datasets import dirichlet_rows, draw_records, hide
 from twoway.errors import DataError, MissingFileError
 from twoway.fitting.unite import is_several, unite
 from twoway.schema import Schema, Variable
-from twoway.tables.chance import homogeneity
 from twoway.tables.tables import Tables
 
 TRUTH = dirichlet_rows(6, 3, 3, seed=4)

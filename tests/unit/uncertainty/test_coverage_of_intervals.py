@@ -13,7 +13,7 @@ from twoway.solvers.cells import CellSets
 from twoway.solvers.latent import fit_cells
 from twoway.solvers.loop import Loop
 from twoway.solvers.problem import Smoothing
-from twoway.uncertainty.beliefs import drawn_shares, likely_smoothings
+from twoway.uncertainty.replication import replicate_prior, replicate_smoothings
 
 RECORDS = draw_records(dirichlet_rows(4, 3, 2, seed=4), 300, observed=0.8, seed=1)
 
@@ -36,7 +36,7 @@ def test_mutual_information_at_200_records_is_not_always_too_low():
 def test_priors_are_drawn_like_records():
     sets = CellSets.of_records(RECORDS, 1)
     smoothing = Smoothing(20.0, 50.0)
-    drawn = np.array([drawn_shares(sets, 2, smoothing, np.random.default_rng(seed)) for seed in range(2000)])
+    drawn = np.array([replicate_prior(sets, 2, smoothing, np.random.default_rng(seed)) for seed in range(2000)])
     np.testing.assert_allclose(drawn[:, 0].sum(axis=1), 2)
     np.testing.assert_allclose(drawn[:, 1:4].sum(axis=1), 1)
     np.testing.assert_allclose(drawn[:, 0].mean(axis=0), 1, atol=0.02)
@@ -44,7 +44,7 @@ def test_priors_are_drawn_like_records():
     expected = np.sqrt(sets.shares * (1 - sets.shares) / 21)  # the spread of a Dirichlet distribution of 20 records
     np.testing.assert_allclose(drawn[:, 1:].std(axis=0), np.repeat(expected[:, None], 2, axis=1), rtol=0.1)
     # However weak, no share is lost.
-    weak = drawn_shares(sets, 3, Smoothing(1e-9, 1e-9), np.random.default_rng(0))
+    weak = replicate_prior(sets, 3, Smoothing(1e-9, 1e-9), np.random.default_rng(0))
     assert np.isfinite(weak).all()
     assert (weak > 0).all()
 
@@ -64,13 +64,13 @@ def test_equal_pseudo_shares_are_the_overall_shares():
 
 def test_replicates_repeat_the_choice_of_smoothing():
     pmf = tw.fit(RECORDS, rank=2, starts=1)
-    choices, chances = likely_smoothings(pmf)
+    choices, chances = replicate_smoothings(pmf)
     assert chances.sum() == pytest.approx(1)
     assert (chances > 0.01).sum() > 1  # 300 records do not tell exactly
     best = choices[int(chances.argmax())]
     assert best.factors == pytest.approx(pmf.report.smoothing)
     fixed = tw.fit(RECORDS, rank=2, starts=1, smoothing=3)
-    assert likely_smoothings(fixed)[0] == [Smoothing(3.0, 3.0)]
+    assert replicate_smoothings(fixed)[0] == [Smoothing(3.0, 3.0)]
 
 
 def test_without_smoothing_replicates_are_reflected():

@@ -80,9 +80,9 @@ class _Triplets(NamedTuple):
     ratings: Floats
 
 
-def read_pairs(source: Any, columns: Sequence[str]) -> tuple[NDArray[Any], NDArray[Any]]:
+def read_rated_pairs(source: Any, columns: Sequence[str]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the users and the items of a long table."""
-    names = _column_names(source)
+    names = _rating_columns(source)
     check_known("column", names, *columns[:2], where=" in a long table of users and items")
     return np.asarray(source[columns[0]]), np.asarray(source[columns[1]])
 
@@ -110,30 +110,31 @@ def read_ratings(
     scale
         The points that ratings can take; those that occur by default.
     """
-    raw = _read_long(source, columns, ratings) if _is_long(source, columns) else _read_wide(source, ratings, items)
+    is_long = _is_long_table(source, columns)
+    raw = _long_ratings(source, columns, ratings) if is_long else _wide_ratings(source, ratings, items)
     rated = ~np.isnan(raw.ratings)
     is_new = items is None
     if items is None:
         place = {label_key(label): position for position, label in enumerate(raw.items)}
         ordered = sort_labels(plain_label(label) for label in raw.items)
         items = raw.items[[place[label_key(label)] for label in ordered]]
-    item_codes = find_items(items, raw.items)[raw.item_codes]
+    item_codes = find_rated_items(items, raw.items)[raw.item_codes]
     never = np.bincount(item_codes[rated], minlength=len(items)) == 0
-    points = _check_scale(scale, raw.ratings[rated])
+    points = _check_rating_scale(scale, raw.ratings[rated])
     if is_new and never.any():
         raise DataError(f"no user rated {shortlist(items[never].tolist())}: leave out items without ratings")
     codes = np.minimum(np.searchsorted(points, raw.ratings), len(points) - 1)
     outside = np.flatnonzero(rated & (points[codes] != raw.ratings))
     if len(outside):
-        user, item = _repr(raw.users, raw.user_codes[outside[0]]), _repr(items, item_codes[outside[0]])
+        user, item = _rating_label(raw.users, raw.user_codes[outside[0]]), _rating_label(items, item_codes[outside[0]])
         raise DataError(
             f"the rating {raw.ratings[outside[0]]:g} of item {item} by user {user} is outside the scale "
             f"{', '.join(f'{point:g}' for point in points)}"
         )
-    return _compress(raw.users, items, points, raw.user_codes[rated], item_codes[rated], codes[rated])
+    return _rating_table(raw.users, items, points, raw.user_codes[rated], item_codes[rated], codes[rated])
 
 
-def find_items(items: pd.Index, labels: Any) -> Ints:
+def find_rated_items(items: pd.Index, labels: Any) -> Ints:
     """Return the position of each label among the items; an unknown label is an error."""
     codes: Ints = items.get_indexer(labels).astype(np.int64)
     if (codes < 0).any():
@@ -142,12 +143,12 @@ def find_items(items: pd.Index, labels: Any) -> Ints:
     return codes
 
 
-def _repr(labels: pd.Index, position: int) -> str:
+def _rating_label(labels: pd.Index, position: int) -> str:
     """Return a label as its owner would write it, not as numpy does."""
     return repr(labels[[position]].tolist()[0])
 
 
-def _compress(
+def _rating_table(
     users: pd.Index, items: pd.Index, points: Floats, user_codes: Ints, item_codes: Ints, rating_codes: Ints
 ) -> RatingTable:
     """Return the table of ratings in any order."""
@@ -158,36 +159,36 @@ def _compress(
         keys, user_codes, item_codes, rating_codes = np.stack([keys, user_codes, item_codes, rating_codes])[:, order]
         twice = np.flatnonzero(np.diff(keys) == 0)
         if len(twice):
-            user, item = _repr(users, user_codes[twice[0]]), _repr(items, item_codes[twice[0]])
+            user, item = _rating_label(users, user_codes[twice[0]]), _rating_label(items, item_codes[twice[0]])
             raise DataError(f"user {user} rated item {item} twice; keep one of the ratings, for example the latest")
     cells = (item_codes * len(points) + rating_codes).astype(np.min_scalar_type(schema.n_categories - 1))
     pointers = np.concatenate([[0], np.cumsum(np.bincount(user_codes, minlength=len(users)))])
     return RatingTable(users, items, Records.from_cells(schema, pointers, cells))
 
 
-def _is_long(source: Any, columns: Sequence[str]) -> bool:
+def _is_long_table(source: Any, columns: Sequence[str]) -> bool:
     """Return whether a source has one row per rating, by its column names."""
     if isinstance(source, np.ndarray):
         return False
-    names = _column_names(source)
+    names = _rating_columns(source)
     has_column = [name in names for name in columns[:2]]
     if any(has_column) and not all(has_column):
         raise unknown("column", columns[has_column.index(False)], names, where=" in a long table of ratings")
     return all(has_column)
 
 
-def _read_long(source: Any, columns: Sequence[str], ratings: Any) -> _Triplets:
-    user_labels, item_labels = read_pairs(source, columns)
+def _long_ratings(source: Any, columns: Sequence[str], ratings: Any) -> _Triplets:
+    user_labels, item_labels = read_rated_pairs(source, columns)
     if ratings is None:
-        check_known("column", _column_names(source), columns[2], where=" with the ratings")
+        check_known("column", _rating_columns(source), columns[2], where=" with the ratings")
         ratings = source[columns[2]]
-    numbers = _as_numbers(np.asarray(ratings))
+    numbers = _rating_numbers(np.asarray(ratings))
     if numbers.shape != user_labels.shape:
         raise DataError(f"there are {len(user_labels)} pairs of user and item, and ratings of shape {numbers.shape}")
-    return _Triplets(*_factorize(user_labels, columns[0]), *_factorize(item_labels, columns[1]), numbers)
+    return _Triplets(*_rated_codes(user_labels, columns[0]), *_rated_codes(item_labels, columns[1]), numbers)
 
 
-def _read_wide(source: Any, ratings: Any, items: pd.Index | None) -> _Triplets:
+def _wide_ratings(source: Any, ratings: Any, items: pd.Index | None) -> _Triplets:
     import pandas as pd
 
     if ratings is not None:
@@ -201,14 +202,14 @@ def _read_wide(source: Any, ratings: Any, items: pd.Index | None) -> _Triplets:
         frame = source.to_pandas() if hasattr(source, "to_pandas") else pd.DataFrame(source)
     for what, index in (("user", frame.index), ("item", frame.columns)):
         if not index.is_unique:
-            twice = _repr(index, int(np.argmax(index.duplicated())))
+            twice = _rating_label(index, int(np.argmax(index.duplicated())))
             raise DataError(f"duplicate {what} {twice} in the frame of users × items")
-    matrix = _as_numbers(frame.to_numpy())
+    matrix = _rating_numbers(frame.to_numpy())
     rows, places = np.nonzero(~np.isnan(matrix))
     return _Triplets(frame.index, rows, frame.columns, places, matrix[rows, places])
 
 
-def _column_names(source: Any) -> list[Any]:
+def _rating_columns(source: Any) -> list[Any]:
     names = getattr(source, "column_names", None)  # of pyarrow
     if names is None:
         names = list(source) if isinstance(source, Mapping) else getattr(source, "columns", None)
@@ -220,7 +221,7 @@ def _column_names(source: Any) -> list[Any]:
     return list(names)
 
 
-def _factorize(labels: NDArray[Any], name: str) -> tuple[pd.Index, Ints]:
+def _rated_codes(labels: NDArray[Any], name: str) -> tuple[pd.Index, Ints]:
     """Return the labels that occur, and the position of each."""
     import pandas as pd
 
@@ -230,7 +231,7 @@ def _factorize(labels: NDArray[Any], name: str) -> tuple[pd.Index, Ints]:
     return pd.Index(uniques), codes.astype(np.int64)
 
 
-def _as_numbers(values: NDArray[Any]) -> Floats:
+def _rating_numbers(values: NDArray[Any]) -> Floats:
     """Return ratings as numbers, NaN where there is none."""
     import pandas as pd
 
@@ -245,9 +246,9 @@ def _as_numbers(values: NDArray[Any]) -> Floats:
     return numbers.reshape(values.shape)
 
 
-def _check_scale(scale: Sequence[float] | None, ratings: Floats) -> Floats:
+def _check_rating_scale(scale: Sequence[float] | None, ratings: Floats) -> Floats:
     """Return the points of the scale, ascending."""
-    points = np.unique(ratings if scale is None else _as_numbers(np.asarray(list(scale))))
+    points = np.unique(ratings if scale is None else _rating_numbers(np.asarray(list(scale))))
     n = len(points)
     if scale is None and not n:
         raise DataError("there is no rating to learn from")

@@ -13,7 +13,7 @@ from sklearn.model_selection import cross_val_score
 
 import twoway as tw
 from twoway.datasets import dirichlet_rows, draw_records
-from twoway.estimators.ratings.model import average_fit, em_step, expectations
+from twoway.estimators.ratings.predictor import fit_ratings, predicted_ratings, ratings_em_step
 from twoway.estimators.ratings.table import read_ratings
 from twoway.solvers.cells import CellSets, theta_of
 from twoway.solvers.starts import random_start
@@ -87,7 +87,6 @@ def test_new_users_need_no_new_fit(model, ratings):
 def test_chunks_change_nothing(model, ratings, monkeypatch):
     pairs = ratings[["user", "item"]].assign(item=103).iloc[::-1]
     before, completed = model.predict_proba(pairs), model.complete()
-    monkeypatch.setattr("twoway.estimators.ratings.model._CHUNK", 60)
     monkeypatch.setattr("twoway.estimators.ratings.predictor._CHUNK", 60)
     np.testing.assert_allclose(model.predict_proba(pairs), before)
     np.testing.assert_allclose(model.complete(), completed)
@@ -133,7 +132,7 @@ def test_a_pass_follows_its_formula():
             tilted = share[n] * (given + extra) / (usual + extra)
             drawn = counts[n, :, f] + smoothing * tilted / tilted.sum()
             factors[n, :, f] = drawn / drawn.sum()
-    following, at_start = em_step(sets, 2, smoothing)(theta_of(pmf))
+    following, at_start = ratings_em_step(sets, 2, smoothing)(theta_of(pmf))
     np.testing.assert_allclose(following[0, :2], (weights + smoothing) / (weights + smoothing).sum())
     np.testing.assert_allclose(following[1:, :2], factors.reshape(24, 2))
     assert at_start == pytest.approx(-log_likelihood)
@@ -141,7 +140,7 @@ def test_a_pass_follows_its_formula():
 
 def test_a_component_without_users_has_no_effect():
     table = read_ratings(long_table(4), COLUMNS)
-    pmf = average_fit(table, 50, smoothing=1e-6, n_starts=2, seed=0, threads=1).pmf
+    pmf = fit_ratings(table, 50, smoothing=1e-6, n_starts=2, seed=0, threads=1).pmf
     assert np.isfinite(pmf.stacked).all()
     np.testing.assert_allclose([factor.sum(axis=0) for factor in pmf.factors], 1.0)
 
@@ -315,5 +314,5 @@ def test_a_user_who_is_impossible_under_the_model_is_predicted_like_an_unknown_o
     )
     known, unknown = np.array([0]), np.array([-1])
     items = np.array([1])
-    answers = expectations(pmf, table.only(np.array([True, False, True])), known, items)
-    assert answers == expectations(pmf, table, unknown, items) == pytest.approx([1.5])
+    answers = predicted_ratings(pmf, table.only(np.array([True, False, True])), known, items)
+    assert answers == predicted_ratings(pmf, table, unknown, items) == pytest.approx([1.5])
