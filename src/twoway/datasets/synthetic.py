@@ -37,7 +37,7 @@ def dirichlet_rows(n_variables: int = 15, n_categories: int = 10, rank: int = 10
     (4, 2)
     """
     factors = _dirichlet_factors(np.random.default_rng(seed), n_variables, n_categories, rank)
-    return _model(np.ones(rank), factors)
+    return _synthetic_model(np.ones(rank), factors)
 
 
 def nearly_separable(
@@ -61,8 +61,8 @@ def nearly_separable(
     factor[np.arange(rank), np.arange(rank)] = _PEAK
     rest = factor[rank:]
     factor[rank:] = rest * ((1.0 - _PEAK - (rank - 1) * leak) / rest.sum(axis=0))
-    factors[chosen] = _scaled(factor)
-    return _model(np.ones(rank), factors)
+    factors[chosen] = _synthetic_factor(factor)
+    return _synthetic_model(np.ones(rank), factors)
 
 
 def uniform_entries(n_variables: int = 15, n_categories: int = 10, rank: int = 10, *, seed: int = 0) -> JointPMF:
@@ -71,8 +71,8 @@ def uniform_entries(n_variables: int = 15, n_categories: int = 10, rank: int = 1
     Its columns are similar, so two-way tables say little about the joint.
     """
     random = np.random.default_rng(seed)
-    factors = [_scaled(random.uniform(size=(n_categories, rank))) for _ in range(n_variables)]
-    return _model(random.uniform(size=rank), factors)
+    factors = [_synthetic_factor(random.uniform(size=(n_categories, rank))) for _ in range(n_variables)]
+    return _synthetic_model(random.uniform(size=rank), factors)
 
 
 def draw_records(
@@ -120,15 +120,15 @@ def hide(frame: pd.DataFrame, share: float, *, seed: int = 0) -> pd.DataFrame:
 
 
 def _dirichlet_factors(random: np.random.Generator, n_variables: int, n_categories: int, rank: int) -> list[Floats]:
-    return [_scaled(random.dirichlet(np.ones(rank), n_categories)) for _ in range(n_variables)]
+    return [_synthetic_factor(random.dirichlet(np.ones(rank), n_categories)) for _ in range(n_variables)]
 
 
-def _scaled(factor: Floats) -> Floats:
+def _synthetic_factor(factor: Floats) -> Floats:
     columns: Floats = factor / factor.sum(axis=0)
     return columns
 
 
-def _model(weights: Floats, factors: Sequence[Floats]) -> JointPMF:
+def _synthetic_model(weights: Floats, factors: Sequence[Floats]) -> JointPMF:
     """Return a model with weights scaled to sum to one, and numbered names and categories."""
     variables = (Variable(f"x{number}", tuple(range(len(factor)))) for number, factor in enumerate(factors, 1))
     return JointPMF(weights / weights.sum(), factors, Schema(tuple(variables)))

@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Literal
 
-from twoway.datasets.uci import SOURCES
+from twoway.datasets.public import UCI_SOURCES
 from twoway.errors import check_known
 from twoway.paper.base import Setting
 from twoway.paper.choosing import CHAINS
@@ -161,7 +161,7 @@ EXPERIMENTS: dict[str, Experiment] = {
                 title=f"Accuracy (%) on UCI's {name.capitalize()}",
                 label=label,
                 varies="data",
-                paper=(Classification(name, SOURCES[name].n_records),),
+                paper=(Classification(name, UCI_SOURCES[name].n_records),),
                 smoke=(Classification(name, 150),),
                 metrics={"accuracy": "Accuracy", "seconds": "seconds", "seconds_all": None},
                 methods=(*CHAINS, *CLASSIFIERS, "auto"),

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import twoway as tw
 from twoway.cli.app import app
-from twoway.datasets import uci
+from twoway.datasets.public import UCI_SOURCES
 from twoway.estimators.ratings.table import read_ratings
 from twoway.paper import choosing, classification, factorization, recommendation, run, show
 from twoway.paper.classification import CLASSIFIERS, Classification
@@ -69,7 +69,7 @@ def data(tmp_path_factory):
     """Files of the right format in a folder that TWOWAY_DATA names."""
     folder, random = tmp_path_factory.mktemp("data"), np.random.default_rng(0)
     (folder / "uci").mkdir()
-    for source in uci.SOURCES.values():
+    for source in UCI_SOURCES.values():
         write_uci(folder / "uci", source, random)
     for release in ("ml-latest-small", "ml-20m"):
         write_ratings(folder / "movielens" / release, random)

@@ -10,7 +10,7 @@ import sklearn.datasets
 
 import twoway as tw
 from twoway import datasets
-from twoway.datasets import uci
+from twoway.datasets.public import UCI_SOURCES
 
 CSV = "userId,movieId,rating,timestamp\n1,31,2.5,1260759144\n7,1029,3.0,1260759179\n"
 DAT = "1::31::2.5::1260759144\n7::1029::3::1260759179\n"
@@ -100,7 +100,7 @@ def as_openml(source, *, quotes):
 @pytest.mark.parametrize("name", ["car", "nursery", "mushroom", "votes"])
 @pytest.mark.parametrize("quotes", [False, True])
 def test_openml_comes_out_in_the_shape_of_the_files(folder, monkeypatch, name, quotes):
-    source = uci.SOURCES[name]
+    source = UCI_SOURCES[name]
     asked = []
 
     def fetch(**options):
