@@ -44,13 +44,13 @@ def check(
     from twoway.errors import DataError
     from twoway.model.pmf import JointPMF
     from twoway.questions.answer import asked_event
-    from twoway.storage.container import kind_of
+    from twoway.storage.container import container_kind
     from twoway.tables.tables import Tables
 
     if ranges and data is not None:
         raise DataError("--range is about tables, --data compares a model with them; give one of the two")
     evidence: Any
-    match kind_of(source):
+    match container_kind(source):
         case "model":
             evidence = JointPMF.load(source)
         case "tables":
@@ -62,7 +62,7 @@ def check(
     if data is None:
         result = diagnose(evidence, rank, seed=seed, monitor=shows_progress() or None)
     elif isinstance(evidence, JointPMF):
-        is_tables = kind_of(data) == "tables"
+        is_tables = container_kind(data) == "tables"
         observed = Tables.load(data) if is_tables else reading.read_by(evidence.schema, data).records
         result = fit_quality(evidence, observed)
     else:

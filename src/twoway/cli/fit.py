@@ -12,7 +12,7 @@ from typer import Argument, BadParameter, Exit, Option
 from twoway.cli.options import Force, Json, Reading, Seed, Threads
 from twoway.cli.terminal import check_output, in_options, say, show, shows_progress
 from twoway.errors import DataError, TwowayError
-from twoway.storage.container import kind_of
+from twoway.storage.container import container_kind
 
 if TYPE_CHECKING:
     from twoway.data.files.records import FileRecords
@@ -161,7 +161,7 @@ def _read_all(data: list[Path], reading: Reading) -> United:
         raise DataError("--bins would find different bins in each file; bin the numbers before fitting several files")
     if len(set(data)) < len(data):
         raise DataError("a file is given twice, so that its records would count twice")
-    columns = {path: [] if kind_of(path) else files.column_names(path) for path in data}
+    columns = {path: [] if container_kind(path) else files.column_names(path) for path in data}
     reading.labels.check_columns(dict.fromkeys(name for names in columns.values() for name in names))
     return unite({str(path): _read_data(path, reading, reading.labels.among(columns[path])) for path in data})
 
@@ -169,7 +169,7 @@ def _read_all(data: list[Path], reading: Reading) -> United:
 def _read_data(data: Path, reading: Reading, missing: MissingLabels | None = None) -> Records | FileRecords | Tables:
     from twoway.tables.tables import Tables
 
-    match kind_of(data):
+    match container_kind(data):
         case "tables":
             return Tables.load(data)
         case "model":

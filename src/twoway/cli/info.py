@@ -33,9 +33,9 @@ def info(
     twoway info 'trips/*.parquet'
     """
     from twoway.data.files.file_set import is_data
-    from twoway.storage.container import kind_of
+    from twoway.storage.container import container_kind
 
-    kind = kind_of(path)
+    kind = container_kind(path)
     if kind is None and (path.is_dir() or is_data(path)):
         content, text = _records(path)
     else:

@@ -19,7 +19,7 @@ _SHAPE = '{"vote": ["no", "yes"], "income": {"cuts": [10000, 20000]}}'
 
 def read_schema(path: Path) -> Schema:
     """Return the schema in a file of tables, a model, or JSON with the categories or cut points of each variable."""
-    if container.kind_of(path) is not None:
+    if container.container_kind(path) is not None:
         header, _ = container.read(path)
         try:
             return Schema.from_dict(header["schema"])

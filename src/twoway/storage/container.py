@@ -16,8 +16,9 @@ import re
 import stat
 import struct
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
@@ -26,7 +27,6 @@ from numpy.typing import NDArray
 
 from twoway import __version__
 from twoway.errors import DataError, FileFormatError, MissingFileError, OutputError, TwowayError
-from twoway.storage.version_1 import add_edges
 from twoway.text import ADDRESS, brief, without_password
 
 PathName: TypeAlias = str | os.PathLike[str]
@@ -88,14 +88,14 @@ def write(path: PathName, kind: str, header: Mapping[str, Any], arrays: Mapping[
             archive.writestr(zipfile.ZipInfo(f"{name}.npy", _EPOCH), buffer.getvalue())
 
 
-def check_path(path: object) -> str | os.PathLike[str]:
+def check_path(path: object) -> PathName:
     """Return the name of a file, or raise where something else was given."""
     if not isinstance(path, str | os.PathLike):
         raise DataError(f"a file name must be text or a path, not {brief(path)}")
     return path
 
 
-def missing_file(path: str | os.PathLike[str]) -> MissingFileError:
+def missing_file(path: PathName) -> MissingFileError:
     """Return the error for a missing file, with a special message for an address."""
     name = os.fspath(path)
     if ADDRESS.match(name):
@@ -104,7 +104,7 @@ def missing_file(path: str | os.PathLike[str]) -> MissingFileError:
 
 
 @contextmanager
-def whole_or_not_at_all(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def whole_or_not_at_all(path: PathName) -> Iterator[BinaryIO]:
     """Give a stream whose content becomes a file once all of it is written; until then, nothing changes.
 
     What is replaced keeps its permissions, and a link to a file stays a link. A device or a pipe is written to as it
@@ -145,7 +145,7 @@ def whole_or_not_at_all(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def alone_in_folder(path: str | os.PathLike[str]) -> Iterator[None]:
+def alone_in_folder(path: PathName) -> Iterator[None]:
     """Wait until no other process that asks so works on a file of this folder; for what reads, changes and writes one.
 
     Where the system or the file system knows no locks, there is no waiting.
@@ -164,16 +164,16 @@ def alone_in_folder(path: str | os.PathLike[str]) -> Iterator[None]:
         os.close(folder)
 
 
-def kind_of(path: str | os.PathLike[str]) -> str | None:
+def container_kind(path: PathName) -> str | None:
     """Return what a twoway file holds, "model" or "tables"; None for any other file."""
     try:
-        with _opened(path) as archive:
+        with _opened_archive(path) as archive:
             return str(_read_header(archive)["kind"])
     except _FOREIGN:
         return None
 
 
-def read(path: str | os.PathLike[str], kind: str | None = None) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def read(path: PathName, kind: str | None = None) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Return the header and the arrays of a file; nothing in it is executed.
 
     A file that is not there, truncated, foreign, of another kind or of a newer version raises
@@ -184,7 +184,7 @@ def read(path: str | os.PathLike[str], kind: str | None = None) -> tuple[dict[st
     if source.is_dir():
         raise FileFormatError(f"{shown} is a folder, not a twoway file")
     try:
-        with _opened(source) as archive:
+        with _opened_archive(source) as archive:
             header = _read_header(archive)
             version = header.get("version")
             if not isinstance(version, int) or version > FORMAT_VERSION:
@@ -195,7 +195,7 @@ def read(path: str | os.PathLike[str], kind: str | None = None) -> tuple[dict[st
             if kind is not None and header.get("kind") != kind:
                 raise FileFormatError(f"{shown} holds {header.get('kind')!r}, not {kind!r}")
             if version < 2:
-                add_edges(header)
+                _add_version_1_edges(header)
             arrays = {
                 name.removesuffix(".npy"): _read_array(archive.read(name))
                 for name in archive.namelist()
@@ -211,15 +211,15 @@ def read(path: str | os.PathLike[str], kind: str | None = None) -> tuple[dict[st
 
 
 @contextmanager
-def _opened(path: str | os.PathLike[str]) -> Iterator[zipfile.ZipFile]:
+def _opened_archive(path: PathName) -> Iterator[zipfile.ZipFile]:
     """Give the archive in a file whose end announces no more than `write` makes: zipfile reads all that is there."""
     with open(path, "rb") as stream:
-        _check_end(stream)
+        _check_archive_end(stream)
         with zipfile.ZipFile(stream) as archive:
             yield archive
 
 
-def _check_end(stream: BinaryIO) -> None:
+def _check_archive_end(stream: BinaryIO) -> None:
     """Raise where a file does not end as a small archive does: without a comment, with a directory of few members."""
     size = stream.seek(0, os.SEEK_END)
     ends = _LARGE_END.size + _LOCATOR.size + _END.size
@@ -257,7 +257,7 @@ def _read_header(archive: zipfile.ZipFile) -> dict[str, Any]:
     if length > MAX_HEADER:
         raise ValueError(f"its header has {length:,} bytes, and that of a twoway file at most {MAX_HEADER:,}")
     text = archive.read("header.json").decode()
-    header = json.loads(text, parse_int=_whole, parse_float=_finite, parse_constant=_finite)
+    header = json.loads(text, parse_int=_header_integer, parse_float=_header_number, parse_constant=_header_number)
     if not isinstance(header, dict) or header.get("format") != "twoway":
         raise ValueError("its header is not that of a twoway file")
     if "\\ud" in text.lower():
@@ -265,16 +265,16 @@ def _read_header(archive: zipfile.ZipFile) -> dict[str, Any]:
     return header
 
 
-def _finite(text: str) -> float:
+def _header_number(text: str) -> float:
     """Return a number of the header; NaN and infinity, which could not be written again, are refused."""
     if not math.isfinite(number := float(text)):
         raise ValueError(f"its header holds {text[:20]}, which no twoway file does")
     return number
 
 
-def _whole(text: str) -> int:
+def _header_integer(text: str) -> int:
     """Return a whole number of the header, if a float could hold it too."""
-    _finite(text)
+    _header_number(text)
     return int(text)
 
 
@@ -291,3 +291,62 @@ def _read_array(content: bytes) -> NDArray[Any]:
     if math.prod(shape) * dtype.itemsize != len(content) - match.end():
         raise ValueError("an array has not the size that its header claims")
     return np.frombuffer(content, dtype, offset=match.end()).reshape(shape)
+
+
+# The edges of bins in files of version 1, which were written into the labels only
+
+_NUMBER = r"([+-]?(?:inf|\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
+_BELOW = re.compile(rf"(?:below |< ){_NUMBER}")
+_BETWEEN = re.compile(rf"{_NUMBER} to below {_NUMBER}")
+_IN_BRACKETS = re.compile(rf"([\[(]){_NUMBER}, {_NUMBER}([\])])")
+_ABOVE = re.compile(rf"(?:{_NUMBER} or more|>= {_NUMBER})")
+
+
+def _add_version_1_edges(header: dict[str, Any]) -> None:
+    """Add the edges of each variable whose labels are bins to a header of version 1."""
+    schema = header.get("schema")
+    for variable in schema if isinstance(schema, list) else ():
+        labels = variable.get("categories") if isinstance(variable, dict) else None
+        edges = version_1_edges(labels) if isinstance(labels, list) else None
+        if edges is not None:
+            variable["edges"] = edges
+
+
+def version_1_edges(labels: Sequence[object]) -> list[float] | None:
+    """Return the numbers that separate bins, by their labels; None where labels are something else.
+
+    Bins that hold their upper end, as pandas writes them, begin at the next number that a float can hold.
+
+    Examples
+    --------
+    >>> (
+    ...     version_1_edges(["below 18", "18 to below 40", "40 or more"]),
+    ...     version_1_edges(["< 1.5", ">= 1.5"]),
+    ...     version_1_edges(["18-39", "40+"]),
+    ... )
+    ([18.0, 40.0], [1.5], None)
+    """
+    ends = [_version_1_ends(label) if isinstance(label, str) else None for label in labels]
+    known = [pair for pair in ends if pair is not None]
+    if len(known) < max(len(ends), 2) or any(low >= high for low, high in known):
+        return None
+    is_gapless = all(before[1] == after[0] for before, after in pairwise(known))
+    return [low for low, _ in known[1:]] if is_gapless else None
+
+
+def _version_1_ends(label: str) -> tuple[float, float] | None:
+    """Return the first number of a bin, and the first one above it."""
+    if match := _BELOW.fullmatch(label):
+        return -math.inf, float(match[1])
+    if match := _BETWEEN.fullmatch(label):
+        return float(match[1]), float(match[2])
+    if match := _ABOVE.fullmatch(label):
+        return float(match[1] or match[2]), math.inf
+    if match := _IN_BRACKETS.fullmatch(label):
+        low, high = float(match[2]), float(match[3])
+        return _next_float(low) if match[1] == "(" else low, _next_float(high) if match[4] == "]" else high
+    return None
+
+
+def _next_float(number: float) -> float:
+    return math.nextafter(number, math.inf)

@@ -13,7 +13,7 @@ from twoway.data.binning import bin_codes, bin_labels, make_bins
 from twoway.errors import DataError, QuestionError, UnknownNameError
 from twoway.questions.language import parse
 from twoway.schema import Schema, Variable
-from twoway.storage.version_1 import edges_in
+from twoway.storage.container import version_1_edges
 
 OPERATORS = {">=": np.greater_equal, ">": np.greater, "<": np.less, "<=": np.less_equal}
 AGE = Variable("age", bin_labels([18, 40]), (9.0, 30.0, 60.0), edges=(18, 40))
@@ -24,7 +24,7 @@ def test_labels_show_exact_edges(edges):
     edges = sorted(edges)
     labels = bin_labels(edges)
     assert len(set(labels)) == len(labels)
-    assert edges_in(labels) == edges
+    assert version_1_edges(labels) == edges
 
 
 @pytest.mark.parametrize("strategy", ["quantile", "uniform"])
@@ -114,7 +114,7 @@ def test_edges_are_ascending_numbers_between_categories(edges):
     ],
 )
 def test_edges_in_labels_of_version_1(labels, edges):
-    assert edges_in(labels) == edges
+    assert version_1_edges(labels) == edges
 
 
 def model(variable):

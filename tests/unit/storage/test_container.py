@@ -251,13 +251,13 @@ def test_every_error_is_the_packages_own(saved):
 
 def test_the_kind_of_a_file(tmp_path):
     container.write(tmp_path / "x", "tables", {}, {})
-    assert container.kind_of(tmp_path / "x") == "tables"
+    assert container.container_kind(tmp_path / "x") == "tables"
     (tmp_path / "y").write_text("a,b\n")
-    assert container.kind_of(tmp_path / "y") is None
-    assert container.kind_of(tmp_path / "nix") is None
+    assert container.container_kind(tmp_path / "y") is None
+    assert container.container_kind(tmp_path / "nix") is None
     with zipfile.ZipFile(tmp_path / "z", "w") as archive:
         archive.writestr("header.json", "[1]")
-    assert container.kind_of(tmp_path / "z") is None
+    assert container.container_kind(tmp_path / "z") is None
 
 
 def test_errors_of_the_system_name_the_file_that_was_meant(tmp_path):

@@ -166,7 +166,7 @@ def test_a_zip_bomb(kind, tmp_path):
         assert path.stat().st_size < 1_000_000
         refused(kind, path, "no twoway file has")
         tracemalloc.start()
-        assert container.kind_of(path) is None
+        assert container.container_kind(path) is None
         assert tracemalloc.get_traced_memory()[1] < 20e6
         tracemalloc.stop()
         saved(kind, tmp_path)
@@ -286,7 +286,7 @@ def test_numbers_that_cannot_be_written_again(kind, number, tmp_path):
     contents["header.json"] = contents["header.json"].replace(b'"kind"', f'"more": {number}, "kind"'.encode())
     write(path, contents)
     refused(kind, path)
-    assert container.kind_of(path) is None
+    assert container.container_kind(path) is None
 
 
 @both
@@ -295,7 +295,7 @@ def test_invalid_headers_are_refused(kind, header, tmp_path):
     path = saved(kind, tmp_path)
     write(path, {**members(path), "header.json": header})
     refused(kind, path)
-    assert container.kind_of(path) is None
+    assert container.container_kind(path) is None
 
 
 REPORTS = {
@@ -361,7 +361,7 @@ def test_any_damage_is_found_or_harmless(kind, data, tmp_path_factory):
         at = data.draw(st.integers(0, len(content) - 1))
         content[at : at + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=3))
     path.write_bytes(content)
-    container.kind_of(path)
+    container.container_kind(path)
     try:
         found = load(kind, path)
     except FileFormatError:
