@@ -8,7 +8,7 @@ from .checks.fit_quality import PairFit as PairFit
 from .checks.fit_quality import fit_quality as fit_quality
 from .checks.probability_range import ProbabilityRange as ProbabilityRange
 from .checks.probability_range import probability_range as probability_range
-from .data.dask.records import DaskRecords as DaskRecords
+from .data.dask_records import DaskRecords as DaskRecords
 from .data.distribution import Distribution as Distribution
 from .data.files.records import FileRecords as FileRecords
 from .data.missing import MissingLabels as MissingLabels
@@ -16,7 +16,7 @@ from .data.records import Records as Records
 from .data.source import Block as Block
 from .data.source import RecordSource as RecordSource
 from .data.sql.records import DatabaseTable as DatabaseTable
-from .data.weighing import WeightTotals as WeightTotals
+from .data.weights import WeightTotals as WeightTotals
 from .diagnosis import bounds as bounds
 from .diagnosis.conditions import Check as Check
 from .diagnosis.diagnose import diagnose as diagnose

@@ -17,7 +17,7 @@ from twoway.arrays import Bools, Floats
 from twoway.data.coding import FEW_LABELS, clean, dictionary_of, used_codes
 from twoway.data.columns import Columns
 from twoway.data.missing import Markers, MissingLabels, marker
-from twoway.data.weighing import WeightTotals
+from twoway.data.weights import WeightTotals
 from twoway.errors import DataError
 from twoway.schema import Label, Schema, label_key, sort_labels
 

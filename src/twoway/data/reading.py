@@ -19,7 +19,7 @@ from twoway.data.columns import Columns, open_columns
 from twoway.data.files.file_set import FileSet, is_path
 from twoway.data.merging import merge_variables
 from twoway.data.missing import AnyMissing, Markers, MissingLabels
-from twoway.data.weighing import check_counts, check_weights, of_rows
+from twoway.data.weights import check_counts, check_weights, weights_of_rows
 from twoway.errors import DataError, check_known, whole_number
 from twoway.schema import Schema, Variable, sort_labels
 from twoway.text import near_miss, shortlist
@@ -81,7 +81,7 @@ class Reader:
                 check(array, rows, start)
                 array = array if rows is None else array[rows]
             numbers.append(array)
-        return rest, *of_rows(*numbers)
+        return rest, *weights_of_rows(*numbers)
 
     def scan(self, columns: Columns, *, start: int = 0, known: Mapping[str, LabelsByKey] | None = None) -> Scan:
         """Return what a part of the rows shows; without labels where a schema gives the categories."""

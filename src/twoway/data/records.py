@@ -17,8 +17,8 @@ from twoway.arrays import Bools, Floats, Ints
 from twoway.data.distribution import Distribution
 from twoway.data.frames import library_of_source
 from twoway.data.missing import AnyMissing
-from twoway.data.source import NO_NUMBERS, Block, Combine, PerBlock
-from twoway.data.weighing import WeightTotals, deal, in_effective_records, is_one, merged, per_person
+from twoway.data.source import NO_NUMBERS, Block, Combine, PerBlock, Totals
+from twoway.data.weights import WeightTotals, is_unit_weight, merged_weights, scaled_weights, weight_per_person
 from twoway.errors import DataError
 from twoway.parallel import reduce_in_order
 from twoway.schema import Schema
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from twoway.data.coding import Unseen
 
 WORTH_MERGING = 0.9
-"""Records without weights are merged where fewer than this share of them differ."""
+"""Records without weights are merged_weights where fewer than this share of them differ."""
 
 T = TypeVar("T")
 
@@ -116,9 +116,8 @@ class Records:
         if before is not None and schema is None and columns is None and not missing:
             schema = before.schema
         reader = Reader(missing, weights, counts, max_categories, schema, unseen, in_memory=True)
-        self.schema, self.pointers, self.cells, self.weights, self.people = read(
-            source if before is None else Columns.of_codes(before.schema, before.codes()), reader, columns, where
-        )
+        content = source if before is None else Columns.of_codes(before.schema, before.codes())
+        self.schema, self.pointers, self.cells, self.weights, self.people = read(content, reader, columns, where)
         if before is not None and counts is None and weights is None:
             before = before if where is None else before.take(np.flatnonzero(where))
             self.weights, self.people = before.weights, before.people
@@ -164,11 +163,8 @@ class Records:
         return self.n_records
 
     def __repr__(self) -> str:
-        possible = self.n_records * len(self.schema)
-        return (
-            f"Records({self.n_records} records, {len(self.schema)} variables, "
-            f"{self.n_observed} of {possible} cells observed)"
-        )
+        cells = f"{self.n_observed} of {self.n_records * len(self.schema)} cells observed"
+        return f"Records({self.n_records} records, {len(self.schema)} variables, {cells})"
 
     @property
     def n_records(self) -> int:
@@ -233,8 +229,7 @@ class Records:
         if self.weights is None:
             return self.take(np.flatnonzero(random.uniform(size=self.n_records) < share))
         n_left = random.binomial(self._dealt, share)
-        rows = np.flatnonzero(n_left)
-        return self._part(n_left).take(rows)
+        return self._part(n_left).take(np.flatnonzero(n_left))
 
     @property
     def _dealt(self) -> Ints:
@@ -245,7 +240,7 @@ class Records:
     def _part(self, n_people: Ints) -> Records:
         """Return the records with so many of the people of each that are dealt out."""
         dealt = self._dealt
-        share = per_person(n_people, dealt)
+        share = weight_per_person(n_people, dealt)
         # Counts stay whole numbers.
         weights = np.where(self._weights == dealt, n_people.astype(np.float64), self._weights * share)
         return self.reweighted(weights, None if self.people is None else self.people * share)
@@ -290,7 +285,12 @@ class Records:
             fold_of_record = random.permutation(self.n_records) % n_folds
             dealt = [(fold_of_record == fold).astype(np.int64) for fold in range(n_folds)]
         else:
-            dealt = list(deal(self._dealt, n_folds, random))
+            # As one pack of cards, so that folds are of one size even where a record stands for 10¹² people.
+            dealt, left = [], self._dealt
+            for remaining in range(n_folds, 1, -1):
+                dealt.append(random.binomial(left, 1.0 / remaining))
+                left = left - dealt[-1]
+            dealt.append(left)
         folds = [(self._without(held), held) for held in map(self._part, dealt)]
         return [(train, held) for train, held in folds if train._weights.any() and held._weights.any()]
 
@@ -302,6 +302,13 @@ class Records:
         records = self.with_say().canonical()
         return records.effective(records.weight_totals.unit)
 
+    def coded_for_fit(self) -> tuple[Records, Totals]:
+        """Return the records that have a say in canonical order, and the sizes of all."""
+        heard = self.with_say()
+        fitted = heard.canonical()
+        sizes = self.n_records, self.n_observed, self.n_silent, self.weight_totals
+        return fitted, Totals(*sizes, fitted.n_records, fitted.n_observed, heard.weight_totals)
+
     def apart_from_weight(self) -> tuple[Records, float]:
         """Return records in canonical order and what each person weighs, where that is one number; otherwise 1.
 
@@ -309,17 +316,17 @@ class Records:
         """
         totals = self.weight_totals
         each = totals.unit if totals.is_constant else 1.0
-        return (self, 1.0) if is_one(each) else (self.effective(each), each)
+        return (self, 1.0) if is_unit_weight(each) else (self.effective(each), each)
 
     def effective(self, unit: float = 1.0) -> Records:
         """Return records in canonical order with weights in units of an effective record, which weighs ``unit``.
 
         Where all people weigh the same, so that weights are counts, and so few are equal that they would not have been
-        merged, every record stands for one again.
+        merged_weights, every record stands for one again.
         """
         weights, people = self.weights, self.people
         if weights is not None and people is not None:
-            weights, people = in_effective_records(weights, people, unit)
+            weights, people = scaled_weights(weights, people, unit)
         records = self.reweighted(weights, people)
         is_whole = weights is not None and people is None and np.array_equal(weights, np.rint(weights))
         if weights is None or not is_whole or self.n_records < WORTH_MERGING * weights.sum():
@@ -342,7 +349,7 @@ class Records:
         return shows if self.weights is None else shows & (self.weights > 0)
 
     def canonical(self) -> Records:
-        """Return the records in an order of their own, equal ones merged where that makes them fewer.
+        """Return the records in an order of their own, equal ones merged_weights where that makes them fewer.
 
         The order depends on names and labels alone, so that a fit depends on the order neither of rows nor of
         columns. Records of one length stand together, which spares the processor a wrong guess at the end of each.
@@ -356,12 +363,12 @@ class Records:
         order = np.argsort(keys, kind="stable") if self.people is None else np.lexsort((self._weights, keys))
         del keys
         first = ~same_as_previous(self.pointers, self.cells, order)
-        # Weights are merged always: of two equal records, the order would decide which comes first.
+        # Weights are merged_weights always: of two equal records, the order would decide which comes first.
         if self.weights is None and np.count_nonzero(first) >= WORTH_MERGING * self.n_records:
             return self.take(order)
         starts = np.flatnonzero(first)
         people = None if self.people is None else self.people[order]
-        return self.take(order[starts]).reweighted(*merged(self._weights[order], people, starts))
+        return self.take(order[starts]).reweighted(*merged_weights(self._weights[order], people, starts))
 
     def codes(self) -> NDArray[np.int32]:
         """Return the records as a matrix of category positions, -1 where missing; (n_records, n_variables)."""
@@ -386,8 +393,7 @@ class Records:
         complete = (codes >= 0).all(axis=1)
         shape = tuple(len(variable) for variable in variables)
         flat = np.ravel_multi_index(tuple(codes[complete].T), shape)
-        weights = None if self.weights is None else self.weights[complete]
-        counts = np.bincount(flat, weights, minlength=int(np.prod(shape))).reshape(shape)
+        counts = np.bincount(flat, self._weights[complete], minlength=int(np.prod(shape))).reshape(shape)
         total = float(counts.sum())
         if total == 0:
             raise DataError(f"no record shows {', '.join(v.name for v in variables)} together")

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Floats, Ints
-from twoway.data.weighing import WeightTotals, is_one
+from twoway.data.weights import WeightTotals, is_unit_weight
 from twoway.schema import Schema
 
 if TYPE_CHECKING:
@@ -43,14 +43,13 @@ class Block(NamedTuple):
     people: NDArray[Any] = NO_NUMBERS
     """(n_records,): how many people a record stands for; empty where each of them weighs one."""
 
-
-def scaled_block(block: Block, factor: float) -> Block:
-    """Return a block with weights times a factor; where its people weighed one, they do so no longer."""
-    if is_one(factor):
-        return block
-    weights = block.weights if block.weights.size else np.ones(len(block.pointers) - 1)
-    people = block.people if block.people.size else weights
-    return block._replace(weights=weights * factor, people=people)
+    def scaled(self, factor: float) -> Block:
+        """Return the block with weights times a factor; where its people weighed one, they do so no longer."""
+        if is_unit_weight(factor):
+            return self
+        weights = self.weights if self.weights.size else np.ones(len(self.pointers) - 1)
+        people = self.people if self.people.size else weights
+        return self._replace(weights=weights * factor, people=people)
 
 
 class Totals(NamedTuple):
@@ -67,14 +66,6 @@ class Totals(NamedTuple):
 
     def __add__(self, other: Totals) -> Totals:  # type: ignore[override]
         return Totals(*map(operator.add, self, other))
-
-
-def coded_for_fit(records: Records) -> tuple[Records, Totals]:
-    """Return the records that have a say in canonical order, and the sizes of all."""
-    heard = records.with_say()
-    fitted = heard.canonical()
-    sizes = records.n_records, records.n_observed, records.n_silent, records.weight_totals
-    return fitted, Totals(*sizes, fitted.n_records, fitted.n_observed, heard.weight_totals)
 
 
 class StoredRecords(ABC):

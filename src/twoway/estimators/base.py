@@ -20,7 +20,7 @@ from twoway.data.frames import in_memory
 from twoway.data.missing import MissingLabels
 from twoway.data.reading import as_numbers, check_options
 from twoway.data.records import Records
-from twoway.data.weighing import check_weights, of_rows
+from twoway.data.weights import check_weights, weights_of_rows
 from twoway.errors import DataError, UnknownNameError, warn_caller, whole_number
 from twoway.estimators.averaging import Loss, fit_average
 from twoway.schema import Label, Variable, sort_labels
@@ -178,7 +178,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]
         binned = replace(columns, read_slice=read_slice, declared=declared)
         records = Records(binned, where=None if weights is None else weights > 0)
         if weights is not None:
-            records = records.reweighted(*of_rows(None, weights[weights > 0]))
+            records = records.reweighted(*weights_of_rows(None, weights[weights > 0]))
         return records.with_cells(with_bins(records.schema, variables), records.pointers, records.cells)
 
 

@@ -13,7 +13,7 @@ from twoway.arrays import Floats
 from twoway.checks.fit_quality import holm, homogeneity
 from twoway.data.merging import merge_schemas
 from twoway.data.records import Records
-from twoway.data.source import RecordSource, scaled_block
+from twoway.data.source import RecordSource
 from twoway.errors import DataError, TwowayError
 from twoway.schema import Schema
 from twoway.tables.opening import open_source
@@ -133,7 +133,7 @@ def _cells_of(tables: Tables) -> Records:
 
 def _in_effective_records(records: Records) -> Records:
     """Return records with weights that add up to the effective number of them: sources may have scales of their own."""
-    return Records.from_block(records.schema, scaled_block(records.as_block(), 1.0 / records.weight_totals.unit))
+    return Records.from_block(records.schema, records.as_block().scaled(1.0 / records.weight_totals.unit))
 
 
 def _recoded(records: Records, schema: Schema) -> Records:

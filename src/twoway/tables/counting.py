@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Floats, Ints
-from twoway.data.weighing import squares_of
+from twoway.data.weights import squared_weights
 from twoway.errors import DataError
 
 if TYPE_CHECKING:
@@ -127,7 +127,8 @@ def _count_squares(block: Block, schema: Schema, order: int, step: float) -> Int
 
     n_records, n_variables = len(block.pointers) - 1, len(schema)
     weights = block.weights if block.weights.size else np.ones(n_records)
-    squares = np.rint((squares_of(weights, block.people) if block.people.size else weights) / step).astype(np.int64)
+    squares = weights if not block.people.size else squared_weights(weights, block.people)
+    squares = np.rint(squares / step).astype(np.int64)
     # A record without missing cells is in every set.
     is_whole = np.diff(block.pointers) == n_variables
     sums = np.full(math.comb(n_variables, order), squares[is_whole].sum())

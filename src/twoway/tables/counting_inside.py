@@ -20,7 +20,7 @@ from twoway.data.records import Records
 from twoway.data.sql.connections import clear_errors
 from twoway.data.sql.grouping import grouped, grouped_sets
 from twoway.data.sql.records import DatabaseTable, unnumbered_errors
-from twoway.data.weighing import LEAST_WEIGHT, MOST_COUNT, MOST_WEIGHT, WeightTotals
+from twoway.data.weights import LEAST_WEIGHT, MOST_COUNT, MOST_WEIGHT, WeightTotals
 from twoway.errors import DataError, UnknownNameError
 from twoway.schema import Schema
 from twoway.tables.counting import all_sets, weight_step
@@ -74,7 +74,7 @@ def _row_weights(rows: Any) -> Any:
 
 
 def _row_squares(rows: Any) -> Any:
-    """Return the sum of the squared weights of the people that a row stands for, as `squares_of` computes it."""
+    """Return the sum of the squared weights of the people that a row stands for, as `squared_weights` computes it."""
     import ibis
 
     weights = _row_weights(rows)

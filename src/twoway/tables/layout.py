@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from twoway.arrays import Bools, Floats, Ints
 from twoway.data.distribution import Distribution
-from twoway.data.weighing import effective
+from twoway.data.weights import effective_weights
 from twoway.errors import DataError, UnknownNameError
 from twoway.schema import Label, Schema
 from twoway.tables.pair_graph import PairGraph
@@ -127,7 +127,7 @@ class TableLayout:
     @property
     def squares(self) -> Floats:
         """The sum of the squared weights of each table's records, shape (n_tables,); such sums add as totals do."""
-        return effective(self.totals, self.weights)  # (Σw)² over the effective number
+        return effective_weights(self.totals, self.weights)  # (Σw)² over the effective number
 
     def __len__(self) -> int:
         return len(self.sets)

@@ -24,7 +24,7 @@ def open_source(source: Any, order: int = 2) -> RecordSource | Tables:
         files = find_files(source)
         return FileRecords(files) if is_large(files) else Records(files)
     if type(source).__module__.partition(".")[0] == "dask":
-        from twoway.data.dask.records import DaskRecords
+        from twoway.data.dask_records import DaskRecords
 
         return DaskRecords(source)
     from twoway.data.sql.records import DatabaseTable, is_database_table, read_rows

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from twoway.arrays import Floats
 from twoway.data.merging import merge_schemas
-from twoway.data.weighing import effective
+from twoway.data.weights import effective_weights
 from twoway.errors import DataError
 from twoway.schema import Schema
 from twoway.tables.layout import ranks_of
@@ -36,7 +36,7 @@ def add_tables(one: Tables, other: Tables) -> Tables:
         notes = (*notes, NO_PROMISE)
     schema = merge_schemas(one.schema, other.schema)
     if one.schema == other.schema and np.array_equal(one.sets, other.sets):
-        weights = effective(one.totals + other.totals, one.squares + other.squares)
+        weights = effective_weights(one.totals + other.totals, one.squares + other.squares)
         flat, noise, empty = one.flat + other.flat, one.noise + other.noise, np.vstack([one.empty, other.empty])
         return type(one)(schema, one.sets, flat, weights, notes, releases, _heaviest([one, other]), noise, empty)
     lacking = [
@@ -77,8 +77,8 @@ def merge_entries(order: int, entries: Iterable[Entry]) -> tuple[NDArray[np.int3
             before, weight_before = merged[key]
             totals = np.array([before.sum(), counts.sum()])
             # The effective number is (Σw)² / Σw², so that (Σw)² over it is Σw².
-            squares = effective(totals, np.array([weight_before, weight]))
-            weight = float(effective(totals.sum(keepdims=True), squares.sum(keepdims=True))[0])
+            squares = effective_weights(totals, np.array([weight_before, weight]))
+            weight = float(effective_weights(totals.sum(keepdims=True), squares.sum(keepdims=True))[0])
             counts = before + counts
         merged[key] = counts, weight
     keys = sorted(merged)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from twoway.arrays import Bools, Floats
 from twoway.data.frames import label_array, make_frame
-from twoway.data.weighing import effective
+from twoway.data.weights import effective_weights
 from twoway.errors import FileFormatError, TwowayError, check_known
 from twoway.schema import Label, Schema
 from twoway.storage import container
@@ -104,7 +104,8 @@ class Tables(TableLayout):
         """Return the tables of sets of variables; ``squares`` are the sums of their people's squared weights."""
         if squares is None or not len(sets):
             return cls(schema, sets, flat, heaviest=heaviest)
-        return cls(schema, sets, flat, effective(totals_of(flat, starts_of(schema, sets)), squares), heaviest=heaviest)
+        weights = effective_weights(totals_of(flat, starts_of(schema, sets)), squares)
+        return cls(schema, sets, flat, weights, heaviest=heaviest)
 
     @classmethod
     def from_crosstabs(

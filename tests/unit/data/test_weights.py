@@ -8,7 +8,7 @@ import pytest
 
 import twoway as tw
 from twoway.data.files import scratch
-from twoway.data.weighing import WeightTotals
+from twoway.data.weights import WeightTotals
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.errors import DataError
 from twoway.solvers.resampling import FromRecords

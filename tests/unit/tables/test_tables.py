@@ -12,7 +12,7 @@ from strategies import examples
 
 from twoway.data.records import Records
 from twoway.data.source import Block
-from twoway.data.weighing import WeightTotals
+from twoway.data.weights import WeightTotals
 from twoway.errors import DataError, FileFormatError, TwowayError, UnknownNameError
 from twoway.schema import Schema, Variable
 from twoway.storage.container import read, write

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from twoway.data.records import Records
-from twoway.data.source import Block, Combine, FittedSource, PerBlock, RecordSource, Totals, coded_for_fit, scaled_block
+from twoway.data.source import Block, Combine, FittedSource, PerBlock, RecordSource, Totals
 from twoway.parallel import reduce_in_order
 from twoway.schema import Schema
 
@@ -41,7 +41,7 @@ def prepare_for_fit(source: FileRecords) -> tuple[RecordSource, Totals]:
     store = _Store(source.schema)
 
     def code(blocks: Iterator[Block]) -> tuple[Totals, list[Records]]:
-        parts = [coded_for_fit(Records.from_block(source.schema, block)) for block in blocks]
+        parts = [Records.from_block(source.schema, block).coded_for_fit() for block in blocks]
         return sum((sizes for _, sizes in parts), Totals()), [fitted for fitted, _ in parts]
 
     def put(left: tuple[Totals, list[Records]], right: tuple[Totals, list[Records]]) -> tuple[Totals, list[Records]]:
@@ -134,7 +134,7 @@ class ScratchFile:
         n_records, lengths, *arrays, each = pickle.loads(content)
         pointers = np.zeros(n_records + 1, dtype=np.int64)
         np.cumsum(np.broadcast_to(lengths, n_records), out=pointers[1:])
-        return scaled_block(Block(pointers, *arrays), each / unit)
+        return Block(pointers, *arrays).scaled(each / unit)
 
 
 class _StreamedRecords(FittedSource):
@@ -197,6 +197,6 @@ class AgainRecords(_StreamedRecords):
 
         def work(block: Block) -> T:
             heard = Records.from_block(self.schema, block).with_say().as_block()
-            return per_block(scaled_block(heard, 1.0 / self.unit))
+            return per_block(heard.scaled(1.0 / self.unit))
 
         return self._source.map_reduce(work, combine, threads=threads)

@@ -8,28 +8,35 @@ number of workers nor which of them did what changes a bit. A partition that is 
 
 from __future__ import annotations
 
+import copy
 import functools
 import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
+
+import numpy as np
 
 from twoway.data.categories import Scan
 from twoway.data.coding import Unseen
-from twoway.data.dask import partitions
-from twoway.data.dask.partitions import Part
+from twoway.data.columns import Columns, open_columns
 from twoway.data.missing import AnyMissing
 from twoway.data.reading import Reader, match_columns, with_columns_of
 from twoway.data.records import Records
-from twoway.data.source import Combine, FittedSource, PerBlock, RecordSource, StoredRecords, Totals
-from twoway.errors import ClusterError, DataError, TwowayError, check_known
+from twoway.data.source import Block, Combine, FittedSource, PerBlock, RecordSource, StoredRecords, Totals
+from twoway.errors import ClusterError, DataError, TwowayError, check_known, naming
 from twoway.schema import Schema
+from twoway.text import shortlist
 
 T = TypeVar("T")
 
+_MEMORY_ADVICE = (
+    'make partitions smaller, as by frame.repartition(partition_size="50MB"), or give each worker more memory or fewer '
+    "threads"
+)
 # So many partial sums are added up by one task.
 _FAN_IN = 8
 
@@ -84,11 +91,11 @@ class DaskRecords(StoredRecords):
         unseen: Unseen = "error",
     ) -> None:
         self._reader = Reader(missing, weights, counts, max_categories, schema, unseen)
-        source = _chosen(source, self._reader, columns, where)
+        source = _chosen_dask_columns(source, self._reader, columns, where)
         self._names = tuple(map(str, source.columns))
         self._frames: list[Any] = source.to_delayed()
-        scans = _each(partitions.scan_partition, self._frames, (self._names, self._reader))
-        self._sizes = scan = _combined(scans, Scan.__add__)
+        scans = _dask_tasks(scan_partition, self._frames, (self._names, self._reader))
+        self._sizes = scan = _combined_by_dask(scans, Scan.__add__)
         if scan.n_records:
             scan.weight_totals.check()
         names = self._reader.variable_columns(self._names)
@@ -104,23 +111,23 @@ class DaskRecords(StoredRecords):
         Reads the partitions once and keeps nothing. ``threads`` are those of Dask's local scheduler; a cluster's
         workers have their own.
         """
-        return _map_reduce(self._code(for_fit=False), per_block, combine, threads)
+        return _map_reduce_dask(self._code(for_fit=False), per_block, combine, threads)
 
     @cached_property
     def _prepared(self) -> tuple[RecordSource, Totals]:
         parts = self._code(for_fit=True)
-        if _has_cluster():
-            kept = _run("persist", parts)
-            totals: Totals = _combined(_each(lambda part, *_: part.totals, kept), Totals.__add__)
+        if _has_dask_cluster():
+            kept = _run_dask("persist", parts)
+            totals: Totals = _combined_by_dask(_dask_tasks(lambda part, *_: part.totals, kept), Totals.__add__)
             return _FittedPartitions(self.schema, kept, totals), totals
-        computed: Sequence[Part] = _run("compute", parts)
+        computed: Sequence[CodedPartition] = _run_dask("compute", parts)
         totals = functools.reduce(Totals.__add__, (part.totals for part in computed))
         factor = 1.0 / totals.fitted_weights.unit
-        records = partitions.join(self.schema, [block for part in computed for block in part.scaled(factor)])
+        records = _joined_partitions(self.schema, [block for part in computed for block in part.scaled(factor)])
         return records.canonical().effective(), totals
 
     def _code(self, *, for_fit: bool) -> list[Any]:
-        return _each(partitions.code_partition, self._frames, (self._names, self._reader, self.schema, for_fit))
+        return _dask_tasks(code_partition, self._frames, (self._names, self._reader, self.schema, for_fit))
 
 
 class _FittedPartitions(FittedSource):
@@ -131,16 +138,16 @@ class _FittedPartitions(FittedSource):
         self._parts = parts
 
     def map_reduce(self, per_block: PerBlock[T], combine: Combine[T], *, threads: int | None = None) -> T:
-        return _map_reduce(self._parts, per_block, combine, threads, 1.0 / self.unit)
+        return _map_reduce_dask(self._parts, per_block, combine, threads, 1.0 / self.unit)
 
     def sample(self, n_observed: int, *, seed: int) -> Records:
         share = 1.0 if self.n_observed <= n_observed else n_observed / self.n_observed
         how = (self.schema, share, seed, 1.0 / self.unit)
-        drawn = _run("compute", _each(partitions.sample_partition, self._parts, how))
-        return partitions.join(self.schema, drawn).canonical().effective()
+        drawn = _run_dask("compute", _dask_tasks(sample_partition, self._parts, how))
+        return _joined_partitions(self.schema, drawn).canonical().effective()
 
 
-def _chosen(source: Any, reader: Reader, columns: Sequence[str] | None, where: Any) -> Any:
+def _chosen_dask_columns(source: Any, reader: Reader, columns: Sequence[str] | None, where: Any) -> Any:
     """Return a Dask DataFrame with the rows and columns needed, or raise if a column is lacking."""
     try:
         import dask.dataframe as dd
@@ -160,32 +167,134 @@ def _chosen(source: Any, reader: Reader, columns: Sequence[str] | None, where: A
     return source[[by_name[name] for name in (*names, *reader.number_columns.values())]]
 
 
+# What a worker does with a partition: these functions travel to the workers by name. Each gets a partition, its number,
+# and what is the same for all. Partitions are coded as plain tuples of arrays, whose size Dask can tell: by it the
+# scheduler decides what to move, and a worker what to spill.
+
+
+class CodedPartition(NamedTuple):
+    """A coded partition."""
+
+    blocks: list[Block]
+    totals: Totals
+    each: float
+    """What every one of its people weighs, if that is one number, which then is stored nowhere else; otherwise 1."""
+
+    def scaled(self, factor: float) -> Iterator[Block]:
+        """Yield the blocks with weights times a factor."""
+        return (block.scaled(self.each * factor) for block in self.blocks)
+
+
+def scan_partition(frame: Any, number: int, how: tuple[tuple[str, ...], Reader]) -> Scan:
+    """Return what a partition adds to the schema and to the number and the weight of the records."""
+    names, reader = how
+    with _naming_partition(number):
+        return reader.scan(_open_partition(frame, names))
+
+
+def code_partition(frame: Any, number: int, how: tuple[tuple[str, ...], Reader, Schema, bool]) -> CodedPartition:
+    """Return a partition's records in blocks of cells: all of them as they are, or those to be fitted."""
+    names, reader, schema, for_fit = how
+    with _naming_partition(number):
+        columns, weights, people = reader.split(_open_partition(frame, names))
+        records = Records.from_cells(schema, *reader.encode(columns, schema), weights, people)
+        totals, each = Totals(), 1.0
+        if for_fit:
+            records, totals = records.coded_for_fit()
+            records, each = records.apart_from_weight()
+            totals = totals._replace(n_fitted=records.n_records, n_fitted_observed=records.n_observed)
+        return CodedPartition([_partition_block(block) for block in records.blocks()], totals, each)
+
+
+def sum_partition(part: CodedPartition, number: int, work: tuple[PerBlock[T], Combine[T], float]) -> T:
+    """Return the combination of what a function gives for each block of a partition, its weights times a factor."""
+    per_block, combine, factor = work
+    with _naming_partition(number):
+        return functools.reduce(combine, map(per_block, part.scaled(factor)))
+
+
+def combine_partitions(results: Sequence[T], combine: Combine[T]) -> T:
+    """Return the combination of some partitions' results, in their order."""
+    # Sums are added to in place, but here each is another task's result, which may be asked for once more when a
+    # worker dies.
+    return functools.reduce(combine, map(copy.deepcopy, results))
+
+
+def sample_partition(part: CodedPartition, number: int, how: tuple[Schema, float, int, float]) -> Block:
+    """Return a random share of a partition's records, the same whichever worker draws it, weights times a factor."""
+    schema, share, seed, factor = how
+    records = _joined_partitions(schema, part.blocks)
+    if share < 1:
+        records = records.thinned(share, np.random.default_rng([seed, number]))
+    return records.as_block().scaled(part.each * factor)
+
+
+def _joined_partitions(schema: Schema, blocks: Sequence[Block]) -> Records:
+    """Return the records of blocks, one block after the other."""
+    return Records.joined([Records.from_block(schema, block) for block in blocks])
+
+
+def _partition_block(block: Block) -> Block:
+    """Return a block that holds its own cells only, not those of its neighbours."""
+    first, last = int(block.pointers[0]), int(block.pointers[-1])
+    return block._replace(pointers=block.pointers - first, cells=block.cells[first:last])
+
+
+def _open_partition(frame: Any, names: tuple[str, ...]) -> Columns:
+    columns = open_columns(frame)
+    if sorted(columns.names) != sorted(names):
+        raise DataError(
+            f"it has the columns {shortlist(columns.names)}, and the Dask DataFrame has {shortlist(names)}; "
+            "all partitions must have the same"
+        )
+    return columns.select(names)
+
+
+@contextmanager
+def _naming_partition(number: int) -> Iterator[None]:
+    """Name the partition in an error, and the worker whose memory ran out."""
+    try:
+        with naming(f"partition {number}"):
+            yield
+    except MemoryError as error:
+        raise ClusterError(f"partition {number}: {_dask_worker()} ran out of memory; {_MEMORY_ADVICE}") from error
+
+
+def _dask_worker() -> str:
+    try:
+        from distributed import get_worker
+
+        return f"the worker {get_worker().address}"
+    except (ImportError, ValueError):  # Dask's own threads
+        return "this machine"
+
+
 # Tasks
 
 
-def _each(function: Callable[..., Any], items: Sequence[Any], shared: object = None) -> list[Any]:
+def _dask_tasks(function: Callable[..., Any], items: Sequence[Any], shared: object = None) -> list[Any]:
     """Return the tasks of a function that gets each item, its number, and what is the same for all."""
     import dask
 
     # A task of its own: it goes to one worker, from which the others fetch it, each once. Unlike data that are
     # scattered it can be computed again when the workers that hold it die.
-    sent = _sent(shared)
+    sent = _sent_by_dask(shared)
     run, task = f"{function.__name__}-{uuid4().hex}", dask.delayed(function, pure=False, traverse=False)
     return [task(item, number, sent, dask_key_name=f"{run}-{number}") for number, item in enumerate(items)]
 
 
-def _combined(items: Sequence[Any], combine: Combine[T], threads: int | None = None) -> T:
+def _combined_by_dask(items: Sequence[Any], combine: Combine[T], threads: int | None = None) -> T:
     """Return all results combined by the workers, as a tree, in their order."""
     import dask
 
-    how, task = _sent(combine), dask.delayed(partitions.combine_results, pure=False)
+    how, task = _sent_by_dask(combine), dask.delayed(combine_partitions, pure=False)
     while len(items) > 1:
         items = [task(items[first : first + _FAN_IN], how) for first in range(0, len(items), _FAN_IN)]
-    result: T = _run("compute", items, threads)[0]
+    result: T = _run_dask("compute", items, threads)[0]
     return result
 
 
-def _sent(shared: object) -> Any:
+def _sent_by_dask(shared: object) -> Any:
     """Return a task that gives an object; it is sent in bytes, in which Dask does not look for tasks."""
     import cloudpickle
     import dask
@@ -193,43 +302,43 @@ def _sent(shared: object) -> Any:
     return dask.delayed(cloudpickle.loads, pure=False)(cloudpickle.dumps(shared))
 
 
-def _run(what: str, tasks: Sequence[Any], threads: int | None = None) -> Sequence[Any]:
+def _run_dask(what: str, tasks: Sequence[Any], threads: int | None = None) -> Sequence[Any]:
     """Return the results of tasks ("compute"), or tasks whose results stay on the workers ("persist")."""
     import dask
 
     limit = {} if threads is None else {"num_workers": threads}
-    with _clear_errors(), warnings.catch_warnings():
+    with _clear_dask_errors(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sending large graph")  # the factors may be large
         results: Sequence[Any] = getattr(dask, what)(*tasks, optimize_graph=False, **limit)
         return results
 
 
-def _has_cluster() -> bool:
+def _has_dask_cluster() -> bool:
     from dask.base import get_scheduler
 
     return hasattr(getattr(get_scheduler(), "__self__", None), "scheduler_info")
 
 
-def _map_reduce(
+def _map_reduce_dask(
     parts: Sequence[Any], per_block: PerBlock[T], combine: Combine[T], threads: int | None, factor: float = 1.0
 ) -> T:
-    return _combined(_each(partitions.sum_partition, parts, (per_block, combine, factor)), combine, threads)
+    return _combined_by_dask(_dask_tasks(sum_partition, parts, (per_block, combine, factor)), combine, threads)
 
 
 @contextmanager
-def _clear_errors() -> Iterator[None]:
+def _clear_dask_errors() -> Iterator[None]:
     """Turn what a cluster raises about itself into an error with advice."""
     try:
         yield
     except TwowayError:
         raise
     except BaseException as error:  # a cancelled task is no Exception
-        if (message := _explained(error)) is None:
+        if (message := _explained_dask_error(error)) is None:
             raise
         raise ClusterError(message) from error
 
 
-def _explained(error: BaseException) -> str | None:
+def _explained_dask_error(error: BaseException) -> str | None:
     """Return the message for an error of the cluster, None for other errors."""
     kind = type(error).__name__
     if kind == "KilledWorker":
@@ -238,7 +347,7 @@ def _explained(error: BaseException) -> str | None:
         where = f"partition {number[1]}" if number else f"the task {task!r}"
         return (
             f"{allowed + 1} workers died one after the other while they worked on {where}, the last of them "
-            f"{worker.address}. Its log may say why; if memory ran out, {partitions.MEMORY_ADVICE}"
+            f"{worker.address}. Its log may say why; if memory ran out, {_MEMORY_ADVICE}"
         )
     cause: BaseException | None = error
     while cause is not None:

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import twoway as tw
-from twoway.data.dask import records as module
+from twoway.data import dask_records as module
 from twoway.datasets import dirichlet_rows
 from twoway.solvers import EM
 from twoway.solvers.cells import expected_counts
@@ -286,7 +286,7 @@ def test_results_are_not_added_to_in_place(workers):
     """A result that is asked for once more, because a worker died, is still what it was."""
     left, right = np.ones(3), np.ones(3)
     for _ in range(2):
-        total = module.partitions.combine_results([left, right], np.ndarray.__iadd__)
+        total = module.combine_partitions([left, right], np.ndarray.__iadd__)
         assert total.tolist() == [2, 2, 2]
 
 
@@ -314,10 +314,10 @@ def test_a_cluster_without_the_package():
     error.__cause__ = ModuleNotFoundError("No module named 'twoway.engines'", name="twoway.engines")
     with (
         pytest.raises(tw.ClusterError, match="its scheduler and workers need the one used here"),
-        module._clear_errors(),
+        module._clear_dask_errors(),
     ):
         raise error
-    with pytest.raises(ZeroDivisionError), module._clear_errors():
+    with pytest.raises(ZeroDivisionError), module._clear_dask_errors():
         raise ZeroDivisionError
 
 

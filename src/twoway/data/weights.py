@@ -8,7 +8,6 @@ times weights give the shares. How sure these are depends on the effective numbe
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,7 +66,7 @@ class WeightTotals:
         if weights is None or people is None:
             total = float(n_records if weights is None else weights.sum())
             return cls(total, total, 1.0, 1.0) if total else cls()
-        each = per_person(weights, people)
+        each = weight_per_person(weights, people)
         shown = each[each > 0]
         return cls(
             float(weights.sum()),
@@ -111,29 +110,29 @@ class WeightTotals:
             warn_caller(_NOT_COUNTS, FutureWarning, once=True)
 
 
-def per_person(totals: NDArray[Any], people: NDArray[Any]) -> Floats:
-    """Return what each of the people that records stand for has of their totals, 0 where there are none."""
-    shares: Floats = np.divide(totals, people, out=np.zeros(len(totals)), where=people > 0)
+def weight_per_person(weights: NDArray[Any], people: NDArray[Any]) -> Floats:
+    """Return what each of the people that records stand for has of their weights, 0 where there are none."""
+    shares: Floats = np.divide(weights, people, out=np.zeros(len(weights)), where=people > 0)
     return shares
 
 
-def squares_of(weights: Floats, people: NDArray[Any]) -> Floats:
+def squared_weights(weights: Floats, people: NDArray[Any]) -> Floats:
     """Return the sum of squares of people's weights of each record."""
-    return weights * per_person(weights, people)
+    return weights * weight_per_person(weights, people)
 
 
-def effective(totals: Floats, squares: Floats) -> Floats:
+def effective_weights(weights: Floats, squares: Floats) -> Floats:
     """Return the effective numbers of records whose weights and their squares add up so; 0 where there are none.
 
     Examples
     --------
-    >>> effective(np.array([4.0, 200.0, 3.0]), np.array([4.0, 20000.0, 5.0]))
+    >>> effective_weights(np.array([4.0, 200.0, 3.0]), np.array([4.0, 20000.0, 5.0]))
     array([4. , 2. , 1.8])
     """
-    return totals * per_person(totals, squares)
+    return weights * weight_per_person(weights, squares)
 
 
-def of_rows(counts: Floats | None, weights: Floats | None) -> tuple[Floats | None, NDArray[Any] | None]:
+def weights_of_rows(counts: Floats | None, weights: Floats | None) -> tuple[Floats | None, NDArray[Any] | None]:
     """Return what rows weigh together, and how many people they stand for, as `Records` has them."""
     if weights is None:
         return counts, None
@@ -142,7 +141,7 @@ def of_rows(counts: Floats | None, weights: Floats | None) -> tuple[Floats | Non
     return counts * weights, counts
 
 
-def merged(weights: Floats, people: NDArray[Any] | None, starts: Ints) -> tuple[Floats, Floats | None]:
+def merged_weights(weights: Floats, people: NDArray[Any] | None, starts: Ints) -> tuple[Floats, Floats | None]:
     """Return weights and people of groups of equal records, each from one of ``starts`` to the next.
 
     A group keeps the sum of its people's weights and that of their squares: it stands for as many people of one weight
@@ -151,59 +150,44 @@ def merged(weights: Floats, people: NDArray[Any] | None, starts: Ints) -> tuple[
     totals = np.add.reduceat(weights, starts)
     if people is None:
         return totals, None
-    return totals, snapped(effective(totals, np.add.reduceat(squares_of(weights, people), starts)))
+    effective = effective_weights(totals, np.add.reduceat(squared_weights(weights, people), starts))
+    # Those that are whole but for rounding are made whole.
+    whole = np.rint(effective)
+    return totals, np.where(np.abs(effective - whole) <= _SAME * whole, whole, steady_weights(effective))
 
 
-def is_one(number: float) -> bool:
-    """Return whether a number is one, but for rounding."""
-    return abs(number - 1.0) <= _SAME
+def is_unit_weight(weight: float) -> bool:
+    """Return whether a weight is one, but for rounding."""
+    return abs(weight - 1.0) <= _SAME
 
 
-def snapped(numbers: Floats) -> Floats:
-    """Return numbers with those that are whole but for rounding made whole, and others steady."""
-    whole = np.rint(numbers)
-    return np.where(np.abs(numbers - whole) <= _SAME * whole, whole, steady(numbers))
-
-
-def steady(numbers: Floats) -> Floats:
-    """Return numbers in so many binary digits as neither the order of sums nor the scale of weights changes.
+def steady_weights(weights: Floats) -> Floats:
+    """Return weights in so many binary digits as neither the order of sums nor the scale of weights changes.
 
     A fit goes through many steps, which can make much of a difference in the last digit.
 
     Examples
     --------
-    >>> steady(np.array([0.3, 0.1 + 0.2])) == steady(np.array([0.3, 0.3]))
+    >>> steady_weights(np.array([0.3, 0.1 + 0.2])) == steady_weights(np.array([0.3, 0.3]))
     array([ True,  True])
     """
-    fractions, exponents = np.frexp(numbers)
+    fractions, exponents = np.frexp(weights)
     rounded: Floats = np.ldexp(np.rint(np.ldexp(fractions, _DIGITS)), exponents - _DIGITS)
     return rounded
 
 
-def in_effective_records(weights: Floats, people: NDArray[Any], unit: float) -> tuple[Floats, NDArray[Any] | None]:
+def scaled_weights(weights: Floats, people: NDArray[Any], unit: float) -> tuple[Floats, NDArray[Any] | None]:
     """Return weights in units of an effective record; without people where each of these weighs one."""
-    scaled = steady(weights / unit)
+    scaled = steady_weights(weights / unit)
     if np.allclose(scaled, people, rtol=_SAME, atol=0.0):
         return np.array(people, dtype=np.float64), None
     return scaled, people
 
 
-def deal(people: Ints, n_folds: int, random: np.random.Generator) -> Iterator[Ints]:
-    """Yield how many of each record's people a fold gets, ``n_folds`` times; they add up to all of them.
-
-    They are dealt as one pack of cards, so that folds are of one size even where a record stands for 10¹² people.
-    """
-    left = people
-    for remaining in range(n_folds, 0, -1):
-        share = left if remaining == 1 else random.binomial(left, 1.0 / remaining)
-        left = left - share
-        yield share
-
-
 def check_weights(weights: Floats, rows: Bools | None = None, start: int = 0) -> None:
     """Raise if a number cannot be a weight, in some rows or in all; ``start`` is the number of the first."""
     right = (weights == 0) | ((weights >= LEAST_WEIGHT) & (weights <= MOST_WEIGHT))
-    if (wrong := _first_wrong(right, rows)) is not None:
+    if (wrong := _first_wrong_weight(right, rows)) is not None:
         weight = float(weights[wrong])
         allowed = f"0 or between {LEAST_WEIGHT:g} and {MOST_WEIGHT:g}" if weight > 0 else "finite and not negative"
         raise DataError(f"record weights must be {allowed}; record {start + wrong} has {weight!r}")
@@ -212,12 +196,12 @@ def check_weights(weights: Floats, rows: Bools | None = None, start: int = 0) ->
 def check_counts(counts: Floats, rows: Bools | None = None, start: int = 0) -> None:
     """Raise if a number cannot be a count, in some rows or in all; ``start`` is the number of the first."""
     right = (counts >= 0) & (counts <= MOST_COUNT) & (np.rint(counts) == counts)
-    if (wrong := _first_wrong(right, rows)) is not None:
+    if (wrong := _first_wrong_weight(right, rows)) is not None:
         count, allowed = float(counts[wrong]), "whole numbers from 0 to 2**53"
         near_miss = "; numbers with fractions are weights" if 0 < count < math.inf else ""
         raise DataError(f"record counts must be {allowed}; record {start + wrong} has {count!r}{near_miss}")
 
 
-def _first_wrong(right: Bools, rows: Bools | None) -> int | None:
+def _first_wrong_weight(right: Bools, rows: Bools | None) -> int | None:
     wrong = np.flatnonzero(~right if rows is None else rows & ~right)
     return int(wrong[0]) if len(wrong) else None

@@ -1,1 +1,0 @@
-"""Records in the partitions of a Dask frame."""
