@@ -200,7 +200,7 @@ def code_partition(frame: Any, number: int, how: tuple[tuple[str, ...], Reader, 
         records = Records.from_cells(schema, *reader.encode(columns, schema), weights, people)
         totals, each = Totals(), 1.0
         if for_fit:
-            records, totals = records.coded_for_fit()
+            records, totals = Totals.of_fitted(records)
             records, each = records.apart_from_weight()
             totals = totals._replace(n_fitted=records.n_records, n_fitted_observed=records.n_observed)
         return CodedPartition([_partition_block(block) for block in records.blocks()], totals, each)

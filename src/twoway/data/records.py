@@ -17,7 +17,7 @@ from twoway.arrays import Bools, Floats, Ints
 from twoway.data.distribution import Distribution
 from twoway.data.frames import library_of_source
 from twoway.data.missing import AnyMissing
-from twoway.data.source import NO_NUMBERS, Block, Combine, PerBlock, Totals
+from twoway.data.source import NO_NUMBERS, Block, Combine, PerBlock
 from twoway.data.weights import WeightTotals, is_unit_weight, merged_weights, scaled_weights, weight_per_person
 from twoway.errors import DataError
 from twoway.parallel import reduce_in_order
@@ -301,13 +301,6 @@ class Records:
         """
         records = self.with_say().canonical()
         return records.effective(records.weight_totals.unit)
-
-    def coded_for_fit(self) -> tuple[Records, Totals]:
-        """Return the records that have a say in canonical order, and the sizes of all."""
-        heard = self.with_say()
-        fitted = heard.canonical()
-        sizes = self.n_records, self.n_observed, self.n_silent, self.weight_totals
-        return fitted, Totals(*sizes, fitted.n_records, fitted.n_observed, heard.weight_totals)
 
     def apart_from_weight(self) -> tuple[Records, float]:
         """Return records in canonical order and what each person weighs, where that is one number; otherwise 1.

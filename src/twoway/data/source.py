@@ -67,6 +67,14 @@ class Totals(NamedTuple):
     def __add__(self, other: Totals) -> Totals:  # type: ignore[override]
         return Totals(*map(operator.add, self, other))
 
+    @classmethod
+    def of_fitted(cls, records: Records) -> tuple[Records, Totals]:
+        """Return the records that have a say in canonical order, and the sizes of all."""
+        heard = records.with_say()
+        fitted = heard.canonical()
+        sizes = records.n_records, records.n_observed, records.n_silent, records.weight_totals
+        return fitted, cls(*sizes, fitted.n_records, fitted.n_observed, heard.weight_totals)
+
 
 class StoredRecords(ABC):
     """Records that stay where they are; what a pass over them shows is kept."""

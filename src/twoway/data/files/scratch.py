@@ -41,7 +41,7 @@ def prepare_for_fit(source: FileRecords) -> tuple[RecordSource, Totals]:
     store = _Store(source.schema)
 
     def code(blocks: Iterator[Block]) -> tuple[Totals, list[Records]]:
-        parts = [Records.from_block(source.schema, block).coded_for_fit() for block in blocks]
+        parts = [Totals.of_fitted(Records.from_block(source.schema, block)) for block in blocks]
         return sum((sizes for _, sizes in parts), Totals()), [fitted for fitted, _ in parts]
 
     def put(left: tuple[Totals, list[Records]], right: tuple[Totals, list[Records]]) -> tuple[Totals, list[Records]]:
