@@ -26,7 +26,7 @@ import pandas as pd
 
 import twoway as tw
 from twoway.datasets import dirichlet_rows, draw_records, nearly_separable
-from twoway.kernels.expectation import pack
+from twoway.kernels.lanes import pad_to_lanes
 from twoway.solvers import CoupledNMF
 from twoway.solvers.cells import expected_counts
 
@@ -95,7 +95,7 @@ def em() -> list[Row]:
 
     _, records = half_missing_records()
     start = dirichlet_rows(15, 10, 10, seed=2)
-    theta = pack(start.weights, start.stacked)
+    theta = pad_to_lanes(start.weights, start.stacked)
 
     def round_with(threads: int) -> Callable[[], Any]:
         from twoway.kernels.maximization import maximize

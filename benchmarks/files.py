@@ -132,7 +132,7 @@ def em_rounds(path: str) -> dict[str, Any]:
     import twoway as tw
     from twoway.data.files import scratch as in_scratch
     from twoway.datasets import dirichlet_rows
-    from twoway.kernels.expectation import pack
+    from twoway.kernels.lanes import pad_to_lanes
     from twoway.solvers.cells import expected_counts
 
     in_scratch.KEPT_BYTES = 0  # always use a scratch file
@@ -140,7 +140,7 @@ def em_rounds(path: str) -> dict[str, Any]:
     scratch = source.for_fit()
     memory = tw.Records.joined(scratch.map_reduce(lambda b: [_copied(scratch.schema, b)], lambda a, b: a + b))
     start = dirichlet_rows(N_VARIABLES, N_CATEGORIES, RANK, seed=2)
-    theta = pack(start.weights, start.stacked)
+    theta = pad_to_lanes(start.weights, start.stacked)
 
     def seconds(records: Any) -> float:
         began = time.perf_counter()

@@ -20,7 +20,7 @@ from core import Row, best_of, folder
 
 import twoway as tw
 from twoway.datasets import dirichlet_rows, draw_records, nearly_separable
-from twoway.kernels.expectation import pack
+from twoway.kernels.lanes import pad_to_lanes
 from twoway.kernels.maximization import maximize
 from twoway.solvers import CTD, MLEAD, Evidence, Problem
 from twoway.solvers.cells import expected_counts
@@ -146,7 +146,7 @@ def mle_ad() -> list[Row]:
     problem = Problem(Evidence(tables.schema, tables=tables, threads=1), 5)
     sets = problem.evidence.table_sets("counts", 3)
     start = random_start(tables.schema, 5, sets.shares, problem.seeds)
-    theta, nothing = pack(start.weights, start.stacked), np.zeros(1 + tables.schema.n_categories)
+    theta, nothing = pad_to_lanes(start.weights, start.stacked), np.zeros(1 + tables.schema.n_categories)
     plain, n_rounds, began = [np.inf], 0, time.perf_counter()
     while True:
         expected = expected_counts(sets.records, theta, 5, 1)

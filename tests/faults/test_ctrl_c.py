@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import twoway as tw
-from twoway.kernels.jit import _Cache, interrupts_held_back, jit
+from twoway.kernels.jit import _JitCache, jit, jit_without_interrupts
 
 # The monitor sends the signal: at which pass it comes does not depend on how fast this machine is.
 PROGRAM = """
@@ -91,14 +91,14 @@ def press():
 def test_a_kernel_is_compiled_to_its_end(monkeypatch):
     """The compiler's locks are given back: otherwise the next thread that compiles would wait for ever."""
     kernel = jit(lambda number: number + 1)
-    load = _Cache.load_overload
+    load = _JitCache.load_overload
 
     def pressed(self, *arguments):
         press()
         return load(self, *arguments)
 
     with monkeypatch.context() as patched:
-        patched.setattr(_Cache, "load_overload", pressed)
+        patched.setattr(_JitCache, "load_overload", pressed)
         with pytest.raises(KeyboardInterrupt):
             kernel(1)
     assert len(kernel.signatures) == 1
@@ -111,7 +111,7 @@ def test_ctrl_c_waits_however_often_it_is_pressed():
     done = []
 
     def work(presses):
-        with interrupts_held_back():
+        with jit_without_interrupts():
             for _ in range(presses):
                 press()
             done.append(presses)
@@ -129,7 +129,7 @@ def test_other_threads_and_other_handlers_are_left_alone():
     handler = signal.getsignal(signal.SIGINT)
 
     def inside():
-        with interrupts_held_back():
+        with jit_without_interrupts():
             return signal.getsignal(signal.SIGINT)
 
     with ThreadPoolExecutor(1) as other:

@@ -142,7 +142,7 @@ def _extended(pmf: JointPMF, schema: Schema) -> JointPMF:
 
 def _absorb(pmf: JointPMF, report: Report, sets: CellSets, loop: Loop) -> tuple[JointPMF, Start, Floats]:
     """Return the model with the new records in it, how it got there, and what it rests on then."""
-    from twoway.kernels.expectation import pack
+    from twoway.kernels.lanes import pad_to_lanes
 
     assert report.support is not None
     schema, rank = pmf.schema, pmf.rank
@@ -150,7 +150,8 @@ def _absorb(pmf: JointPMF, report: Report, sets: CellSets, loop: Loop) -> tuple[
     of_weights = (report.support[0].sum() + rank * report.weight_smoothing) * pmf.weights - report.weight_smoothing
     of_cells = np.repeat(report.support[1:] + report.smoothing, schema.sizes, axis=0) * pmf.stacked
     of_cells = of_cells - report.smoothing * normalized(schema, of_cells.sum(axis=1)[:, None])
-    old = np.maximum(pack(of_weights, of_cells), 0.0)  # less than nothing only by rounding, or far from an optimum
+    # Less than nothing only by rounding, or far from an optimum.
+    old = np.maximum(pad_to_lanes(of_weights, of_cells), 0.0)
     shares = normalized(schema, (old[1:].sum(axis=1) + sets.totals)[:, None])[:, 0]
     remembered = old.copy()
     remembered[0, :rank] += report.weight_smoothing

@@ -7,16 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.kernels.jit import jit
+from twoway.arrays import Bools, Ints
+from twoway.kernels.jit import Cells, jit
 
 
 @jit
-def compress(
-    codes: NDArray[np.int32],
-    offsets: NDArray[np.int64],
-    pointers: NDArray[np.int64],
-    cells: NDArray[Any],
-) -> None:
+def compress(codes: NDArray[np.int32], offsets: Ints, pointers: Ints, cells: Cells) -> None:
     """Write the observed cells of codes (S, N), missing < 0, behind one another.
 
     ``pointers`` is (S + 1,) with its first entry set: the place in ``cells`` at which to begin.
@@ -32,11 +28,7 @@ def compress(
 
 @jit
 def expand(
-    pointers: NDArray[np.int64],
-    cells: NDArray[Any],
-    variable_of_cell: NDArray[np.int32],
-    offsets: NDArray[np.int64],
-    codes: NDArray[np.int32],
+    pointers: Ints, cells: Cells, variable_of_cell: NDArray[np.int32], offsets: Ints, codes: NDArray[np.int32]
 ) -> None:
     """Write compressed records into codes (S, N), which hold -1 throughout before."""
     for s in range(pointers.size - 1):
@@ -46,9 +38,7 @@ def expand(
 
 
 @jit
-def canonical_keys(
-    pointers: NDArray[np.int64], cells: NDArray[Any], cell_hashes: NDArray[np.uint64]
-) -> NDArray[np.uint64]:
+def canonical_keys(pointers: Ints, cells: Cells, cell_hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return a number a record (S,): its length in the top 16 bits, a hash of its cells below.
 
     The hashes of the cells, (I,), are added: their order does not matter.
@@ -65,9 +55,7 @@ def canonical_keys(
 
 
 @jit
-def gather(
-    pointers: NDArray[np.int64], cells: NDArray[Any], order: NDArray[np.int64], new_pointers: NDArray[np.int64]
-) -> NDArray[Any]:
+def gather(pointers: Ints, cells: Cells, order: Ints, new_pointers: Ints) -> NDArray[Any]:
     """Return the cells of records in another order, and fill their pointers (order.size + 1,)."""
     new_pointers[0] = 0
     for s in range(order.size):
@@ -82,7 +70,7 @@ def gather(
 
 
 @jit
-def same_as_previous(pointers: NDArray[np.int64], cells: NDArray[Any], order: NDArray[np.int64]) -> NDArray[np.bool_]:
+def same_as_previous(pointers: Ints, cells: Cells, order: Ints) -> Bools:
     """Return for each record in an order (S,) whether its cells equal those of the one before it."""
     same = np.zeros(order.size, dtype=np.bool_)
     for s in range(1, order.size):

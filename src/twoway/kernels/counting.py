@@ -19,18 +19,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.kernels.jit import jit
+from twoway.arrays import Ints
+from twoway.kernels.jit import Cells, jit
 
 _ONE = np.uint64(1)
 
 
 @jit
 def count_pairs(
-    pointers: NDArray[np.int64],
-    cells: NDArray[Any],
-    weights: NDArray[Any],
-    first: NDArray[np.uint64],
-    counts: NDArray[Any],
+    pointers: Ints, cells: Cells, weights: NDArray[Any], first: NDArray[np.uint64], counts: NDArray[Any]
 ) -> None:
     """Add a record's weight to ``counts`` (n_entries,) for each pair of cells that it holds; ``first`` is (n_cells,).
 
@@ -52,11 +49,7 @@ def count_pairs(
 
 @jit
 def count_triples(
-    pointers: NDArray[np.int64],
-    cells: NDArray[Any],
-    weights: NDArray[Any],
-    first: NDArray[np.uint64],
-    counts: NDArray[Any],
+    pointers: Ints, cells: Cells, weights: NDArray[Any], first: NDArray[np.uint64], counts: NDArray[Any]
 ) -> None:
     """Count triples of cells as `count_pairs` counts pairs; ``first`` is (n_cells, n_cells)."""
     step = 1 if weights.size > 1 else 0
@@ -77,11 +70,11 @@ def count_triples(
                     counts[strip + np.uint64(cells[k])] += weight
 
 
-def strips(offsets: NDArray[np.int64], order: int) -> tuple[NDArray[np.uint64], int]:
+def counting_strips(offsets: Ints, order: int) -> tuple[NDArray[np.uint64], int]:
     """Return where each strip starts, ``first`` of the legend, and the number of entries of all strips."""
     first = np.zeros((int(offsets[-1]),) * (order - 1), dtype=np.int64)
     n_entries = 0
-    for leading, shape, start in _blocks(offsets, order):
+    for leading, shape, start in _strip_blocks(offsets, order):
         rows, width = int(np.prod(shape[:-1])), shape[-1]
         block = tuple(slice(offsets[position], offsets[position + 1]) for position in leading)
         first[block] = (start + width * np.arange(rows) - offsets[leading[-1] + 1]).reshape(shape[:-1])
@@ -89,10 +82,10 @@ def strips(offsets: NDArray[np.int64], order: int) -> tuple[NDArray[np.uint64], 
     return first.astype(np.uint64), n_entries
 
 
-def unstrip(counts: NDArray[Any], offsets: NDArray[np.int64], order: int) -> NDArray[Any]:
+def unstrip_counts(counts: NDArray[Any], offsets: Ints, order: int) -> NDArray[Any]:
     """Return the counts table after table, sets of variables in lexicographic order, each in C order."""
     flat = np.empty_like(counts)
-    for leading, shape, start in _blocks(offsets, order):
+    for leading, shape, start in _strip_blocks(offsets, order):
         rows, width = int(np.prod(shape[:-1])), shape[-1]
         block = counts[start : start + rows * width].reshape(rows, width)
         edges = offsets[leading[-1] + 1 :] - offsets[leading[-1] + 1]
@@ -101,7 +94,7 @@ def unstrip(counts: NDArray[Any], offsets: NDArray[np.int64], order: int) -> NDA
     return flat
 
 
-def _blocks(offsets: NDArray[np.int64], order: int) -> Iterator[tuple[tuple[int, ...], tuple[int, ...], int]]:
+def _strip_blocks(offsets: Ints, order: int) -> Iterator[tuple[tuple[int, ...], tuple[int, ...], int]]:
     """Yield each set of leading variables, the shape of its strips (leading sizes, width) and their start."""
     sizes = np.diff(offsets).tolist()
     start = 0

@@ -11,13 +11,14 @@ to the kernel as a prototype, and numba compiles one version for each.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, models, register_model
 
-from twoway.kernels import plain_lanes
+from twoway.arrays import Floats
 from twoway.kernels.jit import DISABLED
 
 # An intrinsic is called with what its function takes behind the typing context, which no type checker knows.
@@ -26,8 +27,11 @@ _intrinsic: Any = intrinsic
 _VECTOR = ir.VectorType(ir.DoubleType(), 4)
 _MOST_LANES = 16  # four registers of four: beyond that they spill
 
+Prototype: TypeAlias = tuple[int, ...]
+"""As many zeros as there are lanes."""
 
-def layout(rank: int) -> tuple[int, tuple[int, ...]]:
+
+def layout(rank: int) -> tuple[int, Prototype]:
     """Return the padded width for a rank, and the prototype of its lanes.
 
     Examples
@@ -41,6 +45,15 @@ def layout(rank: int) -> tuple[int, tuple[int, ...]]:
     tiles = -(-quads * 4 // _MOST_LANES)
     lanes = -(-quads // tiles) * 4
     return lanes * tiles, (0,) * lanes
+
+
+def pad_to_lanes(weights: Floats, factors: Floats) -> Floats:
+    """Return θ for the kernels: weights (F,) above factors (I, F), padded to whole lanes."""
+    width, _ = layout(len(weights))
+    theta = np.zeros((1 + len(factors), width))
+    theta[0, : len(weights)] = weights
+    theta[1:, : len(weights)] = factors
+    return theta
 
 
 class Lanes(types.Type):
@@ -57,18 +70,18 @@ class _LanesModel(models.PrimitiveModel):
         super().__init__(manager, lanes, ir.ArrayType(_VECTOR, lanes.n_vectors))
 
 
-def _pack(builder: Any, vectors: Sequence[Any]) -> Any:
+def _pack_lanes(builder: Any, vectors: Sequence[Any]) -> Any:
     packed = ir.Constant(ir.ArrayType(_VECTOR, len(vectors)), ir.Undefined)
     for position, vector in enumerate(vectors):
         packed = builder.insert_value(packed, vector, position)
     return packed
 
 
-def _unpack(builder: Any, packed: Any, n_vectors: int) -> list[Any]:
+def _unpack_lanes(builder: Any, packed: Any, n_vectors: int) -> list[Any]:
     return [builder.extract_value(packed, position) for position in range(n_vectors)]
 
 
-def _addresses(context: Any, builder: Any, array_type: Any, array: Any, index: Any, n_vectors: int) -> list[Any]:
+def _lane_addresses(context: Any, builder: Any, array_type: Any, array: Any, index: Any, n_vectors: int) -> list[Any]:
     data = context.make_array(array_type)(context, builder, array).data
     first = builder.bitcast(builder.gep(data, [index]), _VECTOR.as_pointer())
     return [builder.gep(first, [ir.Constant(ir.IntType(64), position)]) for position in range(n_vectors)]
@@ -80,8 +93,8 @@ def load(typing_context: Any, array: Any, index: Any, prototype: Any) -> Any:
     n_vectors = prototype.count // 4
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        addresses = _addresses(context, builder, signature.args[0], arguments[0], arguments[1], n_vectors)
-        return _pack(builder, [builder.load(address, align=8) for address in addresses])
+        addresses = _lane_addresses(context, builder, signature.args[0], arguments[0], arguments[1], n_vectors)
+        return _pack_lanes(builder, [builder.load(address, align=8) for address in addresses])
 
     return Lanes(n_vectors)(array, types.intp, prototype), generate
 
@@ -91,28 +104,28 @@ def store(typing_context: Any, array: Any, index: Any, lanes: Any) -> Any:
     """Write lanes into a flat array, beginning at an index."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        addresses = _addresses(context, builder, signature.args[0], arguments[0], arguments[1], lanes.n_vectors)
-        for address, vector in zip(addresses, _unpack(builder, arguments[2], lanes.n_vectors), strict=True):
+        addresses = _lane_addresses(context, builder, signature.args[0], arguments[0], arguments[1], lanes.n_vectors)
+        for address, vector in zip(addresses, _unpack_lanes(builder, arguments[2], lanes.n_vectors), strict=True):
             builder.store(vector, address, align=8)
         return context.get_dummy_value()
 
     return types.void(array, types.intp, lanes), generate
 
 
-def _elementwise(operation: str) -> Any:
+def _lanewise(operation: str) -> Any:
     @_intrinsic
     def combine(typing_context: Any, left: Any, right: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            pairs = zip(*(_unpack(builder, argument, left.n_vectors) for argument in arguments), strict=True)
-            return _pack(builder, [getattr(builder, operation)(*pair) for pair in pairs])
+            pairs = zip(*(_unpack_lanes(builder, argument, left.n_vectors) for argument in arguments), strict=True)
+            return _pack_lanes(builder, [getattr(builder, operation)(*pair) for pair in pairs])
 
         return left(left, left), generate
 
     return combine
 
 
-add = _elementwise("fadd")
-multiply = _elementwise("fmul")
+add = _lanewise("fadd")
+multiply = _lanewise("fmul")
 
 
 @_intrinsic
@@ -120,7 +133,7 @@ def total(typing_context: Any, lanes: Any) -> Any:
     """Return the sum over all lanes, always added in the same order."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        first, *rest = _unpack(builder, arguments[0], lanes.n_vectors)
+        first, *rest = _unpack_lanes(builder, arguments[0], lanes.n_vectors)
         for vector in rest:
             first = builder.fadd(first, vector)
         a, b, c, d = (builder.extract_element(first, ir.Constant(ir.IntType(32), lane)) for lane in range(4))
@@ -138,11 +151,31 @@ def spread(typing_context: Any, number: Any, prototype: Any) -> Any:
         vector = ir.Constant(_VECTOR, ir.Undefined)
         for lane in range(4):
             vector = builder.insert_element(vector, arguments[0], ir.Constant(ir.IntType(32), lane))
-        return _pack(builder, [vector] * n_vectors)
+        return _pack_lanes(builder, [vector] * n_vectors)
 
     return Lanes(n_vectors)(types.float64, prototype), generate
 
 
-if DISABLED:  # nothing is compiled, and only a compiler understands what stands above
-    for _name in ("load", "store", "total", "spread", "add", "multiply"):
-        globals()[_name] = getattr(plain_lanes, _name)
+# In numpy, where nothing is compiled: slow, but a debugger sees it.
+
+
+def _plain_load(array: Floats, index: int, prototype: Prototype) -> Floats:
+    return array[index : index + len(prototype)].copy()
+
+
+def _plain_store(array: Floats, index: int, lanes: Floats) -> None:
+    array[index : index + len(lanes)] = lanes
+
+
+def _plain_total(lanes: Floats) -> float:
+    a, b, c, d = lanes.reshape(-1, 4).sum(axis=0)
+    return float((a + c) + (b + d))
+
+
+def _plain_spread(number: float, prototype: Prototype) -> Floats:
+    return np.full(len(prototype), number)
+
+
+if DISABLED:  # only a compiler understands what is above
+    load, store, total, spread = _plain_load, _plain_store, _plain_total, _plain_spread
+    add, multiply = np.add, np.multiply

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from twoway.arrays import Floats, Ints
 from twoway.kernels.jit import jit
 
 
 @jit
-def maximize(
-    counts: NDArray[np.float64],
-    pseudo_counts: NDArray[np.float64],
-    marginal: NDArray[np.float64],
-    offsets: NDArray[np.int64],
-    rank: int,
-    theta: NDArray[np.float64],
-) -> None:
+def maximize(counts: Floats, pseudo_counts: Floats, marginal: Floats, offsets: Ints, rank: int, theta: Floats) -> None:
     """Fill θ (1 + I, width) with the parameters that best explain expected counts and pseudo-counts.
 
     Each variable is divided by what was observed of it, not by the component's weight: records that lack the
@@ -44,7 +37,7 @@ def maximize(
 
 
 @jit
-def log_prior(theta: NDArray[np.float64], pseudo_counts: NDArray[np.float64], rank: int) -> float:
+def log_prior(theta: Floats, pseudo_counts: Floats, rank: int) -> float:
     """Return Σ pseudo-count · log θ: what smoothing adds to the log-likelihood."""
     value = 0.0
     for c in range(theta.shape[0]):
@@ -58,13 +51,7 @@ def log_prior(theta: NDArray[np.float64], pseudo_counts: NDArray[np.float64], ra
 
 @jit
 def extrapolate(
-    start: NDArray[np.float64],
-    first: NDArray[np.float64],
-    second: NDArray[np.float64],
-    offsets: NDArray[np.int64],
-    rank: int,
-    longest: float,
-    theta: NDArray[np.float64],
+    start: Floats, first: Floats, second: Floats, offsets: Ints, rank: int, longest: float, theta: Floats
 ) -> float:
     """Fill θ with a point beyond two steps of a fixed-point iteration; return how many steps beyond.
 

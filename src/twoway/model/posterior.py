@@ -41,10 +41,12 @@ def posterior_of(
     something to predict from; or ``impossible``, such as NaN.
     """
     from twoway.kernels.expectation import posterior
+    from twoway.kernels.lanes import layout, pad_to_lanes
 
     n = len(block.pointers) - 1
     memberships, log_prob = np.empty((n, len(weights))), np.empty(n)
-    posterior(block.pointers, block.cells, weights, stacked, memberships, log_prob)
+    _, prototype = layout(len(weights))
+    posterior(block.pointers, block.cells, pad_to_lanes(weights, stacked), memberships, log_prob, prototype)
     if impossible is not None:
         memberships[log_prob == -np.inf] = impossible
     return memberships, log_prob

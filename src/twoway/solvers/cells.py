@@ -43,9 +43,9 @@ class ExpectedCounts:
 
 def theta_of(pmf: JointPMF) -> Theta:
     """Return a PMF's parameters as the kernels take them."""
-    from twoway.kernels.expectation import pack
+    from twoway.kernels.lanes import pad_to_lanes
 
-    return pack(pmf.weights, pmf.stacked)
+    return pad_to_lanes(pmf.weights, pmf.stacked)
 
 
 def pmf_of(schema: Schema, theta: Theta, rank: int) -> JointPMF:

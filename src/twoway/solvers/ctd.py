@@ -45,13 +45,13 @@ class CTD:
             )
         tables = problem.evidence.connected_tables(3)
         start = problem.first_point(problem.evidence.sets)
-        descent = fit_squares(tables, start, self.n_inner, problem.loop(self))
+        descent = fit_ctd(tables, start, self.n_inner, problem.loop(self))
         return problem.solution(self, descent, "half the squared error of all triples")
 
 
-def fit_squares(tables: Tables, start: JointPMF, n_inner: int, loop: Loop) -> Descent:
+def fit_ctd(tables: Tables, start: JointPMF, n_inner: int, loop: Loop) -> Descent:
     """Return the end of the descent on half the squared error."""
-    from twoway.kernels import triples
+    from twoway.kernels import least_squares
     from twoway.kernels.lanes import layout
 
     schema, rank = tables.schema, start.rank
@@ -68,9 +68,9 @@ def fit_squares(tables: Tables, start: JointPMF, n_inner: int, loop: Loop) -> De
 
     def update(theta: Theta) -> tuple[Theta, float]:
         nonlocal ended
-        here = ended[1] if ended[0] is theta else triples.value(theta, *arrays, rank, prototype)
+        here = ended[1] if ended[0] is theta else least_squares.squared_error(theta, *arrays, rank, prototype)
         following = theta.copy()
-        ended = following, triples.sweep(following, *arrays, places, firsts, rank, n_inner, prototype)
+        ended = following, least_squares.sweep_tables(following, *arrays, places, firsts, rank, n_inner, prototype)
         # Where the fit is exact, the difference may round to less than zero.
         return following, max(constant + here, 0.0)
 

@@ -32,7 +32,7 @@ def fit_cells(
     """
     from scipy.special import xlogy
 
-    from twoway.kernels.expectation import pack
+    from twoway.kernels.lanes import pad_to_lanes
     from twoway.kernels.maximization import log_prior, maximize
 
     schema, rank, shares = sets.schema, start.rank, sets.shares
@@ -45,7 +45,7 @@ def fit_cells(
         own_counts, pseudo_counts = amounts[:, None] * pseudo_shares, np.zeros(1 + schema.n_categories)
     penalised = bool(pseudo_counts.any())
     # The penalty is counted from its least value, so that objectives stay near the log-likelihood.
-    plainest = pack(np.full(rank, 1.0 / rank), np.repeat(shares[:, None], rank, axis=1))
+    plainest = pad_to_lanes(np.full(rank, 1.0 / rank), np.repeat(shares[:, None], rank, axis=1))
     least_penalty = log_prior(plainest, pseudo_counts, rank)
     total_weight = sets.records.total_weight
 

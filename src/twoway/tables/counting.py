@@ -43,7 +43,7 @@ def count_sets(
         return sets, np.zeros(n_entries), None
     from twoway.kernels import counting
 
-    first, _ = counting.strips(schema.offsets, order)
+    first, _ = counting.counting_strips(schema.offsets, order)
     totals = source.weight_totals
     step, square_step = weight_step(totals.total), weight_step(totals.squares)
     square_steps = square_step if totals.is_weighted else None
@@ -51,9 +51,9 @@ def count_sets(
     counts = source.map_reduce(per_block, _add, threads=threads if n_entries <= _THREADED_ENTRIES else 1)
     flat = np.zeros(n_entries)
     if "plain" in counts:
-        flat += counting.unstrip(counts["plain"], schema.offsets, order)
+        flat += counting.unstrip_counts(counts["plain"], schema.offsets, order)
     if "weighted" in counts:
-        flat += counting.unstrip(counts["weighted"], schema.offsets, order) * step
+        flat += counting.unstrip_counts(counts["weighted"], schema.offsets, order) * step
     squares = None
     if "squares" in counts:
         # At least one step: where weights differ by many powers of ten, the smallest squares are rounded to zero.
@@ -134,7 +134,7 @@ def _count_squares(block: Block, schema: Schema, order: int, step: float) -> Int
     sums = np.full(math.comb(n_variables, order), squares[is_whole].sum())
     if not is_whole.all():
         # As if every variable had one category; records without missing cells are counted already.
-        first, _ = counting.strips(np.arange(n_variables + 1), order)
+        first, _ = counting.counting_strips(np.arange(n_variables + 1), order)
         begin, end = int(block.pointers[0]), int(block.pointers[-1])
         variable_of_cell = np.repeat(np.arange(n_variables), schema.sizes).astype(np.min_scalar_type(n_variables - 1))
         variables = variable_of_cell[block.cells[begin:end]]

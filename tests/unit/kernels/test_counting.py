@@ -25,11 +25,11 @@ def make_records(seed, sizes, n_records, observed):
 
 
 def count_flat(pointers, cells, weights, offsets, order):
-    first, n_entries = counting.strips(offsets, order)
+    first, n_entries = counting.counting_strips(offsets, order)
     kind = np.uint32 if weights is None else np.int64
     counts = np.zeros(n_entries, dtype=kind)
     KERNELS[order](pointers, cells, np.ones(1, dtype=kind) if weights is None else weights, first, counts)
-    return counting.unstrip(counts, offsets, order)
+    return counting.unstrip_counts(counts, offsets, order)
 
 
 def twin_flat(pointers, cells, weights, sizes, order):
@@ -75,7 +75,7 @@ def test_pointers_need_not_start_at_zero():
 
 def test_counts_add_to_an_existing_file():
     offsets, pointers, cells, _ = make_records(1, [2, 2], 10, 1.0)
-    first, n_entries = counting.strips(offsets, 2)
+    first, n_entries = counting.counting_strips(offsets, 2)
     counts = np.full(n_entries, 7, dtype=np.uint32)
     counting.count_pairs(pointers, cells.astype(np.uint8), np.ones(1, dtype=np.uint32), first, counts)
     assert counts.sum() == 7 * n_entries + 10

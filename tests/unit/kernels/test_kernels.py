@@ -10,9 +10,8 @@ from reference import em as twin
 from strategies import examples
 
 from twoway.kernels.compression import canonical_keys, compress, expand, gather, same_as_previous
-from twoway.kernels.expectation import expect, pack, posterior
-from twoway.kernels.lanes import layout
-from twoway.kernels.logarithms import weighted_log_sum
+from twoway.kernels.expectation import expect, posterior, weighted_log_sum
+from twoway.kernels.lanes import layout, pad_to_lanes
 from twoway.kernels.maximization import extrapolate, log_prior, maximize
 
 RANKS = (1, 3, 4, 5, 12, 16, 17, 20, 33)
@@ -35,7 +34,7 @@ def make_problem(rank, sizes=(3, 1, 4, 2), n_records=12, observed=0.7, seed=0, d
 
 def run_expect(pointers, cells, record_weights, weights, factors):
     """Return the kernel's counts, without the padding, and log-likelihood."""
-    theta = pack(weights, factors)
+    theta = pad_to_lanes(weights, factors)
     counts = np.zeros_like(theta)
     given = np.empty(0) if record_weights is None else np.asarray(record_weights, dtype=float)
     log_likelihood = expect(pointers, cells, given, theta, counts, layout(len(weights))[1])
@@ -46,7 +45,7 @@ def run_expect(pointers, cells, record_weights, weights, factors):
 def run_posterior(pointers, cells, weights, factors):
     n = len(pointers) - 1
     memberships, log_prob = np.full((n, len(weights)), np.nan), np.full(n, np.nan)
-    posterior(pointers, cells, weights, factors, memberships, log_prob)
+    posterior(pointers, cells, pad_to_lanes(weights, factors), memberships, log_prob, layout(len(weights))[1])
     return memberships, log_prob
 
 
@@ -122,7 +121,7 @@ def test_layout_uses_full_lanes(rank):
     assert width % len(prototype) == 0
     assert len(prototype) % 4 == 0
     assert len(prototype) <= 16
-    theta = pack(np.ones(rank), np.ones((2, rank)))
+    theta = pad_to_lanes(np.ones(rank), np.ones((2, rank)))
     assert theta.shape == (3, width)
     assert theta.sum() == 3 * rank
 
@@ -182,7 +181,7 @@ def test_weights_are_records_repeated():
 
 def test_counts_add_to_an_existing_file():
     _, pointers, cells, _, weights, factors = make_problem(4)
-    theta = pack(weights, factors)
+    theta = pad_to_lanes(weights, factors)
     counts = np.full_like(theta, 7.0)
     expect(pointers, cells, np.empty(0), theta, counts, layout(4)[1])
     np.testing.assert_allclose(counts[:, :4] - 7, twin.expect(pointers, cells, None, weights, factors)[0], atol=1e-12)

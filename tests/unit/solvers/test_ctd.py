@@ -6,14 +6,13 @@ from itertools import combinations, pairwise
 import numpy as np
 import pytest
 from random_models import random_pmf, sized
-from reference import triples as slow
+from reference import least_squares as slow
 
 import twoway as tw
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.errors import DataError
-from twoway.kernels import triples
-from twoway.kernels.expectation import pack
-from twoway.kernels.lanes import layout
+from twoway.kernels import least_squares
+from twoway.kernels.lanes import layout, pad_to_lanes
 from twoway.model.measures import factor_mse
 from twoway.solvers import CTD, Evidence, Problem
 from twoway.tables.tables import Tables
@@ -63,11 +62,11 @@ def test_contractions_equal_their_twin(rank, sets):
     pmf = random_pmf(SCHEMA, rank)
     tables = as_tables(pmf, sets, noise=1.0)
     (flat, starts, positions, offsets), prototype = arguments(tables, rank)
-    theta = pack(pmf.weights, pmf.stacked)
+    theta = pad_to_lanes(pmf.weights, pmf.stacked)
     for index, (row, x) in enumerate(shares(tables).items()):
         for axis in range(3):
             sums = np.ones((SIZES[row[axis]], theta.shape[1]))
-            triples.contract(3 * index + axis, flat, starts, positions, offsets, theta, sums, prototype)
+            least_squares.contract_table(3 * index + axis, flat, starts, positions, offsets, theta, sums, prototype)
             expected = 1 + slow.contract(x, pmf.factors, row, axis)
             np.testing.assert_allclose(sums[:, :rank], expected, rtol=1e-12)
             assert (sums[:, rank:] == 1).all()
@@ -77,7 +76,7 @@ def test_contractions_equal_their_twin(rank, sets):
 def test_the_value_is_half_the_squared_error(rank):
     pmf, tables = random_pmf(SCHEMA, rank), as_tables(random_pmf(SCHEMA, 2, seed=5), noise=2.0)
     before, prototype = arguments(tables, rank)
-    value = triples.value(pack(pmf.weights, pmf.stacked), *before, rank, prototype)
+    value = least_squares.squared_error(pad_to_lanes(pmf.weights, pmf.stacked), *before, rank, prototype)
     expected = slow.half_squared_error(shares(tables), pmf.weights, pmf.factors)
     assert 0.5 * before[0] @ before[0] + value == pytest.approx(expected, rel=1e-10)
 
@@ -88,11 +87,11 @@ def test_projections_equal_their_twin(seed):
     matrix = np.round(random.normal(scale=10.0 ** random.integers(-3, 3), size=(6, 4)), 2)  # with ties
     flat = matrix.copy().reshape(-1)
     for column in range(4):
-        triples.project(flat, column, 4, 6)
+        least_squares.project_on_simplex(flat, column, 4, 6)
     for column in range(4):
         np.testing.assert_allclose(flat.reshape(6, 4)[:, column], slow.project(matrix[:, column]), atol=1e-12)
     row = matrix[0].copy()
-    triples.project(row, 0, 1, 4)
+    least_squares.project_on_simplex(row, 0, 1, 4)
     np.testing.assert_allclose(row, slow.project(matrix[0]), atol=1e-12)
     assert row.sum() == pytest.approx(1)
 
@@ -108,7 +107,7 @@ def test_projections_equal_their_twin(seed):
 def test_entries_at_the_threshold_do_not_go_round_for_ever(point):
     """Rounding puts one entry in turns above and below the threshold that it would make itself."""
     projected = np.array(point)
-    triples.project(projected, 0, 1, len(point))
+    least_squares.project_on_simplex(projected, 0, 1, len(point))
     np.testing.assert_allclose(projected, slow.project(np.array(point)), atol=1e-12)
 
 
@@ -136,8 +135,8 @@ def test_a_block_falls_until_it_is_solved_and_stays_on_its_simplex(by_columns, n
     for seed in range(200):
         block, q, v = random_block(seed, by_columns)
         found = block.copy()
-        triples.minimize_on_simplex(found, q, v, by_columns, n_inner)
-        before, after = triples.quadratic(block, q, v), triples.quadratic(found, q, v)
+        least_squares.minimize_on_simplex(found, q, v, by_columns, n_inner)
+        before, after = least_squares.quadratic(block, q, v), least_squares.quadratic(found, q, v)
         assert after <= before
         assert after < before or room(block, q, v, by_columns) <= 1e-9 * abs(before)
         assert (found >= 0).all()
@@ -149,22 +148,22 @@ def test_a_block_ends_at_its_minimum_and_stays_there(by_columns):
     for seed in range(30):
         block, q, v = random_block(seed, by_columns)
         for _ in range(300):
-            triples.minimize_on_simplex(block, q, v, by_columns, 100)
+            least_squares.minimize_on_simplex(block, q, v, by_columns, 100)
         assert room(block, q, v, by_columns) <= 1e-6 * np.abs((block @ q - v) * block).sum() + 1e-12
         again = block.copy()
-        triples.minimize_on_simplex(again, q, v, by_columns, 3)
+        least_squares.minimize_on_simplex(again, q, v, by_columns, 3)
         np.testing.assert_allclose(again, block, atol=1e-5)
 
 
 def test_a_sweep_improves_and_knows_where_it_ends():
     pmf, tables = random_pmf(SCHEMA, 3), as_tables(random_pmf(SCHEMA, 3, seed=5), noise=1.0)
     before, prototype = arguments(tables, 3)
-    theta = pack(pmf.weights, pmf.stacked)
+    theta = pad_to_lanes(pmf.weights, pmf.stacked)
     places, firsts = places_of(tables)
-    values = [triples.value(theta, *before, 3, prototype)]
+    values = [least_squares.squared_error(theta, *before, 3, prototype)]
     for _ in range(5):
-        values.append(triples.sweep(theta, *before, places, firsts, 3, 10, prototype))
-        assert values[-1] == pytest.approx(triples.value(theta, *before, 3, prototype), rel=1e-12)
+        values.append(least_squares.sweep_tables(theta, *before, places, firsts, 3, 10, prototype))
+        assert values[-1] == pytest.approx(least_squares.squared_error(theta, *before, 3, prototype), rel=1e-12)
     assert all(after < earlier for earlier, after in pairwise(values))
 
 

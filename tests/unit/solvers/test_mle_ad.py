@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from reference import triples as slow
+from reference import least_squares as slow
 
 import twoway as tw
 from twoway.datasets import dirichlet_rows, draw_records

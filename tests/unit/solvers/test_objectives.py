@@ -118,9 +118,9 @@ def test_records():
 def test_a_sum_over_blocks_is_the_sum_over_all():
     records = draw_records(dirichlet_rows(20, 3, 2, seed=1), 8000).for_fit()
     assert len(records.blocks()) > 2
-    from twoway.kernels.expectation import pack
+    from twoway.kernels.lanes import pad_to_lanes
 
-    theta = pack(TRUTH.weights, dirichlet_rows(20, 3, 2, seed=3).stacked)
+    theta = pad_to_lanes(TRUTH.weights, dirichlet_rows(20, 3, 2, seed=3).stacked)
     whole = expected_counts(records, theta, 2, 1)
     halves = [
         expected_counts(records.take(rows), theta, 2, 1) for rows in np.array_split(np.arange(records.n_records), 2)

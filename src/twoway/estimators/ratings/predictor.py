@@ -239,7 +239,7 @@ def fit_ratings(
 
 def ratings_em_step(sets: CellSets, rank: int, smoothing: float) -> Callable[[Theta], tuple[Theta, float]]:
     """Return one pass of EM: from parameters to the next ones, and the negative log-likelihood of the given ones."""
-    from twoway.kernels.expectation import pack
+    from twoway.kernels.lanes import pad_to_lanes
 
     of_item = sets.shares.reshape(len(sets.schema), -1)
 
@@ -250,7 +250,7 @@ def ratings_em_step(sets: CellSets, rank: int, smoothing: float) -> Callable[[Th
         factors = of_cell + smoothing * _tilted_item_shares(of_item, of_cell)
         factors /= factors.sum(axis=1, keepdims=True)
         weights = counts[0] + smoothing
-        return pack(weights / weights.sum(), factors.reshape(-1, rank)), -expected.log_likelihood
+        return pad_to_lanes(weights / weights.sum(), factors.reshape(-1, rank)), -expected.log_likelihood
 
     return step
 

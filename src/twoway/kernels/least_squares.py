@@ -12,25 +12,29 @@ table is read once for each of its variables, and what was read for the last one
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 from numpy.typing import NDArray
 
+from twoway.arrays import Floats, Ints
 from twoway.kernels.jit import jit
-from twoway.kernels.lanes import add, load, multiply, spread, store
+from twoway.kernels.lanes import Prototype, add, load, multiply, spread, store
 
-Array = NDArray[np.float64]
+Sets: TypeAlias = NDArray[np.int32]
+"""The variables of each table, (n_tables, 3)."""
 
 
 @jit
-def contract(
+def contract_table(
     place: int,
-    shares: Array,
-    starts: NDArray[np.int64],
-    sets: NDArray[np.int32],
-    offsets: NDArray[np.int64],
-    theta: Array,
-    sums: Array,
-    prototype: tuple[int, ...],
+    shares: Floats,
+    starts: Ints,
+    sets: Sets,
+    offsets: Ints,
+    theta: Floats,
+    sums: Floats,
+    prototype: Prototype,
 ) -> None:
     """Add a table, multiplied along its two other axes by their factors, to ``sums`` (I_n, width)."""
     table, axis = place // 3, place % 3
@@ -64,7 +68,7 @@ def contract(
 
 
 @jit
-def project(values: Array, first: int, step: int, count: int) -> None:
+def project_on_simplex(values: Floats, first: int, step: int, count: int) -> None:
     """Replace the entries first, first + step, … of a flat array by the nearest point of the simplex.
 
     Michelot, A finite algorithm for finding the projection of a point onto the canonical simplex of ℝⁿ, 1986.
@@ -90,19 +94,19 @@ def project(values: Array, first: int, step: int, count: int) -> None:
 
 
 @jit
-def _project_all(block: Array, by_columns: bool) -> None:
+def _project_block(block: Floats, by_columns: bool) -> None:
     """Project each column of a factor, or the one row of weights."""
     rows, rank = block.shape
     flat = block.reshape(-1)
     if by_columns:
         for f in range(rank):
-            project(flat, f, rank, rows)
+            project_on_simplex(flat, f, rank, rows)
     else:
-        project(flat, 0, 1, rank)
+        project_on_simplex(flat, 0, 1, rank)
 
 
 @jit
-def quadratic(block: Array, q: Array, v: Array) -> float:
+def quadratic(block: Floats, q: Floats, v: Floats) -> float:
     """Return ½ tr(B Q Bᵀ) − tr(Vᵀ B) for B (rows, ≥ rank), Q (rank, rank) and V (rows, ≥ rank)."""
     value = 0.0
     rank = len(q)
@@ -116,7 +120,7 @@ def quadratic(block: Array, q: Array, v: Array) -> float:
 
 
 @jit
-def _invert(q: Array, rho: float, inverse: Array) -> None:
+def _invert(q: Floats, rho: float, inverse: Floats) -> None:
     """Fill (Q + ρI)⁻¹ by Gauss and Jordan's method.
 
     numpy's own inverse would add many seconds to the compilation. Pivots need no search: the matrix is positive
@@ -140,7 +144,7 @@ def _invert(q: Array, rho: float, inverse: Array) -> None:
 
 
 @jit
-def minimize_on_simplex(block: Array, q: Array, v: Array, by_columns: bool, n_inner: int) -> None:
+def minimize_on_simplex(block: Floats, q: Floats, v: Floats, by_columns: bool, n_inner: int) -> None:
     """Lower `quadratic` by some ADMM steps, with the columns of a block (or its one row) on the simplex.
 
     At the solution, ADMM's scaled duals are the gradient over ρ. They start there: a block that is solved stays as it
@@ -177,7 +181,7 @@ def minimize_on_simplex(block: Array, q: Array, v: Array, by_columns: bool, n_in
                 # What is projected is the free solution less the dual; the new dual is what projecting it takes away.
                 found[i, f] = free[f] - duals[i, f]
                 duals[i, f] = -found[i, f]
-        _project_all(found, by_columns)
+        _project_block(found, by_columns)
         for i in range(rows):
             for f in range(rank):
                 duals[i, f] += found[i, f]
@@ -187,7 +191,7 @@ def minimize_on_simplex(block: Array, q: Array, v: Array, by_columns: bool, n_in
         for i in range(rows):
             for f in range(rank):
                 found[i, f] = block[i, f] - slope[i, f] / trace
-        _project_all(found, by_columns)
+        _project_block(found, by_columns)
         if not quadratic(found, q, v) <= before:
             return
     for i in range(rows):
@@ -196,7 +200,7 @@ def minimize_on_simplex(block: Array, q: Array, v: Array, by_columns: bool, n_in
 
 
 @jit
-def _gram(rows: Array, gram: Array) -> None:
+def _gram(rows: Floats, gram: Floats) -> None:
     """Fill AᵀA (rank, rank) for the rows of a factor."""
     gram[:] = 0.0
     for i in range(len(rows)):
@@ -206,7 +210,7 @@ def _gram(rows: Array, gram: Array) -> None:
 
 
 @jit
-def _add_overlap(rows: Array, sums: Array, overlap: Array) -> None:
+def _add_overlap(rows: Floats, sums: Floats, overlap: Floats) -> None:
     """Add the column sums of A ∗ (what a table gave for A) to g (1, width)."""
     for i in range(len(rows)):
         for f in range(overlap.shape[1]):
@@ -214,7 +218,7 @@ def _add_overlap(rows: Array, sums: Array, overlap: Array) -> None:
 
 
 @jit
-def _gram_of_weights(grams: Array, sets: NDArray[np.int32]) -> Array:
+def _gram_of_weights(grams: Floats, sets: Sets) -> Floats:
     """Return H: the Gram matrix of all tables' components."""
     h = np.zeros(grams.shape[1:])
     for table in range(len(sets)):
@@ -226,14 +230,8 @@ def _gram_of_weights(grams: Array, sets: NDArray[np.int32]) -> Array:
 
 
 @jit
-def value(
-    theta: Array,
-    shares: Array,
-    starts: NDArray[np.int64],
-    sets: NDArray[np.int32],
-    offsets: NDArray[np.int64],
-    rank: int,
-    prototype: tuple[int, ...],
+def squared_error(
+    theta: Floats, shares: Floats, starts: Ints, sets: Sets, offsets: Ints, rank: int, prototype: Prototype
 ) -> float:
     """Return ½ Σ_t ‖X_t − [[λ; A_j, A_k, A_l]]‖², less ½ Σ_t ‖X_t‖², in one pass over the tables."""
     width = theta.shape[1]
@@ -246,25 +244,25 @@ def value(
         n = sets[table, 2]
         rows = theta[offsets[n] + 1 : offsets[n + 1] + 1]
         sums = np.zeros(rows.shape)
-        contract(3 * table + 2, shares, starts, sets, offsets, theta, sums, prototype)
+        contract_table(3 * table + 2, shares, starts, sets, offsets, theta, sums, prototype)
         _add_overlap(rows, sums, overlap)
     return quadratic(theta[:1], _gram_of_weights(grams, sets), overlap)
 
 
 @jit
-def sweep(
-    theta: Array,
-    shares: Array,
-    starts: NDArray[np.int64],
-    sets: NDArray[np.int32],
-    offsets: NDArray[np.int64],
-    places: NDArray[np.int64],
-    firsts: NDArray[np.int64],
+def sweep_tables(
+    theta: Floats,
+    shares: Floats,
+    starts: Ints,
+    sets: Sets,
+    offsets: Ints,
+    places: Ints,
+    firsts: Ints,
     rank: int,
     n_inner: int,
-    prototype: tuple[int, ...],
+    prototype: Prototype,
 ) -> float:
-    """Improve each factor in turn, then the weights, in place; return `value` at the new θ.
+    """Improve each factor in turn, then the weights, in place; return `squared_error` at the new θ.
 
     Parameters
     ----------
@@ -287,7 +285,7 @@ def sweep(
         q[:] = 0.0
         for place in places[firsts[n] : firsts[n + 1]]:
             table, axis = place // 3, place % 3
-            contract(place, shares, starts, sets, offsets, theta, last_sums if axis == 2 else sums, prototype)
+            contract_table(place, shares, starts, sets, offsets, theta, last_sums if axis == 2 else sums, prototype)
             one, other = grams[sets[table, (axis + 1) % 3]], grams[sets[table, (axis + 2) % 3]]
             for f in range(rank):
                 for g in range(rank):

@@ -1,4 +1,4 @@
-"""Slow, obvious versions of twoway.kernels.triples, with all tables and models written out."""
+"""Slow, obvious versions of twoway.kernels.least_squares, with all tables and models written out."""
 
 import numpy as np
 
