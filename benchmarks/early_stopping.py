@@ -17,7 +17,7 @@ from twoway.model.pmf import JointPMF
 from twoway.paper.scores import scores_of
 from twoway.paper.synthetic import Synthetic
 from twoway.solvers import SPA, CoupledNMF, Evidence, Problem
-from twoway.solvers.starts import softened
+from twoway.solvers.starts import softened_start
 
 PASSES = (15, 30, 60, 150, 500, 5000)
 N_TRIALS = 20
@@ -31,7 +31,7 @@ def main() -> None:
         evidence = Evidence(records.schema, records=records, threads=None)
         found = SPA(first=3).solve(Problem(evidence, truth.rank)).pmf
         for row, weights in enumerate((found.weights, truth.weights)):
-            start = softened(JointPMF.from_stacked(truth.schema, weights, found.stacked), evidence.sets.shares)
+            start = softened_start(JointPMF.from_stacked(truth.schema, weights, found.stacked), evidence.sets.shares)
             for column, passes in enumerate(PASSES):
                 solver = replace(CoupledNMF(pair_weights="equal"), max_iter=passes)
                 solution = solver.solve(Problem(evidence, truth.rank, start=start))

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from twoway.arrays import Floats
 from twoway.checks.table_program import ProgramAxis, ProgramMargins, TableProgram
 from twoway.model import mixture
+from twoway.model.parameters import normalized_factors
 from twoway.model.pmf import JointPMF
-from twoway.solvers.starts import normalized
 from twoway.tables.pair_graph import PairGraph
 from twoway.tables.tables import Tables
 
@@ -132,7 +132,7 @@ def unseen_changes(pmf: JointPMF, graph: PairGraph) -> dict[int, JointPMF]:
         changed[loses] -= direction * lengths[gains, loses]
         stacked = pmf.stacked.copy()
         stacked[pmf.schema.cells(variable)] = np.maximum(changed, 0.0)
-        models[variable] = JointPMF.from_stacked(pmf.schema, pmf.weights, normalized(pmf.schema, stacked))
+        models[variable] = JointPMF.from_stacked(pmf.schema, pmf.weights, normalized_factors(pmf.schema, stacked))
     return models
 
 
@@ -188,4 +188,4 @@ def _between(low: float, high: float, random: np.random.Generator) -> float:
 
 
 def _model(pmf: JointPMF, weights: Floats, stacked: Floats) -> JointPMF:
-    return JointPMF.from_stacked(pmf.schema, weights / weights.sum(), normalized(pmf.schema, stacked + 1e-300))
+    return JointPMF.from_stacked(pmf.schema, weights / weights.sum(), normalized_factors(pmf.schema, stacked + 1e-300))

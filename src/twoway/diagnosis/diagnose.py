@@ -22,8 +22,7 @@ from twoway.model.measures import match_components
 from twoway.model.pmf import JointPMF
 from twoway.report import Monitor, Progress
 from twoway.solvers import Evidence, Watch
-from twoway.solvers.rank import choose_rank_from
-from twoway.solvers.spectrum import spectrum
+from twoway.solvers.rank import choose_rank_from, table_spectrum
 from twoway.tables.pair_graph import PairGraph, Split
 from twoway.tables.tables import Tables
 
@@ -175,7 +174,7 @@ def _with_sampling(
     """Return the findings with what is above sampling error: components, misfits and contradictions."""
     pmf = fits.pmf
     if split is not None:
-        shown = spectrum(findings.tables, pmf, [split], n_records, seed)
+        shown = table_spectrum(findings.tables, pmf, [split], n_records, seed)
         strength, excess = shown.strength(pmf.rank), shown.strength(pmf.rank + 1)
         findings = replace(findings, visible=shown.n_visible, strength=strength, excess=excess)
     tables = fits.tables.sample(_MAX_COMPARED, len(fits.tables.flat), np.random.default_rng(seed))

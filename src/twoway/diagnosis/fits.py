@@ -13,12 +13,12 @@ from twoway.checks.fit_quality import FitQuality, fit_quality
 from twoway.data.records import Records
 from twoway.data.source import RecordSource
 from twoway.diagnosis.alternatives import far_joints
+from twoway.model.parameters import n_parameters
 from twoway.model.pmf import JointPMF
 from twoway.report import Progress, StopReason
 from twoway.schema import Schema
 from twoway.solvers import EM, CoupledNMF, Evidence, Problem, Smoothing, Solution, Watch
-from twoway.solvers.rank import n_parameters
-from twoway.solvers.starts import random_start, softened
+from twoway.solvers.starts import random_start, softened_start
 from twoway.tables.counting import n_set_cells
 from twoway.tables.pair_graph import PairGraph
 from twoway.tables.tables import Tables
@@ -129,7 +129,7 @@ def _fit_far_joints(
     for number, (joint, _) in enumerate(joints):
         cells = Evidence(pmf.schema, records=_as_records(pmf.schema, joint), threads=evidence.threads)
         problem = Problem(cells, pmf.rank, seed, number=number, watch=watch.quiet())
-        near = softened(EM(max_iter=_EM_PASSES).solve(problem).pmf, evidence.sets.shares, _SOFTENED)
+        near = softened_start(EM(max_iter=_EM_PASSES).solve(problem).pmf, evidence.sets.shares, _SOFTENED)
         fits.append(_solver(evidence, pmf.rank).solve(replace(problem, evidence=evidence, start=near)))
     return fits, joints[0][1] if joints else None
 

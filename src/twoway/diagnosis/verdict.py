@@ -17,7 +17,7 @@ from twoway.diagnosis.conditions import Check, Status
 from twoway.errors import ImpossibleEvidenceError
 from twoway.model.evidence import Event
 from twoway.model.pmf import JointPMF
-from twoway.solvers.spectrum import CLEAR as VISIBLE
+from twoway.solvers.rank import CLEAR as VISIBLE
 from twoway.tables.pair_graph import PairGraph
 from twoway.tables.tables import Tables
 from twoway.text import crossed, plain_data, shortlist

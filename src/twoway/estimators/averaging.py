@@ -23,13 +23,12 @@ from twoway.errors import DataError, warn_caller, whole_number
 from twoway.model.pmf import JointPMF
 from twoway.parallel import usable_cores
 from twoway.report import StopReason
-from twoway.solvers.cells import CellSets
-from twoway.solvers.heldout import HeldOut, try_in_order
-from twoway.solvers.latent import fit_cells
-from twoway.solvers.loop import Descent, Loop
+from twoway.solvers.em import fit_cells_by_em
+from twoway.solvers.evidence import CellSets
+from twoway.solvers.loop import Descent, Loop, Watch
 from twoway.solvers.problem import Smoothing
 from twoway.solvers.starts import random_start
-from twoway.solvers.watch import Watch
+from twoway.solvers.tuning import HeldOut, try_in_order
 
 Losses: TypeAlias = tuple[Floats, Floats]
 """The loss of each prediction, and how much each counts; both (n_predictions,)."""
@@ -156,7 +155,7 @@ class _AveragingFits:
         def fit(task: _AveragingTask) -> Descent:
             sets, recipe = CellSets.of_records(task.records, 1), task.recipe
             start = random_start(sets.schema, recipe.rank, sets.shares, (self.seed, task.number))
-            return fit_cells(sets, start, Smoothing(recipe.smoothing, recipe.smoothing), loop)
+            return fit_cells_by_em(sets, start, Smoothing(recipe.smoothing, recipe.smoothing), loop)
 
         with ThreadPoolExecutor(self.threads) as pool:
             try:

@@ -13,6 +13,7 @@ from typing import Any, Never, SupportsFloat
 import numpy as np
 
 from twoway import __version__
+from twoway.arrays import times_log
 from twoway.checks.contradiction import contradicting_shares, find_contradiction
 from twoway.checks.fit_quality import fit_check, modelled_shares
 from twoway.data.binning import looks_continuous
@@ -20,15 +21,14 @@ from twoway.data.frames import library_of_source
 from twoway.data.source import Block, RecordSource
 from twoway.errors import DataError, unknown_option, warn_caller, whole_number
 from twoway.fitting.unite import United, is_several, unite
-from twoway.model.parameters import sufficient_rank
+from twoway.model.parameters import n_parameters, sufficient_rank
 from twoway.model.pmf import JointPMF
 from twoway.model.posterior import posterior_of
 from twoway.report import FitCheck, Monitor, ProgressBar, Report, StopReason, TableMisfit
 from twoway.schema import Variable, label_key
 from twoway.solvers import Evidence, Problem, Smoothing, Solution, SolverChoice, Watch, find_solver
-from twoway.solvers.cells import theta_of, times_log
-from twoway.solvers.problem import check_connected
-from twoway.solvers.rank import RankChoice, choose_rank_from, n_parameters
+from twoway.solvers.evidence import check_connected, theta_of
+from twoway.solvers.rank import RankChoice, choose_rank_from
 from twoway.storage.checkpoint import Checkpoint
 from twoway.tables.opening import open_source
 from twoway.tables.tables import Tables

@@ -18,15 +18,14 @@ from twoway.data.records import Records
 from twoway.data.source import RecordSource
 from twoway.errors import DataError, UnknownNameError
 from twoway.fitting.fit import watching
+from twoway.model.parameters import n_parameters, normalized_factors
 from twoway.model.pmf import JointPMF, model_of
 from twoway.model.posterior import records_for
 from twoway.report import Monitor, Report, Start
 from twoway.schema import Schema
-from twoway.solvers.cells import CellSets, Theta, pmf_of, sums_of_variables, theta_of
-from twoway.solvers.loop import Loop
-from twoway.solvers.rank import n_parameters
-from twoway.solvers.starts import normalized, softened
-from twoway.solvers.watch import Watch
+from twoway.solvers.evidence import CellSets, Theta, counts_of_variables, pmf_of, theta_of
+from twoway.solvers.loop import Loop, Watch
+from twoway.solvers.starts import softened_start
 
 # What a start gives to a category that is impossible in a component, of the variable's overall shares.
 _SOFTENING = 1e-3
@@ -149,17 +148,17 @@ def _absorb(pmf: JointPMF, report: Report, sets: CellSets, loop: Loop) -> tuple[
     # Parameters are (old counts + smoothing) over their sum. Smoothing draws toward overall shares, which move.
     of_weights = (report.support[0].sum() + rank * report.weight_smoothing) * pmf.weights - report.weight_smoothing
     of_cells = np.repeat(report.support[1:] + report.smoothing, schema.sizes, axis=0) * pmf.stacked
-    of_cells = of_cells - report.smoothing * normalized(schema, of_cells.sum(axis=1)[:, None])
+    of_cells = of_cells - report.smoothing * normalized_factors(schema, of_cells.sum(axis=1)[:, None])
     # Less than nothing only by rounding, or far from an optimum.
     old = np.maximum(pad_to_lanes(of_weights, of_cells), 0.0)
-    shares = normalized(schema, (old[1:].sum(axis=1) + sets.totals)[:, None])[:, 0]
+    shares = normalized_factors(schema, (old[1:].sum(axis=1) + sets.totals)[:, None])[:, 0]
     remembered = old.copy()
     remembered[0, :rank] += report.weight_smoothing
     remembered[1:, :rank] += report.smoothing * shares[:, None]
     at_rest = _maximized(remembered, shares, schema, rank)
     is_there = remembered > 0
     has_zeros = not (pmf.stacked.all() and pmf.weights.all())
-    start = softened(pmf, shares, _SOFTENING) if has_zeros else pmf
+    start = softened_start(pmf, shares, _SOFTENING) if has_zeros else pmf
     total_weight = sets.records.total_weight
 
     def step(theta: Theta) -> tuple[Theta, float]:
@@ -172,7 +171,11 @@ def _absorb(pmf: JointPMF, report: Report, sets: CellSets, loop: Loop) -> tuple[
     descent = loop.descend(step, start)
     new = sets.expected(theta_of(descent.pmf), rank).counts
     updated = pmf_of(schema, _maximized(remembered + new, shares, schema, rank), rank)
-    return updated, Start("update", descent.objectives, descent.stop_reason), sums_of_variables(old + new, schema, rank)
+    return (
+        updated,
+        Start("update", descent.objectives, descent.stop_reason),
+        counts_of_variables(old + new, schema, rank),
+    )
 
 
 def _maximized(counts: Theta, shares: Floats, schema: Schema, rank: int) -> Theta:

@@ -133,3 +133,15 @@ def sufficient_rank(sizes: Schema | Sequence[int]) -> int:
     if not counts:
         raise DataError("there must be at least one variable; got none")
     return math.prod(counts) // max(counts)
+
+
+def normalized_factors(schema: Schema, stacked: Floats) -> Floats:
+    """Return stacked factors (n_categories, rank) whose columns sum to one over each variable."""
+    sums = np.add.reduceat(stacked, schema.offsets[:-1], axis=0)
+    scaled: Floats = stacked / np.repeat(sums, schema.sizes, axis=0)
+    return scaled
+
+
+def n_parameters(schema: Schema, rank: int) -> int:
+    """Return how many numbers of a model are free."""
+    return rank - 1 + rank * (schema.n_categories - len(schema))

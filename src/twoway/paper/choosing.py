@@ -17,7 +17,7 @@ from twoway.errors import DataError, TwowayError
 from twoway.model.pmf import JointPMF
 from twoway.paper.base import Details, Scores, seconds_since
 from twoway.solvers import CTD, EM, MLEAD, SPA, CoupledNMF, Evidence, Problem, Solution, Solver
-from twoway.solvers.starts import softened
+from twoway.solvers.starts import softened_start
 
 # The paper's programs stop when the objective changes by less than this share.
 _TOLERANCE = 1e-6
@@ -93,7 +93,7 @@ def _fits(
     """Yield the solution of a chain for each number of rounds of EM; the solvers before EM run once."""
     problem = Problem(evidence, rank, seed)
     for solver in chain[:-1]:
-        problem = replace(problem, start=softened(solver.solve(problem).pmf, evidence.sets.shares))
+        problem = replace(problem, start=softened_start(solver.solve(problem).pmf, evidence.sets.shares))
     last = chain[-1]
     if isinstance(last, EM):
         for rounds in all_rounds:

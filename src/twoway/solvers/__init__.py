@@ -15,15 +15,15 @@ from twoway.solvers.combine import MultiStart as MultiStart
 from twoway.solvers.coupled_nmf import CoupledNMF as CoupledNMF
 from twoway.solvers.ctd import CTD as CTD
 from twoway.solvers.em import EM as EM
+from twoway.solvers.evidence import Evidence as Evidence
+from twoway.solvers.loop import Watch as Watch
 from twoway.solvers.mle_ad import MLEAD as MLEAD
-from twoway.solvers.problem import Evidence as Evidence
 from twoway.solvers.problem import IterativeSolver as IterativeSolver
 from twoway.solvers.problem import Problem as Problem
 from twoway.solvers.problem import Smoothing as Smoothing
 from twoway.solvers.problem import Solution as Solution
 from twoway.solvers.problem import Solver as Solver
 from twoway.solvers.spa import SPA as SPA
-from twoway.solvers.watch import Watch as Watch
 
 SOLVERS: dict[str, Callable[[], Solver]] = {
     "auto": Auto,
@@ -56,7 +56,7 @@ def find_solver(choice: SolverChoice, starts: int | None = None) -> Solver:
     """
     n_starts = None if starts is None else whole_number("starts", starts, 1)
     named = choice.split("+") if isinstance(choice, str) else choice
-    solvers = tuple(map(_find_one, named if isinstance(named, Sequence) else (named,)))
+    solvers = tuple(map(_find_one_solver, named if isinstance(named, Sequence) else (named,)))
     if not solvers:
         raise DataError("a chain of solvers needs at least one solver; got none")
     solver = solvers[0] if len(solvers) == 1 else Chain(solvers)
@@ -67,7 +67,7 @@ def find_solver(choice: SolverChoice, starts: int | None = None) -> Solver:
     return solver if n_starts == 1 else MultiStart(solver, n_starts)
 
 
-def _find_one(part: str | Solver) -> Solver:
+def _find_one_solver(part: str | Solver) -> Solver:
     if isinstance(part, type):
         raise DataError(f"a solver is a name or an object, not a class: write {part.__name__}(), with its brackets")
     if not isinstance(part, str):

@@ -11,12 +11,12 @@ from twoway.errors import DataError
 from twoway.model.pmf import JointPMF
 from twoway.solvers.combine import race
 from twoway.solvers.coupled_nmf import CoupledNMF
-from twoway.solvers.em import EM
-from twoway.solvers.latent import fit_cells
+from twoway.solvers.em import EM, fit_cells_by_em
+from twoway.solvers.evidence import Evidence
 from twoway.solvers.loop import Loop
 from twoway.solvers.mle_ad import MLEAD
-from twoway.solvers.problem import Evidence, Problem, Smoothing, Solution
-from twoway.solvers.starts import random_start, softened
+from twoway.solvers.problem import Problem, Smoothing, Solution
+from twoway.solvers.starts import random_start, softened_start
 from twoway.solvers.tuning import Candidates, choose_smoothing
 
 # Counting all pairs of more categories than this costs more than random starts.
@@ -90,7 +90,7 @@ class Auto:
             solution = CoupledNMF(tol=1e-5, max_iter=300).solve(problem)
         except DataError:  # no pair observed together, or not all variables connected
             return None
-        return replace(solution, pmf=softened(solution.pmf, problem.evidence.sets.shares))
+        return replace(solution, pmf=softened_start(solution.pmf, problem.evidence.sets.shares))
 
     def _choose_smoothing(self, problem: Problem, start: JointPMF | None) -> tuple[Smoothing, Candidates]:
         evidence, watch = problem.evidence, problem.watch
@@ -104,7 +104,7 @@ class Auto:
         loop = Loop("choosing the smoothing", 200, 1e-6, watch.quiet())
 
         def refit(train: Records, smoothing: Smoothing) -> JointPMF:
-            fits = [fit_cells(sets.with_records(train), start, smoothing, loop) for start in starts]
+            fits = [fit_cells_by_em(sets.with_records(train), start, smoothing, loop) for start in starts]
             return min(fits, key=lambda fit: fit.objectives[-1]).pmf
 
         return choose_smoothing(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from twoway.report import StopReason
 from twoway.solvers.problem import IterativeSolver, Problem, Solution, Solver
-from twoway.solvers.starts import softened
+from twoway.solvers.starts import softened_start
 
 # Starts race: all run this many passes, then the better ones go on for as many, and so forth.
 _HEAT = 240
@@ -32,7 +32,7 @@ class Chain:
         warnings = solution.warnings
         for solver in self.solvers[1:]:
             # Multiplicative updates cannot leave a zero.
-            start = softened(solution.pmf, problem.evidence.sets.shares)
+            start = softened_start(solution.pmf, problem.evidence.sets.shares)
             solution = solver.solve(replace(problem, start=start, origin=solution.solver))
             warnings += solution.warnings
         return replace(solution, warnings=warnings)
@@ -62,7 +62,7 @@ def race(solver: Solver, problems: Sequence[Problem]) -> Solution:
     """Return the lowest solution of several problems, which differ in their starts."""
     watch, began = problems[0].watch, time.monotonic()
     max_iter = solver.max_iter if isinstance(solver, IterativeSolver) else 1
-    heats = list(_heats(len(problems), max_iter))
+    heats = list(_race_heats(len(problems), max_iter))
     whole = sum(n_starts * passes for n_starts, passes in heats)
     ranked, past = list(range(len(problems))), 0
     solutions: dict[int, Solution] = {}
@@ -80,7 +80,9 @@ def race(solver: Solver, problems: Sequence[Problem]) -> Solution:
                 if before is None:
                     solutions[start] = heat.solve(problem)
                 elif before.stop_reason is StopReason.MAX_ITER:
-                    solutions[start] = _continued(before, heat.solve(replace(problem, start=before.pmf, origin="")))
+                    solutions[start] = _continued_race(
+                        before, heat.solve(replace(problem, start=before.pmf, origin=""))
+                    )
                 past += passes
                 if watch.interrupted:
                     break
@@ -94,7 +96,7 @@ def race(solver: Solver, problems: Sequence[Problem]) -> Solution:
     return replace(solutions[best], others=others)
 
 
-def _heats(n_starts: int, max_iter: int) -> Iterator[tuple[int, int]]:
+def _race_heats(n_starts: int, max_iter: int) -> Iterator[tuple[int, int]]:
     """Yield how many starts run in each heat, and the passes that each start is allowed."""
     while max_iter > _HEAT and n_starts > 1:
         yield n_starts, _HEAT
@@ -102,6 +104,6 @@ def _heats(n_starts: int, max_iter: int) -> Iterator[tuple[int, int]]:
     yield n_starts, max_iter
 
 
-def _continued(before: Solution, now: Solution) -> Solution:
+def _continued_race(before: Solution, now: Solution) -> Solution:
     """Return a solution with the objectives of its earlier heats in front."""
     return replace(now, objectives=(*before.objectives, *now.objectives[1:]), solver=before.solver)

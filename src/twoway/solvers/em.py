@@ -1,4 +1,4 @@
-"""EM on records: maximum likelihood, or the posterior mode with smoothing.
+"""EM on records, or on other weighted sets of observed cells: maximum likelihood, or the posterior mode with smoothing.
 
 Dempster, Laird and Rubin (1977), for the latent class model of the paper's section on EM (Yeredor and Haardt, 2019).
 """
@@ -8,9 +8,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
+from twoway.arrays import Floats
 from twoway.errors import DataError
-from twoway.solvers.latent import fit_cells
-from twoway.solvers.problem import Problem, Solution
+from twoway.model.pmf import JointPMF
+from twoway.solvers.evidence import CellSets, Theta
+from twoway.solvers.loop import Descent, Loop, Watch
+from twoway.solvers.problem import Problem, Smoothing, Solution
+from twoway.solvers.starts import is_one_component
+
+# Annealing begins where this share of a component is smoothing, and goes down by this factor a stage. More, and all
+# components become one; less, and each rushes to the nearest peak.
+_FIRST_SHARE = 0.25
+_SHARE_RATIO = 0.8
+_STAGES = 12
+_STAGE_PASSES = 10
 
 
 @dataclass(frozen=True)
@@ -29,6 +42,69 @@ class EM:
         if problem.evidence.records is None:
             raise DataError("solver 'em' needs records, and there are only tables; 'coupled-nmf' fits tables")
         sets, smoothing = problem.evidence.sets, problem.given_smoothing
-        descent = fit_cells(sets, problem.first_point(sets), smoothing, problem.loop(self))
+        descent = fit_cells_by_em(sets, problem.first_point(sets), smoothing, problem.loop(self))
         penalty = "penalised " if any(smoothing) else ""
         return problem.solution(self, descent, f"negative {penalty}log-likelihood per record")
+
+
+def fit_cells_by_em(
+    sets: CellSets, start: JointPMF, smoothing: Smoothing, loop: Loop, pseudo_shares: Floats | None = None
+) -> Descent:
+    """Return the PMF that best explains sets of cells, and how the loop got there.
+
+    The objective is the negative log-likelihood for each unit of weight, with the penalty that smoothing stands for.
+    Smoothing draws every component to equal weights and to the variables' overall shares; or each component to shares
+    of its own, ``pseudo_shares`` (1 + n_categories, rank): those of the components, which average 1, above those of the
+    cells.
+    """
+    from scipy.special import xlogy
+
+    from twoway.kernels.lanes import pad_to_lanes
+    from twoway.kernels.maximization import log_prior, maximize
+
+    schema, rank, shares = sets.schema, start.rank, sets.shares
+    pseudo_counts = np.empty(1 + schema.n_categories)
+    pseudo_counts[0] = smoothing.weights * sets.total_copies
+    pseudo_counts[1:] = smoothing.factors * np.repeat(sets.copies, schema.sizes) * shares
+    own_counts = None
+    if pseudo_shares is not None:
+        amounts = np.concatenate([pseudo_counts[:1], smoothing.factors * np.repeat(sets.copies, schema.sizes)])
+        own_counts, pseudo_counts = amounts[:, None] * pseudo_shares, np.zeros(1 + schema.n_categories)
+    penalised = bool(pseudo_counts.any())
+    # The penalty is counted from its least value, so that objectives stay near the log-likelihood.
+    plainest = pad_to_lanes(np.full(rank, 1.0 / rank), np.repeat(shares[:, None], rank, axis=1))
+    least_penalty = log_prior(plainest, pseudo_counts, rank)
+    total_weight = sets.records.total_weight
+
+    def update(theta: Theta) -> tuple[Theta, float]:
+        expected = sets.expected(theta, rank)
+        value = expected.log_likelihood
+        if penalised:
+            value += log_prior(theta, pseudo_counts, rank) - least_penalty
+        if own_counts is not None:
+            value += float(xlogy(own_counts, theta[:, :rank]).sum())
+            expected.counts[:, :rank] += own_counts
+        following = np.zeros(theta.shape)
+        maximize(expected.counts, pseudo_counts, shares, schema.offsets, rank, following)
+        return following, sets.offset - value / total_weight
+
+    return loop.descend(update, start)
+
+
+def annealed_by_em(sets: CellSets, start: JointPMF, smoothing: Smoothing, max_iter: int, watch: Watch) -> JointPMF:
+    """Return a start after some passes under much smoothing, then ever less of it.
+
+    Smoothing draws components together and lets only the strongest dependences part them, then weaker ones: fits that
+    begin so end in a better optimum three times as often. Takes at most half of ``max_iter`` passes. Where smoothing
+    makes all components one, from which no pass leads back, the start is returned as it was.
+    """
+    passes = min(_STAGE_PASSES, max_iter // (2 * _STAGES))
+    if passes < 3:  # not one cycle a stage
+        return start
+    of_component = sets.records.total_weight / sets.total_copies / start.rank
+    annealed = start
+    for share in _FIRST_SHARE * _SHARE_RATIO ** np.arange(_STAGES):
+        strong = share / (1.0 - share) * of_component
+        stage = Smoothing(max(smoothing.factors, strong), max(smoothing.weights, strong))
+        annealed = fit_cells_by_em(sets, annealed, stage, Loop("annealing", passes, 0.0, watch)).pmf
+    return start if is_one_component(annealed) else annealed

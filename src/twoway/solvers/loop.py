@@ -1,4 +1,4 @@
-"""The one loop of all iterative solvers.
+"""The one loop of all iterative solvers, and the watch over its progress.
 
 It takes any fixed-point map that never raises its objective, and accelerates it by squared extrapolation
 (SQUAREM: Varadhan and Roland, Simple and globally convergent methods for accelerating the convergence of
@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import SupportsFloat
 
 import numpy as np
 
 from twoway.errors import DataError, whole_number
 from twoway.model.pmf import JointPMF
-from twoway.report import Progress, StopReason
-from twoway.solvers.cells import Theta, pmf_of, theta_of
-from twoway.solvers.watch import Watch
+from twoway.report import Monitor, Progress, StopReason
+from twoway.solvers.evidence import Theta, pmf_of, theta_of
 from twoway.storage.checkpoint import Checkpoint, SavedLoop
 
 # The longest extrapolation tried at first; it grows while it succeeds.
@@ -32,6 +33,59 @@ Update = Callable[[Theta], tuple[Theta, float]]
 """From a point to the next one, with the objective at the given point."""
 
 
+class Watch:
+    """Reports the progress of a computation, and remembers that somebody interrupted it."""
+
+    def __init__(
+        self, monitor: Monitor | None = None, parent: Watch | None = None, checkpoint: Checkpoint | None = None
+    ) -> None:
+        self._monitor = monitor
+        self._shared: SimpleNamespace = SimpleNamespace(interrupted=False) if parent is None else parent._shared
+        self.checkpoint = checkpoint
+        """Where loops save their states, and find those of an earlier run."""
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether somebody pressed Ctrl-C."""
+        return bool(self._shared.interrupted)
+
+    def interrupt(self) -> None:
+        """Remember that somebody pressed Ctrl-C."""
+        self._shared.interrupted = True
+
+    @contextmanager
+    def guard(self) -> Iterator[None]:
+        """Return a context that Ctrl-C ends, and not the program: results up to then are kept."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            self.interrupt()
+
+    def show(self, progress: Progress) -> None:
+        """Pass the progress on to the monitor."""
+        if self._monitor is not None:
+            self._monitor(progress)
+
+    def part(self, task: str, before: int, whole: int, began: float) -> Watch:
+        """Return a watch for a part of a task that began at a time and has done ``before`` of its ``whole`` passes."""
+        monitor = self._monitor
+        if monitor is None:
+            return self.quiet()
+        done = before
+
+        def show(progress: Progress) -> None:
+            nonlocal done
+            done = min(max(done, before + progress.done), whole)
+            left = (time.monotonic() - began) * (whole - done) / done if 50 * done > whole else None
+            monitor(Progress(task, done, whole, progress.objective, left))
+
+        return Watch(show, self, self.checkpoint)
+
+    def quiet(self) -> Watch:
+        """Return a watch for a part of the computation that is too small to show."""
+        return Watch(None, self, self.checkpoint)
+
+
 @dataclass(frozen=True)
 class Descent:
     """Where a loop ended, and how it went."""
@@ -40,6 +94,11 @@ class Descent:
     objectives: tuple[float, ...]
     """The objective at each pass, never rising; the last one belongs to ``pmf``."""
     stop_reason: StopReason
+
+    @property
+    def converged(self) -> bool:
+        """Whether it ended because nothing changed any more."""
+        return self.stop_reason is StopReason.CONVERGED
 
 
 class _State:
@@ -117,9 +176,9 @@ class Loop:
                 state.gains.append((state.cycle_start - at_point) / max(abs(at_point), _SMALL_OBJECTIVE))
                 if self.watch.interrupted:
                     break
-                seconds_left = _seconds_left(state.gains, self.tol, began)
+                seconds_left = _loop_seconds_left(state.gains, self.tol, began)
                 self.watch.show(Progress(self.task, state.passes, self.max_iter, at_point, seconds_left))
-                if self.tol > 0 and _has_settled(state.gains, self.tol, self.quiet_cycles):
+                if self.tol > 0 and _loop_has_settled(state.gains, self.tol, self.quiet_cycles):
                     stop_reason = StopReason.CONVERGED
                     break
                 state.cycle_start = at_point
@@ -151,7 +210,7 @@ class Loop:
             state.save()
 
 
-def _has_settled(gains: list[float], tol: float, quiet_cycles: int) -> bool:
+def _loop_has_settled(gains: list[float], tol: float, quiet_cycles: int) -> bool:
     """Return whether the last cycles changed the objective by next to nothing, and ever less.
 
     Smoothing may raise the objective, a log-likelihood without it, which is no reason to stop.
@@ -164,7 +223,7 @@ def _has_settled(gains: list[float], tol: float, quiet_cycles: int) -> bool:
     return recent[-1] <= max(recent[0], _ROUNDING)
 
 
-def _seconds_left(gains: list[float], tol: float, began: float) -> float | None:
+def _loop_seconds_left(gains: list[float], tol: float, began: float) -> float | None:
     """Return an estimate of the time left, if gains continue to shrink as they did."""
     recent = [gain for gain in gains[-8:] if 0 < gain < math.inf]
     if len(recent) < 4 or tol <= 0 or recent[-1] >= recent[0]:

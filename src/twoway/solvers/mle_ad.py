@@ -5,8 +5,8 @@ as the authors of CNMF ran it: alternating directions, one factor matrix or λ a
 simplex constraints.
 
 Here all blocks move together. A cell of a three-way table is a record of three observed cells, weighted by its count,
-and the sum of divergences is, up to a constant, minus the log-likelihood of these small records (see `cells`). Its EM
-step never rises, and is accelerated as for every likelihood. That ends where alternating directions end:
+and the sum of divergences is, up to a constant, minus the log-likelihood of these small records (see `evidence`). Its
+EM step never rises, and is accelerated as for every likelihood. That ends where alternating directions end:
 
 - In one block, with the others fixed, the divergence D is convex and the feasible set a product of simplices. So a
   block is at its exact minimum if and only if it meets the first-order (KKT) conditions; and minimising any single
@@ -24,7 +24,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from twoway.solvers.latent import fit_cells
+from twoway.solvers.em import fit_cells_by_em
 from twoway.solvers.problem import Problem, Solution
 
 
@@ -44,5 +44,5 @@ class MLEAD:
         """Return the PMF at the end of one descent, from the given start or a random one."""
         problem.evidence.connected_tables(3)
         sets = problem.evidence.table_sets("counts", order=3)
-        descent = fit_cells(sets, problem.first_point(sets), problem.given_smoothing, problem.loop(self))
+        descent = fit_cells_by_em(sets, problem.first_point(sets), problem.given_smoothing, problem.loop(self))
         return problem.solution(self, descent, "mean Kullback-Leibler divergence per triple")

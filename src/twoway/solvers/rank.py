@@ -2,30 +2,35 @@
 
 Ranks are tried from the smallest up. Each begins where the one below it ended, with its components split, and is raced
 against a random start; folds begin where the whole ended. So a rank costs a few short fits.
+
+The tables between two groups of variables, stacked, have the rank of the model. Scaled by the roots of the shares of
+rows and columns, chance moves all their cells alike, so that a singular value is either larger than
+those that chance makes or cannot be distinguished from them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 import numpy as np
 
+from twoway.arrays import Floats
 from twoway.errors import DataError, whole_number
+from twoway.model.parameters import n_parameters, normalized_factors
 from twoway.model.pmf import JointPMF
-from twoway.report import Progress, StopReason
-from twoway.schema import Schema
-from twoway.solvers.cells import CellSets, theta_of
-from twoway.solvers.heldout import HeldOut, log_scores, try_in_order
-from twoway.solvers.latent import fit_cells
-from twoway.solvers.loop import Descent, Loop
-from twoway.solvers.problem import Evidence, Smoothing
-from twoway.solvers.spectrum import CLEAR, spectrum
-from twoway.solvers.starts import normalized, random_start
-from twoway.solvers.watch import Watch
-from twoway.tables.pair_graph import PairGraph
+from twoway.report import Progress
+from twoway.solvers.em import fit_cells_by_em
+from twoway.solvers.evidence import CellSets, Evidence, PairMatrix, theta_of
+from twoway.solvers.loop import Descent, Loop, Watch
+from twoway.solvers.problem import Smoothing
+from twoway.solvers.resampling import TableResampling
+from twoway.solvers.starts import random_start
+from twoway.solvers.tuning import HeldOut, held_out_scores, try_in_order
+from twoway.tables.pair_graph import PairGraph, Split
+from twoway.tables.tables import Tables
 
 _DEFAULT_RANKS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 65, 80, 100)
 # Nats per record by which a higher rank must predict better.
@@ -41,6 +46,9 @@ _CELLS = 300_000
 # Splits of the variables, times the cube of their cells.
 _SPECTRUM_WORK = 1e9
 _FOLDS, _FOLDS_OF_MANY, _MANY = 5, 3, 100_000
+_DRAWS = 3
+CLEAR = 1.2
+"""How many times as large as those of chance a singular value must be to show a component."""
 
 T = TypeVar("T")
 How = Literal["held-out likelihood", "spectrum", "AIC"]
@@ -60,13 +68,13 @@ class RankChoice:
 
     def __str__(self) -> str:
         keys = list(self.candidates[0])
-        rows = [keys, *([_shown(candidate[key]) for key in keys] for candidate in self.candidates)]
+        rows = [keys, *([_rank_cell(candidate[key]) for key in keys] for candidate in self.candidates)]
         widths = [max(len(row[column]) for row in rows) for column in range(len(keys))]
         lines = ["  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in rows]
         return "\n".join([f"rank {self.rank}, by {self.how}", *lines])
 
 
-def _shown(value: object) -> str:
+def _rank_cell(value: object) -> str:
     return "—" if value is None else f"{value:.5g}" if isinstance(value, float) else str(value)
 
 
@@ -82,8 +90,8 @@ def choose_rank_from(evidence: Evidence, ranks: Iterable[int] | None, *, seed: i
     tried = sorted({1, *(rank for rank in asked if rank <= most)})
     search = _Search(tried, None if ranks is None else frozenset(asked))
     if evidence.records is None:
-        return _from_tables(evidence, search, seed, watch)
-    return _from_records(evidence, search, seed, watch)
+        return _rank_from_tables(evidence, search, seed, watch)
+    return _rank_from_records(evidence, search, seed, watch)
 
 
 @dataclass(frozen=True)
@@ -129,38 +137,33 @@ class _Ladder:
     def fit(self, sets: CellSets, start: JointPMF, max_iter: int | None = None) -> Descent:
         """Return a short fit."""
         loop = Loop("choosing the rank", max_iter or self.max_iter, _TOL, self.watch)
-        return fit_cells(sets, start, self.smoothing, loop)
+        return fit_cells_by_em(sets, start, self.smoothing, loop)
 
     def climb(self, rank: int) -> Descent:
         """Return the best fit of a rank."""
         below = max((known for known in self.fits if known < rank), default=None)
         starts = [random_start(self.sets.schema, rank, self.sets.shares, (self.seed, rank))]
         if below is not None:
-            starts += [_split(self.fits[below], rank, (self.seed, rank, number)) for number in range(_N_SPLITS)]
+            starts += [_split_to_rank(self.fits[below], rank, (self.seed, rank, number)) for number in range(_N_SPLITS)]
         heats = [self.fit(self.sets, start, _FIRST_PASSES) for start in starts]
         descent = self.fit(self.sets, min(heats, key=lambda heat: heat.objectives[-1]).pmf)
         self.fits[rank] = descent.pmf
         return descent
 
 
-def _split(pmf: JointPMF, rank: int, seeds: tuple[int, ...]) -> JointPMF:
+def _split_to_rank(pmf: JointPMF, rank: int, seeds: tuple[int, ...]) -> JointPMF:
     """Return a start of a higher rank: components drawn by their weights, each in two parts that differ a little."""
     random = np.random.default_rng(seeds)
     weights, stacked = pmf.weights.copy(), pmf.stacked.copy()
     while len(weights) < rank:
         chosen = int(random.choice(len(weights), p=weights / weights.sum()))
         drawn = random.exponential(size=(len(stacked), 2)) + 0.3
-        parts = normalized(pmf.schema, stacked[:, [chosen]] * drawn)
+        parts = normalized_factors(pmf.schema, stacked[:, [chosen]] * drawn)
         stacked[:, chosen] = parts[:, 0]
         stacked = np.column_stack([stacked, parts[:, 1]])
         weights[chosen] /= 2.0
         weights = np.append(weights, weights[chosen])
     return JointPMF.from_stacked(pmf.schema, weights / weights.sum(), stacked)
-
-
-def n_parameters(schema: Schema, rank: int) -> int:
-    """Return how many numbers of a model are free."""
-    return rank - 1 + rank * (schema.n_categories - len(schema))
 
 
 # From records
@@ -175,7 +178,7 @@ class _Trial:
     converged: bool
 
 
-def _from_records(evidence: Evidence, search: _Search, seed: int, watch: Watch) -> RankChoice:
+def _rank_from_records(evidence: Evidence, search: _Search, seed: int, watch: Watch) -> RankChoice:
     sets, sample = evidence.sets, evidence.sample(_CELLS, seed=seed)
     folds = sample.folds(_FOLDS, seed=seed)
     if sample.n_observed > _MANY:
@@ -189,15 +192,15 @@ def _from_records(evidence: Evidence, search: _Search, seed: int, watch: Watch) 
     def try_rank(rank: int) -> bool:
         whole = ladder.climb(rank)
         fits = [ladder.fit(sets.with_records(train), whole.pmf) for train, _ in folds]
-        held_out = HeldOut.of_folds(log_scores(fit.pmf, held) for fit, (_, held) in zip(fits, folds, strict=True))
-        gain, error = _peak(tried).held_out.behind(held_out) if tried else (math.inf, 0.0)
-        tried[rank] = _Trial(rank, held_out, all(map(_has_converged, (whole, *fits))))
+        held_out = HeldOut.of_folds(held_out_scores(fit.pmf, held) for fit, (_, held) in zip(fits, folds, strict=True))
+        gain, error = _peak_trial(tried).held_out.behind(held_out) if tried else (math.inf, 0.0)
+        tried[rank] = _Trial(rank, held_out, all(descent.converged for descent in (whole, *fits)))
         return gain > max(error, _LEAST_GAIN)
 
-    search.run(try_rank, lambda: _chosen(search.eligible(tried)), watch)
+    search.run(try_rank, lambda: _rank_of_records(search.eligible(tried)), watch)
     if not tried:
         raise KeyboardInterrupt
-    peak, baseline = _peak(tried).held_out, tried[min(tried)].held_out
+    peak, baseline = _peak_trial(tried).held_out, tried[min(tried)].held_out
     candidates = []
     for rank, trial in sorted(tried.items()):
         behind, error = trial.held_out.behind(peak)
@@ -211,22 +214,18 @@ def _from_records(evidence: Evidence, search: _Search, seed: int, watch: Watch) 
                 "converged": trial.converged,
             }
         )
-    return RankChoice(_chosen(search.eligible(tried)), tuple(candidates))
+    return RankChoice(_rank_of_records(search.eligible(tried)), tuple(candidates))
 
 
-def _has_converged(descent: Descent) -> bool:
-    return descent.stop_reason is StopReason.CONVERGED
-
-
-def _peak(tried: Mapping[int, _Trial]) -> _Trial:
+def _peak_trial(tried: Mapping[int, _Trial]) -> _Trial:
     """Return the converged rank that predicts best, or the best of all where none has converged."""
     fair = [trial for trial in tried.values() if trial.converged] or list(tried.values())
     return max(fair, key=lambda trial: trial.held_out.mean)
 
 
-def _chosen(eligible: Mapping[int, _Trial]) -> int:
+def _rank_of_records(eligible: Mapping[int, _Trial]) -> int:
     """Return the smallest rank that is within a standard error of the best."""
-    peak = _peak(eligible)
+    peak = _peak_trial(eligible)
     for rank, trial in sorted(eligible.items()):
         behind, error = trial.held_out.behind(peak.held_out)
         if trial.converged and behind <= max(error, _LEAST_GAIN):
@@ -237,7 +236,7 @@ def _chosen(eligible: Mapping[int, _Trial]) -> int:
 # From tables
 
 
-def _from_tables(evidence: Evidence, search: _Search, seed: int, watch: Watch) -> RankChoice:
+def _rank_from_tables(evidence: Evidence, search: _Search, seed: int, watch: Watch) -> RankChoice:
     tables, sets = evidence.tables(evidence.given_order), evidence.sets
     ladder = _Ladder(sets, Smoothing(1.0, 1.0), _MOST_OVER_TABLES, seed, watch)
     graph = PairGraph.of(tables) if tables.order == 2 else None
@@ -248,16 +247,16 @@ def _from_tables(evidence: Evidence, search: _Search, seed: int, watch: Watch) -
 
     def try_rank(rank: int) -> bool:
         descent = ladder.climb(rank)
-        trial: dict[str, Any] = {"rank": rank, "singular": None, "noise": None, "converged": _has_converged(descent)}
+        trial: dict[str, Any] = {"rank": rank, "singular": None, "noise": None, "converged": descent.converged}
         log_likelihood = sets.expected(theta_of(descent.pmf), rank).log_likelihood / copies
         trial["aic"] = 2.0 * n_parameters(tables.schema, rank) - 2.0 * log_likelihood
         splits = [] if graph is None else graph.splits(rank + 2, np.random.default_rng(seed))
         if splits:
-            shown = spectrum(tables, descent.pmf, splits[:n_splits], None, seed)
+            shown = table_spectrum(tables, descent.pmf, splits[:n_splits], None, seed)
             trial |= {"singular": shown.singular[rank], "noise": shown.noise}
         has_least_aic = all(trial["aic"] < other["aic"] for other in tried.values())
         tried[rank] = trial
-        return _shows_more(trial) if splits else has_least_aic
+        return _shows_higher_rank(trial) if splits else has_least_aic
 
     search.run(try_rank, lambda: _rank_of_tables(search.eligible(tried))[0], watch)
     if not tried:
@@ -266,7 +265,7 @@ def _from_tables(evidence: Evidence, search: _Search, seed: int, watch: Watch) -
     return RankChoice(rank, tuple(tried[rank] for rank in sorted(tried)), how)
 
 
-def _shows_more(trial: Mapping[str, Any]) -> bool:
+def _shows_higher_rank(trial: Mapping[str, Any]) -> bool:
     """Return whether tables show a component beyond a rank."""
     return trial["singular"] is not None and trial["singular"] > CLEAR * trial["noise"]
 
@@ -276,6 +275,71 @@ def _rank_of_tables(eligible: Mapping[int, Mapping[str, Any]]) -> tuple[int, How
     trials = [trial for _, trial in sorted(eligible.items())]
     fair = [trial for trial in trials if trial["converged"]] or trials
     for trial in fair:
-        if trial["singular"] is not None and not _shows_more(trial):
+        if trial["singular"] is not None and not _shows_higher_rank(trial):
             return int(trial["rank"]), "spectrum"
     return int(min(fair, key=lambda trial: float(trial["aic"]))["rank"]), "AIC"
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """The singular values of stacked tables, and what chance alone would make."""
+
+    singular: tuple[float, ...]
+    noise: float
+    """The largest singular value that chance makes where the model has none."""
+
+    @property
+    def n_visible(self) -> int:
+        """The number of components that stand out from chance; one is always there."""
+        return max(1, int(sum(value > CLEAR * self.noise for value in self.singular)))
+
+    def strength(self, rank: int) -> float:
+        """Return how far the weakest of so many components stands out: 1 is chance, 3 is clear."""
+        if rank > len(self.singular):
+            return 0.0
+        return self.singular[rank - 1] / self.noise if self.noise > 0 else math.inf
+
+
+def table_spectrum(
+    tables: Tables, pmf: JointPMF, splits: Sequence[Split], n_records: float | None, seed: int
+) -> Spectrum:
+    """Return the singular values of the tables between two groups, and those that chance makes around a model.
+
+    Parameters
+    ----------
+    tables
+        What was observed.
+    pmf
+        The model from which tables are drawn.
+    splits
+        Ways to make two groups. The one counts that shows most beyond the model: variables that depend on each other
+        alone show nothing where they are all in one group. Chance gets the same choice.
+    n_records
+        How many people all tables together count; see `bootstrap`.
+    """
+    shares = pmf.stacked @ pmf.weights
+    roots = np.where(shares < 1e-12, 0.0, 1.0 / np.sqrt(np.maximum(shares, 1e-300)))
+    sides = [[np.repeat(side, pmf.schema.sizes) for side in (split.first, split.second)] for split in splits]
+
+    def scaled(whole: Floats) -> list[Floats]:
+        return [whole[np.ix_(*side)] * np.outer(roots[side[0]], roots[side[1]]) for side in sides]
+
+    resampling = TableResampling(tables, pmf, n_records)
+    drawn = [scaled(PairMatrix.of(resampling.tables(seed, draw)).shares) for draw in range(_DRAWS)]
+    observed = [_singular_values(matrix) for matrix in scaled(PairMatrix.of(tables).shares)]
+    if min(map(len, observed)) > pmf.rank:
+        # A model of rank F has nothing behind its F-th singular value: what a sample has there is chance.
+        noise = max(float(_singular_values(matrix)[pmf.rank]) for draw in drawn for matrix in draw)
+        best = max(observed, key=lambda values: float(values[pmf.rank]))
+    else:
+        # It leaves no room behind. No singular value moves farther than the largest that chance makes by itself.
+        own = scaled((pmf.stacked * pmf.weights) @ pmf.stacked.T)
+        noise = max(float(_singular_values(a - b)[0]) for draw in drawn for a, b in zip(draw, own, strict=True))
+        best = observed[0]
+    return Spectrum(tuple(float(value) for value in best), noise)
+
+
+def _singular_values(matrix: Floats) -> Floats:
+    """Return the singular values, largest first."""
+    squares = np.linalg.eigvalsh(matrix @ matrix.T if len(matrix) < matrix.shape[1] else matrix.T @ matrix)
+    return np.asarray(np.sqrt(np.maximum(squares[::-1], 0.0)))

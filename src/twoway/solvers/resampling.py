@@ -12,7 +12,7 @@ from twoway.data.records import Records
 from twoway.datasets.synthetic import draw_records
 from twoway.model.mixture import joint
 from twoway.model.pmf import JointPMF
-from twoway.solvers.cells import CellSets
+from twoway.solvers.evidence import CellSets
 from twoway.tables.privacy import nonnegative
 from twoway.tables.tables import Tables
 
@@ -21,7 +21,7 @@ _MOST_SIMULATED = 100_000
 _MOST_COUNTED = 5e7  # people times tables
 
 
-class FromRecords:
+class RecordResampling:
     """Draws people with replacement from the records, each with their weight: records get counts, none is copied."""
 
     def __init__(self, records: Records) -> None:
@@ -42,7 +42,7 @@ class FromRecords:
         return CellSets.of_records(self._records.reweighted(drawn.astype(np.float64) * self._each), 1)
 
 
-class FromTables:
+class TableResampling:
     """Counts tables on people drawn from the model, each table with its own total.
 
     The errors of tables that count the same people are dependent. The number of people in all, ``n_records``, says how
@@ -58,9 +58,18 @@ class FromTables:
         largest = float(self._n_records.max())
         self._n_people = max(largest, largest if n_records is None else n_records)
         is_finite = math.isfinite(self._n_people)
-        self._observed = _observed_shares(tables, self._n_records, self._n_people) if is_finite else None
+        self._observed = self._observed_shares() if is_finite else None
         # What the model expects of each table, before it is rounded by chance.
         self._model = [joint(pmf.weights, [pmf.factors[index] for index in row]) for row in tables.sets.tolist()]
+
+    def _observed_shares(self) -> Floats:
+        """Return how often each variable was observed, (n_variables,), if so many people make these tables."""
+        tables = self._tables
+        rows = np.zeros((len(tables), len(tables.schema)))
+        np.put_along_axis(rows, tables.sets.astype(np.int64), 1.0, axis=1)
+        logs = np.log(self._n_records / self._n_people)
+        log_shares = np.linalg.lstsq(rows.T @ rows, rows.T @ logs, rcond=None)[0]
+        return np.asarray(np.exp(np.minimum(log_shares, 0.0)), dtype=np.float64)
 
     def original(self) -> CellSets:
         """Return the tables as the model has them."""
@@ -119,13 +128,4 @@ class FromTables:
         return drawn
 
 
-def _observed_shares(tables: Tables, n_records: Floats, n_people: float) -> Floats:
-    """Return how often each variable was observed, (n_variables,), if tables of so many people have these numbers."""
-    rows = np.zeros((len(tables), len(tables.schema)))
-    np.put_along_axis(rows, tables.sets.astype(np.int64), 1.0, axis=1)
-    logs = np.log(n_records / n_people)
-    log_shares = np.linalg.lstsq(rows.T @ rows, rows.T @ logs, rcond=None)[0]
-    return np.asarray(np.exp(np.minimum(log_shares, 0.0)), dtype=np.float64)
-
-
-Resampling: TypeAlias = FromRecords | FromTables
+Resampling: TypeAlias = RecordResampling | TableResampling

@@ -15,12 +15,12 @@ import numpy as np
 
 from twoway.arrays import Bools, Floats
 from twoway.errors import DataError, whole_number
+from twoway.model.parameters import normalized_factors
 from twoway.model.pmf import JointPMF
 from twoway.report import StopReason
+from twoway.solvers.evidence import PairMatrix
 from twoway.solvers.loop import Descent
-from twoway.solvers.pairs import PairMatrix
 from twoway.solvers.problem import Problem, Solution
-from twoway.solvers.starts import normalized
 
 # The matrix of all pairs is written out: 3 GB at this size.
 MOST_CATEGORIES = 20_000
@@ -113,7 +113,7 @@ def solve_split(pairs: PairMatrix, split: Bools, rank: int, *, exact: bool = Tru
     else:
         h[~of_cell] = np.maximum(np.linalg.lstsq(stack[:, chosen], stack, rcond=None)[0].T, 0.0)
     # A component that no category of a variable supports has no column there: any is as good.
-    factors = normalized(schema, w + h + 1e-12)
+    factors = normalized_factors(schema, w + h + 1e-12)
     w, h = factors[of_cell], factors[~of_cell]
     gram = (w.T @ w) * (h.T @ h)
     right = np.einsum("if,ij,jf->f", w, stack, h)

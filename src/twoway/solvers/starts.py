@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from twoway.arrays import Floats
+from twoway.model.parameters import normalized_factors
 from twoway.model.pmf import JointPMF
 from twoway.schema import Schema, stable_hash
 
@@ -22,27 +23,20 @@ def random_start(schema: Schema, rank: int, shares: Floats, seeds: Sequence[int]
     generators = (np.random.default_rng([*seeds, stable_hash(name)]) for name in schema.names)
     drawn = [random.exponential(size=(size, rank)) for random, size in zip(generators, schema.sizes, strict=True)]
     # No category is out of reach.
-    factors = normalized(schema, shares[:, None] * (np.vstack(drawn) + 0.05))
+    factors = normalized_factors(schema, shares[:, None] * (np.vstack(drawn) + 0.05))
     return JointPMF.from_stacked(schema, np.full(rank, 1.0 / rank), factors)
 
 
-def softened(pmf: JointPMF, shares: Floats, part: float = 0.05) -> JointPMF:
+def softened_start(pmf: JointPMF, shares: Floats, part: float = 0.05) -> JointPMF:
     """Return a PMF without zeros: a part of the variables' overall shares and of equal weights mixed in.
 
     Multiplicative updates cannot leave a zero again.
     """
     stacked = (1.0 - part) * pmf.stacked + part * shares[:, None]
     weights = (1.0 - part) * pmf.weights + part / pmf.rank
-    return JointPMF.from_stacked(pmf.schema, weights, normalized(pmf.schema, stacked))
+    return JointPMF.from_stacked(pmf.schema, weights, normalized_factors(pmf.schema, stacked))
 
 
 def is_one_component(pmf: JointPMF) -> bool:
     """Return whether all components have become one, from which no pass of EM leads back."""
     return bool(np.ptp(pmf.stacked, axis=1).max() < _SAME)
-
-
-def normalized(schema: Schema, stacked: Floats) -> Floats:
-    """Return stacked factors (n_categories, rank) whose columns sum to one over each variable."""
-    sums = np.add.reduceat(stacked, schema.offsets[:-1], axis=0)
-    scaled: Floats = stacked / np.repeat(sums, schema.sizes, axis=0)
-    return scaled

@@ -1,4 +1,4 @@
-"""How much smoothing: chosen by the likelihood of records that were held out.
+"""Choices by what was held out: how much smoothing, and when to stop trying.
 
 Factors and weights get the numbers of pseudo-records that predict held-out records best: first the same number for
 both, then more for the weights, for which being nearly equal is a strong simplification that pays where it is true.
@@ -7,18 +7,21 @@ both, then more for the weights, for which being nearly equal is a strong simpli
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self, TypeVar
 
+import numpy as np
+
+from twoway.arrays import Floats
 from twoway.data.records import Records
 from twoway.model.pmf import JointPMF
 from twoway.report import Progress
-from twoway.solvers.heldout import HeldOut, log_scores
+from twoway.solvers.loop import Watch
 from twoway.solvers.problem import Smoothing
 from twoway.solvers.starts import is_one_component
-from twoway.solvers.watch import Watch
 
+T = TypeVar("T")
 Candidates = tuple[Mapping[str, Any], ...]
 """What was compared."""
 Refit = Callable[[Records, Smoothing], JointPMF]
@@ -30,6 +33,52 @@ _USUAL_TRIALS = 12
 _SAME = 1e-4
 _EDGE_TRIALS = 4
 _WEIGHT_SHARES = (0.1, 0.3, 0.6, 0.9, 0.99)
+# A search ends after so many candidates in a row that are not better.
+_PATIENCE = 2
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """How well a candidate predicts what was held out: a score for each held-out record, higher is better."""
+
+    scores: Floats
+    """(n_held_out,), of all folds."""
+    weights: Floats
+    """(n_held_out,)."""
+
+    @classmethod
+    def of_folds(cls, folds: Iterable[tuple[Floats, Floats]]) -> Self:
+        """Return the scores and weights of several folds as one."""
+        scores, weights = zip(*folds, strict=True)
+        return cls(np.concatenate(scores), np.concatenate(weights))
+
+    @property
+    def mean(self) -> float:
+        """The mean score."""
+        return float(np.average(self.scores, weights=self.weights))
+
+    def behind(self, other: HeldOut) -> tuple[float, float]:
+        """Return by how much another candidate predicts better, and the standard error of that."""
+        gaps = other.scores - self.scores
+        mean = float(np.average(gaps, weights=self.weights))
+        variance = float(np.average(np.square(gaps - mean), weights=self.weights))
+        return mean, math.sqrt(variance / float(self.weights.sum()))
+
+
+def held_out_scores(pmf: JointPMF, held_out: Records) -> tuple[Floats, Floats]:
+    """Return the log-likelihood of each held-out record that has a weight, and the weight."""
+    weights = np.ones(held_out.n_records) if held_out.weights is None else held_out.weights
+    has_weight = weights > 0
+    return pmf.log_prob(held_out)[has_weight], weights[has_weight]
+
+
+def try_in_order(candidates: Iterable[T], is_better: Callable[[T], bool]) -> None:
+    """Try candidates until several in a row are not better."""
+    n_failed = 0
+    for candidate in candidates:
+        n_failed = 0 if is_better(candidate) else n_failed + 1
+        if n_failed == _PATIENCE:
+            return
 
 
 @dataclass(frozen=True)
@@ -72,15 +121,15 @@ def choose_smoothing(
             fits = [refit(train, smoothing) for train, _ in folds]
             if watch.interrupted:  # which cut the fits short
                 raise KeyboardInterrupt
-            held_out = HeldOut.of_folds(log_scores(pmf, held) for pmf, (_, held) in zip(fits, folds, strict=True))
+            held_out = HeldOut.of_folds(held_out_scores(pmf, held) for pmf, (_, held) in zip(fits, folds, strict=True))
             tried[smoothing] = Trial(smoothing, held_out, all(map(is_one_component, fits)))
         return tried[smoothing]
 
     with watch.guard():
         if folds:
-            best = _search_factors(evaluate, first)
+            best = _tune_factors(evaluate, first)
             if n_components > 1 and not best.is_plain:
-                _search_weights(evaluate, best, records.total_weight / n_components)
+                _tune_weights(evaluate, best, records.total_weight / n_components)
     if not tried:
         return Smoothing(first, first), ()
     chosen = max(tried.values(), key=lambda trial: (trial.mean, trial.smoothing))
@@ -93,7 +142,7 @@ def choose_smoothing(
     return Smoothing(whole * chosen.smoothing.factors, whole * chosen.smoothing.weights), candidates
 
 
-def _search_factors(evaluate: Callable[[Smoothing], Trial], first: float) -> Trial:
+def _tune_factors(evaluate: Callable[[Smoothing], Trial], first: float) -> Trial:
     """Return the peak over smoothing that is the same for factors and weights, by doubling and halving."""
 
     def at(factors: float) -> Trial:
@@ -107,7 +156,7 @@ def _search_factors(evaluate: Callable[[Smoothing], Trial], first: float) -> Tri
                 break
             best = following
             if best.is_plain:  # and would be with more
-                return _edge(at, best)
+                return _tune_near_edge(at, best)
         if best.smoothing.factors != first:
             break
     # A parabola through the peak and its neighbours finds it more finely.
@@ -124,7 +173,7 @@ def _search_factors(evaluate: Callable[[Smoothing], Trial], first: float) -> Tri
     return refined if refined.mean > best.mean else best
 
 
-def _edge(at: Callable[[float], Trial], plain: Trial) -> Trial:
+def _tune_near_edge(at: Callable[[float], Trial], plain: Trial) -> Trial:
     """Return the best near the edge below which smoothing is too weak to make all components one.
 
     Where dependence hardly stands out from chance, only the strongest of it is worth fitting, and that is there.
@@ -143,7 +192,7 @@ def _edge(at: Callable[[float], Trial], plain: Trial) -> Trial:
     return best
 
 
-def _search_weights(evaluate: Callable[[Smoothing], Trial], best: Trial, weight_of_component: float) -> None:
+def _tune_weights(evaluate: Callable[[Smoothing], Trial], best: Trial, weight_of_component: float) -> None:
     """Try ever more equal weights, until held-out records clearly object."""
     for share in _WEIGHT_SHARES:
         candidate = Smoothing(best.smoothing.factors, share / (1.0 - share) * weight_of_component)

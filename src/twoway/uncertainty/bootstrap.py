@@ -26,7 +26,7 @@ from twoway.model.pmf import JointPMF
 from twoway.model.posterior import records_for
 from twoway.report import Report
 from twoway.schema import Schema
-from twoway.solvers.starts import softened
+from twoway.solvers.starts import softened_start
 from twoway.storage import container
 from twoway.text import crossed
 from twoway.uncertainty.observed_tables import DOUBT, ObservedTables
@@ -314,7 +314,7 @@ class Bootstrap:
         shares = np.concatenate([np.asarray(self.pmf.marginal(name)) for name in self.pmf.schema.names])
         for number, replicate in enumerate(self.replicates[:m]):
             # A category that a replicate has not seen is possible, too.
-            pmf = softened(replicate, shares, _UNSEEN)
+            pmf = softened_start(replicate, shares, _UNSEEN)
             drawn = fills(pmf, records, indices, "sample", (seed, number), warn=False)
             yield {name: (rows[possible[rows]], codes[possible[rows]]) for name, (rows, codes) in drawn.items()}
 

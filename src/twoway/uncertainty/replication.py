@@ -11,17 +11,17 @@ from twoway.arrays import Floats
 from twoway.errors import DataError, whole_number
 from twoway.fitting.fit import watching
 from twoway.model.intervals import checked_level
+from twoway.model.parameters import normalized_factors
 from twoway.model.pmf import JointPMF, model_of
 from twoway.model.posterior import records_for
 from twoway.parallel import usable_cores
 from twoway.report import Monitor, Progress, StopReason
-from twoway.solvers.cells import CellSets
-from twoway.solvers.latent import fit_cells
-from twoway.solvers.loop import Loop
+from twoway.solvers.em import fit_cells_by_em
+from twoway.solvers.evidence import CellSets
+from twoway.solvers.loop import Loop, Watch
 from twoway.solvers.problem import Smoothing
-from twoway.solvers.resampling import FromRecords, FromTables, Resampling
-from twoway.solvers.starts import normalized, softened
-from twoway.solvers.watch import Watch
+from twoway.solvers.resampling import RecordResampling, Resampling, TableResampling
+from twoway.solvers.starts import softened_start
 from twoway.tables.tables import Tables
 from twoway.uncertainty.bootstrap import LEAST_REPLICATES, Bootstrap
 from twoway.uncertainty.observed_tables import ObservedTables
@@ -94,8 +94,8 @@ def bootstrap(
 
         def fit(sets: CellSets, smoothing: Smoothing, drawn: Floats | None = None) -> tuple[JointPMF, StopReason]:
             # A model may have zeros, which multiplicative updates cannot leave.
-            start = softened(pmf, sets.shares, 1e-6) if drawn is not None or (pmf.stacked == 0).any() else pmf
-            descent = fit_cells(sets, start, smoothing, loop, drawn)
+            start = softened_start(pmf, sets.shares, 1e-6) if drawn is not None or (pmf.stacked == 0).any() else pmf
+            descent = fit_cells_by_em(sets, start, smoothing, loop, drawn)
             return descent.pmf, descent.stop_reason
 
         def replicate(number: int) -> tuple[JointPMF, StopReason]:
@@ -134,11 +134,11 @@ def _replicate_sampling(pmf: JointPMF, source: Any, n_records: float | None) -> 
             raise DataError("there is no table to draw from")
         if n_records is not None and not n_records > 0:
             raise DataError(f"n_records must be a number above 0, not {n_records!r}")
-        return FromTables(source, pmf, n_records), _TOL_TABLES
+        return TableResampling(source, pmf, n_records), _TOL_TABLES
     records = records_for(pmf.schema, source)
     if records.n_silent == records.n_records:
         raise DataError(f"none of the {records.n_records} records has an observed cell; there is nothing to draw from")
-    return FromRecords(records), _TOL_RECORDS
+    return RecordResampling(records), _TOL_RECORDS
 
 
 # The prior that smoothing is, drawn again for each replicate
@@ -177,5 +177,5 @@ def replicate_prior(sets: CellSets, rank: int, smoothing: Smoothing, random: np.
     drawn[0] = random.gamma(smoothing.weights, size=rank) + _LEAST_SHARE if smoothing.weights else 1.0
     drawn[0] *= rank / drawn[0].sum()
     drawn[1:] = random.gamma(np.repeat(smoothing.factors * sets.shares[:, None], rank, axis=1)) + _LEAST_SHARE
-    drawn[1:] = normalized(schema, drawn[1:])
+    drawn[1:] = normalized_factors(schema, drawn[1:])
     return drawn

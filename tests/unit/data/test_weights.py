@@ -11,7 +11,7 @@ from twoway.data.files import scratch
 from twoway.data.weights import WeightTotals
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.errors import DataError
-from twoway.solvers.resampling import FromRecords
+from twoway.solvers.resampling import RecordResampling
 
 CONSTANTS = (1.5, 100.0, 50.0, 1e-6, 1e6, 0.1)
 TRUTH = dirichlet_rows(5, 2, 2, seed=3)
@@ -196,7 +196,7 @@ def test_thinning_takes_people_not_patterns():
 
 
 def test_replicates_of_a_constant_weight_are_those_of_none():
-    weighted, plain = (FromRecords(tw.Records(FRAME, weights=w)) for w in (np.full(len(FRAME), 0.3), None))
+    weighted, plain = (RecordResampling(tw.Records(FRAME, weights=w)) for w in (np.full(len(FRAME), 0.3), None))
     for number in range(3):
         np.testing.assert_array_equal(weighted.draw(0, number).records.weights, plain.draw(0, number).records.weights)
 

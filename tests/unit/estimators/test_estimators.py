@@ -270,7 +270,7 @@ def test_interrupted_fit_leaves_nothing_fitted(monkeypatch):
 
     frame, label = survey(60)
     model = tw.JointPMFClassifier()
-    monkeypatch.setattr("twoway.estimators.averaging.fit_cells", interrupted)
+    monkeypatch.setattr("twoway.estimators.averaging.fit_cells_by_em", interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.fit(frame, label)
     assert not hasattr(model, "pmf_")

@@ -9,13 +9,13 @@ from twoway.fitting.fit import fit
 from twoway.report import Progress
 from twoway.solvers import loop
 from twoway.solvers.coupled_nmf import CoupledNMF
-from twoway.solvers.watch import Watch
+from twoway.solvers.loop import Watch
 
 
 def test_a_watch_for_a_part_shares_the_state_of_its_parent(monkeypatch):
     seen, kept = [], object()
     watch = Watch(seen.append, checkpoint=kept)
-    monkeypatch.setattr("twoway.solvers.watch.time.monotonic", lambda: 30.0)
+    monkeypatch.setattr("twoway.solvers.loop.time.monotonic", lambda: 30.0)
     part, quiet = watch.part("all", 10, 100, 20.0), watch.quiet()
     assert part.checkpoint is quiet.checkpoint is kept
     part.show(Progress("own", 5, 50, 1.5))
@@ -33,7 +33,7 @@ def test_a_watch_for_a_part_shares_the_state_of_its_parent(monkeypatch):
 
 def test_a_loop_has_settled_when_gains_are_small_and_do_not_grow():
     def settled(gains, tol, quiet_cycles=3):
-        return loop._has_settled(gains, tol, quiet_cycles)
+        return loop._loop_has_settled(gains, tol, quiet_cycles)
 
     assert settled([math.inf, 1e-9, 1e-9, 1e-9], 1e-8)
     assert settled([math.inf, 3e-9, 2e-9, 1e-9], 1e-8)
@@ -50,11 +50,11 @@ def test_a_loop_has_settled_when_gains_are_small_and_do_not_grow():
 def test_the_time_left_is_that_of_gains_that_go_on_to_shrink(monkeypatch):
     monkeypatch.setattr("twoway.solvers.loop.time.monotonic", lambda: 120.0)
     gains = [math.inf, *(10.0**-power for power in range(9))]  # a tenth each cycle, 1e-8 now
-    assert loop._seconds_left(gains, 1e-11, 100.0) == pytest.approx(3 * 20.0 / 10)
-    assert loop._seconds_left(gains, 1e-3, 100.0) == 0.0
-    assert loop._seconds_left(gains, 0.0, 100.0) is None
-    assert loop._seconds_left([math.inf, 1e-3, 1e-4, 1e-5], 1e-8, 100.0) is None, "too few to tell"
-    assert loop._seconds_left([math.inf, 1e-3, 1e-3, 1e-3, 1e-3], 1e-8, 100.0) is None, "they do not shrink"
+    assert loop._loop_seconds_left(gains, 1e-11, 100.0) == pytest.approx(3 * 20.0 / 10)
+    assert loop._loop_seconds_left(gains, 1e-3, 100.0) == 0.0
+    assert loop._loop_seconds_left(gains, 0.0, 100.0) is None
+    assert loop._loop_seconds_left([math.inf, 1e-3, 1e-4, 1e-5], 1e-8, 100.0) is None, "too few to tell"
+    assert loop._loop_seconds_left([math.inf, 1e-3, 1e-3, 1e-3, 1e-3], 1e-8, 100.0) is None, "they do not shrink"
 
 
 @pytest.mark.parametrize("solver", ["em", "coupled-nmf", "mirror", "ctd", "mle-ad"])

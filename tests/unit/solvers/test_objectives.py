@@ -10,15 +10,14 @@ from twoway.datasets import dirichlet_rows, draw_records
 from twoway.report import StopReason
 from twoway.solvers import auto
 from twoway.solvers.auto import Auto
-from twoway.solvers.cells import CellSets, expected_counts
 from twoway.solvers.coupled_nmf import CoupledNMF
 from twoway.solvers.ctd import CTD
-from twoway.solvers.em import EM
-from twoway.solvers.latent import anneal, fit_cells
+from twoway.solvers.em import EM, annealed_by_em, fit_cells_by_em
+from twoway.solvers.evidence import CellSets, Evidence, expected_counts
+from twoway.solvers.loop import Watch
 from twoway.solvers.mle_ad import MLEAD
-from twoway.solvers.problem import Evidence, Problem, Smoothing
+from twoway.solvers.problem import Problem, Smoothing
 from twoway.solvers.starts import random_start
-from twoway.solvers.watch import Watch
 
 TRUTH = dirichlet_rows(5, 3, 2, seed=2)
 RECORDS = draw_records(TRUTH, 400, observed=0.7, seed=1).for_fit()
@@ -139,11 +138,11 @@ def test_annealing_goes_down_from_much_smoothing_to_what_is_wanted(monkeypatch):
 
     def look(sets, start, smoothing, loop):
         stages.append((smoothing, loop))
-        return fit_cells(sets, start, smoothing, loop)
+        return fit_cells_by_em(sets, start, smoothing, loop)
 
-    monkeypatch.setattr("twoway.solvers.latent.fit_cells", look)
+    monkeypatch.setattr("twoway.solvers.em.fit_cells_by_em", look)
     start = random_start(sets.schema, 2, sets.shares, (0, 0))
-    anneal(sets, start, Smoothing(0.5, 20.0), 1000, Watch())
+    annealed_by_em(sets, start, Smoothing(0.5, 20.0), 1000, Watch())
     of_component = RECORDS.total_weight / 2
     shares = 0.25 * 0.8 ** np.arange(12)
     strong = shares / (1 - shares) * of_component
@@ -151,10 +150,10 @@ def test_annealing_goes_down_from_much_smoothing_to_what_is_wanted(monkeypatch):
     assert [smoothing.weights for smoothing, _ in stages] == pytest.approx(np.maximum(strong, 20.0).tolist())
     assert {(loop.max_iter, loop.tol, loop.task) for _, loop in stages} == {(10, 0.0, "annealing")}
     stages.clear()
-    anneal(sets, start, Smoothing(), 96, Watch())
+    annealed_by_em(sets, start, Smoothing(), 96, Watch())
     assert {loop.max_iter for _, loop in stages} == {4}
     stages.clear()
-    assert anneal(sets, start, Smoothing(), 71, Watch()) is start
+    assert annealed_by_em(sets, start, Smoothing(), 71, Watch()) is start
     assert not stages
 
 
@@ -193,7 +192,7 @@ def test_smoothing_is_rehearsed_with_as_many_starts_as_matter(n_records, n_start
 
     def look(part, start, smoothing, loop):
         fits.append(loop)
-        return fit_cells(part, start, smoothing, replace(loop, max_iter=2))
+        return fit_cells_by_em(part, start, smoothing, replace(loop, max_iter=2))
 
     def choose(sample, refit, **options):
         found = refit(sample, Smoothing(1.0, 1.0))
@@ -203,7 +202,7 @@ def test_smoothing_is_rehearsed_with_as_many_starts_as_matter(n_records, n_start
         assert options["n_folds"] == 5
         return Smoothing(1.0, 1.0), ()
 
-    monkeypatch.setattr(auto, "fit_cells", look)
+    monkeypatch.setattr(auto, "fit_cells_by_em", look)
     monkeypatch.setattr(auto, "choose_smoothing", choose)
     truth = dirichlet_rows(20, 3, 2, seed=1)
     records = draw_records(truth, n_records).for_fit()

@@ -8,10 +8,10 @@ import pytest
 
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.report import StopReason
-from twoway.solvers.combine import _HEAT, Chain, MultiStart, _heats, race
-from twoway.solvers.loop import Descent
-from twoway.solvers.problem import Evidence, Problem, Solution
-from twoway.solvers.watch import Watch
+from twoway.solvers.combine import _HEAT, Chain, MultiStart, _race_heats, race
+from twoway.solvers.evidence import Evidence
+from twoway.solvers.loop import Descent, Watch
+from twoway.solvers.problem import Problem, Solution
 
 TRUTH = dirichlet_rows(3, 2, 2, seed=1)
 RECORDS = draw_records(TRUTH, 50)
@@ -114,11 +114,11 @@ def test_a_solver_without_passes_runs_each_start_once():
 
 
 def test_heats_are_known_before_they_are_run():
-    assert list(_heats(27, 1000)) == [(27, _HEAT), (9, _HEAT), (3, _HEAT), (1, 1000 - 3 * _HEAT)]
-    assert list(_heats(10, 2 * _HEAT)) == [(10, _HEAT), (4, _HEAT)]
-    assert list(_heats(27, 1)) == [(27, 1)]
-    assert list(_heats(27, _HEAT)) == [(27, _HEAT)]
-    assert list(_heats(1, 1000)) == [(1, 1000)]
+    assert list(_race_heats(27, 1000)) == [(27, _HEAT), (9, _HEAT), (3, _HEAT), (1, 1000 - 3 * _HEAT)]
+    assert list(_race_heats(10, 2 * _HEAT)) == [(10, _HEAT), (4, _HEAT)]
+    assert list(_race_heats(27, 1)) == [(27, 1)]
+    assert list(_race_heats(27, _HEAT)) == [(27, _HEAT)]
+    assert list(_race_heats(1, 1000)) == [(1, 1000)]
 
 
 def test_progress_is_of_all_starts_together():
@@ -134,7 +134,7 @@ def test_progress_is_of_all_starts_together():
 
     race(Telling((0.01,) * 9), problems(9, watch=Watch(told.append)))
     assert {progress.task for progress in told} == {"runner, 9 starts"}
-    assert {progress.at_most for progress in told} == {sum(starts * passes for starts, passes in _heats(9, 1000))}
+    assert {progress.at_most for progress in told} == {sum(starts * passes for starts, passes in _race_heats(9, 1000))}
     done = [progress.done for progress in told]
     assert done == sorted(done)
     assert done[:9] == [_HEAT * (place + 1) for place in range(9)]

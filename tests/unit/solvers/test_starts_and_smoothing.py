@@ -8,13 +8,12 @@ from twoway.datasets import dirichlet_rows, draw_records
 from twoway.errors import DataError
 from twoway.solvers import find_solver
 from twoway.solvers.auto import Auto
-from twoway.solvers.cells import CellSets
 from twoway.solvers.coupled_nmf import CoupledNMF
-from twoway.solvers.latent import anneal, fit_cells
-from twoway.solvers.loop import Loop
+from twoway.solvers.em import annealed_by_em, fit_cells_by_em
+from twoway.solvers.evidence import CellSets
+from twoway.solvers.loop import Loop, Watch
 from twoway.solvers.problem import Smoothing
 from twoway.solvers.starts import random_start
-from twoway.solvers.watch import Watch
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +23,7 @@ def sets():
 
 
 def descend(sets, start, max_iter=1500):
-    path = fit_cells(sets, start, Smoothing(), Loop("test", max_iter, 1e-7))
+    path = fit_cells_by_em(sets, start, Smoothing(), Loop("test", max_iter, 1e-7))
     return path.objectives
 
 
@@ -33,7 +32,7 @@ def test_annealed_starts_end_lower(sets):
     for seed in range(12):
         start = random_start(sets.schema, 6, sets.shares, (seed, 0))
         plain.append(descend(sets, start)[-1])
-        start = anneal(sets, start, Smoothing(), 1500, Watch())
+        start = annealed_by_em(sets, start, Smoothing(), 1500, Watch())
         annealed.append(descend(sets, start)[-1])
     assert np.mean(annealed) < np.mean(plain)
     assert min(annealed) <= min(plain) + 1e-6
@@ -41,21 +40,21 @@ def test_annealed_starts_end_lower(sets):
 
 def test_annealing_takes_at_most_half_of_the_passes(sets):
     start = random_start(sets.schema, 6, sets.shares, (0, 0))
-    assert anneal(sets, start, Smoothing(), 71, Watch()) is start
-    moved = anneal(sets, start, Smoothing(), 72, Watch())
+    assert annealed_by_em(sets, start, Smoothing(), 71, Watch()) is start
+    moved = annealed_by_em(sets, start, Smoothing(), 72, Watch())
     assert np.abs(moved.stacked - start.stacked).max() > 0.01
 
 
 def test_a_start_is_kept_where_annealing_would_make_all_components_one(sets):
     start = random_start(sets.schema, 6, sets.shares, (0, 0))
-    assert anneal(sets, start, Smoothing(1e6, 1e6), 1500, Watch()) is start
+    assert annealed_by_em(sets, start, Smoothing(1e6, 1e6), 1500, Watch()) is start
 
 
 def test_many_variables_do_not_begin_as_one_component():
     truth = dirichlet_rows(60, 5, 20, seed=0)
     many = CellSets.of_tables(tw.count(draw_records(truth, 5000, observed=0.5, seed=1)), "counts", 1)
     start = random_start(many.schema, 20, many.shares, (0, 0))
-    start = anneal(many, start, Smoothing(), 1500, Watch())
+    start = annealed_by_em(many, start, Smoothing(), 1500, Watch())
     assert np.ptp(start.stacked, axis=1).max() > 0.1
 
 

@@ -8,10 +8,9 @@ import pytest
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.report import Progress
 from twoway.solvers import tuning
-from twoway.solvers.heldout import HeldOut, log_scores
+from twoway.solvers.loop import Watch
 from twoway.solvers.problem import Smoothing
-from twoway.solvers.tuning import Trial, choose_smoothing
-from twoway.solvers.watch import Watch
+from twoway.solvers.tuning import HeldOut, Trial, choose_smoothing, held_out_scores
 
 
 def held_out(smoothing, mean, *, is_plain=False, spread=0.0):
@@ -254,7 +253,7 @@ def test_too_little_to_hold_out_begins_and_ends_with_the_first():
 def test_records_without_weight_are_not_scored():
     truth = dirichlet_rows(3, 3, 2, seed=1)
     records = draw_records(truth, 6)
-    scores, weights = log_scores(truth, records.reweighted(np.array([0.0, 1.0, 2.0, 0.0, 0.5, 3.0])))
+    scores, weights = held_out_scores(truth, records.reweighted(np.array([0.0, 1.0, 2.0, 0.0, 0.5, 3.0])))
     assert weights.tolist() == [1.0, 2.0, 0.5, 3.0]
     np.testing.assert_allclose(scores, truth.log_prob(records)[[1, 2, 4, 5]])
-    assert log_scores(truth, records)[1].tolist() == [1.0] * 6
+    assert held_out_scores(truth, records)[1].tolist() == [1.0] * 6

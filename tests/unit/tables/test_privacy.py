@@ -20,7 +20,7 @@ from twoway.data.sql.records import DatabaseTable
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.errors import DataError, FileFormatError, UnknownNameError
 from twoway.schema import Schema, Variable
-from twoway.solvers.resampling import FromTables
+from twoway.solvers.resampling import TableResampling
 from twoway.storage import container
 from twoway.tables import privacy
 from twoway.tables.privacy import effective_records, noise_scale, nonnegative
@@ -386,14 +386,16 @@ def test_intervals_of_noisy_tables_include_the_noise():
     tables = Tables.count(draw_records(model, 3000, observed=1.0, seed=1))
     noisy = tables.with_noise(0.2, 1e-6, seed=3)
     sigma = noisy.releases[0].sigma
-    draws = [FromTables(noisy, model, None).tables(0, number) for number in range(200)]
+    draws = [TableResampling(noisy, model, None).tables(0, number) for number in range(200)]
     shares = np.array([(one.flat / np.repeat(one.totals, np.diff(one.starts))) for one in draws])
     truth = np.concatenate([model.marginal(pair).array.ravel() for pair in noisy.pairs])
     expected = truth * (1 - truth) / 3000 + (sigma / 3000) ** 2 * (1 - 1 / 9)
     large = truth > 5 * sigma / 3000  # which are not cut at zero
     assert large.sum() > 8
     assert shares.var(axis=0)[large].mean() == pytest.approx(expected[large].mean(), rel=0.25)
-    exact = np.array([one.flat for one in (FromTables(tables, model, None).tables(0, n) for n in range(50))]) / 3000
+    exact = (
+        np.array([one.flat for one in (TableResampling(tables, model, None).tables(0, n) for n in range(50))]) / 3000
+    )
     assert exact.var(axis=0)[large].mean() < 0.3 * expected[large].mean()
 
 

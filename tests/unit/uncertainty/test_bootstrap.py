@@ -14,7 +14,7 @@ from strategies import examples
 import twoway as tw
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.model.intervals import Interval, interval_ends
-from twoway.solvers.resampling import FromRecords, FromTables
+from twoway.solvers.resampling import RecordResampling, TableResampling
 from twoway.uncertainty.bootstrap import Bootstrap
 
 TRUTH = dirichlet_rows(6, 3, 2, seed=4)
@@ -133,7 +133,7 @@ def test_tables_that_share_people_have_wider_intervals():
 def test_tables_are_drawn_with_their_own_totals_and_the_models_shares():
     tables = tw.count(draw_records(TRUTH, 3000, observed=0.5, seed=3))
     for n_records in (None, 3000, math.inf):
-        drawn = FromTables(tables, TRUTH, n_records)
+        drawn = TableResampling(tables, TRUTH, n_records)
         sets = [drawn.draw(0, number).records for number in range(30)]
         totals = [tables.schema, np.array([one.total_weight for one in sets])]
         np.testing.assert_allclose(totals[1], tables.weights.sum())
@@ -155,7 +155,7 @@ def test_weights_are_resampled_with_their_records():
     """What a pattern weighs in replicates has the sum of its people's weights as mean, of their squares as variance."""
     columns = {"a": [0] * 300 + [1] * 1200}
     weights = np.where(np.arange(1500) % 5 == 0, 4.0, 0.5)
-    resampling = FromRecords(tw.Records(columns, weights=weights))
+    resampling = RecordResampling(tw.Records(columns, weights=weights))
     unit = np.square(weights).sum() / weights.sum()
     drawn = np.array([np.sort(resampling.draw(0, number).records.weights) for number in range(2000)])
     assert drawn[:, 0].mean() == pytest.approx(weights[:300].sum() / unit, rel=0.01)
@@ -163,7 +163,7 @@ def test_weights_are_resampled_with_their_records():
     expected = np.square(weights[:300]).sum() / unit**2 * (1 - 300 / 1500)
     assert drawn[:, 0].var() == pytest.approx(expected, rel=0.1)
     # One record a hundred times is a hundred records, each a tenth of all.
-    merged = FromRecords(tw.Records({"a": [0, 1]}, counts=[900, 100])).draw(0, 0).records
+    merged = RecordResampling(tw.Records({"a": [0, 1]}, counts=[900, 100])).draw(0, 0).records
     assert merged.total_weight == 1000
     assert 60 < merged.weights.min() < 140
 

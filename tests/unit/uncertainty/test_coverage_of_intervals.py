@@ -9,8 +9,8 @@ import pytest
 import twoway as tw
 from twoway.cli import run
 from twoway.datasets import dirichlet_rows, draw_records
-from twoway.solvers.cells import CellSets
-from twoway.solvers.latent import fit_cells
+from twoway.solvers.em import fit_cells_by_em
+from twoway.solvers.evidence import CellSets
 from twoway.solvers.loop import Loop
 from twoway.solvers.problem import Smoothing
 from twoway.uncertainty.replication import replicate_prior, replicate_smoothings
@@ -54,8 +54,8 @@ def test_equal_pseudo_shares_are_the_overall_shares():
     start = tw.fit(RECORDS, rank=2, smoothing=1, starts=1)
     overall = np.vstack([np.ones(2), np.repeat(sets.shares[:, None], 2, axis=1)])
     loop = Loop("", 300, 1e-10)
-    plain = fit_cells(sets, start, smoothing, loop)
-    own = fit_cells(sets, start, smoothing, loop, overall)
+    plain = fit_cells_by_em(sets, start, smoothing, loop)
+    own = fit_cells_by_em(sets, start, smoothing, loop, overall)
     np.testing.assert_allclose(own.pmf.stacked, plain.pmf.stacked, atol=1e-5)
     np.testing.assert_allclose(own.pmf.weights, plain.pmf.weights, atol=1e-5)
     assert all(later <= earlier + 1e-12 for earlier, later in zip(own.objectives, own.objectives[1:], strict=False))

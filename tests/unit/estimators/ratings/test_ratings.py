@@ -15,7 +15,7 @@ import twoway as tw
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.estimators.ratings.predictor import fit_ratings, predicted_ratings, ratings_em_step
 from twoway.estimators.ratings.table import read_ratings
-from twoway.solvers.cells import CellSets, theta_of
+from twoway.solvers.evidence import CellSets, theta_of
 from twoway.solvers.starts import random_start
 
 COLUMNS = ("user", "item", "rating")

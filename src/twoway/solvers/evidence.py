@@ -1,0 +1,335 @@
+"""The evidence that solvers fit: records or tables, as weighted sets of observed cells and as one matrix of all pairs.
+
+A record is a set of observed cells. So is a cell of a two-way or three-way table, weighted by its count: the sum of
+Kullback-Leibler divergences between tables and model is, up to a constant, the log-likelihood of these small records.
+That is why EM on records, CNMF-OPT on pairs and the KL fit of triples are one computation here.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Literal
+
+import numpy as np
+
+from twoway.arrays import Bools, Floats, Ints, times_log
+from twoway.data.records import Records
+from twoway.data.source import Block, RecordSource
+from twoway.errors import DataError
+from twoway.model.pmf import JointPMF
+from twoway.schema import Schema
+from twoway.tables.counting import n_set_cells
+from twoway.tables.pair_graph import PairGraph
+from twoway.tables.tables import Tables
+from twoway.text import shortlist
+
+Theta = Floats
+"""Parameters as the kernels take them, (1 + n_categories, width): the weights above the stacked factors."""
+PairWeights = Literal["counts", "equal"]
+
+# Records that each variable's overall shares get on top of the data.
+_EXTRA = 0.1
+_MANY_CATEGORIES = 100
+# Observed cells of the records that a model of very many tables is compared with.
+_MOST_COMPARED = 10**7
+
+
+@dataclass(frozen=True)
+class ExpectedCounts:
+    """How often each component, and each cell in each component, is expected; these add."""
+
+    counts: Theta
+    """(1 + n_categories, width): the components' totals above those of the cells."""
+    log_likelihood: float
+
+    def __add__(self, other: ExpectedCounts) -> ExpectedCounts:
+        # The left one is a partial sum that nobody else holds.
+        np.add(self.counts, other.counts, out=self.counts)
+        return ExpectedCounts(self.counts, self.log_likelihood + other.log_likelihood)
+
+
+def theta_of(pmf: JointPMF) -> Theta:
+    """Return a PMF's parameters as the kernels take them."""
+    from twoway.kernels.lanes import pad_to_lanes
+
+    return pad_to_lanes(pmf.weights, pmf.stacked)
+
+
+def pmf_of(schema: Schema, theta: Theta, rank: int) -> JointPMF:
+    """Return the PMF of parameters."""
+    return JointPMF.from_stacked(schema, theta[0, :rank].copy(), theta[1:, :rank].copy())
+
+
+def expected_counts(records: RecordSource, theta: Theta, rank: int, threads: int | None) -> ExpectedCounts:
+    """Return the sums of the E-step over all records."""
+    return records.map_reduce(
+        partial(_expected_counts_of_block, theta=theta, rank=rank), ExpectedCounts.__add__, threads=threads
+    )
+
+
+def _expected_counts_of_block(block: Block, *, theta: Theta, rank: int) -> ExpectedCounts:
+    # Kernels are imported where the block is: one that travelled there would be compiled anew.
+    from twoway.kernels.expectation import expect
+    from twoway.kernels.lanes import layout
+
+    counts = np.zeros(theta.shape)
+    _, prototype = layout(rank)
+    return ExpectedCounts(counts, expect(block.pointers, block.cells, block.weights, theta, counts, prototype))
+
+
+def counts_of_variables(counts: Theta, schema: Schema, rank: int) -> Floats:
+    """Return the sum of expected counts over each variable's cells, below the components' totals.
+
+    Shape (1 + n_variables, rank).
+    """
+    return np.vstack([counts[0, :rank], np.add.reduceat(counts[1:, :rank], schema.offsets[:-1], axis=0)])
+
+
+def _tables_negative_entropy(tables: Tables, pair_weights: PairWeights) -> float:
+    """Return the weighted mean over tables of Σ x log x."""
+    shares = tables.flat / np.repeat(tables.totals, np.diff(tables.starts))
+    of_table = np.add.reduceat(times_log(shares, shares), tables.starts[:-1])
+    weights = tables.weights if pair_weights == "counts" else np.ones(len(tables))
+    return float((of_table * weights).sum() / weights.sum())
+
+
+@dataclass(frozen=True)
+class CellSets:
+    """Records, or table cells in the shape of records, with what the fit must know about them."""
+
+    records: RecordSource
+    copies: Floats
+    """(n_variables,): how often a person's answer to each variable is counted among the sets. Once in records; in
+    tables, once in each table that holds the variable."""
+    total_copies: float
+    """How often a person is counted among the sets: once in records, else once in each table."""
+    offset: float
+    """What turns the mean negative log-likelihood into the objective: 0 for records; for tables, their negative
+    entropy, so that the objective is a divergence."""
+    threads: int | None
+
+    @classmethod
+    def of_records(cls, records: RecordSource, threads: int | None) -> CellSets:
+        """Return records as they are."""
+        return cls(records, np.ones(len(records.schema)), 1.0, 0.0, threads)
+
+    @classmethod
+    def of_tables(cls, tables: Tables, pair_weights: PairWeights, threads: int | None) -> CellSets:
+        """Return the cells of tables, weighted by their counts."""
+        copies = np.bincount(tables.sets.ravel(), minlength=len(tables.schema)).astype(np.float64)
+        offset = _tables_negative_entropy(tables, pair_weights)
+        return cls(tables.as_records(pair_weights), copies, float(len(tables)), offset, threads)
+
+    @property
+    def schema(self) -> Schema:
+        """The variables."""
+        return self.records.schema
+
+    def expected(self, theta: Theta, rank: int) -> ExpectedCounts:
+        """Return the sums of the E-step over all sets."""
+        return expected_counts(self.records, theta, rank, self.threads)
+
+    @cached_property
+    def totals(self) -> Floats:
+        """How often each cell was observed, shape (n_categories,)."""
+        theta = np.zeros((1 + self.schema.n_categories, 4))
+        theta[:, 0] = 1.0
+        # The expected counts of a single component are plain counts.
+        return self.expected(theta, 1).counts[1:, 0]
+
+    @cached_property
+    def shares(self) -> Floats:
+        """Each variable's overall shares (n_categories,), with a tenth of a record spread evenly on top.
+
+        The extra keeps a category that was declared but never seen possible.
+        """
+        totals = self.totals
+        sizes = np.array(self.schema.sizes)
+        of_variable = np.add.reduceat(totals, self.schema.offsets[:-1])
+        return (totals + np.repeat(_EXTRA / sizes, sizes)) / np.repeat(of_variable + _EXTRA, sizes)
+
+    def support(self, counts: Theta, rank: int) -> Floats:
+        """Return on how many people each component rests, and each of its factors; shape (1 + n_variables, rank)."""
+        copies = np.concatenate([[self.total_copies], self.copies])
+        support: Floats = counts_of_variables(counts, self.schema, rank) / np.maximum(copies, 1.0)[:, None]
+        return support
+
+    def with_records(self, records: Records) -> CellSets:
+        """Return other sets of the same kind, such as a fold of these."""
+        return replace(self, records=records)
+
+
+@dataclass(frozen=True)
+class PairMatrix:
+    """Shares of every available pair, (n_categories, n_categories) and symmetric; zero where no table is."""
+
+    schema: Schema
+    shares: Floats
+    """Each table sums to one, in both of its places."""
+    weights: Floats
+    """(n_variables, n_variables): the records that each table rests on; 0 where there is none."""
+
+    @classmethod
+    def of(cls, tables: Tables) -> PairMatrix:
+        """Return the matrix of some two-way tables."""
+        schema = tables.schema
+        shares = np.zeros((schema.n_categories, schema.n_categories))
+        weights = np.zeros((len(schema), len(schema)))
+        for table, (j, k) in enumerate(tables.sets):
+            block = tables.array(table) / tables.totals[table]
+            shares[schema.cells(j), schema.cells(k)] = block
+            shares[schema.cells(k), schema.cells(j)] = block.T
+            weights[j, k] = weights[k, j] = tables.weights[table]
+        return cls(schema, shares, weights)
+
+    @property
+    def n_tables(self) -> int:
+        """The number of tables."""
+        return int(np.count_nonzero(self.weights) // 2)
+
+    def model(self, pmf: JointPMF) -> Floats:
+        """Return the model's share of every pair of cells, (n_categories, n_categories)."""
+        return (pmf.stacked * pmf.weights) @ pmf.stacked.T
+
+    def divergence(self, pmf: JointPMF) -> float:
+        """Return the mean Kullback-Leibler divergence of the model from the tables, in nats a pair."""
+        seen = self.shares > 0
+        with np.errstate(divide="ignore"):
+            logs = np.log(self.shares[seen]) - np.log(self.model(pmf)[seen])
+        return float((self.shares[seen] * logs).sum()) / (2 * self.n_tables)
+
+    def carries(self, split: Bools, rank: int) -> bool:
+        """Return whether a split has every table between its groups, and at least rank categories on each side."""
+        sizes = np.array(self.schema.sizes)
+        enough = min(sizes[split].sum(), sizes[~split].sum()) >= rank
+        return bool(enough and (self.weights[np.ix_(split, ~split)] > 0).all())
+
+    @cached_property
+    def inseparable(self) -> list[Ints]:
+        """Groups of variables that no split with all its tables can part: those linked by missing tables."""
+        from scipy.sparse.csgraph import connected_components
+
+        n_groups, group = connected_components(self.weights == 0, directed=False)
+        return [np.flatnonzero(group == number) for number in range(n_groups)]
+
+    def can_carry(self, rank: int) -> bool:
+        """Return whether any split has every table between its groups, and rank categories on each side."""
+        sizes = [sum(self.schema.sizes[index] for index in group) for group in self.inseparable]
+        reachable = 1  # bit s is set where some groups have s categories together
+        for size in sizes:
+            reachable |= reachable << size
+        return any(reachable >> size & 1 for size in range(rank, sum(sizes) - rank + 1))
+
+
+class Evidence:
+    """What is known: records, or tables, or records from which tables can be counted."""
+
+    def __init__(
+        self, schema: Schema, *, records: RecordSource | None = None, tables: Tables | None = None, threads: int | None
+    ) -> None:
+        self.schema = schema
+        self.records = records
+        self.threads = threads
+        self._tables = {} if tables is None else {tables.order: tables}
+        self._table_sets: dict[tuple[PairWeights, int], CellSets] = {}
+        self.given_order = 2 if tables is None else tables.order
+
+    def tables(self, order: int) -> Tables:
+        """Return the two-way or three-way tables: those given, or those counted (once) from the records."""
+        if order not in self._tables:
+            if self.records is None:
+                known = ", ".join(f"{key}-way" for key in self._tables)
+                raise DataError(f"this solver needs {order}-way tables or records, and there are only {known} tables")
+            tables = Tables.count(self.records, order, threads=self.threads)
+            # Equal records were merged for the fit: the weight of a single one is known no longer.
+            is_known = not self.records.weight_totals.is_weighted
+            self._tables[order] = tables if is_known else replace(tables, heaviest=None)
+        return self._tables[order]
+
+    def connected_tables(self, order: int) -> Tables:
+        """Return the two-way or three-way tables, or raise where they do not connect all variables."""
+        names = self.schema.names
+        if order == 3 and len(names) < 3:
+            raise DataError(f"three-way tables need at least 3 variables; got {shortlist(names)}")
+        tables = self.tables(order)
+        check_connected(tables)
+        return tables
+
+    def compared_tables(self, n_tables: int, n_cells: int, *, seed: int) -> tuple[Tables, int]:
+        """Return tables to compare a model with, at most so many with at most so many cells, and how many there are.
+
+        They are those given, or the two-way ones of the records; a random part of them where they are more.
+        """
+        schema, order = self.schema, self.given_order
+        n_pairs = math.comb(len(schema), 2)
+        random = np.random.default_rng(seed)
+        is_small = n_pairs <= n_tables and n_set_cells(schema.sizes, 2) <= n_cells
+        if self.records is None or order in self._tables or is_small:
+            tables = self.tables(order)
+            return tables.sample(n_tables, n_cells, random), len(tables)
+        variables: list[int] = []
+        for variable in random.permutation(len(schema)).tolist():
+            sizes = [schema.sizes[other] for other in (*variables, variable)]
+            if math.comb(len(sizes), 2) > n_tables:
+                break
+            if n_set_cells(sizes, 2) <= n_cells:
+                variables.append(variable)
+        variables.sort()
+        tables = Tables.count(self.records.sample(_MOST_COMPARED, seed=seed).narrowed(variables), threads=self.threads)
+        return Tables(schema, np.array(variables)[tables.sets], tables.flat, tables.weights), n_pairs
+
+    @cached_property
+    def graph(self) -> PairGraph:
+        """Which two-way tables there are."""
+        return PairGraph.of(self.tables(2))
+
+    @cached_property
+    def pairs(self) -> PairMatrix:
+        """The two-way tables as one matrix."""
+        return PairMatrix.of(self.tables(2))
+
+    @cached_property
+    def sets(self) -> CellSets:
+        """What is to be explained: the records, or the cells of the tables where there are none."""
+        if self.records is None:
+            return self.table_sets("counts", self.given_order)
+        return CellSets.of_records(self.records, self.threads)
+
+    def sample(self, n_observed: int, *, seed: int) -> Records:
+        """Return a part of the sets to be explained, in memory, that can be dealt out to folds.
+
+        Variables of very many categories are left out, where there are others: how well an identifier is predicted
+        would decide everything, and nothing that matters.
+        """
+        if self.records is not None:
+            plain = np.array(self.schema.sizes) <= _MANY_CATEGORIES
+            sample = self.records.sample(n_observed, seed=seed)
+            return sample.showing(plain) if plain.any() and not plain.all() else sample
+        cells = self.tables(self.given_order).as_records().canonical()
+        # Counts are dealt out one by one; published shares of a total need not be whole ones.
+        return cells if cells.weights is None else cells.reweighted(np.rint(cells.weights))
+
+    def table_sets(self, pair_weights: PairWeights, order: int = 2) -> CellSets:
+        """Return the cells of the two-way or three-way tables."""
+        key = (pair_weights, order)
+        if key not in self._table_sets:
+            self._table_sets[key] = CellSets.of_tables(self.tables(order), pair_weights, self.threads)
+        return self._table_sets[key]
+
+
+def check_connected(tables: Tables) -> None:
+    """Raise where the tables do not connect all variables."""
+    if len(tables) == 0:
+        raise DataError(
+            f"there is no table of {shortlist(tables.schema.names)}: no {tables.order} variables were seen together; "
+            "solver='em' on records needs none"
+        )
+    groups = tables.components()
+    if len(groups) > 1:
+        smallest = min(groups, key=len)
+        raise DataError(
+            f"no table connects {shortlist(smallest)} with the other variables; add a table that does, "
+            "or fit the groups apart: " + "; ".join(shortlist(group, 4) for group in groups[:4])
+        )
