@@ -7,7 +7,7 @@ import math
 
 from files import again, write_file
 
-from twoway.cli.info import _model as info_of
+from twoway.cli.info import _model_info as info_of
 from twoway.errors import FileFormatError
 from twoway.explorer.page import describe_page
 from twoway.model.pmf import JointPMF

@@ -127,14 +127,14 @@ def test_a_home_that_cannot_be_written(folder, tmp_path, monkeypatch):
     """The history of questions is the only thing kept there, and is not worth an error."""
     import readline
 
-    from twoway.cli.prompt import converse
+    from twoway.cli.ask import ask_at_prompt
 
     (tmp_path / "home").write_text("a file, where a folder should be")
     monkeypatch.delenv("XDG_STATE_HOME", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setattr("builtins.input", lambda _: "quit")
     readline.clear_history()
-    converse(tw.load(folder / "m.twoway"), print)
+    ask_at_prompt(tw.load(folder / "m.twoway"), print)
 
 
 def test_no_network(monkeypatch, tmp_path):

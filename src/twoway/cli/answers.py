@@ -1,158 +1,124 @@
-"""Questions to a model and their answers, without the argument parser, whose import takes longer than an answer."""
+"""Answers to questions, printed or written, without the argument parser, whose import takes longer than an answer."""
 
 from __future__ import annotations
 
+import itertools
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twoway.cli.terminal import is_terminal, note, say, say_json
-from twoway.data.distribution import Distribution
-from twoway.model.mode import Mode
-from twoway.model.pmf import JointPMF
+import twoway as tw
+from twoway.cli.output import is_terminal, note, output_json, say, say_json
+from twoway.errors import DataError
 from twoway.questions import Answer, Question, parse
-from twoway.questions import ask as answer_question
 from twoway.questions.answer import asked_codes, asked_evidence, asked_given
 
 if TYPE_CHECKING:
-    import os
     from pathlib import Path
 
-    from twoway.uncertainty.bootstrap import Bootstrap
-
-
 _SHOWN_LABELS = 8
+_NUMBERS = ("value", "low", "high")
 
 
-def answer_all(
-    model: str | os.PathLike[str],
-    questions: list[str],
-    *,
-    base: float | None = None,
-    interval: bool = False,
-    json: bool = False,
-    out: Path | None = None,
-) -> None:
-    """Print the answers or write them to a file; "-" reads questions from standard input; none opens a prompt."""
-    boot = None
-    if interval:
-        from twoway.uncertainty.bootstrap import Bootstrap
-
-        boot = Bootstrap.load(model)
-    pmf = JointPMF.load(model) if boot is None else boot.pmf
-    if out is not None:
-        from twoway.cli.answer_files import write_answers
-
-        contents = [answer(pmf, question, base, boot)[0] for question in _lines(questions or ["-"])]
-        write_answers(contents, out)
-        for text in (text for content in contents for text in content["notes"]):
-            note(text)
-    elif not questions and is_terminal(sys.stdin):
-        from twoway.cli.prompt import converse
-
-        converse(pmf, lambda question: _show(*answer(pmf, question, base, boot)))
-    else:
-        print_answers(pmf, list(_lines(questions or ["-"])), base=base, boot=boot, json=json)
+def read_questions(questions: list[str]) -> list[str]:
+    """Return the questions, with those of standard input, a line each, in place of "-"."""
+    read: list[str] = []
+    for question in questions:
+        if question == "-":
+            lines = [line.removeprefix("\ufeff").strip() for line in sys.stdin]  # some editors write a byte-order mark
+            read += [line for line in lines if line and not line.startswith("#")]
+        else:
+            read.append(question)
+    return read
 
 
 def print_answers(
-    pmf: JointPMF, questions: list[str], *, base: float | None = None, boot: Bootstrap | None = None, json: bool = False
+    pmf: tw.JointPMF,
+    questions: list[str],
+    *,
+    base: float | None = None,
+    boot: tw.Bootstrap | None = None,
+    json: bool = False,
 ) -> None:
     """Print the answer to each question, below the question if there are several."""
     for number, question in enumerate(questions):
-        content, text = answer(pmf, question, base, boot)
+        content, text = printed_answer(pmf, question, base, boot)
         if json:
             say_json(content)
             continue
         if len(questions) > 1:
             say(("\n" if number else "") + content["question"])
-        _show(content, text)
+        say(text)
+        for remark in content["notes"]:
+            note(remark)
 
 
-def _show(content: dict[str, Any], text: str) -> None:
-    say(text)
-    for remark in content["notes"]:
-        note(remark)
-
-
-def _lines(questions: Iterable[str]) -> Iterator[str]:
-    for question in questions:
-        if question != "-":
-            yield question
-            continue
-        for read in sys.stdin:
-            line = read.removeprefix("\ufeff").strip()  # some editors write a byte-order mark
-            if line and not line.startswith("#"):
-                yield line
-
-
-def answer(
-    pmf: JointPMF, text: str, base: float | None = None, boot: Bootstrap | None = None
+def printed_answer(
+    pmf: tw.JointPMF, text: str, base: float | None = None, boot: tw.Bootstrap | None = None
 ) -> tuple[dict[str, Any], str]:
     """Return the answer to a question as plain data, with notes, and as text.
 
     Replicates of the model add an interval to the answer.
     """
     question = parse(text, pmf.schema)
-    result = answer_question(pmf, question, base=base)
-    content, shown = _content(question, result, base)
+    result = tw.ask(pmf, question, base=base)
+    content, shown = _printed_result(question, result, base)
     content = {"question": str(question), **content}
     notes: list[str] = []
     if boot is not None:
-        interval, shown = _interval(boot, question, result, shown, base, notes)
+        interval, shown = _printed_interval(boot, question, result, shown, base, notes)
         content |= interval
     known = asked_evidence(pmf.schema, question.given)
     probability = pmf.prob(known) if known else None
     if probability is not None:
         content["evidence_probability"] = probability
-    content["notes"] = [*notes, *_notes(pmf, question, probability)]
+    content["notes"] = [*notes, *_printed_notes(pmf, question, probability)]
     return content, shown
 
 
-def _content(question: Question, result: Answer, base: float | None) -> tuple[dict[str, Any], str]:
-    if isinstance(result, Distribution):
+def _printed_result(question: Question, result: Answer, base: float | None) -> tuple[dict[str, Any], str]:
+    if isinstance(result, tw.Distribution):
         axes = [{"variable": variable.name, "categories": list(variable.categories)} for variable in result.variables]
         key = "probabilities" if result.quantity == "probability" else "values"
         return {"axes": axes, key: result.array.tolist()}, result.to_text(whole=not is_terminal(sys.stdout))
-    if isinstance(result, Mode):
+    if isinstance(result, tw.Mode):
         lines = [f"{name} = {label}" for name, label in result.values.items()]
         lines.append(f"probability {result.probability:.4g}{'' if result.proven else ', not proven to be the highest'}")
         content = {"mode": result.values, "probability": result.probability, "proven": result.proven}
         return content, "\n".join(lines)
     unit = {None: " nats", 2.0: " bits"}.get(base, f" (base {base:g})" if base else "") if question.kind in "HI" else ""
     error = getattr(result, "standard_error", 0.0)
-    shown = f"{_number(float(result))}{f' ± {error:.2g}' if error else ''}{unit}"
+    shown = f"{_printed_number(float(result))}{f' ± {error:.2g}' if error else ''}{unit}"
     return {"value": float(result), "standard_error": error}, shown
 
 
-def _interval(
-    boot: Bootstrap, question: Question, result: Answer, text: str, base: float | None, notes: list[str]
+def _printed_interval(
+    boot: tw.Bootstrap, question: Question, result: Answer, text: str, base: float | None, notes: list[str]
 ) -> tuple[dict[str, Any], str]:
     """Return the ends of an answer's interval, and the answer with them as text; add what affects them to the notes."""
-    from twoway.model.intervals import IntervalTable
     from twoway.questions.answer import ask_with_interval
 
     targets = [term.name for term in question.targets]
-    if isinstance(result, Mode):
+    if isinstance(result, tw.Mode):
         modes = [asked_given(replicate, question.given).mode(targets).values for replicate in boot.replicates]
         agreement = float(np.mean([mode == result.values for mode in modes]))
         return {"agreement": agreement}, f"{text}\n{agreement:.0%} of the replicates agree"
     sure = ask_with_interval(boot, question, result, base)
     notes += [sure.note] if sure.note else []
-    if isinstance(sure, IntervalTable):
+    if isinstance(sure, tw.IntervalTable):
         content = {"low": sure.low.array.tolist(), "high": sure.high.array.tolist(), "level": boot.level}
         return content, sure.to_text(whole=not is_terminal(sys.stdout))
     content = {"low": sure.low, "high": sure.high, "level": boot.level}
-    return content, f"{text} ({boot.level:.0%}: {_number(sure.low)} to {_number(sure.high)})"
+    return content, f"{text} ({boot.level:.0%}: {_printed_number(sure.low)} to {_printed_number(sure.high)})"
 
 
-def _number(value: float) -> str:
+def _printed_number(value: float) -> str:
     return f"{value:.4f}" if value == 0 or 0.0005 <= abs(value) < 1e6 else f"{value:.3g}"
 
 
-def _notes(pmf: JointPMF, question: Question, probability: float | None) -> Iterator[str]:
+def _printed_notes(pmf: tw.JointPMF, question: Question, probability: float | None) -> Iterator[str]:
     """Yield what a reader of the answer should know."""
     for term in (*question.targets, *question.given):
         variable = pmf.schema[term.name]
@@ -168,3 +134,49 @@ def _notes(pmf: JointPMF, question: Question, probability: float | None) -> Iter
             f"the evidence has probability {probability:.2g}, about {probability * n_records:.2g} of the "
             f"{n_records:,.0f} records, so the answer rests on the model more than on the data"
         )
+
+
+def write_answers(contents: list[dict[str, Any]], path: Path) -> None:
+    """Write answers to a file: a list in a .json file, one per line in a .jsonl file, else a row for each number."""
+    from twoway.data.files.writing import writable_format_of, write_table
+    from twoway.storage.container import whole_or_not_at_all
+
+    if writable_format_of(path) != "json":
+        write_table(_written_answers(contents), path)
+        return
+    lines = [output_json(content) for content in contents]
+    text = "[\n" + ",\n".join(lines) + "\n]" if path.suffix.lower() == ".json" else "\n".join(lines)
+    with whole_or_not_at_all(path) as stream:
+        stream.write(f"{text}\n".encode())
+
+
+def _written_answers(contents: list[dict[str, Any]]) -> Any:
+    """Return an Arrow table with the question, categories and number of each row; a variable not asked for is null."""
+    import pyarrow as pa
+
+    rows = [row for content in contents for row in _written_rows(content)]
+    names = list(dict.fromkeys(name for _, labels, _ in rows for name in labels))
+    for name in names:
+        if name in ("question", *_NUMBERS):
+            raise DataError(f"the variable {name!r} has the name of a column of the file; write a .json file instead")
+    columns: dict[str, list[Any]] = {"question": [question for question, _, _ in rows]}
+    for name in names:
+        labels_of_name = [labels.get(name) for _, labels, _ in rows]
+        is_mixed = len({type(label) for label in labels_of_name if label is not None}) > 1
+        columns[name] = [str(label) if is_mixed and label is not None else label for label in labels_of_name]
+    for key in _NUMBERS:
+        if any(key in values for _, _, values in rows):
+            columns[key] = [values.get(key) for _, _, values in rows]
+    return pa.table(columns)
+
+
+def _written_rows(content: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], dict[str, float]]]:
+    """Yield the question, the labels, and the number with its interval, for each number of an answer."""
+    axes = content.get("axes", [])
+    key = next(key for key in ("probabilities", "values", "value", "probability") if key in content)
+    arrays = {"value": np.ravel(content[key])}
+    arrays |= {end: np.ravel(content[end]) for end in ("low", "high") if end in content}
+    for place, cell in enumerate(itertools.product(*(axis["categories"] for axis in axes))):
+        labels = dict(zip([axis["variable"] for axis in axes], cell, strict=True)) | content.get("mode", {})
+        numbers = {name: float(array[place]) for name, array in arrays.items() if np.isfinite(array[place])}
+        yield content["question"], labels, numbers

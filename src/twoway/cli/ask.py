@@ -1,13 +1,21 @@
-"""``twoway ask``: questions to a model, in the language of probability."""
+"""``twoway ask``: questions to a model, in the language of probability; and its prompt, with history and completion."""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from typer import Argument, Option
 
+import twoway as tw
 from twoway.cli.options import Force, Json, Model
-from twoway.cli.terminal import check_output
+from twoway.cli.output import check_output, is_terminal, note, say
+from twoway.errors import TwowayError
+
+_HISTORY_LINES = 1000
 
 
 def ask(
@@ -40,7 +48,82 @@ def ask(
 
     twoway ask survey.twoway "mode(vote, age | region = north)" "H(vote)" "I(vote; age | region)"
     """
-    from twoway.cli.answers import answer_all
+    from twoway.cli.answers import print_answers, printed_answer, read_questions, write_answers
 
     check_output(out, force, model, is_records=True)
-    answer_all(model, questions or [], base=base, interval=interval, json=json, out=out)
+    boot = tw.Bootstrap.load(model) if interval else None
+    pmf = tw.JointPMF.load(model) if boot is None else boot.pmf
+    if out is not None:
+        contents = [printed_answer(pmf, question, base, boot)[0] for question in read_questions(questions or ["-"])]
+        write_answers(contents, out)
+        for text in (text for content in contents for text in content["notes"]):
+            note(text)
+    elif not questions and is_terminal(sys.stdin):
+        ask_at_prompt(pmf, lambda question: print_answers(pmf, [question], base=base, boot=boot))
+    else:
+        print_answers(pmf, read_questions(questions or ["-"]), base=base, boot=boot, json=json)
+
+
+def ask_at_prompt(pmf: tw.JointPMF, respond: Callable[[str], None]) -> None:
+    """Let ``respond`` answer questions until the end of input; an error does not end the prompt."""
+    names = pmf.schema.names
+    shown = ", ".join(names[:12]) + (f", … ({len(names) - 12} more)" if len(names) > 12 else "")
+    say(f"{len(names)} variables: {shown}")
+    say("Ask a question, such as P(a | b = x). Tab completes names, ? lists variables, Ctrl-D ends.")
+    with _ask_with_readline(pmf):
+        while True:
+            try:
+                text = input("twoway> ").strip()
+            except EOFError:
+                say()
+                return
+            except KeyboardInterrupt:
+                say()
+                continue
+            if text in ("quit", "exit"):
+                return
+            if text == "?":
+                for variable in pmf.schema:
+                    say(f"{variable.name}: {', '.join(map(str, variable.categories))}")
+            elif text:
+                try:
+                    respond(text)
+                except TwowayError as error:
+                    say(str(error))
+
+
+def ask_history_file() -> Path:
+    """Return the file of the history of questions."""
+    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    return Path(state) / "twoway" / "history"
+
+
+@contextlib.contextmanager
+def _ask_with_readline(pmf: tw.JointPMF) -> Iterator[None]:
+    """Set up completion and history, if Python has readline."""
+    try:
+        import readline
+    except ImportError:
+        yield
+        return
+    from twoway.questions.language import STOPS, complete_question
+
+    path = ask_history_file()
+    with contextlib.suppress(OSError):
+        readline.read_history_file(path)
+
+    def completer(text: str, state: int) -> str | None:
+        completions = complete_question(readline.get_line_buffer()[: readline.get_endidx()], pmf.schema)
+        return completions[state] if state < len(completions) else None
+
+    readline.set_completer_delims(STOPS)
+    readline.set_completer(completer)
+    readline.parse_and_bind("tab: complete")
+    readline.set_history_length(_HISTORY_LINES)
+    try:
+        yield
+    finally:
+        # If the folder cannot be written to, only the history is lost.
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            readline.write_history_file(path)

@@ -8,8 +8,11 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
+import twoway as tw
 from twoway.cli.options import Json, Reading, Seed
-from twoway.cli.terminal import is_terminal, say, say_json, shows_progress
+from twoway.cli.output import is_terminal, say, say_json, shows_progress
+from twoway.errors import DataError
+from twoway.storage.container import container_kind
 
 
 def check(
@@ -39,37 +42,31 @@ def check(
 
     twoway check survey.tables --range "P(vote = yes | age = old, region = north)"
     """
-    from twoway.checks.fit_quality import FitQuality, fit_quality
-    from twoway.diagnosis.diagnose import diagnose
-    from twoway.errors import DataError
-    from twoway.model.pmf import JointPMF
     from twoway.questions.answer import asked_event
-    from twoway.storage.container import container_kind
-    from twoway.tables.tables import Tables
 
     if ranges and data is not None:
         raise DataError("--range is about tables, --data compares a model with them; give one of the two")
     evidence: Any
     match container_kind(source):
         case "model":
-            evidence = JointPMF.load(source)
+            evidence = tw.JointPMF.load(source)
         case "tables":
-            evidence = Tables.load(source)
+            evidence = tw.Tables.load(source)
         case _:
             evidence = reading.records(source)
     events = [asked_event(evidence.schema, question) for question in ranges or ()]
     result: Any
     if data is None:
-        result = diagnose(evidence, rank, seed=seed, monitor=shows_progress() or None)
-    elif isinstance(evidence, JointPMF):
+        result = tw.diagnose(evidence, rank, seed=seed, monitor=shows_progress() or None)
+    elif isinstance(evidence, tw.JointPMF):
         is_tables = container_kind(data) == "tables"
-        observed = Tables.load(data) if is_tables else reading.read_by(evidence.schema, data).records
-        result = fit_quality(evidence, observed)
+        observed = tw.Tables.load(data) if is_tables else reading.read_by(evidence.schema, data)[1]
+        result = tw.fit_quality(evidence, observed)
     else:
         raise DataError(f"--data is compared with a model, and {str(source)!r} is not a model")
     answers = [result.range(event, known) for event, known in events]
     if json:
         say_json(result.to_dict() | ({"ranges": [answer.to_dict() for answer in answers]} if answers else {}))
         return
-    is_whole = isinstance(result, FitQuality) and not is_terminal(sys.stdout)
+    is_whole = isinstance(result, tw.FitQuality) and not is_terminal(sys.stdout)
     say("\n\n".join([result.to_text() if is_whole else str(result), *map(str, answers)]))

@@ -7,8 +7,10 @@ from typing import Annotated
 
 from typer import Argument
 
+import twoway as tw
 from twoway.cli.options import Json, Model
-from twoway.cli.terminal import note, say, say_json
+from twoway.cli.output import note, say, say_json
+from twoway.text import aligned, crossed, printable
 
 _SHOWN = 5
 
@@ -24,12 +26,8 @@ def compare(model: Model, other: Annotated[Path, Argument(help="Another model.")
 
     twoway compare rank4.twoway rank8.twoway --json
     """
-    from twoway.model.comparison import compare as compare_models
-    from twoway.model.pmf import JointPMF
-    from twoway.text import aligned, crossed, printable
-
-    models = [JointPMF.load(path) for path in (model, other)]
-    comparison = compare_models(*models)
+    models = [tw.JointPMF.load(path) for path in (model, other)]
+    comparison = tw.compare(*models)
     numbers = {"records": "n_records", "log_likelihood": "log_likelihood", "bic": "bic"}
     fits = [
         {"variables": len(pmf.schema), "rank": pmf.rank}

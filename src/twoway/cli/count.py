@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
+import json
+import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 from typer import Argument, BadParameter, Option
 
+import twoway as tw
 from twoway.cli.options import Force, Json, Reading
-from twoway.cli.schema_file import read_schema
-from twoway.cli.terminal import check_output, say, say_json
+from twoway.cli.output import check_output, show
 from twoway.data.sql.connections import is_address, opened_table
-from twoway.errors import DataError
-from twoway.storage.container import alone_in_folder
+from twoway.errors import DataError, FileFormatError, TwowayError
+from twoway.storage import container
+from twoway.text import brief
 
-if TYPE_CHECKING:
-    from twoway.schema import Schema
-    from twoway.tables.tables import Tables
+_SCHEMA_SHAPE = '{"vote": ["no", "yes"], "income": {"cuts": [10000, 20000]}}'
 
 
 def count(
@@ -76,13 +78,11 @@ def count(
 
     twoway count monday.csv -o public.tables --schema categories.json --epsilon 1 --delta 1e-6
     """
-    from twoway.tables.tables import Tables
-
     target = out or add
     if target is None:
         raise BadParameter("name the file to write with -o, or the file to add to with --add")
     check_output(out, force, data, schema, is_model=True)
-    before = None if add is None else Tables.load(add)
+    before = None if add is None else tw.Tables.load(add)
     chooses = reading.only or reading.drop or reading.bins
     if before is not None and chooses:
         raise DataError("--add counts the variables of the file; it cannot be combined with --only, --drop or --bins")
@@ -95,43 +95,72 @@ def count(
             "--schema gives all variables and categories; it cannot be combined with --add, --only, --drop or --bins"
         )
     if epsilon is not None:
-        _check_cuts(reading.bins)
-    declared = read_schema(schema) if schema is not None else None if before is None else before.schema
+        _check_cuts_to_count(reading.bins)
+    declared = _schema_to_count(schema) if schema is not None else None if before is None else before.schema
     order = order or (2 if before is None else before.order)
     if is_address(data):
-        tables, n_records = _count_table(data, table, declared, order, reading, inside)
+        tables, n_records = _count_database(data, table, declared, order, reading, inside)
     elif table is not None or inside:
         raise DataError(f"--table and --inside need the address of a database, and {data!r} is not one")
     else:
         path = Path(data)
         records = reading.records(path) if declared is None else reading.open_by(declared, path)
-        tables, n_records = Tables.count(records, order), records.n_records
+        tables, n_records = tw.Tables.count(records, order), records.n_records
     if epsilon is not None:
         tables = tables.with_noise(epsilon, delta, max_weight=max_weight, public_schema=public_schema, seed=seed)
-    with alone_in_folder(target):  # keeps what another process added in the meantime
-        tables = tables if add is None else Tables.load(add) + tables
+    with container.alone_in_folder(target):  # keeps what another process added in the meantime
+        tables = tables if add is None else tw.Tables.load(add) + tables
         tables.save(target)
-    if json:
-        say_json(
-            {
-                "tables": len(tables),
-                "variables": len(tables.schema),
-                "records": n_records,
-                "largest_total": float(tables.totals.max(initial=0.0)),
-                "out": str(target),
-            }
-        )
-        return
+    content: dict[str, Any] = {"tables": len(tables), "variables": len(tables.schema), "records": n_records}
+    content |= {"largest_total": float(tables.totals.max(initial=0.0)), "out": str(target)}
     added = "added to" if add is not None else "counted:"
     what = f"{len(tables)} {'table' if len(tables) == 1 else 'tables'} of {len(tables.schema)} variables"
-    say(f"{n_records:,} records {added} {what} in {target}")
+    lines = [f"{n_records:,} records {added} {what} in {target}"]
     if epsilon is not None:
-        say(str(tables.releases[-1]))
+        lines.append(str(tables.releases[-1]))
         if len(tables.releases) > 1:
-            say(f"{tables.privacy or 'there is no guarantee for the counts as a whole'}")
+            lines.append(str(tables.privacy or "there is no guarantee for the counts as a whole"))
+    show(content, "\n".join(lines), json=json)
 
 
-def _check_cuts(bins: list[str] | None) -> None:
+def _schema_to_count(path: Path) -> tw.Schema:
+    """Return the schema in a file of tables, a model, or JSON with the categories or cut points of each variable."""
+    if container.container_kind(path) is not None:
+        header, _ = container.read(path)
+        try:
+            return tw.Schema.from_dict(header["schema"])
+        except (TwowayError, LookupError, TypeError, ValueError, AttributeError) as error:
+            raise FileFormatError(f"{str(path)!r} holds no valid schema: {error}") from error
+    try:
+        described = json.loads(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        raise container.missing_file(path) from None
+    except (ValueError, RecursionError) as error:
+        raise FileFormatError(f"{str(path)!r} is neither JSON nor a twoway file: {error}") from error
+    if not isinstance(described, dict) or not described:
+        raise FileFormatError(f"{str(path)!r} does not hold a schema, such as {_SCHEMA_SHAPE}")
+    try:
+        return tw.Schema(tuple(_variable_to_count(name, listed) for name, listed in described.items()))
+    except DataError as error:
+        raise FileFormatError(f"{str(path)!r}: {error}") from error
+
+
+def _variable_to_count(name: str, described: Any) -> tw.Variable:
+    from twoway.data.binning import bin_labels
+
+    if isinstance(described, list):
+        return tw.Variable(name, tuple(described))
+    cuts = described.get("cuts") if isinstance(described, dict) and described.keys() == {"cuts"} else None
+    is_numbers = isinstance(cuts, list) and all(type(cut) in (int, float) and math.isfinite(cut) for cut in cuts)
+    if not cuts or not is_numbers or any(low >= high for low, high in itertools.pairwise(cuts)):
+        raise DataError(
+            f"{name!r} needs a list of categories, or ascending numbers between bins, as in {_SCHEMA_SHAPE}; got "
+            f"{brief(described)}"
+        )
+    return tw.Variable(name, bin_labels(cuts), edges=tuple(cuts))
+
+
+def _check_cuts_to_count(bins: list[str] | None) -> None:
     """Reject bins with edges from the data, which noise does not hide."""
     for text in bins or ():
         if "," not in text.rpartition("=")[2]:
@@ -141,13 +170,12 @@ def _check_cuts(bins: list[str] | None) -> None:
             )
 
 
-def _count_table(
-    address: str, name: str | None, schema: Schema | None, order: int, reading: Reading, inside: bool
-) -> tuple[Tables, int]:
+def _count_database(
+    address: str, name: str | None, schema: tw.Schema | None, order: int, reading: Reading, inside: bool
+) -> tuple[tw.Tables, int]:
     """Return the tables of a database's table, and the number of its records."""
-    from twoway.data.sql.records import DatabaseTable, read_rows
+    from twoway.data.sql.records import read_rows
     from twoway.tables.counting_inside import count_inside
-    from twoway.tables.tables import Tables
 
     if reading.extend:
         raise DataError("--extend is not available for databases")
@@ -156,7 +184,7 @@ def _count_table(
     if name is None:
         raise DataError("name the table of the database with --table")
     with opened_table(address, name) as table:
-        source = DatabaseTable(
+        source = tw.DatabaseTable(
             table,
             schema=schema,
             columns=reading.choose(list(table.columns)),
@@ -168,4 +196,4 @@ def _count_table(
         if source.is_counted_inside:
             return count_inside(source, order)
         records = read_rows(source)
-    return Tables.count(records, order), records.n_records
+    return tw.Tables.count(records, order), records.n_records

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from typer import Option
 
+import twoway as tw
 from twoway.cli.options import Json
-from twoway.cli.terminal import say_json, shows_progress
+from twoway.cli.output import say_json, shows_progress
+from twoway.storage.container import whole_or_not_at_all
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from twoway.arrays import Floats, Ints
 
 _LEVELS = 4
 _RANK = 25
 _SHOWN = 4
 _SHADES = " ░▒█"
+
+# The picture, in pixels.
+_PIXEL = 11
+_SIDE = 8 * _PIXEL
+_STEP = _SIDE + 14
+_LEFT, _TOP = 132, 14
+_HIDDEN = "#d6def6"
+_RIGHT, _WRONG = "#166e3e", "#b02a26"
 
 
 def demo(
@@ -33,18 +43,14 @@ def demo(
     import numpy as np
     from rich.console import Console
 
-    import twoway as tw
-    from twoway.cli.demo_picture import draw_digits
-    from twoway.datasets import digits, hide
-
     out.mkdir(parents=True, exist_ok=True)  # a folder that cannot be created is reported before anything is learned
     console = Console(highlight=False, soft_wrap=True, quiet=json)
-    whole = digits(levels=_LEVELS)
+    whole = tw.datasets.digits(levels=_LEVELS)
     pixels = list(whole.columns[1:])
     test = np.random.default_rng(0).uniform(size=len(whole)) < 0.2
     learn = whole[~test].copy()
-    learn[pixels] = hide(learn[pixels], 0.5, seed=1)
-    hidden = hide(whole.loc[test, pixels], 0.5, seed=2)
+    learn[pixels] = tw.datasets.hide(learn[pixels], 0.5, seed=1)
+    hidden = tw.datasets.hide(whole.loc[test, pixels], 0.5, seed=2)
 
     records = tw.Records(learn, schema=tw.Records(whole).schema)
     console.print(
@@ -61,7 +67,7 @@ def demo(
     imputed = pmf.impute(hidden.assign(digit=np.nan))
     completed, read = imputed[pixels].to_numpy(), imputed["digit"].to_numpy().astype(int)
     picked = [int(np.flatnonzero(answer == digit)[1]) for digit in range(10)]
-    console.print(_gallery(truth, hidden.to_numpy(), completed, picked[:_SHOWN]))
+    console.print(_demo_gallery(truth, hidden.to_numpy(), completed, picked[:_SHOWN]))
 
     is_hidden = hidden.isna().to_numpy()
     common = np.tile(learn[pixels].mode().iloc[0].to_numpy(), (len(hidden), 1))
@@ -79,7 +85,7 @@ def demo(
     pmf.save(model)
     # Expected grey levels look smoother than the most probable ones.
     grey = np.stack([hidden.to_numpy(), pmf.impute(hidden, how="mean").to_numpy(), truth])[:, picked] / (_LEVELS - 1)
-    draw_digits(grey.astype(float), read[picked], answer[picked], picture)
+    draw_demo(grey.astype(float), read[picked], answer[picked], picture)
     tw.explore(pmf, page, title="Handwritten digits")
     if json:
         written = {"model": str(model), "picture": str(picture), "page": str(page)}
@@ -98,10 +104,10 @@ def demo(
     )
 
 
-def _gallery(truth: NDArray[Any], hidden: NDArray[Any], completed: NDArray[Any], picked: list[int]) -> str:
+def _demo_gallery(truth: Floats, hidden: Floats, completed: Floats, picked: list[int]) -> str:
     """Return digits as text, side by side: what is shown, what the model makes of it, and the truth below."""
 
-    def line(levels: NDArray[Any]) -> str:
+    def line(levels: Floats) -> str:
         return "".join("··" if level != level else _SHADES[int(level)] * 2 for level in levels)
 
     lines = []
@@ -109,3 +115,45 @@ def _gallery(truth: NDArray[Any], hidden: NDArray[Any], completed: NDArray[Any],
         rows = images[picked].reshape(len(picked), 8, 8).swapaxes(0, 1)
         lines += [title, *("  " + "   ".join(map(line, row)) for row in rows), ""]
     return "\n".join(lines)
+
+
+def draw_demo(grey: Floats, read: Ints, truth: Ints, path: Path) -> None:
+    """Draw digits in columns, as an SVG: what the model was shown, what it made of it, the truth, how it read each.
+
+    Parameters
+    ----------
+    grey
+        From 0, white, to 1, shape (3, n_digits, 64): shown, with NaN where hidden; completed; true.
+    read, truth
+        The digit that the model read, and the right one, shape (n_digits,).
+    path
+        The SVG to write.
+    """
+    import numpy as np
+
+    ink = np.array([24, 30, 56])
+    width, bottom = _LEFT + len(read) * _STEP, _TOP + 3 * _STEP + 10
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{bottom + 24}" font-family="sans-serif" '
+        'font-size="17" dominant-baseline="middle" shape-rendering="crispEdges">',
+        '<rect width="100%" height="100%" fill="white"/>',
+    ]
+    for row, title in enumerate(("half is shown", "completed", "the original")):
+        parts.append(f'<text x="14" y="{_TOP + row * _STEP + _SIDE // 2}">{title}</text>')
+    for (row, column), levels in zip(np.ndindex(grey.shape[:2]), grey.reshape(-1, 8, 8), strict=True):
+        parts.append(f'<g transform="translate({_LEFT + column * _STEP} {_TOP + row * _STEP})">')
+        parts.append(f'<rect width="{_SIDE}" height="{_SIDE}" fill="white" stroke="#c8cede" stroke-width="2"/>')
+        for (y, x), level in np.ndenumerate(levels):
+            if level != 0:
+                place = f'x="{x * _PIXEL}" y="{y * _PIXEL}" width="{_PIXEL}" height="{_PIXEL}"'
+                mixed = (255 + level * (ink - 255)).round()
+                colour = _HIDDEN if np.isnan(level) else f"#{bytes(mixed.astype(np.uint8)).hex()}"
+                parts.append(f'<rect {place} fill="{colour}"/>')
+        parts.append("</g>")
+    parts.append(f'<text x="14" y="{bottom}">read as</text>')
+    for column, (digit, right) in enumerate(zip(read, truth, strict=True)):
+        text, colour = (f"{digit}", _RIGHT) if digit == right else (f"{digit} (is {right})", _WRONG)
+        x = _LEFT + column * _STEP + _SIDE // 2
+        parts.append(f'<text x="{x}" y="{bottom}" text-anchor="middle" fill="{colour}">{text}</text>')
+    with whole_or_not_at_all(path) as stream:
+        stream.write("\n".join([*parts, "</svg>\n"]).encode())

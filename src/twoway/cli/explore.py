@@ -6,8 +6,9 @@ from pathlib import Path
 
 from typer import Option
 
+import twoway as tw
 from twoway.cli.options import Force, Json, Model
-from twoway.cli.terminal import check_output, show
+from twoway.cli.output import check_output, show
 
 
 def explore(
@@ -29,13 +30,10 @@ def explore(
 
     twoway explore survey.twoway --title "Our survey, spring" --force
     """
-    from twoway.explorer import explore as write_page
-    from twoway.uncertainty.bootstrap import Bootstrap, load
-
     page = model.with_suffix(".html") if out is None else out
     check_output(page, force, model)
-    loaded = load(model)
-    write_page(loaded, page, title=model.stem if title is None else title)
-    size, has_intervals = page.stat().st_size, isinstance(loaded, Bootstrap)
+    loaded = tw.load(model)
+    tw.explore(loaded, page, title=model.stem if title is None else title)
+    size, has_intervals = page.stat().st_size, isinstance(loaded, tw.Bootstrap)
     text = f"{page} ({size / 1024:.0f} KB{', with intervals' if has_intervals else ''}): open it in a browser"
     show({"page": str(page), "bytes": size, "intervals": has_intervals}, text, json=json)

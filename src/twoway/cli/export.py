@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import BadParameter, Option
 
+import twoway as tw
 from twoway.cli.options import Force, Model, Reading
-from twoway.cli.terminal import check_output, say
+from twoway.cli.output import check_output, say
 from twoway.errors import DataError
+from twoway.storage.container import whole_or_not_at_all
 from twoway.text import shortlist
 
 
@@ -39,28 +41,17 @@ def export(
 
     twoway export survey.twoway --sql --table survey --what impute --dialect duckdb
     """
-    from twoway.model.pmf import JointPMF
-    from twoway.model.sql_view import sql_view
-    from twoway.storage.container import whole_or_not_at_all
-
     if not sql or not table:
         raise BadParameter("give --sql, and the table that the view reads with --table")
     check_output(out, force, model)
-    pmf = JointPMF.load(model)
+    pmf = tw.JointPMF.load(model)
     binned = [variable.name for variable in pmf.schema if variable.edges is not None]
     if binned:
         raise DataError(
             f"binned numbers cannot be exported: {shortlist(binned)}; fit a table that has the bins as labels"
         )
-    text = sql_view(
-        pmf,
-        table,
-        what=what,  # type: ignore[arg-type]  # checked there
-        dialect=dialect,
-        view=view,
-        keep=keep or (),
-        missing=reading.labels,
-    )
+    options: dict[str, Any] = {"what": what, "dialect": dialect, "view": view, "keep": keep or ()}
+    text = tw.sql_view(pmf, table, missing=reading.labels, **options)
     if out is None:
         print(text, end="")
         return

@@ -9,19 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, BadParameter, Exit, Option
 
-from twoway.cli.options import Force, Json, Reading, Seed, Threads
-from twoway.cli.terminal import check_output, in_options, say, show, shows_progress
+import twoway as tw
+from twoway.cli.options import Force, Json, Reading, Seed, Threads, missing_option_hint
+from twoway.cli.output import check_output, output_wording, say, show, shows_progress
 from twoway.errors import DataError, TwowayError
 from twoway.storage.container import container_kind
+from twoway.text import aligned, crossed, printable, shortlist
 
 if TYPE_CHECKING:
-    from twoway.data.files.records import FileRecords
-    from twoway.data.missing import MissingLabels
-    from twoway.data.records import Records
     from twoway.fitting.unite import United
-    from twoway.model.pmf import JointPMF
-    from twoway.schema import Schema
-    from twoway.tables.tables import Tables
 
 _LONGEST_NAME = 255  # bytes, in every file system in use
 _MOST_NAMES = 5
@@ -77,42 +73,37 @@ def fit(
     twoway fit survey.csv north.tables south.tables -o all.twoway
     """
     from twoway.cli.answers import print_answers
-    from twoway.data.records import Records
-    from twoway.fitting.fit import fit as fit_source
     from twoway.storage.checkpoint import Checkpoint
-    from twoway.tables.crosstabs.published import read_published
-    from twoway.tables.tables import Tables
 
     if bool(data) == (tables is not None):
         raise BadParameter("give either DATA (files of records or tables) or --tables")
-    beside = _checkpoint_beside(out)
-    is_half_done = beside is not None and beside.exists() and _is_half_done(out)
+    name = f"{out.name}.checkpoint"
+    beside = out.with_name(name) if out.name and len(os.fsencode(name)) <= _LONGEST_NAME else None
+    is_half_done = beside is not None and beside.exists() and _is_half_fitted(out)
     check_output(out, force or is_half_done, tables, *(data or []), is_model=True)
     checkpoint = None if beside is None else Checkpoint(beside)
     source: Any
     if tables is not None:
-        united, source = None, read_published(tables, kind=kind, totals=total)  # type: ignore[arg-type]  # checked there
+        united, source = None, tw.read_published(tables, kind=kind, totals=total)  # type: ignore[arg-type]  # checked there
     else:
-        united = _read_all(data or [], reading)
+        united = _read_all_to_fit(data or [], reading)
         source = united.source
-    _check_questions(ask or [], source.schema)
-    if intervals and not isinstance(source, Records | Tables):
+    _check_questions_to_fit(ask or [], source.schema)
+    if intervals and not isinstance(source, tw.Records | tw.Tables):
         raise DataError(
             "--intervals needs records that fit into memory; `twoway count` these first, then fit the tables"
         )
     common: dict[str, Any] = {"seed": seed, "threads": threads, "monitor": shows_progress() or None}
     options: dict[str, Any] = {"rank": rank, "solver": solver, "smoothing": smoothing, "checkpoint": checkpoint}
-    pmf = fit_source(united or source, **options, **common)
+    pmf = tw.fit(united or source, **options, **common)
     if intervals:
-        from twoway.uncertainty.replication import bootstrap
-
-        bootstrap(pmf, source, **common).save(out)
+        tw.bootstrap(pmf, source, **common).save(out)
     else:
         pmf.save(out)
     if checkpoint is not None:
         checkpoint.remove()
-    learned = _learned(pmf, source) | {"model": str(out), "sources": len(data or [tables])}
-    show(learned, _describe(learned), json=json)
+    learned = _fit_summary(pmf, source) | {"model": str(out), "sources": len(data or [tables])}
+    show(learned, _fit_text(learned), json=json)
     if ask:
         if not json:
             say()
@@ -121,78 +112,59 @@ def fit(
         raise Exit(130)
 
 
-def _checkpoint_beside(out: Path) -> Path | None:
-    """Return the checkpoint file of a long fit; None if its name would be too long."""
-    name = f"{out.name}.checkpoint"
-    return out.with_name(name) if out.name and len(os.fsencode(name)) <= _LONGEST_NAME else None
-
-
-def _is_half_done(out: Path) -> bool:
+def _is_half_fitted(out: Path) -> bool:
     """Return whether a file is the model of an interrupted fit, which the same command continues."""
-    from twoway.model.pmf import JointPMF
-
     try:
-        report = JointPMF.load(out).report
+        report = tw.JointPMF.load(out).report
     except TwowayError:
         return False
     return report is not None and report.stop_reason == "interrupted"
 
 
-def _check_questions(questions: list[str], schema: Schema) -> None:
+def _check_questions_to_fit(questions: list[str], schema: tw.Schema) -> None:
     """Raise before the fit if a question cannot be answered: ask a model that knows nothing yet."""
-    import numpy as np
-
-    from twoway.model.pmf import JointPMF
-    from twoway.questions import ask
-
-    uniform = JointPMF([1.0], [np.full((len(variable), 1), 1 / len(variable)) for variable in schema], schema)
+    uniform = tw.JointPMF([1.0], [[[1 / len(variable)]] * len(variable) for variable in schema], schema)
     for question in questions:
-        ask(uniform, question)
+        tw.ask(uniform, question)
 
 
-def _read_all(data: list[Path], reading: Reading) -> United:
+def _read_all_to_fit(data: list[Path], reading: Reading) -> United:
     """Return the records or tables of one file, or of several as one source."""
     from twoway.data.files import reading as files
     from twoway.fitting.unite import unite
 
     if len(data) == 1:
-        return unite({str(data[0]): _read_data(data[0], reading)})
+        return unite({str(data[0]): _read_to_fit(data[0], reading)})
     if reading.bins:
         raise DataError("--bins would find different bins in each file; bin the numbers before fitting several files")
     if len(set(data)) < len(data):
         raise DataError("a file is given twice, so that its records would count twice")
     columns = {path: [] if container_kind(path) else files.column_names(path) for path in data}
     reading.labels.check_columns(dict.fromkeys(name for names in columns.values() for name in names))
-    return unite({str(path): _read_data(path, reading, reading.labels.among(columns[path])) for path in data})
+    return unite({str(path): _read_to_fit(path, reading, reading.labels.among(columns[path])) for path in data})
 
 
-def _read_data(data: Path, reading: Reading, missing: MissingLabels | None = None) -> Records | FileRecords | Tables:
-    from twoway.tables.tables import Tables
-
+def _read_to_fit(
+    data: Path, reading: Reading, missing: tw.MissingLabels | None = None
+) -> tw.Records | tw.FileRecords | tw.Tables:
     match container_kind(data):
         case "tables":
-            return Tables.load(data)
+            return tw.Tables.load(data)
         case "model":
             raise DataError(f"{str(data)!r} is a model already; `twoway ask` and `twoway info` read it")
     return reading.records(data, missing)
 
 
-def _learned(pmf: JointPMF, source: Any) -> dict[str, Any]:
+def _fit_summary(pmf: tw.JointPMF, source: Any) -> dict[str, Any]:
     """Return what a fit learned, with warnings and hints in terms of the command line."""
-    from twoway.cli.binning import odd_labels
-    from twoway.fitting.summary import summarize
-
-    learned = summarize(pmf, source)
+    learned = tw.summarize(pmf, source)
     return learned | {
-        "odd_labels": {v.name: odd for v in pmf.schema if (odd := odd_labels(v.categories))},
-        "warnings": [in_options(warning) for warning in learned["warnings"]],
+        "odd_labels": {v.name: odd for v in pmf.schema if (odd := missing_option_hint(v.categories))},
+        "warnings": [output_wording(warning) for warning in learned["warnings"]],
     }
 
 
-def _describe(learned: dict[str, Any]) -> str:
-    from twoway.report import FitCheck
-    from twoway.text import aligned, crossed, printable
-
+def _fit_text(learned: dict[str, Any]) -> str:
     if "records" in learned:
         holes = learned["holes"] / max(learned["cells"], 1)
         effective = learned["effective_records"]
@@ -216,10 +188,10 @@ def _describe(learned: dict[str, Any]) -> str:
         text = f"{crossed(worst['variables'], 40)}: total variation {worst['total_variation']:.3f}"
         rows.append(["" if number else "worst fit", text])
     if learned["check"] is not None:
-        rows.append(["check", printable(str(FitCheck(**learned["check"])), 400)])
+        rows.append(["check", printable(str(tw.FitCheck(**learned["check"])), 400)])
     for number, strong in enumerate(learned["strongest"]):
         rows.append(["" if number else "strongest", f"{crossed(strong['variables'], 40)}: {strong['nats']:.3f} nats"])
-    rows += [["hint", hint] for hint in _hints(learned)]
+    rows += [["hint", hint] for hint in _fit_hints(learned)]
     warnings = learned["warnings"]
     rows += [["warning", printable(warning, 400)] for warning in warnings[:_MOST_WARNINGS]]
     if len(warnings) > _MOST_WARNINGS:
@@ -227,10 +199,9 @@ def _describe(learned: dict[str, Any]) -> str:
     return aligned(rows)
 
 
-def _hints(learned: dict[str, Any]) -> Iterator[str]:
+def _fit_hints(learned: dict[str, Any]) -> Iterator[str]:
     """Yield what may give a better model."""
     from twoway.fitting.summary import MANY_CATEGORIES
-    from twoway.text import printable, shortlist
 
     odd = learned["odd_labels"]
     if odd:

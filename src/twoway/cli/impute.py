@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Any, cast
 
 from typer import Option
 
+import twoway as tw
 from twoway.cli.options import DataFile, Force, Json, Model, Out, Reading, Seed
-from twoway.cli.terminal import check_output, show, write_result
+from twoway.cli.output import check_output, show, write_result
 from twoway.errors import DataError
-
-if TYPE_CHECKING:
-    from twoway.uncertainty.bootstrap import Bootstrap
 
 
 def impute(
@@ -55,15 +53,14 @@ def impute(
     from twoway.data.files.reading import read_as_written
     from twoway.data.frames import fill
     from twoway.model.imputation import fill_values, fills
-    from twoway.model.pmf import JointPMF
 
     check_output(out, force, model, data, is_records=True)
     if draws is not None and (proba or how not in (None, "sample")):
         raise DataError(
             f"--draws draws whole copies: it cannot be combined with {'--proba' if proba else f'--how {how}'}"
         )
-    bootstrap = None if draws is None else _load_replicates(model, draws)
-    pmf = JointPMF.load(model) if bootstrap is None else bootstrap.pmf
+    bootstrap = None if draws is None else _load_to_impute(model, draws)
+    pmf = tw.JointPMF.load(model) if bootstrap is None else bootstrap.pmf
     table, records = reading.read_by(pmf.schema, data)
     names = [name for name in pmf.schema.names if name in table.column_names]
     present = pmf.schema.indices(names)
@@ -83,7 +80,7 @@ def impute(
             table, as_text = written, cast("Any", np.frompyfunc(str, 1, 1))
             values = [{name: (rows, as_text(cells)) for name, (rows, cells) in some.items()} for some in values]
         copies = [fill(table, some, table.column_names) for some in values]
-        result = copies[0] if draws is None else _stack(copies)
+        result = copies[0] if draws is None else _stack_imputed(copies)
     write_result(result, out, as_json=json)
     if out is not None:
         summary = {"records": records.n_records, "filled": n_filled, "out": str(out)}
@@ -93,12 +90,10 @@ def impute(
         show(summary | ({} if draws is None else {"draws": draws}), text, json=json)
 
 
-def _load_replicates(model: Path, n_draws: int) -> Bootstrap:
+def _load_to_impute(model: Path, n_draws: int) -> tw.Bootstrap:
     """Return a model with at least as many replicates as copies are drawn."""
-    from twoway.uncertainty.bootstrap import Bootstrap, load
-
-    loaded = load(model)
-    if not isinstance(loaded, Bootstrap):
+    loaded = tw.load(model)
+    if not isinstance(loaded, tw.Bootstrap):
         raise DataError(
             f"--draws needs a model with replicates, and {str(model)!r} has none: copies drawn from one model differ "
             "too little. `twoway fit --intervals` writes one with them"
@@ -108,7 +103,7 @@ def _load_replicates(model: Path, n_draws: int) -> Bootstrap:
     return loaded
 
 
-def _stack(copies: list[Any]) -> Any:
+def _stack_imputed(copies: list[Any]) -> Any:
     """Return completed copies as one table, with the numbers of copy and record in front, as R's mice writes them."""
     import numpy as np
     import pyarrow as pa

@@ -8,8 +8,11 @@ from typing import Annotated, Any
 
 from typer import Argument
 
+import twoway as tw
 from twoway.cli.options import Json
-from twoway.cli.terminal import in_options, is_terminal, show
+from twoway.cli.output import is_terminal, output_wording, show
+from twoway.storage.container import container_kind
+from twoway.text import aligned, crossed, printable
 
 _MOST_TABLES = 20
 _WIDE = 40  # longer names get a line of their own
@@ -33,20 +36,17 @@ def info(
     twoway info 'trips/*.parquet'
     """
     from twoway.data.files.file_set import is_data
-    from twoway.storage.container import container_kind
 
     kind = container_kind(path)
     if kind is None and (path.is_dir() or is_data(path)):
-        content, text = _records(path)
+        content, text = _records_info(path)
     else:
-        content, text = _tables(path) if kind == "tables" else _model(path)
+        content, text = _tables_info(path) if kind == "tables" else _model_info(path)
     show(content, text, json=json)
 
 
-def _model(path: Path) -> tuple[dict[str, Any], str]:
-    from twoway.model.pmf import JointPMF
-
-    pmf = JointPMF.load(path)
+def _model_info(path: Path) -> tuple[dict[str, Any], str]:
+    pmf = tw.JointPMF.load(path)
     content = {
         "kind": "model",
         "rank": pmf.rank,
@@ -54,17 +54,14 @@ def _model(path: Path) -> tuple[dict[str, Any], str]:
         "variables": pmf.schema.to_dict(),
         "report": None if pmf.report is None else pmf.report.to_dict(),
     }
-    parts = [f"a model of rank {pmf.rank} with {len(pmf.schema)} variables", _variables(pmf.schema)]
+    parts = [f"a model of rank {pmf.rank} with {len(pmf.schema)} variables", _variables_info(pmf.schema)]
     if pmf.report is not None:
-        parts.append(in_options(str(pmf.report)))
+        parts.append(output_wording(str(pmf.report)))
     return content, "\n\n".join(parts)
 
 
-def _tables(path: Path) -> tuple[dict[str, Any], str]:
-    from twoway.tables.tables import Tables
-    from twoway.text import aligned, crossed
-
-    tables = Tables.load(path)
+def _tables_info(path: Path) -> tuple[dict[str, Any], str]:
+    tables = tw.Tables.load(path)
     content = {
         "kind": "tables",
         "variables": tables.schema.to_dict(),
@@ -81,7 +78,7 @@ def _tables(path: Path) -> tuple[dict[str, Any], str]:
     for names, total in list(zip(tables.names, tables.totals, strict=True))[:n_shown]:
         rows.append([crossed(names), f"{total:,.6g}"])
     more = f"… {len(tables) - n_shown} more tables" if len(tables) > n_shown else ""
-    parts = [repr(tables).strip("<>"), _variables(tables.schema), aligned(rows, more)]
+    parts = [repr(tables).strip("<>"), _variables_info(tables.schema), aligned(rows, more)]
     if tables.notes:
         parts.append("\n".join(f"note: {note}" for note in tables.notes))
     if tables.privacy is not None:
@@ -89,19 +86,19 @@ def _tables(path: Path) -> tuple[dict[str, Any], str]:
     return content, "\n\n".join(parts)
 
 
-def _records(path: Path) -> tuple[dict[str, Any], str]:
-    from twoway.data.files.records import FileRecords
-
-    records = FileRecords(path)
+def _records_info(path: Path) -> tuple[dict[str, Any], str]:
+    records = tw.FileRecords(path)
     content = {"kind": "records", "records": records.n_records, "variables": records.schema.to_dict()}
-    return content, f"{records.n_records:,} records of {len(records.schema)} variables\n\n{_variables(records.schema)}"
+    return (
+        content,
+        f"{records.n_records:,} records of {len(records.schema)} variables\n\n{_variables_info(records.schema)}",
+    )
 
 
-def _variables(schema: Any) -> str:
+def _variables_info(schema: Any) -> str:
     """Return a line for each variable: name, number of categories, the first of them, labels that mean missing."""
     from twoway.data.missing import USUAL
     from twoway.questions.language import quote_word
-    from twoway.text import aligned, printable
 
     rows = [["variable", "categories", ""]]
     for variable in schema:

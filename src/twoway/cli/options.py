@@ -1,28 +1,27 @@
-"""Options that several commands share, and the records that they describe."""
+"""Options that several commands share: what their text asks for, and the records that they read."""
 
 from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import re
 from dataclasses import dataclass
 from inspect import Parameter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 from typer import Argument, Option
 from typer.models import OptionInfo
 
-from twoway.errors import DataError, UnknownNameError, check_known
+import twoway as tw
+from twoway.errors import DataError, UnknownNameError, check_known, unknown
+from twoway.text import shortlist
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from twoway.data.files.file_set import FileSet
-    from twoway.data.files.records import FileRecords
-    from twoway.data.missing import MissingLabels
-    from twoway.data.records import Records
-    from twoway.schema import Schema, Variable
 
 Json = Annotated[bool, Option("--json", help="Print the result as one line of JSON.")]
 Force = Annotated[bool, Option("--force", help="Replace an existing output file.")]
@@ -41,11 +40,12 @@ DataFile = Annotated[
 ]
 
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+_DEFAULT_BINS = 5
 MAX_CATEGORIES = 1000
 """Columns with more distinct values are probably free text, identifiers or measurements."""
 
 
-def missing_labels(given: Sequence[str] | None, only: Sequence[str] | None = None) -> MissingLabels:
+def missing_option(given: Sequence[str] | None, only: Sequence[str] | None = None) -> tw.MissingLabels:
     """Return the values that mean missing, in every column or in one (``income=-9,98``).
 
     A code that can be parsed as a number matches the text and the number. Codes for one column are separated by commas;
@@ -53,11 +53,9 @@ def missing_labels(given: Sequence[str] | None, only: Sequence[str] | None = Non
 
     Examples
     --------
-    >>> missing_labels(["-9", "income=98,refused"])
+    >>> missing_option(["-9", "income=98,refused"])
     MissingLabels(labels=('-9', -9), columns={'income': ('98', 98, 'refused')}, only=False)
     """
-    from twoway.data.missing import MissingLabels
-
     labels: list[object] = [""] if only else []
     columns: dict[str, list[object]] = {}
     for text in (*(given or ()), *(only or ())):
@@ -70,15 +68,15 @@ def missing_labels(given: Sequence[str] | None, only: Sequence[str] | None = Non
             if _NUMBER.fullmatch(part):
                 readings.append(int(part) if part.lstrip("+-").isdigit() else float(part))
             (columns.setdefault(name, []) if sign else labels).extend(readings)
-    return MissingLabels(labels, columns, bool(only))
+    return tw.MissingLabels(labels, columns, bool(only))
 
 
-def all_of(conditions: Sequence[str] | None) -> str | None:
+def where_option(conditions: Sequence[str] | None) -> str | None:
     """Return one condition that holds where all of the given conditions hold.
 
     Examples
     --------
-    >>> all_of(["year >= 2020"]), all_of(["a = 1 OR b = 1", "c = 1"]), all_of(None)
+    >>> where_option(["year >= 2020"]), where_option(["a = 1 OR b = 1", "c = 1"]), where_option(None)
     ('year >= 2020', '(a = 1 OR b = 1\\n) AND (c = 1\\n)', None)
     """
     if not conditions:
@@ -87,12 +85,12 @@ def all_of(conditions: Sequence[str] | None) -> str | None:
     return conditions[0] if len(conditions) == 1 else " AND ".join(f"({condition}\n)" for condition in conditions)
 
 
-def split_names(given: Iterable[str] | None, known: Sequence[str]) -> list[str]:
+def names_option(given: Iterable[str] | None, known: Sequence[str]) -> list[str]:
     """Split names at commas; a known name that contains a comma is kept whole.
 
     Examples
     --------
-    >>> split_names(["age,vote", "a, b"], ["age", "vote", "a, b"])
+    >>> names_option(["age,vote", "a, b"], ["age", "vote", "a, b"])
     ['age', 'vote', 'a, b']
     """
     names: list[str] = []
@@ -102,11 +100,57 @@ def split_names(given: Iterable[str] | None, known: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
+def bins_option(text: str, known: Sequence[str]) -> tuple[str, int | list[float]]:
+    """Return the column of "name", "name=n_bins" or "name=cut,cut,…", and the number of bins or the cuts.
+
+    Examples
+    --------
+    >>> [bins_option(text, ["age"]) for text in ("age=4", "age=18,40,65", "age=40,")]
+    [('age', 4), ('age', [18.0, 40.0, 65.0]), ('age', [40.0])]
+    """
+    from twoway.data.binning import parse_number
+
+    if text in known:
+        return text, _DEFAULT_BINS
+    name, _, wanted = text.rpartition("=")
+    if name not in known:
+        raise unknown("column", name or text, known, where=" to put into bins")
+    if "," in wanted:
+        cuts = [parse_number(cut) for cut in wanted.removesuffix(",").split(",")]
+        numbers = [cut for cut in cuts if cut is not None]
+        if len(numbers) < len(cuts) or any(low >= high for low, high in itertools.pairwise(numbers)):
+            raise DataError(f"--bins {text}: the numbers between bins must be finite and ascend, as in {name}=18,40,65")
+        return name, numbers
+    if not wanted.isdigit() or int(wanted) < 2:
+        raise DataError(
+            f"--bins {text}: the number of bins must be a whole number of at least 2; the numbers between bins are "
+            f"separated by commas, as in {name}=18,40,65"
+        )
+    return name, int(wanted)
+
+
+def missing_option_hint(labels: Iterable[object]) -> list[str]:
+    """Return the few labels that are not numbers among many that are: most likely codes for missing cells.
+
+    Examples
+    --------
+    >>> missing_option_hint(["1", "2", "3", "4", "no answer"]), missing_option_hint(["18-39", "40+", "2"])
+    (['no answer'], [])
+    >>> missing_option_hint([1, 2])
+    []
+    """
+    from twoway.data.binning import parse_number
+
+    texts = [label for label in labels if isinstance(label, str)]
+    odd = [text for text in texts if parse_number(text) is None]
+    return odd if len(odd) <= 0.25 * len(texts) else []
+
+
 @dataclass(frozen=True)
 class Reading:
     """How a command reads records: the options as the user gave them.
 
-    A command that takes ``reading: Annotated[Reading, "only", "drop"]`` offers these options, see `expand_reading`.
+    A command that takes ``reading: Annotated[Reading, "only", "drop"]`` offers these options, see `expand_options`.
     """
 
     only: list[str] | None = Option(None, metavar="COLUMNS", help="Use only these columns, separated by commas.")
@@ -150,18 +194,18 @@ class Reading:
         vars(self).update(defaults)
 
     @functools.cached_property
-    def labels(self) -> MissingLabels:
+    def labels(self) -> tw.MissingLabels:
         """What means "not observed"."""
-        return missing_labels(self.missing, self.missing_only)
+        return missing_option(self.missing, self.missing_only)
 
     @functools.cached_property
     def condition(self) -> str | None:
         """The condition that records meet."""
-        return all_of(self.where)
+        return where_option(self.where)
 
     def choose(self, names: Sequence[str]) -> list[str]:
         """Return the columns to use, without those of counts and weights."""
-        chosen, dropped = split_names(self.only, names) or names, split_names(self.drop, names)
+        chosen, dropped = names_option(self.only, names) or names, names_option(self.drop, names)
         return [name for name in chosen if name not in (*dropped, self.counts, self.weights)]
 
     @property
@@ -169,24 +213,27 @@ class Reading:
         """The options of the library's readers."""
         return {"missing": self.labels, "counts": self.counts, "weights": self.weights, "where": self.condition}
 
-    def records(self, path: Path, missing: MissingLabels | None = None) -> Records | FileRecords:
+    def records(self, path: Path, missing: tw.MissingLabels | None = None) -> tw.Records | tw.FileRecords:
         """Return the records of a file; files too large for memory are streamed."""
-        from twoway.cli.binning import parse_request
         from twoway.data.binning import bin_table, with_bins
         from twoway.data.files.file_set import find_files
-        from twoway.data.files.records import FileRecords, is_large
+        from twoway.data.files.reading import read_table
+        from twoway.data.files.records import is_large
         from twoway.data.reading import check_columns_of, with_columns_of
-        from twoway.data.records import Records
 
-        files, labels = find_files(path), missing or self.labels
+        files, labels, table = find_files(path), missing or self.labels, None
         check_columns_of(files.columns, self.counts, self.weights)
         kept = self.choose(files.columns)
         if not kept:
             raise DataError(f"no column of {files.name!r} is left to use")
         is_streamed = is_large(files, kept)
-        needed = [parse_request(text, kept)[0] for text in self.bins or ()] if is_streamed else kept
-        columns = with_columns_of(list(dict.fromkeys(needed)), self.counts, self.weights) or []
-        table = self._table(files, columns, labels) if needed else None
+        needed = [bins_option(text, kept)[0] for text in self.bins or ()] if is_streamed else kept
+        if needed:
+            columns = with_columns_of(list(dict.fromkeys(needed)), self.counts, self.weights) or []
+            table = read_table(files, columns, missing=labels, where=self.condition)
+            if table.num_rows == 0:
+                met = "" if self.condition is None else f" that meet the condition {self.condition!r}"
+                raise DataError(f"{files.name!r} has columns but no records{met}")
         bins = self._find_bins(table, labels)
 
         def prepare(table: Any) -> Any:
@@ -194,66 +241,104 @@ class Reading:
 
         if is_streamed:
             options = {**self.options, "missing": labels, "max_categories": self.max_categories}
-            records = FileRecords(files, columns=kept, prepare=prepare if bins else None, **options)
+            records = tw.FileRecords(files, columns=kept, prepare=prepare if bins else None, **options)
             records.schema = with_bins(records.schema, bins)
             return records
         table = prepare(table)
-        _check_categories(table, kept, self.max_categories)
-        read = Records(table, columns=kept, missing=labels, counts=self.counts, weights=self.weights)
+        self._check_categories(table, kept)
+        read = tw.Records(table, columns=kept, missing=labels, counts=self.counts, weights=self.weights)
         return read.with_cells(with_bins(read.schema, bins), read.pointers, read.cells)
 
-    def _find_bins(self, table: Any, labels: MissingLabels) -> dict[str, Variable]:
-        """Return the bins of numeric columns that --bins asks for; counts and weights are taken into account."""
+    def _find_bins(self, table: Any, missing: tw.MissingLabels) -> dict[str, tw.Variable]:
+        """Return the bins of the columns that --bins names: of about equally many records each, or with the cuts given.
+
+        Counts and weights are taken into account.
+        """
         import numpy as np
 
-        from twoway.cli.binning import find_bins
-        from twoway.data.binning import column_numbers
+        from twoway.data.binning import column_numbers, make_bins
 
         columns = [table.column(name) for name in (self.counts, self.weights) if name is not None and self.bins]
         weights = [column_numbers(column, frozenset()) for column in columns]
         # Invalid ones are reported when the records are read.
         known = [np.where(np.isfinite(numbers), numbers, 0.0) for numbers in weights if numbers is not None]
-        return find_bins(table, self.bins or (), labels, np.prod(known, axis=0) if known else None)
+        variables: dict[str, tw.Variable] = {}
+        for request in self.bins or ():
+            name, wanted = bins_option(request, table.column_names)
+            column = table.column(name)
+            numbers = column_numbers(column, missing.markers(name))
+            if numbers is None:
+                odd = missing_option_hint(column.unique().to_pylist())
+                shown = " ".join(f"--missing {label!r}" for label in odd[:3])
+                also = f": it also holds {shortlist(odd, 3)}; {shown} reads that as missing" if odd else ""
+                raise DataError(f"column {name!r} does not hold numbers, which --bins needs{also}")
+            options: dict[str, Any] = {"n_bins": wanted} if isinstance(wanted, int) else {"cuts": wanted}
+            variables[name] = make_bins(name, numbers, np.prod(known, axis=0) if known else None, **options).variable
+            if len(variables[name]) == 1:
+                raise DataError(f"column {name!r} has too few different numbers for {wanted} bins")
+        return variables
 
-    def _table(self, files: FileSet, columns: Sequence[str], missing: MissingLabels) -> Any:
-        from twoway.data.files.reading import read_table
+    def _check_categories(self, table: Any, names: Sequence[str]) -> None:
+        """Reject columns that are not categorical, all of them in one error: free text, identifiers, measurements."""
+        import pyarrow as pa
 
-        table = read_table(files, columns, missing=missing, where=self.condition)
-        if table.num_rows == 0:
-            met = "" if self.condition is None else f" that meet the condition {self.condition!r}"
-            raise DataError(f"{files.name!r} has columns but no records{met}")
-        return table
+        many: dict[str, int] = {}
+        numbers = []
+        for name in names:
+            column = table.column(name)
+            kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+            if pa.types.is_nested(kind):
+                raise DataError(
+                    f"column {name!r} has type {kind}, which is not categorical; --drop {name!r} leaves it out"
+                )
+            n_distinct = len(column.cast(kind).unique().drop_null())
+            if n_distinct > self.max_categories:
+                many[name] = n_distinct
+                if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+                    numbers.append(name)
+        if not many:
+            return
+        shown = [f"column {name!r} has {n:,} distinct values in {table.num_rows:,} records" for name, n in many.items()]
+        texts = [name for name in many if name not in numbers]
+        kinds = ["free text"] * bool(texts) + ["measurements"] * bool(numbers)
+        ways = []
+        for group in filter(None, (texts, numbers)):
+            it = "it" if len(group) == 1 else "them"
+            bins = f"{' '.join(f'--bins {name!r}' for name in group)} bins {it}, " if group is numbers else ""
+            ways.append(f"{bins}--drop {','.join(group)!r} leaves {it} out")
+        raise DataError(
+            f"{'; '.join(shown)}: {', '.join(kinds)} or an identifier? {'; '.join(ways)}; "
+            f"--max-categories {max(many.values())} keeps every value as a category"
+        )
 
-    def read_by(self, schema: Schema, path: Path | FileSet) -> ReadFile:
-        """Return a file whose columns are a model's variables; other columns stay in the table."""
+    def read_by(self, schema: tw.Schema, path: Path | FileSet) -> tuple[Any, tw.Records]:
+        """Return a file whose columns are a model's variables: as an Arrow table with all columns, and as records."""
         from twoway.data.files.reading import read_table
         from twoway.data.files.text_files import NO_TEXT
-        from twoway.data.records import Records
 
         if self.unseen not in ("error", "missing"):
             raise DataError(f"--unseen must be error or missing, not {self.unseen!r}")
         unseen: Any = "extend" if self.extend else self.unseen
+        common: dict[str, Any] = {"missing": self.labels, "schema": schema, "unseen": unseen}
         try:
-            common: dict[str, Any] = {"missing": self.labels, "schema": schema, "unseen": unseen}
             table = read_table(path, where=self.condition, **common)
-            records = Records(table, counts=self.counts, weights=self.weights, **common)
+            return table, tw.Records(table, counts=self.counts, weights=self.weights, **common)
         except UnknownNameError as error:
             can_extend = "extend" in self.offered and not self.extend and NO_TEXT not in str(error)
             raise UnknownNameError(f"{error}{'; --extend makes them categories' if can_extend else ''}") from error
-        return ReadFile(table, records)
 
-    def open_by(self, schema: Schema, path: Path) -> Records | FileRecords:
+    def open_by(self, schema: tw.Schema, path: Path) -> tw.Records | tw.FileRecords:
         """Return the records of a file whose columns are a model's variables; large files are streamed."""
         from twoway.data.files.file_set import find_files
-        from twoway.data.files.records import FileRecords, is_large
+        from twoway.data.files.records import is_large
 
         files = find_files(path)
         if self.extend or not is_large(files, schema.names):
-            return self.read_by(schema, files).records
-        return FileRecords(files, schema=schema, unseen=self.unseen, **self.options)  # type: ignore[arg-type]
+            return self.read_by(schema, files)[1]
+        return tw.FileRecords(files, schema=schema, unseen=self.unseen, **self.options)  # type: ignore[arg-type]
 
 
-def expand_reading(command: Callable[..., None]) -> Callable[..., None]:
+def expand_options(command: Callable[..., None]) -> Callable[..., None]:
     """Return a command whose parameter ``reading: Annotated[Reading, "only", …]`` is the options named there.
 
     typer reads the options of a command from its signature, and has no groups of them.
@@ -275,46 +360,3 @@ def expand_reading(command: Callable[..., None]) -> Callable[..., None]:
     expanded.__signature__ = signature.replace(parameters=[*others, *options])  # type: ignore[attr-defined]
     expanded.__annotations__ = {parameter.name: parameter.annotation for parameter in (*others, *options)}
     return expanded
-
-
-class ReadFile(NamedTuple):
-    """A file as it is, and as a model sees it."""
-
-    table: Any
-    """The Arrow table as it was read."""
-    records: Records
-    """The same as records, sorted into the bins of the model."""
-
-
-def _check_categories(table: Any, names: Sequence[str], most: int) -> None:
-    """Reject columns that are not categorical, all of them in one error: free text, identifiers, measurements."""
-    import pyarrow as pa
-
-    many: dict[str, int] = {}
-    numbers = []
-    for name in names:
-        column = table.column(name)
-        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-        if pa.types.is_nested(kind):
-            raise DataError(f"column {name!r} has type {kind}, which is not categorical; --drop {name!r} leaves it out")
-        n_distinct = len(column.cast(kind).unique().drop_null())
-        if n_distinct > most:
-            many[name] = n_distinct
-            if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-                numbers.append(name)
-    if not many:
-        return
-    shown = [f"column {name!r} has {n:,} distinct values in {table.num_rows:,} records" for name, n in many.items()]
-    texts = [name for name in many if name not in numbers]
-    kinds = ["free text"] * bool(texts) + ["measurements"] * bool(numbers)
-    ways = [f"--drop {','.join(names)!r} leaves {_it(names)} out" for names in (texts, numbers) if names]
-    if numbers:
-        ways[-1] = f"{' '.join(f'--bins {name!r}' for name in numbers)} bins {_it(numbers)}, {ways[-1]}"
-    raise DataError(
-        f"{'; '.join(shown)}: {', '.join(kinds)} or an identifier? {'; '.join(ways)}; "
-        f"--max-categories {max(many.values())} keeps every value as a category"
-    )
-
-
-def _it(names: Sequence[str]) -> str:
-    return "it" if len(names) == 1 else "them"

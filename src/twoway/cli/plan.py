@@ -6,8 +6,9 @@ from pathlib import Path
 
 from typer import Argument, Option
 
+import twoway as tw
 from twoway.cli.options import Json, Seed
-from twoway.cli.terminal import show, shows_progress
+from twoway.cli.output import show, shows_progress
 
 
 def plan(
@@ -31,19 +32,14 @@ def plan(
 
     twoway plan --variables 10 --categories 4 --rank 5 --error 0.05
     """
-    from twoway.diagnosis.plan import plan as make_plan
-    from twoway.errors import DataError
-    from twoway.model.pmf import JointPMF
-    from twoway.schema import Schema, Variable
-
     if (model is None) == (variables is None):
-        raise DataError("give either a MODEL, or --variables and --rank")
+        raise tw.DataError("give either a MODEL, or --variables and --rank")
     if model is not None:
-        source: JointPMF | Schema = JointPMF.load(model)
+        source: tw.JointPMF | tw.Schema = tw.JointPMF.load(model)
     else:
         labels = tuple(range(categories))
-        source = Schema(tuple(Variable(f"x{number}", labels) for number in range(1, (variables or 0) + 1)))
-    result = make_plan(
+        source = tw.Schema(tuple(tw.Variable(f"x{number}", labels) for number in range(1, (variables or 0) + 1)))
+    result = tw.plan(
         source,
         error,
         names=[name.strip() for name in of.split(",") if name.strip()] or None,

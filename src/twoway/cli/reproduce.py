@@ -45,7 +45,7 @@ def reproduce(
     """
     from rich.console import Console
 
-    from twoway.cli.terminal import say_json
+    from twoway.cli.output import say_json
     from twoway.paper.run import plan
     from twoway.paper.show import renderables, write_files, write_page
     from twoway.paper.summary import summarize
@@ -82,7 +82,7 @@ def _list_all(console: Console, json: bool) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from twoway.cli.terminal import say_json
+    from twoway.cli.output import say_json
     from twoway.paper.tables import EXPERIMENTS, METHODS
 
     tables = [{"table": table.name, "label": table.label, "title": table.title} for table in EXPERIMENTS.values()]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typer import Option
 
+import twoway as tw
 from twoway.cli.options import Force, Json, Model, Out, Seed
-from twoway.cli.terminal import check_output, write_result
+from twoway.cli.output import check_output, write_result
 
 
 def sample(
@@ -25,16 +26,15 @@ def sample(
 
     twoway sample survey.twoway -n 5 --given "region = north"
     """
-    from twoway.model.pmf import JointPMF
     from twoway.questions.answer import asked_given
-    from twoway.schema import Schema, Variable, label_key
+    from twoway.schema import label_key
 
-    def plain(variable: Variable) -> Variable:
+    def plain(variable: tw.Variable) -> tw.Variable:
         """Return a variable that Arrow can hold in one column: labels of several types become text."""
         is_mixed = len({label_key(label)[0] for label in variable.categories}) > 1
-        return Variable(variable.name, tuple(map(repr, variable.categories))) if is_mixed else variable
+        return tw.Variable(variable.name, tuple(map(repr, variable.categories))) if is_mixed else variable
 
     check_output(out, force, model, is_records=True)
-    pmf = asked_given(JointPMF.load(model), given)
-    drawn = pmf.from_stacked(Schema(tuple(map(plain, pmf.schema))), pmf.weights, pmf.stacked)
+    pmf = asked_given(tw.JointPMF.load(model), given)
+    drawn = pmf.from_stacked(tw.Schema(tuple(map(plain, pmf.schema))), pmf.weights, pmf.stacked)
     write_result(drawn.sample(n, seed=seed, library="pyarrow"), out, as_json=json)

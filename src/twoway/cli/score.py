@@ -7,8 +7,9 @@ from typing import Annotated
 
 from typer import Option
 
+import twoway as tw
 from twoway.cli.options import DataFile, Force, Json, Model, Out, Reading
-from twoway.cli.terminal import check_output, say, say_json, write_result
+from twoway.cli.output import check_output, say, say_json, write_result
 
 _CELLS_SHOWN = 3
 
@@ -38,17 +39,14 @@ def score(
     import numpy as np
     import pyarrow as pa
 
-    from twoway.model.pmf import JointPMF
-    from twoway.model.surprises import surprises
-
     check_output(out, force, model, data, is_records=True)
-    pmf = JointPMF.load(model)
-    records = reading.read_by(pmf.schema, data).records
+    pmf = tw.JointPMF.load(model)
+    _, records = reading.read_by(pmf.schema, data)
     if top is None:
         scores = pmf.log_prob(records)
         write_result(pa.table({"record": np.arange(1, len(scores) + 1), "log_prob": scores}), out, as_json=json)
         return
-    least = surprises(pmf, records, top)
+    least = tw.surprises(pmf, records, top)
     if out is not None:
         rows = [
             {"record": surprise.record + 1, "log_prob": surprise.log_prob, **asdict(cell)}

@@ -7,8 +7,9 @@ from typing import Annotated
 
 from typer import Exit, Option
 
+import twoway as tw
 from twoway.cli.options import DataFile, Force, Json, Model, Reading, Threads
-from twoway.cli.terminal import check_output, note, show, shows_progress
+from twoway.cli.output import check_output, note, show, shows_progress
 
 
 def update(
@@ -30,15 +31,11 @@ def update(
 
     twoway update survey.twoway tuesday.csv -o survey-2.twoway --extend
     """
-    from twoway.fitting.update import update as update_model
-    from twoway.model.pmf import model_of
-    from twoway.uncertainty.bootstrap import load
-
     check_output(out, force, data, is_model=True)
-    loaded = load(model)
-    pmf = model_of(loaded)
+    loaded = tw.load(model)
+    pmf = loaded.pmf if isinstance(loaded, tw.Bootstrap) else loaded
     records = reading.open_by(pmf.schema, data)
-    updated = update_model(pmf, records, extend=reading.extend, threads=threads, monitor=shows_progress() or None)
+    updated = tw.update(pmf, records, extend=reading.extend, threads=threads, monitor=shows_progress() or None)
     target = out or model
     updated.save(target)
     if loaded is not pmf:
@@ -52,10 +49,10 @@ def update(
     report = updated.report
     assert report is not None
     passes, was_interrupted = report.starts[report.best].n_iter, report.stop_reason == "interrupted"
-    content = {"model": str(target), "records": records.n_records, "total": report.n_records, "passes": passes}
     lines = [f"{records.n_records:,} records added to {target} in {passes} passes"]
     lines += ["interrupted by Ctrl-C: the model is the best one found so far"] if was_interrupted else []
     lines += [f"new category of {added['variable']!r}: {added['category']!r}" for added in new]
+    content = {"model": str(target), "records": records.n_records, "total": report.n_records, "passes": passes}
     content |= {"stop_reason": report.stop_reason.value, "new_categories": new}
     show(content, "\n".join(lines), json=json)
     if was_interrupted:

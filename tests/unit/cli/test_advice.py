@@ -9,8 +9,8 @@ import pytest
 import typer
 
 import twoway as tw
-from twoway.cli.app import app
-from twoway.cli.terminal import in_options
+from twoway.cli.app import make_app
+from twoway.cli.output import output_wording
 
 SOURCE = Path(tw.__file__).parent
 
@@ -26,7 +26,7 @@ def messages():
 
 
 def options_of_commands():
-    commands = typer.main.get_command(app).commands.values()
+    commands = typer.main.get_command(make_app()).commands.values()
     return {option for command in commands for parameter in command.params for option in parameter.opts}
 
 
@@ -67,7 +67,7 @@ def test_no_message_advises_what_fit_does_not_take(name):
 
 def test_advice_of_the_library_reads_as_options_in_the_command_line():
     """Each option that advice turns into is there; what it was in Python is not left in it."""
-    told = [in_options(text) for _, text in messages()]
+    told = [output_wording(text) for _, text in messages()]
     assert not any("unseen='missing'" in text or "solver='em'" in text for text in told)
     options = {option for text in told for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)}
     assert {"--unseen", "--solver", "--bins", "--max-categories"} <= options

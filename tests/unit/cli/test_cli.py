@@ -12,7 +12,7 @@ import pytest
 
 import twoway as tw
 from twoway.cli import EXIT_CODES, run
-from twoway.cli.terminal import safe
+from twoway.text import escaped
 
 RED = "\x1b[31mred\x1b[0m"
 
@@ -221,7 +221,7 @@ def test_ask_reads_standard_input(cli, monkeypatch):
 
 def test_the_prompt(cli, monkeypatch, tmp_path):
     """Questions one after the other; a wrong one does not end it, and history is kept."""
-    from twoway.cli import prompt
+    from twoway.cli.ask import ask_history_file
 
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     lines = iter(["H(vote)", "", "H(vot)", "?", "P(vote = yes)"])
@@ -233,7 +233,7 @@ def test_the_prompt(cli, monkeypatch, tmp_path):
             raise EOFError from None
 
     monkeypatch.setattr("builtins.input", type_in)
-    monkeypatch.setattr("twoway.cli.answers.is_terminal", lambda stream: True)
+    monkeypatch.setattr("twoway.cli.ask.is_terminal", lambda stream: True)
     code, out, _ = cli("ask", "m.twoway")
     assert code == 0
     assert "4 variables: age, vote, trust, income" in out
@@ -241,8 +241,8 @@ def test_the_prompt(cli, monkeypatch, tmp_path):
     assert "vote: no, yes" in out
     assert out.count("nats") == 1
     assert out.rstrip().split("\n")[-1].startswith("0.")
-    assert prompt.history_file() == tmp_path / "twoway" / "history"
-    assert prompt.history_file().exists()
+    assert ask_history_file() == tmp_path / "twoway" / "history"
+    assert ask_history_file().exists()
 
 
 def test_the_prompt_ends_on_exit_but_not_on_ctrl_c(cli, monkeypatch, tmp_path):
@@ -268,7 +268,7 @@ def test_the_prompt_ends_on_exit_but_not_on_ctrl_c(cli, monkeypatch, tmp_path):
                 return text
 
     monkeypatch.setattr("builtins.input", type_in)
-    monkeypatch.setattr("twoway.cli.answers.is_terminal", lambda stream: True)
+    monkeypatch.setattr("twoway.cli.ask.is_terminal", lambda stream: True)
     code, out, _ = cli("ask", "m.twoway")
     assert (code, found) == (0, ["vote"])
     assert "nats" not in out
@@ -673,14 +673,14 @@ def test_labels_cannot_speak_to_the_terminal(cli, tmp_path):
         assert code in (0, 3, 4)
         assert out + err
         assert not {"\x1b", "\x07", "\u202e"} & set(out + err), arguments
-    assert safe(RED) == "\\x1b[31mred\\x1b[0m"
+    assert escaped(RED) == "\\x1b[31mred\\x1b[0m"
 
 
 def test_data_is_escaped_where_a_person_looks(cli, tmp_path, monkeypatch):
     model = str(tmp_path / "red.twoway")
     tw.JointPMF([1.0], [[[1.0]]], tw.Schema((tw.Variable("a", (RED,)),))).save(model)
     assert RED in cli("sample", model, "-n", "1")[1]
-    monkeypatch.setattr("twoway.cli.terminal.is_terminal", lambda stream: True)
+    monkeypatch.setattr("twoway.cli.output.is_terminal", lambda stream: True)
     assert "\x1b" not in cli("sample", model, "-n", "1")[1]
 
 

@@ -11,13 +11,13 @@ import typer
 
 import twoway as tw
 from twoway.cli import EXIT_CODES, run
-from twoway.cli.app import app
+from twoway.cli.app import make_app
 from twoway.datasets import hide, titanic
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCS = ROOT / "docs"
 TEXT = (DOCS / "cli.md").read_text(encoding="utf-8")
-COMMANDS = typer.main.get_command(app).commands
+COMMANDS = typer.main.get_command(make_app()).commands
 # They have pages of their own.
 ELSEWHERE = {"demo", "reproduce", "explore"}
 

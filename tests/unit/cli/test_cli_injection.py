@@ -83,9 +83,9 @@ def test_what_is_said(case, cli, folder):
 def test_every_command_was_tried():
     import typer
 
-    from twoway.cli.app import app
+    from twoway.cli.app import make_app
 
-    known = set(typer.main.get_command(app).commands)
+    known = set(typer.main.get_command(make_app()).commands)
     assert known <= {arguments[0] for arguments in COMMANDS.values()}
 
 

@@ -11,14 +11,14 @@ import numpy as np
 from typer.testing import CliRunner
 
 import twoway
-from twoway.cli.app import app
-from twoway.cli.demo_picture import draw_digits
+from twoway.cli.app import make_app
+from twoway.cli.demo import draw_demo
 from twoway.model.pmf import JointPMF
 
 
 def test_demo(tmp_path, monkeypatch):
     monkeypatch.setattr(twoway, "fit", functools.partial(twoway.fit, solver="em", starts=1, smoothing=2))
-    done = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "a" / "b")], catch_exceptions=False)
+    done = CliRunner().invoke(make_app(), ["demo", "--out", str(tmp_path / "a" / "b")], catch_exceptions=False)
     assert done.exit_code == 0
     assert {path.name for path in (tmp_path / "a" / "b").iterdir()} == {"digits.twoway", "digits.svg", "digits.html"}
     assert JointPMF.load(tmp_path / "a" / "b" / "digits.twoway").rank == 25
@@ -32,7 +32,7 @@ def test_demo(tmp_path, monkeypatch):
 
 def test_demo_for_machines(tmp_path, monkeypatch):
     monkeypatch.setattr(twoway, "fit", functools.partial(twoway.fit, solver="em", starts=1, smoothing=2))
-    done = CliRunner().invoke(app, ["demo", "--out", str(tmp_path), "--json"], catch_exceptions=False)
+    done = CliRunner().invoke(make_app(), ["demo", "--out", str(tmp_path), "--json"], catch_exceptions=False)
     told = json.loads(done.stdout)
     assert told["read_correctly"] > 0.75
     assert told["filled_correctly"] > told["most_common_level_correct"]
@@ -43,7 +43,7 @@ def test_the_picture_shows_hidden_right_and_wrong(tmp_path):
     grey = np.zeros((3, 2, 64))
     grey[0, 0, 0] = np.nan
     grey[1, 1] = 1
-    draw_digits(grey, np.array([3, 4]), np.array([3, 5]), tmp_path / "digits.svg")
+    draw_demo(grey, np.array([3, 4]), np.array([3, 5]), tmp_path / "digits.svg")
     picture = ElementTree.parse(tmp_path / "digits.svg").getroot()
     colours = Counter(element.get("fill") for element in picture.iter())
     assert colours["#d6def6"] == 1  # one hidden pixel

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import twoway as tw
-from twoway.cli.options import missing_labels
+from twoway.cli.options import missing_option
 
 ROWS = {
     "age": ["1", "-9", "2", "NA", "98"],
@@ -89,7 +89,7 @@ def test_missing_must_be_labels(wrong):
         tw.Records({"a": [1]}, missing=wrong)
 
 
-def test_models_and_tables_keep_missing_labels(tmp_path):
+def test_models_and_tables_keep_missing_option(tmp_path):
     frame = pd.DataFrame({"a": [1, -9, 2, 1] * 20, "b": ["x", "y", "x", "-"] * 20})
     records = tw.Records(frame, missing=[-9, "-"])
     pmf = tw.fit(records, rank=1)
@@ -107,19 +107,19 @@ def test_models_and_tables_keep_missing_labels(tmp_path):
     assert tw.update(loaded, frame).schema["a"].missing[-2:] == (-9, "-")
 
 
-def test_a_file_of_an_earlier_version_has_no_missing_labels():
+def test_a_file_of_an_earlier_version_has_no_missing_option():
     described = tw.Schema((tw.Variable("a", (1, 2)),)).to_dict()
     assert "missing" not in described[0]
     assert tw.Schema.from_dict(json.loads(json.dumps(described)))["a"].missing is None
 
 
 def test_how_the_command_line_names_them():
-    assert missing_labels(["-9,98"]).labels == ("-9", -9, "98", 98)
-    assert missing_labels(["no, never"]).labels == ("no, never",)
-    assert missing_labels(["=a=b"]).labels == ("a=b",)
-    assert missing_labels(["x=y=2.5"]).columns == {"x=y": ("2.5", 2.5)}
-    assert missing_labels(None, ["."]) == tw.MissingLabels(["", "."], only=True)
-    assert missing_labels(["inf", "1_0"]).labels == ("inf", "1_0")
+    assert missing_option(["-9,98"]).labels == ("-9", -9, "98", 98)
+    assert missing_option(["no, never"]).labels == ("no, never",)
+    assert missing_option(["=a=b"]).labels == ("a=b",)
+    assert missing_option(["x=y=2.5"]).columns == {"x=y": ("2.5", 2.5)}
+    assert missing_option(None, ["."]) == tw.MissingLabels(["", "."], only=True)
+    assert missing_option(["inf", "1_0"]).labels == ("inf", "1_0")
 
 
 @pytest.mark.parametrize("order", [1, -1])

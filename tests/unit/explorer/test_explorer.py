@@ -12,7 +12,7 @@ from reference.replicates import unpack
 from typer.testing import CliRunner
 
 import twoway as tw
-from twoway.cli.app import app
+from twoway.cli.app import make_app
 from twoway.datasets import dirichlet_rows
 from twoway.errors import DataError
 from twoway.explorer.page import describe_page, pack_page_replicates, page_labels, page_links, render_page
@@ -140,24 +140,24 @@ def test_where_no_page_can_be_written(tmp_path):
 def test_the_command(tmp_path):
     model, page = tmp_path / "survey.twoway", tmp_path / "survey.html"
     PMF.save(model)
-    told = CliRunner().invoke(app, ["explore", str(model)], catch_exceptions=False)
+    told = CliRunner().invoke(make_app(), ["explore", str(model)], catch_exceptions=False)
     assert told.exit_code == 0
     assert str(page) in told.stdout.replace("\n", "")
     assert read_model(page.read_text(encoding="utf-8"))["title"] == "survey"
-    assert CliRunner().invoke(app, ["explore", str(model)]).exit_code != 0
+    assert CliRunner().invoke(make_app(), ["explore", str(model)]).exit_code != 0
     options = ["explore", str(model), "-o", str(page), "--title", "Ours", "--force"]
-    assert CliRunner().invoke(app, options, catch_exceptions=False).exit_code == 0
+    assert CliRunner().invoke(make_app(), options, catch_exceptions=False).exit_code == 0
     assert read_model(page.read_text(encoding="utf-8"))["title"] == "Ours"
 
 
 def test_the_command_shows_intervals_where_there_are_some(tmp_path):
     model = tmp_path / "survey.twoway"
     small_boot(20).save(model)
-    told = CliRunner().invoke(app, ["explore", str(model), "--json"], catch_exceptions=False)
+    told = CliRunner().invoke(make_app(), ["explore", str(model), "--json"], catch_exceptions=False)
     page = tmp_path / "survey.html"
     assert json.loads(told.stdout) == {"page": str(page), "bytes": page.stat().st_size, "intervals": True}
     assert read_model(page.read_text(encoding="utf-8"))["replicates"]["count"] == 20
     PMF.save(model)
-    told = CliRunner().invoke(app, ["explore", str(model), "--json", "--force"], catch_exceptions=False)
+    told = CliRunner().invoke(make_app(), ["explore", str(model), "--json", "--force"], catch_exceptions=False)
     assert json.loads(told.stdout)["intervals"] is False
     assert read_model(page.read_text(encoding="utf-8"))["replicates"] is None

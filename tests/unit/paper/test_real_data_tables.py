@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 import twoway as tw
-from twoway.cli.app import app
+from twoway.cli.app import make_app
 from twoway.datasets.public import UCI_SOURCES
 from twoway.estimators.ratings.table import read_ratings
 from twoway.paper import choosing, classification, factorization, recommendation, run, show
@@ -22,7 +22,7 @@ TABLES = ("car", "movielens-animation")
 
 
 def reproduce(*arguments):
-    return CliRunner().invoke(app, ["reproduce", *map(str, arguments)])
+    return CliRunner().invoke(make_app(), ["reproduce", *map(str, arguments)])
 
 
 def run_here(names, out, methods=(), release="ml-latest-small"):

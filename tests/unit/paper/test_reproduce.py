@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 import twoway as tw
 from twoway import __version__
 from twoway.cli import main
-from twoway.cli.app import app
+from twoway.cli.app import make_app
 from twoway.datasets import nearly_separable
 from twoway.model.measures import match_components
 from twoway.paper import run, show
@@ -33,7 +33,7 @@ QUICK = [TABLE, "synthetic-sparse"]
 
 
 def reproduce(*arguments):
-    return CliRunner().invoke(app, ["reproduce", *map(str, arguments)])
+    return CliRunner().invoke(make_app(), ["reproduce", *map(str, arguments)])
 
 
 def lines_of(path):

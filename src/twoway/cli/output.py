@@ -9,7 +9,6 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,18 +24,7 @@ def say(text: str = "", *, err: bool = False) -> None:
     """Print text, with every character escaped that a terminal could interpret as a command."""
     stream = sys.stderr if err else sys.stdout
     if stream is not None:  # None if it is closed; print would use the other stream
-        print(safe(text), file=stream, flush=True)
-
-
-def safe(text: str) -> str:
-    """Return text with control characters escaped, except line ends.
-
-    Examples
-    --------
-    >>> safe("a\\x1b[31mred")
-    'a\\\\x1b[31mred'
-    """
-    return escaped(text, keep="\n")
+        print(escaped(text, keep="\n"), file=stream, flush=True)
 
 
 # Advice in messages of the library, as options of the command line.
@@ -51,14 +39,14 @@ _AS_OPTIONS = (
 )
 
 
-def in_options(text: str) -> str:
+def output_wording(text: str) -> str:
     """Return a message of the library with its advice as options of the command line.
 
     Examples
     --------
-    >>> in_options("use a lower rank or solver='coupled-nmf'")
+    >>> output_wording("use a lower rank or solver='coupled-nmf'")
     'use a lower rank or --solver coupled-nmf'
-    >>> in_options("smoothing must be None or a number of at least 0")
+    >>> output_wording("smoothing must be None or a number of at least 0")
     '--smoothing must be a number of at least 0'
     """
     for pattern, option in _AS_OPTIONS:
@@ -73,7 +61,7 @@ def note(text: str) -> None:
 
 def say_json(content: Any) -> None:
     """Print content as one line of JSON; NaN and infinity become null."""
-    print(json_line(content), flush=True)
+    print(output_json(content), flush=True)
 
 
 def show(content: Any, text: object, *, json: bool) -> None:
@@ -84,7 +72,7 @@ def show(content: Any, text: object, *, json: bool) -> None:
         say(str(text))
 
 
-def json_line(content: Any) -> str:
+def output_json(content: Any) -> str:
     """Return content as one line of JSON; NaN and infinity become null."""
     return json.dumps(plain_data(content), allow_nan=False)
 
@@ -113,7 +101,7 @@ def check_output(
     if not folder.is_dir():
         missing = path.parent if not path.parent.is_dir() else folder
         raise MissingFileError(f"cannot write {str(path)!r}: there is no folder {str(missing)!r}")
-    if path.is_file() and any(os.path.samefile(file, path) for source in inputs for file in _files_of(source)):
+    if path.is_file() and any(_is_output(path, os.fspath(source)) for source in inputs if source is not None):
         raise OutputExistsError(f"cannot write {str(path)!r}: it is an input of this command; name another file")
     if is_records:
         writable_format_of(path)
@@ -127,20 +115,16 @@ def check_output(
         raise PermissionError(13, os.strerror(13), str(path))
 
 
-def _files_of(source: Path | str | None) -> Iterator[str]:
-    """Yield the existing files that an input refers to."""
+def _is_output(path: Path, source: str) -> bool:
+    """Return whether an output is one of the files that an input refers to."""
     from twoway.data.sql.connections import database_file, is_address
 
-    if source is None:
-        return
-    name = os.fspath(source)
-    if is_address(name):
-        name = database_file(name) or ""
+    name = (database_file(source) or "") if is_address(source) else source
     if os.path.isdir(name):
         names = [os.path.join(folder, file) for folder, _, files in os.walk(name) for file in files]
     else:
         names = [name] if os.path.exists(name) else glob.glob(name, recursive=True)
-    yield from (file for file in names if os.path.exists(file))
+    return any(os.path.samefile(file, path) for file in names if os.path.exists(file))
 
 
 def is_terminal(stream: Any) -> bool:
