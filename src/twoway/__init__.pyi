@@ -81,7 +81,7 @@ from .report import TableMisfit as TableMisfit
 from .schema import Schema as Schema
 from .schema import Variable as Variable
 from .solvers.rank import RankChoice as RankChoice
-from .tables.crosstabs.published import read_published as read_published
+from .tables.crosstabs.published_files import read_published as read_published
 from .tables.privacy import Release as Release
 from .tables.privacy import TotalPrivacy as TotalPrivacy
 from .tables.tables import Tables as Tables

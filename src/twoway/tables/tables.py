@@ -23,7 +23,8 @@ from twoway.tables.sums import NO_PROMISE, add_tables, merge_entries, recode_tab
 if TYPE_CHECKING:
     from twoway.data.records import Records
     from twoway.data.source import RecordSource
-    from twoway.tables.crosstabs import Key, TableKind
+    from twoway.tables.crosstabs.published_tables import TableKind
+    from twoway.tables.crosstabs.sheets import Key
 
 _AXES = (("row_variable", "row_category"), ("column_variable", "column_category"), ("layer_variable", "layer_category"))
 
@@ -172,7 +173,7 @@ class Tables(TableLayout):
         no    0.4750
         yes   0.5250
         """
-        from twoway.tables.crosstabs import read_crosstabs
+        from twoway.tables.crosstabs.published_tables import read_crosstabs
 
         schema, entries, notes = read_crosstabs(tables, kind, schema, totals, weights, standard_errors, margins)
         return cls(schema, *merge_entries(2, entries), tuple(notes))

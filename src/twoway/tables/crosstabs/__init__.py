@@ -1,10 +1,5 @@
 """Published cross-tabulations, from what people print to counts.
 
-``cells`` reads a number, ``sheets`` a frame, ``labels`` finds the categories, ``shares`` completes
-percentages, and ``kinds`` turns all of it into counts.
+``cells`` reads a number, ``sheets`` a frame with its labels, ``published_tables`` turns counts or percentages into
+counts, and ``published_files`` reads the files that people publish.
 """
-
-from twoway.tables.crosstabs.kinds import TableKind, read_crosstabs
-from twoway.tables.crosstabs.sheets import Key
-
-__all__ = ["Key", "TableKind", "read_crosstabs"]

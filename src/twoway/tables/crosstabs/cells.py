@@ -45,7 +45,7 @@ def parse_cell(raw: object) -> Cell:
     (Cell(value=45.2, step=0.1, is_percent=True), 1234.0, 0.0, 0.5)
     """
     if isinstance(raw, bool | np.bool_) or not isinstance(raw, str | int | float | np.number | Decimal):
-        raise ValueError("is missing" if is_missing(raw) else "is not a number")
+        raise ValueError("is missing" if is_missing_cell(raw) else "is not a number")
     text = raw.strip() if isinstance(raw, str) else repr(float(raw))
     is_percent = text.endswith("%")
     text = text.removesuffix("%").rstrip()
@@ -71,7 +71,15 @@ def parse_cell(raw: object) -> Cell:
     return Cell(value / 2 if is_bound else value, float(f"1e{min(int(exponent), 0)}"), is_percent)
 
 
-def is_missing(raw: object) -> bool:
+def cell_value(raw: object) -> float | None:
+    """Return the number in a printed cell, None where it has none."""
+    try:
+        return parse_cell(raw).value
+    except ValueError:
+        return None
+
+
+def is_missing_cell(raw: object) -> bool:
     """Return whether a raw cell or label is an object that stands for a missing value."""
     return raw is None or type(raw).__name__ in ("NAType", "NaTType")
 

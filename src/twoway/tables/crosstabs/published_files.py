@@ -26,12 +26,12 @@ from typing import TYPE_CHECKING, Any
 
 from twoway.errors import DataError, FileFormatError
 from twoway.storage.container import missing_file
-from twoway.tables.crosstabs.cells import parse_cell
-from twoway.tables.crosstabs.sheets import LONG_COLUMNS, Key, split_long
+from twoway.tables.crosstabs.cells import cell_value
+from twoway.tables.crosstabs.sheets import LONG_COLUMNS, Key, read_long_sheets
 from twoway.tables.tables import Tables
 
 if TYPE_CHECKING:
-    from twoway.tables.crosstabs.kinds import TableKind
+    from twoway.tables.crosstabs.published_tables import TableKind
 
 _ENDINGS = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz")
 # What separates the two variables of a table, in its corner cell and in its file name.
@@ -69,29 +69,29 @@ def read_published(
     source = Path(path)
     if not source.exists():
         raise missing_file(source)
-    files = sorted(file for file in source.iterdir() if _is_table(file)) if source.is_dir() else [source]
+    files = sorted(file for file in source.iterdir() if _is_published_file(file)) if source.is_dir() else [source]
     if not files:
         raise DataError(f"the folder {str(source)!r} has no tables: no file whose name ends in {', '.join(_ENDINGS)}")
     sheets: list[tuple[Key, Any]] = []
     notes: list[str] = []
     for file in files:
-        rows = _read_rows(file)
+        rows = _read_file_rows(file)
         if set(LONG_COLUMNS) <= set(rows[0]):
-            long = _frame(["", *rows[0]], [["", *row] for row in rows[1:]])[list(LONG_COLUMNS)]
-            sheets += [(sheet.key, sheet) for sheet in split_long(long, None)]
+            long = _file_frame(["", *rows[0]], [["", *row] for row in rows[1:]])[list(LONG_COLUMNS)]
+            sheets += [(sheet.key, sheet) for sheet in read_long_sheets(long, None)]
         elif len(rows) > 2 and not rows[1][0] and len(rows[1]) > 2 and not rows[1][1]:
             sheets += _read_banner(rows, file, notes)
         else:
-            sheets.append(_read_cross_tab(rows, file))
+            sheets.append(_read_cross_tab_file(rows, file))
     tables = Tables.from_crosstabs(sheets, kind=kind, totals=totals)
     return replace(tables, notes=(*notes, *tables.notes))
 
 
-def _is_table(path: Path) -> bool:
+def _is_published_file(path: Path) -> bool:
     return path.is_file() and path.name.lower().endswith(_ENDINGS) and not path.name.startswith(".")
 
 
-def _read_rows(path: Path) -> list[list[str]]:
+def _read_file_rows(path: Path) -> list[list[str]]:
     """Return the lines of a text file as cells without surrounding spaces, padded to one length."""
     if not path.name.lower().endswith(_ENDINGS):
         raise FileFormatError(f"{str(path)!r}: the name of a file of tables must end in {', '.join(_ENDINGS)}")
@@ -110,19 +110,19 @@ def _read_rows(path: Path) -> list[list[str]]:
     return [row + [""] * (width - len(row)) for row in rows]
 
 
-def _read_cross_tab(rows: Sequence[Sequence[str]], path: Path) -> tuple[Key, Any]:
+def _read_cross_tab_file(rows: Sequence[Sequence[str]], path: Path) -> tuple[Key, Any]:
     stem = re.sub(r"\.(csv|tsv|txt)(\.gz)?$", "", path.name, flags=re.IGNORECASE)
     for text, parting in ((rows[0][0], _CORNER), (stem, _FILE_NAME)):
         names = [part.strip() for part in parting.split(text)]
         if len(names) == 2 and all(names):
-            return (names[0], names[1]), _frame(rows[0], rows[1:])
+            return (names[0], names[1]), _file_frame(rows[0], rows[1:])
     raise DataError(
         f"{str(path)!r}: its two variables are unknown; write them into the corner cell, as in 'age × vote', rows "
         "first, or name the file age_x_vote.csv"
     )
 
 
-def _frame(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Any:
+def _file_frame(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Any:
     """Return a frame with its labels in the first column."""
     import pandas as pd
 
@@ -135,22 +135,24 @@ def _frame(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Any:
 
 def _read_banner(rows: Sequence[Sequence[str]], path: Path, notes: list[str]) -> Iterator[tuple[Key, Any]]:
     """Yield the tables of a banner sheet; questions that are left out are added to the notes."""
-    overall, groups = _columns(rows[0], rows[1], path)
+    overall, groups = _banner_columns(rows[0], rows[1], path)
     places = [*overall, *itertools.chain(*groups.values())]
-    blocks = _blocks(rows[2:], path)
+    blocks = _banner_blocks(rows[2:], path)
     labels = Counter(row[1] for _, block in blocks for row in block)
     for question, block in blocks:
         if not all(row[place] for row in block for place in places):
             notes.append(f"{question!r} has empty cells in {path.name}; left out")
             continue
-        for variable, answers in _variables(question, block, places[0], labels):
+        for variable, answers in _banner_variables(question, block, places[0], labels):
             for group, own in groups.items():
                 headers = ["", *("Total" for _ in overall[:1]), *(rows[1][place] for place in own)]
                 chosen = [[label, *(cells[place] for place in (*overall[:1], *own))] for label, cells in answers]
-                yield (variable, group), _frame(headers, chosen)
+                yield (variable, group), _file_frame(headers, chosen)
 
 
-def _columns(titles: Sequence[str], headings: Sequence[str], path: Path) -> tuple[list[int], dict[str, list[int]]]:
+def _banner_columns(
+    titles: Sequence[str], headings: Sequence[str], path: Path
+) -> tuple[list[int], dict[str, list[int]]]:
     """Return the positions of the columns for everybody, and of each banner variable's categories."""
     overall: list[int] = []
     groups: dict[str, list[int]] = {}
@@ -168,7 +170,7 @@ def _columns(titles: Sequence[str], headings: Sequence[str], path: Path) -> tupl
     return overall, groups
 
 
-def _blocks(rows: Sequence[Sequence[str]], path: Path) -> list[tuple[str, list[Sequence[str]]]]:
+def _banner_blocks(rows: Sequence[Sequence[str]], path: Path) -> list[tuple[str, list[Sequence[str]]]]:
     """Return each question with its lines of answers."""
     blocks: list[tuple[str, list[Sequence[str]]]] = [("", [])]
     for row in rows:
@@ -181,14 +183,14 @@ def _blocks(rows: Sequence[Sequence[str]], path: Path) -> list[tuple[str, list[S
     return [(question, block) for question, block in blocks if block]
 
 
-def _variables(
+def _banner_variables(
     question: str, block: Sequence[Sequence[str]], place: int, labels: Mapping[str, int]
 ) -> Iterator[tuple[str, list[tuple[str, list[str]]]]]:
     """Yield variables with their answers and cells: the question, or each answer where several may be chosen.
 
     An answer that occurs in several questions, such as "None of the above", is named with its question.
     """
-    shares = [[_share(cell) for cell in row] for row in block]
+    shares = [[cell_value(cell) for cell in row] for row in block]
     total = sum(share[place] or 0.0 for share in shares)
     whole = 100.0 if total > 2 else 1.0
     if abs(total - whole) <= whole * min(0.005 * (len(block) + 1), 0.05):
@@ -199,10 +201,3 @@ def _variables(
         rest = ["" if number is None else f"{whole - number:.10g}{sign}" for number in share]
         name = row[1] if labels[row[1]] == 1 else f"{row[1]} [{question}]"
         yield name, [("yes", list(row)), ("no", rest)]
-
-
-def _share(cell: str) -> float | None:
-    try:
-        return parse_cell(cell).value
-    except ValueError:
-        return None

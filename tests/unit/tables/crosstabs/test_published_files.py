@@ -7,7 +7,7 @@ import pytest
 
 import twoway as tw
 from twoway.errors import DataError, FileFormatError, MissingFileError
-from twoway.tables.crosstabs.published import read_published
+from twoway.tables.crosstabs.published_files import read_published
 
 BANNER = """AMONG ADULTS,,Everybody,Age,,Region,,
 ,,,18-39,40+,north,south,west

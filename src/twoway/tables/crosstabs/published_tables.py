@@ -1,0 +1,373 @@
+"""Published tables, counts or percentages, and how each becomes counts with a total and a weight.
+
+Row or column percentages become joint shares with the overall shares of a variable, which the table itself, given
+margins or other tables provide.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+
+from twoway.arrays import Floats
+from twoway.errors import DataError, check_known, unknown
+from twoway.schema import Label, Schema
+from twoway.tables.crosstabs.cells import parse_cell
+from twoway.tables.crosstabs.sheets import Key, Margin, Sheet, find_label_codes, find_sheet_schema, read_sheets
+from twoway.tables.sums import Entry
+from twoway.text import shortlist
+
+TableKind: TypeAlias = Literal["counts", "joint", "row", "column"]
+
+# The number of records of a table where no table gives its own.
+_NOMINAL_TOTAL = 1000.0
+
+
+def read_crosstabs(
+    tables: Any, kind: Any, schema: Schema | None, totals: Any, weights: Any, standard_errors: Any, margins: Any
+) -> tuple[Schema, list[Entry], list[str]]:
+    """Return the schema, the counts of each table, and notes; see `Tables.from_crosstabs`."""
+    sheets = read_sheets(tables, schema)
+    if not sheets:
+        raise DataError("there is no table; at least one is needed")
+    if schema is None:
+        schema = find_sheet_schema(sheets)
+    keys = [sheet.key for sheet in sheets]
+    total_of = _published_option("totals", totals, keys)
+    weight_of = _published_option("weights", weights, keys)
+    error_of = _published_option("standard_errors", standard_errors, keys)
+    published = PublishedTables(schema)
+    counted: list[tuple[float, float, str]] = []
+    for sheet, table_kind in zip(sheets, _published_kinds(kind, keys), strict=True):
+        pair = frozenset(sheet.key)
+        table = PublishedTable.of_sheet(sheet, table_kind, schema, published.notes)
+        if table is None:
+            continue
+        if pair in total_of:
+            table.total = _published_number(total_of[pair][1], f"the total of {table.name}")
+        elif table_kind == "counts":
+            # Rounding changes each cell by half a step at most.
+            step = sheet.step
+            while sheet.values.any() and (sheet.values % (10.0 * step) == 0.0).all():
+                step *= 10.0
+            counted.append((float(table.values.sum()), 0.5 * step * sheet.values.size, table.name))
+        if pair in weight_of and pair in error_of:
+            raise DataError(f"table {table.name} has a weight and a standard error; give one of them")
+        weight = weight_of[pair][1] if pair in weight_of else sheet.weight
+        if weight is not None:
+            table.weight = _published_number(weight, f"the weight of {table.name}")
+        if pair in error_of:
+            table.weight = table.records_for_errors(*error_of[pair], schema)
+        published.tables.append(table)
+    published.find_joints(margins or {})
+    if counted:
+        (least, rounding, name), (greatest, other_rounding, other_name) = min(counted), max(counted)
+        if greatest - least > rounding + other_rounding:
+            published.notes.append(f"totals of tables differ: {least:,.0f} in {name}, {greatest:,.0f} in {other_name}")
+    return schema, published.entries(), published.notes
+
+
+def _published_kinds(kind: TableKind | Mapping[Key, TableKind], keys: Sequence[Key]) -> list[TableKind]:
+    """Return the kind of each table."""
+    kind_of = kind if isinstance(kind, Mapping) else dict.fromkeys(keys, kind)
+    for key, value in kind_of.items():
+        check_known("table", keys, key, where=" for kind (row variable first)")
+        check_known("kind of table", get_args(TableKind), value)
+    for key in keys:
+        if key not in kind_of:
+            raise DataError(f"kind has no entry for the table {key!r}; each table needs one")
+    return [kind_of[key] for key in keys]
+
+
+def _published_option(option: str, given: Any, keys: Sequence[Key]) -> dict[frozenset[str], tuple[Key, Any]]:
+    """Return an option's key and value for each pair; the option may name a pair either way round."""
+    if option == "totals" and given is not None and not isinstance(given, Mapping):
+        given = dict.fromkeys(keys, given)
+    if not isinstance(given, Mapping | None):
+        raise DataError(f"{option} must be a mapping of (row variable, column variable) to numbers; got {given!r}")
+    pairs = [frozenset(key) for key in keys]
+    for key in given or {}:
+        if frozenset(Sheet.check_key(key)) not in pairs:
+            raise unknown("table", key, keys, where=f" for {option}")
+    return {frozenset(key): (key, value) for key, value in (given or {}).items()}
+
+
+def _published_number(value: Any, what: str) -> float:
+    try:
+        number = parse_cell(value).value
+    except ValueError as problem:
+        raise DataError(f"{what} must be a positive number; {value!r} {problem}") from None
+    if number == 0:
+        raise DataError(f"{what} must be a positive number; got {value!r}")
+    return number
+
+
+@dataclass
+class PublishedTable:
+    """A table on its way to counts; the rows of a conditional one are distributions given its first variable."""
+
+    name: str
+    positions: tuple[int, int]
+    values: Floats
+    """Counts, or shares: of the whole, or of each row."""
+    is_conditional: bool
+    noise: float
+    """The standard deviation of the rounding error of a share."""
+    total: float | None = None
+    weight: float | None = None
+    shares: Floats | None = None
+    """The overall distribution of the first variable, where the table itself gives it."""
+    overall: Floats | None = None
+    """The overall distribution of the second variable, where the table itself gives it."""
+    joint: Floats | None = None
+
+    @classmethod
+    def of_sheet(cls, sheet: Sheet, kind: TableKind, schema: Schema, notes: list[str]) -> PublishedTable | None:
+        """Return a table with its categories in schema order; None where it has no counts."""
+        name = sheet.name  # in messages a table keeps the name by which it was given
+        printed = sheet.transposed() if kind == "column" else sheet
+        sheet, absent = printed.arranged(schema, f"table {name}")
+        if kind == "counts":
+            cls._check_counts(printed)
+        for variable, labels in absent.items():
+            if kind != "counts":
+                raise DataError(
+                    f"table {name} lacks {shortlist(labels)} of {variable!r}; percentages must cover every category, "
+                    f"with 0 for none: {shortlist(schema[variable].categories)}"
+                )
+            notes.append(f"{name} lacks {shortlist(labels)} of {variable!r}; counted as 0")
+        positions = schema.index(sheet.key[0]), schema.index(sheet.key[1])
+        if kind in ("row", "column"):
+            return cls._of_conditional(sheet, positions, name)
+        values, total = sheet.values, float(sheet.values.sum())
+        unweighted = cls._base_sum(sheet.margins, "unweighted")
+        if kind == "joint":
+            scale = cls._scale(sheet, values.sum()[None], values.size, name, ["all cells"])
+            noise, base = sheet.step / np.sqrt(12) / scale, cls._base_sum(sheet.margins, "base", "unweighted")
+            joint = values / values.sum()
+            return cls(name, positions, joint, False, noise, base, unweighted, joint=joint)
+        if total == 0:
+            notes.append(f"{name} has no counts; left out")
+            return None
+        return cls(name, positions, values, False, 0.0, total, unweighted, joint=values / total)
+
+    @staticmethod
+    def _check_counts(sheet: Sheet) -> None:
+        """Raise where counts are percentages, or do not add up to their totals."""
+        if sheet.is_percent:
+            kinds = shortlist(get_args(TableKind))
+            raise DataError(f"table {sheet.name} has percentages but its kind is 'counts'; the kinds are {kinds}")
+        for margin in sheet.margins:
+            sums = sheet.values.sum(axis=1 - margin.axis)
+            # Rounded counts may miss their rounded total.
+            tolerance = 0.5 * sheet.step * (sheet.values.shape[1 - margin.axis] + 1) + 1e-6 * sums
+            wrong = np.flatnonzero(np.abs(margin.values - sums) > tolerance)
+            if margin.role == "total" and wrong.size and not margin.is_percent:
+                side, labels = ("row", sheet.columns) if margin.axis else ("column", sheet.rows)
+                raise DataError(
+                    f"table {sheet.name}: the {side} {margin.label!r} looks like a total but is not the sum of the "
+                    f"others: at {labels[wrong[0]]!r} it is {margin.values[wrong[0]]:g} and they add up to "
+                    f"{sums[wrong[0]]:g}; drop it if some categories are not shown, or give a schema that lists it if "
+                    "it is a category"
+                )
+
+    @classmethod
+    def _of_conditional(cls, sheet: Sheet, positions: tuple[int, int], name: str) -> PublishedTable:
+        sums = sheet.values.sum(axis=1)
+        # A total of 100% at each row does not weigh the rows.
+        beside, below = ([margin for margin in sheet.margins if margin.axis == axis] for axis in (0, 1))
+        bases = [one for one in beside if one.role != "total" or not np.allclose(one.values, sums, rtol=0.02)]
+        # Shares rest on weighted bases; unweighted ones are the number of people asked.
+        base = min(bases, key=lambda one: ("base", "total", "unweighted").index(one.role), default=None)
+        is_empty = np.zeros(len(sums), dtype=bool) if base is None else (base.values == 0) & (sums == 0)
+        scale = cls._scale(sheet, np.where(is_empty, np.nan, sums), sheet.values.shape[1], name, sheet.rows)
+        values = sheet.values / np.where(sums > 0, sums, 1.0)[:, None]
+        table = cls(name, positions, values, True, sheet.step / np.sqrt(12) / scale)
+        table.total = cls._base_sum(bases, "base", "unweighted") or cls._base_sum(below, "base", "unweighted")
+        table.weight = cls._base_sum(bases, "unweighted") or cls._base_sum(below, "unweighted")
+        if base is not None:
+            if base.values.sum() == 0:
+                raise DataError(f"table {name}: the bases {base.label!r} are all zero; at least one must be positive")
+            table.shares = base.values / base.values.sum()
+            if table.total is None and not base.is_percent and base.values.sum() > 1.1 * scale:
+                table.total = float(base.values.sum())
+        for margin in below:
+            if margin.role != "unweighted" and margin.values.sum() > 0:
+                table.overall = margin.values / margin.values.sum()
+        return table
+
+    @staticmethod
+    def _base_sum(margins: Iterable[Margin], *roles: str) -> float | None:
+        """Return the number of records that bases of the first role found add up to, None where there are none."""
+        sums = [
+            float(margin.values.sum())
+            for role in roles
+            for margin in margins
+            if margin.role == role and not margin.is_percent and margin.values.sum() > 0
+        ]
+        return sums[0] if sums else None
+
+    @staticmethod
+    def _scale(sheet: Sheet, sums: Floats, n_terms: int, name: str, places: Sequence[object]) -> float:
+        """Return what shares add up to, 1 or 100; sums (NaN to ignore) farther off than by rounding are an error."""
+        centre = float(np.nanmedian(sums)) if np.isfinite(sums).any() else 1.0
+        scale = 100.0 if sheet.is_percent or centre > 10 else 1.0
+        # Rounding errors are at most half a step each, and with many terms they seldom add up to that.
+        slack = min(0.5 * n_terms, 4 * np.sqrt(n_terms / 12)) * sheet.step
+        tolerance = min(max(slack, 1e-3 * scale), 0.2 * scale) * (1 + 1e-9)
+        wrong = np.flatnonzero(np.abs(sums - scale) > tolerance)
+        if wrong.size:
+            place, got = places[wrong[0]], sums[wrong[0]]
+            margins = shortlist(margin.label for margin in sheet.margins)
+            hint = f" without {margins}, which a schema can list as a category" if margins and got < scale else ""
+            raise DataError(
+                f"table {name}: {place if place == 'all cells' else repr(place)} should add up to 1 or to 100, within "
+                f"{tolerance / scale:.1%} for rounding; got {got:g}{hint}"
+            )
+        return scale
+
+    def records_for_errors(self, key: Key, given: Any, schema: Schema) -> float:
+        """Return the number of records for which published proportions have these standard errors."""
+        p = self.values if self.is_conditional else self.values / self.values.sum()
+        what = f"the standard error of {self.name}"
+        if hasattr(given, "columns"):
+            sheet = Sheet.of_frame(key, given, schema)
+            # The frame has a key of its own, which may be the other way round.
+            sheet = sheet if schema.index(key[0]) == self.positions[0] else sheet.transposed()
+            errors = sheet.arranged(schema, what)[0].values / (100.0 if sheet.is_percent else 1.0)
+        else:
+            errors = np.full_like(p, _published_number(given, what) / (100.0 if "%" in str(given) else 1.0))
+        variance = p * (1 - p)
+        if (errors >= 1).any() or (errors[variance > 0] == 0).any():
+            worst = errors.max() if (errors >= 1).any() else 0.0
+            raise DataError(f"{what} must be between 0 and 1, because it is one of a proportion; got {worst:g}")
+        per_cell = np.divide(variance, errors**2, out=np.full_like(p, np.nan), where=errors > 0)
+        # Each conditional distribution rests on records of its own.
+        effective = float(np.nanmean(per_cell, axis=1).sum() if self.is_conditional else np.nanmean(per_cell))
+        if effective == 0:
+            raise DataError(f"table {self.name} has no proportion between 0 and 1, so {what} is not about its records")
+        return effective
+
+
+@dataclass
+class PublishedTables:
+    """All tables on their way to counts, and what a reader should know about how they got there."""
+
+    schema: Schema
+    tables: list[PublishedTable] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def nominal_total(self) -> float:
+        """The number of records to assume for a table that does not give it."""
+        known = [table.total for table in self.tables if table.total is not None]
+        return float(statistics.median(known)) if known else _NOMINAL_TOTAL
+
+    def find_joints(self, margins: Mapping[str, Mapping[Label, Any]]) -> None:
+        """Set the joint of every conditional table: rows times the overall shares of its first variable."""
+        shares = {self.schema.index(name): self._read_shares(name, share_of) for name, share_of in margins.items()}
+        while pending := [table for table in self.tables if table.joint is None]:
+            # A round uses what the round before knew, so that the order of the tables does not matter.
+            known = {**self._pooled_shares(), **shares}
+            for table in pending:
+                own = known.get(table.positions[0]) if table.shares is None else table.shares
+                table.joint = None if own is None else table.values * own[:, None]
+            if any(table.joint is not None for table in pending):
+                continue
+            name = self.schema.names[pending[0].positions[0]]
+            problem = DataError(
+                f"table {pending[0].name} gives percentages for each {name!r}, but the overall shares of {name!r} are "
+                f"not known; {self._how_to_give_shares(name)}"
+            )
+            for position in dict.fromkeys(table.positions[0] for table in pending):
+                useful = [table for table in pending if table.positions[0] == position and table.overall is not None]
+                try:
+                    if useful:
+                        shares[position] = self._solve_shares(useful, self.schema.names[position])
+                except DataError as error:
+                    # They may still follow from another variable's shares.
+                    problem = error
+            if not any(table.positions[0] in shares for table in pending):
+                raise problem
+
+    def _read_shares(self, name: str, share_of: Mapping[Label, Any]) -> Floats:
+        """Return the distribution of a variable that is given as margins."""
+        variable, where = self.schema[name], f"margins of {name!r}"
+        codes = find_label_codes(self.schema, name, list(share_of), where)
+        if len(codes) < len(variable):
+            absent = [label for code, label in enumerate(variable.categories) if code not in codes]
+            raise DataError(f"{where} lack {shortlist(absent)}; each category needs a share, even if it is 0")
+        shares = np.zeros(len(codes))
+        for code, (label, value) in zip(codes, share_of.items(), strict=True):
+            try:
+                shares[code] = parse_cell(value).value
+            except ValueError as problem:
+                raise DataError(
+                    f"{where}, {label!r}: {value!r} {problem}; a share must be a number of 0 or more"
+                ) from None
+        if shares.sum() == 0:
+            raise DataError(f"{where} are all zero; at least one must be positive")
+        return np.asarray(shares / shares.sum())
+
+    def _pooled_shares(self) -> dict[int, Floats]:
+        """Return the distributions of the variables of tables whose joint is known, by their positions."""
+        sums: dict[int, Any] = {}
+        nominal = self.nominal_total
+        for table in self.tables:
+            if table.joint is not None:
+                for axis, position in enumerate(table.positions):
+                    counts = table.joint.sum(axis=1 - axis) * (table.total or nominal)
+                    sums[position] = sums.get(position, 0.0) + counts
+        return {position: counts / counts.sum() for position, counts in sums.items()}
+
+    def _solve_shares(self, tables: Sequence[PublishedTable], name: str) -> Floats:
+        """Return the shares of a variable that mix its conditional distributions into the overall ones."""
+        from scipy.optimize import nnls
+
+        mixed = np.concatenate([table.values.T for table in tables])
+        overall = np.concatenate([table.overall for table in tables if table.overall is not None])
+        noise = max(table.noise for table in tables)
+        values = np.linalg.svd(mixed, compute_uv=False)
+        rank = int(np.count_nonzero(values > max(noise * np.sqrt(len(mixed)), 1e-10)))
+        shown = shortlist((table.name for table in tables), 3)
+        if rank < mixed.shape[1]:
+            raise DataError(
+                f"the overall shares of {name!r} do not follow from the totals of {shown}: the distributions given its "
+                f"{mixed.shape[1]} categories span only {rank} dimensions there; {self._how_to_give_shares(name)}"
+            )
+        # Shares add up to one: a row heavy enough to hold, light enough not to drown the others.
+        heavy = 100.0
+        solved = nnls(np.vstack([mixed, np.full((1, mixed.shape[1]), heavy)]), np.append(overall, heavy))[0]
+        spread = float(noise * np.sqrt(2 * np.diag(np.linalg.inv(mixed.T @ mixed))).max())
+        self.notes.append(
+            f"the overall shares of {name!r} were solved from the totals of {shown}; rounding makes them uncertain by "
+            f"about {spread:.2g}"
+        )
+        return np.asarray(solved / solved.sum())
+
+    @staticmethod
+    def _how_to_give_shares(name: str) -> str:
+        return (
+            f"give margins={{{name!r}: {{category: share, …}}}}, a row or column 'Base' of counts, or a table of "
+            f"counts or joint shares that has {name!r}"
+        )
+
+    def entries(self) -> list[Entry]:
+        """Return the counts of the tables, with their positions and weights."""
+        nominal = self.nominal_total
+        entries: list[Entry] = []
+        for table in self.tables:
+            assert table.joint is not None
+            total = table.total if table.total is not None else table.weight
+            if total is None:
+                total = nominal
+                self.notes.append(f"{table.name} has no total; counted as {total:g} records")
+            # Counts that were given stay what they are, to the last bit.
+            is_counts = not table.is_conditional and table.values.sum() == total
+            counts = table.values if is_counts else table.joint * total
+            entries.append((table.positions, counts, total if table.weight is None else table.weight))
+        return entries
