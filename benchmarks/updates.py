@@ -21,7 +21,7 @@ from twoway.data.records import Records
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.fitting.unite import unite
 from twoway.model.pmf import JointPMF
-from twoway.tables.privacy import nonnegative
+from twoway.tables.privacy import nonnegative_noisy
 from twoway.tables.tables import Tables
 
 T = TypeVar("T")
@@ -106,7 +106,7 @@ def by_totals(tables: Tables, epsilon: float, seed: int) -> Tables:
 def clipped(tables: Tables, epsilon: float, seed: int) -> Tables:
     noisy = tables.with_noise(epsilon, 1e-6, seed=seed)
     drawn = tables.flat + np.random.default_rng(seed).normal(0.0, noisy.releases[0].sigma, tables.flat.size)
-    assert np.allclose(nonnegative(drawn[: tables.starts[1]]), noisy.array(0).ravel())  # the same noise
+    assert np.allclose(nonnegative_noisy(drawn[: tables.starts[1]]), noisy.array(0).ravel())  # the same noise
     flat = np.maximum(drawn, 0.0)
     return Tables(tables.schema, tables.sets, flat, noisy.weights)
 

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import Any, Self, TypeAlias
+from itertools import product
+from typing import Any, TypeAlias
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -34,6 +35,8 @@ Losses: TypeAlias = tuple[Floats, Floats]
 """The loss of each prediction, and how much each counts; both (n_predictions,)."""
 Loss: TypeAlias = Callable[[JointPMF, Records], Losses]
 """From a model and held-out records to the losses of its predictions."""
+Candidates: TypeAlias = tuple[Mapping[str, Any], ...]
+"""A dictionary for each recipe that was compared: its parts and its "loss"; empty where nothing was chosen."""
 
 # Each about the golden ratio above the one before.
 _RANKS = (1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610, 987)
@@ -76,12 +79,12 @@ class Average:
     """``CONVERGED`` only where all fits converged."""
 
     @classmethod
-    def of(cls, fits: Iterable[Descent], **others: Any) -> Self:
+    def of(cls, fits: Iterable[Descent]) -> Average:
         """Return the average of fits."""
         fits = list(fits)
         reasons = sorted((fit.stop_reason for fit in fits), key=lambda reason: reason is StopReason.CONVERGED)
         pmf = JointPMF.average([fit.pmf for fit in fits])
-        return cls(pmf, max(len(fit.objectives) for fit in fits), reasons[0], **others)
+        return cls(pmf, max(len(fit.objectives) for fit in fits), reasons[0])
 
     def describe_end(self, estimator: Any) -> None:
         """Set ``converged_``, ``n_iter_`` and ``stop_reason_`` of an estimator; warn if a fit did not converge."""
@@ -95,15 +98,6 @@ class Average:
             )
 
 
-@dataclass(frozen=True)
-class AveragedFit(Average):
-    """An average of fits, and how its recipe was chosen."""
-
-    recipe: Recipe
-    candidates: tuple[Mapping[str, Any], ...]
-    """A dictionary for each recipe that was compared: its parts and its "loss"; empty where nothing was chosen."""
-
-
 def fit_average(
     records: Records,
     loss: Loss,
@@ -114,10 +108,11 @@ def fit_average(
     tol: float,
     seed: int,
     threads: int | None,
-) -> AveragedFit:
+) -> tuple[Average, Recipe, Candidates]:
     """Return the average of several fits to records, with the rank and smoothing given, else those that predict best.
 
-    Each fit ends when it gains less than the share ``tol`` of its objective.
+    Each fit ends when it gains less than the share ``tol`` of its objective. Also returned are the recipe of the fits
+    and those that were compared.
     """
     rank = None if rank is None else whole_number("rank", rank, 1)
     if smoothing is not None and not (isinstance(smoothing, int | float) and 0 <= smoothing < math.inf):
@@ -126,56 +121,43 @@ def fit_average(
     if records.n_silent == records.n_records:
         raise DataError(f"none of the {records.n_records} records has an observed cell; there is nothing to fit")
     records = records.for_fit()
-    fitter = _AveragingFits(tol, seed, usable_cores() if threads is None else whole_number("threads", threads, 1))
-    recipe, candidates = _AveragingChoice(fitter, records.sample(_SAMPLE_CELLS, seed=seed), loss).make(rank, smoothing)
-    fits = fitter.fit_all([_AveragingTask(records, recipe, number) for number in range(n_starts)])
-    average = AveragedFit.of(fits, recipe=recipe, candidates=candidates)
-    return replace(average, pmf=average.pmf.sorted_by_weight())
-
-
-@dataclass(frozen=True)
-class _AveragingTask:
-    records: Records
-    recipe: Recipe
-    number: int
-    """Which of several random starts this is."""
-
-
-@dataclass(frozen=True)
-class _AveragingFits:
-    tol: float
-    seed: int
-    threads: int
-
-    def fit_all(self, tasks: Iterable[_AveragingTask]) -> list[Descent]:
-        """Return the fits of some tasks, several at a time, in their order."""
-        watch = Watch()
-        loop = Loop("averaging", _MOST_PASSES, self.tol, watch)
-
-        def fit(task: _AveragingTask) -> Descent:
-            sets, recipe = CellSets.of_records(task.records, 1), task.recipe
-            start = random_start(sets.schema, recipe.rank, sets.shares, (self.seed, task.number))
-            return fit_cells_by_em(sets, start, Smoothing(recipe.smoothing, recipe.smoothing), loop)
-
-        with ThreadPoolExecutor(self.threads) as pool:
-            try:
-                return list(pool.map(fit, tasks))
-            except BaseException:
-                watch.interrupt()  # so that the fits that run in other threads end, too
-                raise
+    threads = usable_cores() if threads is None else whole_number("threads", threads, 1)
+    choice = _AveragingChoice(records.sample(_SAMPLE_CELLS, seed=seed), loss, tol, seed, threads)
+    recipe, candidates = choice.make(rank, smoothing)
+    average = Average.of(choice.fit_all([records], recipe, n_starts))
+    return replace(average, pmf=average.pmf.sorted_by_weight()), recipe, candidates
 
 
 @dataclass(frozen=True)
 class _AveragingChoice:
     """The search for the recipe that predicts held-out records best: first its rank, then its smoothing."""
 
-    fitter: _AveragingFits
     records: Records
     loss: Loss
+    tol: float
+    seed: int
+    threads: int
     tried: dict[Recipe, HeldOut] = field(default_factory=dict)
     """Negative losses are scores: higher is better."""
 
-    def make(self, rank: int | None, smoothing: float | None) -> tuple[Recipe, tuple[Mapping[str, Any], ...]]:
+    def fit_all(self, samples: Iterable[Records], recipe: Recipe, n_starts: int) -> list[Descent]:
+        """Return the fits of a recipe to each of some samples from several starts, in this order, several at a time."""
+        watch = Watch()
+        loop = Loop("averaging", _MOST_PASSES, self.tol, watch)
+
+        def fit(task: tuple[Records, int]) -> Descent:
+            sets, number = CellSets.of_records(task[0], 1), task[1]
+            start = random_start(sets.schema, recipe.rank, sets.shares, (self.seed, number))
+            return fit_cells_by_em(sets, start, Smoothing(recipe.smoothing, recipe.smoothing), loop)
+
+        with ThreadPoolExecutor(self.threads) as pool:
+            try:
+                return list(pool.map(fit, product(samples, range(n_starts))))
+            except BaseException:
+                watch.interrupt()  # so that the fits that run in other threads end, too
+                raise
+
+    def make(self, rank: int | None, smoothing: float | None) -> tuple[Recipe, Candidates]:
         """Return the recipe, with the rank and smoothing that are given, and all that were compared."""
         best = Recipe(rank or 1, _SMOOTHING if smoothing is None else float(smoothing))
         if not self.folds:
@@ -184,15 +166,14 @@ class _AveragingChoice:
             best = self._higher(best)
         if smoothing is None:
             best = self._smoother(self._smoother(best, _MORE_SMOOTHING), 1.0 / _MORE_SMOOTHING)
-        candidates = ({**asdict(recipe), "loss": -self.tried[recipe].mean} for recipe in sorted(self.tried))
-        return best, tuple(candidates)
+        return best, tuple({**asdict(recipe), "loss": -self.tried[recipe].mean} for recipe in sorted(self.tried))
 
     @cached_property
     def folds(self) -> list[tuple[Records, Records]]:
         """As many folds as it takes to score enough predictions; none where there is too little."""
         plain = random_start(self.records.schema, 1, CellSets.of_records(self.records, 1).shares, (0,))
         chosen, n_predictions, n_cells = [], 0, 0
-        for train, held in self.records.folds(_N_FOLDS, seed=self.fitter.seed):
+        for train, held in self.records.folds(_N_FOLDS, seed=self.seed):
             if n_predictions < _ENOUGH_PREDICTIONS or n_cells < _ENOUGH_CELLS:
                 train, held = _fold_without_zeros(train), _fold_without_zeros(held)
                 if n_scored := len(self.loss(plain, held)[0]):
@@ -236,10 +217,7 @@ class _AveragingChoice:
     def _held_out(self, recipe: Recipe) -> HeldOut:
         """Return the scores of the held-out records under a recipe."""
         if recipe not in self.tried:
-            tasks = [
-                _AveragingTask(train, recipe, number) for train, _ in self.folds for number in range(_TRIAL_STARTS)
-            ]
-            fits = [fit.pmf for fit in self.fitter.fit_all(tasks)]
+            fits = [fit.pmf for fit in self.fit_all((train for train, _ in self.folds), recipe, _TRIAL_STARTS)]
             scored = []
             for place, (_, held) in enumerate(self.folds):
                 average = JointPMF.average(fits[place * _TRIAL_STARTS : (place + 1) * _TRIAL_STARTS])

@@ -255,7 +255,7 @@ class JointPMFEstimator(TableEstimator):
 
     def _fit_average(self, records: Records, loss: Loss, tol: float = 1e-3) -> None:
         options = {name: getattr(self, name) for name in ("rank", "smoothing", "n_starts", "threads")}
-        fitted = fit_average(records, loss, tol=tol, seed=self._seed_of(self.random_state), **options)
-        self.pmf_, self.candidates_ = fitted.pmf, fitted.candidates
-        self.rank_, self.smoothing_ = fitted.recipe.rank, fitted.recipe.smoothing
-        fitted.describe_end(self)
+        seed = self._seed_of(self.random_state)
+        average, recipe, self.candidates_ = fit_average(records, loss, tol=tol, seed=seed, **options)
+        self.pmf_, self.rank_, self.smoothing_ = average.pmf, recipe.rank, recipe.smoothing
+        average.describe_end(self)

@@ -13,7 +13,7 @@ from twoway.datasets.synthetic import draw_records
 from twoway.model.mixture import joint
 from twoway.model.pmf import JointPMF
 from twoway.solvers.evidence import CellSets
-from twoway.tables.privacy import nonnegative
+from twoway.tables.privacy import nonnegative_noisy
 from twoway.tables.tables import Tables
 
 # More simulated people are not needed; the effect of chance is scaled to the number of people.
@@ -103,7 +103,7 @@ class TableResampling:
         """Return shares as a release would have made them, without a negative one."""
         noisy = []
         for share, variance, total in zip(shares, self._tables.noise, self._tables.totals, strict=True):
-            drawn = nonnegative(share.ravel() + random.normal(0.0, math.sqrt(variance) / total, share.size))
+            drawn = nonnegative_noisy(share.ravel() + random.normal(0.0, math.sqrt(variance) / total, share.size))
             # Where noise left nothing of a table, a fit still needs shares.
             noisy.append(drawn / drawn.sum() if drawn.any() else np.full(share.size, 1.0 / share.size))
         return noisy

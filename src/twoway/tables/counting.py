@@ -48,7 +48,7 @@ def count_sets(
     step, square_step = weight_step(totals.total), weight_step(totals.squares)
     square_steps = square_step if totals.is_weighted else None
     per_block = partial(_count_block, schema=schema, order=order, first=first, step=step, square_step=square_steps)
-    counts = source.map_reduce(per_block, _add, threads=threads if n_entries <= _THREADED_ENTRIES else 1)
+    counts = source.map_reduce(per_block, _add_counts, threads=threads if n_entries <= _THREADED_ENTRIES else 1)
     flat = np.zeros(n_entries)
     if "plain" in counts:
         flat += counting.unstrip_counts(counts["plain"], schema.offsets, order)
@@ -143,7 +143,7 @@ def _count_squares(block: Block, schema: Schema, order: int, step: float) -> Int
     return sums
 
 
-def _add(left: Mapping[str, NDArray[Any]], right: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+def _add_counts(left: Mapping[str, NDArray[Any]], right: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     """Return the sums of arrays of whole numbers; those on the left are added to in place once they are wide enough."""
     sums = dict(right)
     for name, array in left.items():

@@ -41,20 +41,20 @@ def count_inside(table: DatabaseTable, order: int = 2) -> tuple[Tables, int]:
         rows = table.rows()
         schema, n_records, totals = table.schema, 0, WeightTotals()
         if schema is None or has_numbers:
-            schema, n_records, totals = _survey(table, backend, rows)
+            schema, n_records, totals = _survey_inside(table, backend, rows)
         sets = all_sets(schema, order)
         step, square_step = weight_step(totals.total), weight_step(totals.squares)
         if has_numbers:
-            weights = {"w": _steps(_row_weights(rows), 1.0 / step)}
+            weights = {"w": _weight_steps_inside(_weights_inside(rows), 1.0 / step)}
             if totals.is_weighted:
-                weights["s"] = _steps(_row_squares(rows), 1.0 / square_step)
+                weights["s"] = _weight_steps_inside(_squares_inside(rows), 1.0 / square_step)
             rows = rows.mutate(**weights).drop(*table.reader.number_columns)
         counts = np.zeros(int(starts_of(schema, sets)[-1]), dtype=np.int64)
         squares = np.zeros(len(sets), dtype=np.int64)
         sizes = {f"c{place}": len(schema[name]) for place, name in enumerate(table.names)}
-        sums = _add_up if has_numbers else _count_rows
-        for wide in grouped_sets(backend, rows, sizes, order, sums, _add_up):
-            _add_groups(schema, sets, counts, squares, _codes(table, schema, wide), wide)
+        sums = _add_up_inside if has_numbers else lambda rows: {"w": rows.count()}
+        for wide in grouped_sets(backend, rows, sizes, order, sums, _add_up_inside):
+            _add_groups_inside(schema, sets, counts, squares, _codes_inside(table, schema, wide), wide)
             if not has_numbers:
                 n_records = max(n_records, *wide.column("w").to_pylist())
     flat = counts.astype(np.float64) * (step if has_numbers else 1.0)
@@ -62,7 +62,7 @@ def count_inside(table: DatabaseTable, order: int = 2) -> tuple[Tables, int]:
     return Tables.of_counted(schema, sets, flat, *weighted), n_records
 
 
-def _row_weights(rows: Any) -> Any:
+def _weights_inside(rows: Any) -> Any:
     """Return what the people that a row stands for weigh together; weights that are refused weigh nothing."""
     import ibis
 
@@ -73,25 +73,21 @@ def _row_weights(rows: Any) -> Any:
     return rows.counts * weights if "counts" in rows.columns else weights
 
 
-def _row_squares(rows: Any) -> Any:
+def _squares_inside(rows: Any) -> Any:
     """Return the sum of the squared weights of the people that a row stands for, as `squared_weights` computes it."""
     import ibis
 
-    weights = _row_weights(rows)
+    weights = _weights_inside(rows)
     if "counts" not in rows.columns:
         return weights * weights
     return ibis.ifelse(rows.counts > 0, weights * (weights / rows.counts.nullif(0.0)), 0.0)
 
 
-def _count_rows(rows: Any) -> Mapping[str, Any]:
-    return {"w": rows.count()}
-
-
-def _add_up(rows: Any) -> Mapping[str, Any]:
+def _add_up_inside(rows: Any) -> Mapping[str, Any]:
     return {name: rows[name].sum().cast("int64") for name in ("w", "s") if name in rows.columns}
 
 
-def _survey(table: DatabaseTable, backend: Any, rows: Any) -> tuple[Schema, int, WeightTotals]:
+def _survey_inside(table: DatabaseTable, backend: Any, rows: Any) -> tuple[Schema, int, WeightTotals]:
     """Return categories, the number of records and what their weights add up to, from one query."""
     import ibis
 
@@ -105,22 +101,24 @@ def _survey(table: DatabaseTable, backend: Any, rows: Any) -> tuple[Schema, int,
             wanted |= {f"{what}_known": numbers.count(), f"{what}_least": numbers.min(), f"{what}_most": numbers.max()}
             wanted |= {f"{what}_smallest": smallest, f"{what}_broken": (small != small.floor()).sum()}
         if table.reader.number_columns:
-            wanted |= {"total": _row_weights(rows).sum(), "squares": _row_squares(rows).sum()}
+            wanted |= {"total": _weights_inside(rows).sum(), "squares": _squares_inside(rows).sum()}
         return wanted
 
     columns = [f"c{place}" for place in range(len(table.names))] if table.schema is None else []
     # Each column has one row more, for NULL. Beyond the limit, one of them has too many.
     limit = None if table.max_categories is None else len(columns) * (table.max_categories + 1) + 2
     wide = grouped(backend, rows, [(), *((name,) for name in columns)], sums, limit)
-    labels = Columns.of_table(_named(table, wide))
+    labels = Columns.of_table(_labels_inside(table, wide))
     scan = Scan.of(labels, table.reader.markers(labels.names), max_categories=table.max_categories)
     scan.n_records = n_records = max(wide.column("w").to_pylist())
-    totals = _check_weights(table, wide, n_records) if n_records and table.reader.number_columns else WeightTotals()
+    totals = (
+        _check_weights_inside(table, wide, n_records) if n_records and table.reader.number_columns else WeightTotals()
+    )
     schema = table.schema if table.schema is not None else scan.schema(table.names, table.reader.missing)
     return schema, n_records, totals
 
 
-def _check_weights(table: DatabaseTable, wide: Any, n_records: int) -> WeightTotals:
+def _check_weights_inside(table: DatabaseTable, wide: Any, n_records: int) -> WeightTotals:
     """Return what weights add up to, or raise where they cannot be counts or weights."""
 
     def numbers(column: str) -> list[Any]:
@@ -152,7 +150,7 @@ def _check_weights(table: DatabaseTable, wide: Any, n_records: int) -> WeightTot
     return totals
 
 
-def _steps(weight: Any, per_step: float) -> Any:
+def _weight_steps_inside(weight: Any, per_step: float) -> Any:
     """Return a weight in whole steps, halves to the even number, as numpy rounds."""
     import ibis
 
@@ -163,7 +161,7 @@ def _steps(weight: Any, per_step: float) -> Any:
     return below + ibis.ifelse(up, 1, 0)
 
 
-def _named(table: DatabaseTable, wide: Any) -> Any:
+def _labels_inside(table: DatabaseTable, wide: Any) -> Any:
     """Return the labels of wide rows under their columns' own names."""
     import pyarrow as pa
 
@@ -171,9 +169,9 @@ def _named(table: DatabaseTable, wide: Any) -> Any:
     return pa.table({name: wide.column(column) for name, column in columns.items()})
 
 
-def _codes(table: DatabaseTable, schema: Schema, wide: Any) -> NDArray[np.int32]:
+def _codes_inside(table: DatabaseTable, schema: Schema, wide: Any) -> NDArray[np.int32]:
     """Return the positions of wide rows' categories, -1 where there is none; (n_rows, n_variables)."""
-    named = _named(table, wide)
+    named = _labels_inside(table, wide)
     if not named.num_columns:
         return np.full((len(wide), len(schema)), -1, dtype=np.int32)
     try:
@@ -185,7 +183,7 @@ def _codes(table: DatabaseTable, schema: Schema, wide: Any) -> NDArray[np.int32]
         raise
 
 
-def _add_groups(
+def _add_groups_inside(
     schema: Schema, sets: NDArray[np.int32], flat: Ints, squares: Ints, codes: NDArray[np.int32], wide: Any
 ) -> None:
     """Add the counts, and sums of squared weights, of wide rows that fill all variables of a set.

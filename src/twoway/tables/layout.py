@@ -70,7 +70,7 @@ class TableLayout:
     """The sum of each table's counts, shape (n_tables,); never zero."""
 
     def __post_init__(self) -> None:
-        sets, flat = _check_sets(self.schema, self.sets), np.asarray(self.flat, dtype=np.float64)
+        sets, flat = self._check_sets(), np.asarray(self.flat, dtype=np.float64)
         starts = starts_of(self.schema, sets)
         vars(self).update(sets=sets, flat=flat, starts=starts, notes=tuple(dict.fromkeys(self.notes)))
         self._check_counts()
@@ -87,7 +87,7 @@ class TableLayout:
             self._check_size(name, np.where(kept, numbers, 1.0))
         empty = sets[~kept]
         if self.empty is not None:
-            empty = _without_sets(self.schema, np.vstack([np.asarray(self.empty), empty]), sets[kept])
+            empty = self._without_sets(np.vstack([np.asarray(self.empty), empty]), sets[kept])
         if not kept.all():
             flat = flat[np.repeat(kept, np.diff(starts))]
             sets, totals, weights, noise = sets[kept], totals[kept], weights[kept], noise[kept]
@@ -97,6 +97,35 @@ class TableLayout:
         for array in (sets, flat, starts, totals, weights, noise, empty):
             array.flags.writeable = False
         vars(self).update(sets=sets, flat=flat, starts=starts, totals=totals, weights=weights, noise=noise, empty=empty)
+
+    def _check_sets(self) -> NDArray[np.int32]:
+        """Return the sets of variables as an array, or raise where they are not positions in order."""
+        sets = np.array(self.sets)
+        if sets.size and sets.dtype.kind not in "iu":
+            raise DataError(f"sets must be positions of variables, in whole numbers; got {sets.dtype}")
+        if sets.ndim != 2 or sets.shape[1] not in (2, 3):
+            raise DataError(f"sets must have the shape (n_tables, 2) or (n_tables, 3); got {sets.shape}")
+        most = len(self.schema) - 1
+        if sets.size and not (sets.min() >= 0 and sets.max() <= most):
+            raise DataError(f"sets must be positions of variables, from 0 to {most}; got {sets.min()} to {sets.max()}")
+        # Only now: a number too large for the type would become another position.
+        sets = sets.astype(np.int32)
+        if (np.diff(sets, axis=1) <= 0).any() or (np.diff(ranks_of(self.schema, sets)) <= 0).any():
+            raise DataError("sets must ascend within a row, and rows must be in lexicographic order without duplicates")
+        sizes = np.array(self.schema.sizes, dtype=np.int64)[sets]
+        if sets.size and not sizes.prod(axis=1, dtype=np.float64).max() < 2.0**62:
+            raise DataError("a table has more cells than can be counted")
+        return sets
+
+    def _without_sets(self, sets: NDArray[Any], others: NDArray[Any]) -> NDArray[np.int32]:
+        """Return sets in order without duplicates, and without some others."""
+        is_whole = sets.dtype.kind in "iu"
+        if sets.size and not (
+            is_whole and 0 <= sets.min() <= sets.max() < len(self.schema) and (np.diff(sets) > 0).all()
+        ):
+            raise DataError("empty must be positions of variables that ascend within a row")
+        ranks, first = np.unique(ranks_of(self.schema, sets), return_index=True)
+        return sets[first[~np.isin(ranks, ranks_of(self.schema, others))]].astype(np.int32)
 
     def _check_counts(self) -> None:
         """Raise where there are not as many counts as cells, or one of them is not a valid count."""
@@ -276,34 +305,3 @@ class TableLayout:
         spread = f"total {low}" if low == high else f"totals {low} to {high}"
         notes = f", {len(self.notes)} note{'s' * (len(self.notes) > 1)}" if self.notes else ""
         return f"<Tables: {len(self)} {noun} of {len(self.schema)} variables, {spread}{notes}>"
-
-
-def _check_sets(schema: Schema, given: Any) -> NDArray[np.int32]:
-    """Return sets of variables as an array, or raise where they are not positions in order."""
-    sets = np.array(given)
-    if sets.size and sets.dtype.kind not in "iu":
-        raise DataError(f"sets must be positions of variables, in whole numbers; got {sets.dtype}")
-    if sets.ndim != 2 or sets.shape[1] not in (2, 3):
-        raise DataError(f"sets must have the shape (n_tables, 2) or (n_tables, 3); got {sets.shape}")
-    if sets.size and not (sets.min() >= 0 and sets.max() < len(schema)):
-        raise DataError(
-            f"sets must be positions of variables, from 0 to {len(schema) - 1}; got {sets.min()} to {sets.max()}"
-        )
-    # Only now: a number too large for the type would become another position.
-    sets = sets.astype(np.int32)
-    if (np.diff(sets, axis=1) <= 0).any() or (np.diff(ranks_of(schema, sets)) <= 0).any():
-        raise DataError("sets must ascend within a row, and rows must be in lexicographic order without duplicates")
-    sizes = np.array(schema.sizes, dtype=np.int64)[sets]
-    if sets.size and not sizes.prod(axis=1, dtype=np.float64).max() < 2.0**62:
-        raise DataError("a table has more cells than can be counted")
-    return sets
-
-
-def _without_sets(schema: Schema, sets: NDArray[Any], others: NDArray[Any]) -> NDArray[np.int32]:
-    """Return sets in order without duplicates, and without some others."""
-    if sets.size and (
-        sets.dtype.kind not in "iu" or sets.min() < 0 or sets.max() >= len(schema) or (np.diff(sets) <= 0).any()
-    ):
-        raise DataError("empty must be positions of variables that ascend within a row")
-    ranks, first = np.unique(ranks_of(schema, sets), return_index=True)
-    return sets[first[~np.isin(ranks, ranks_of(schema, others))]].astype(np.int32)

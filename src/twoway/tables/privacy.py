@@ -109,7 +109,7 @@ def release_tables(
     tables: Tables, epsilon: float, delta: float, max_weight: float | None, *, public_schema: bool, seed: int | None
 ) -> Tables:
     """Return tables with noise; see `Tables.with_noise`."""
-    _check_public(tables.schema, public_schema)
+    _check_public_schema(tables.schema, public_schema)
     # All tables that were counted, those without a record with zeros.
     sets = np.vstack([tables.sets, tables.empty])
     order = np.argsort(ranks_of(tables.schema, sets))
@@ -120,18 +120,18 @@ def release_tables(
     before = np.full(len(tables.empty), sum(release.sigma**2 for release in tables.releases))
     noise = np.concatenate([tables.noise, before])[order]
 
-    release = plan_release(epsilon, delta, len(sets), _largest_weight(tables.heaviest, max_weight))
+    release = plan_release(epsilon, delta, len(sets), _largest_noisy_weight(tables.heaviest, max_weight))
     noisy = add_noise(flat, release, seed)
-    parts = [nonnegative(noisy[a:b]) for a, b in pairwise(starts.tolist())]
+    parts = [nonnegative_noisy(noisy[a:b]) for a, b in pairwise(starts.tolist())]
     schema, flat = Schema(tuple(variable.declared() for variable in tables.schema)), np.concatenate([flat[:0], *parts])
-    weights = np.array([effective_records(counts, release.sigma, release.max_weight) for counts in parts])
+    weights = np.array([effective_noisy_records(counts, release.sigma, release.max_weight) for counts in parts])
     releases = (*tables.releases, release)
     notes = tuple(map(str, releases))  # any other could reveal something about the records
     noise = noise + release.sigma**2
     return type(tables)(schema, sets[order], flat, weights, notes, releases, release.max_weight, noise)
 
 
-def _check_public(schema: Schema, is_public: bool) -> None:
+def _check_public_schema(schema: Schema, is_public: bool) -> None:
     found = [variable.name for variable in schema if variable.is_found]
     if found and not is_public:
         raise DataError(
@@ -141,7 +141,7 @@ def _check_public(schema: Schema, is_public: bool) -> None:
         )
 
 
-def _largest_weight(heaviest: float | None, declared: float | None) -> float:
+def _largest_noisy_weight(heaviest: float | None, declared: float | None) -> float:
     """Return the weight to allow for: the declared one, unless a record is known to be heavier."""
     if declared is None and heaviest not in (0.0, 1.0):
         why = "the weights of these records are not known" if heaviest is None else "these records have weights"
@@ -173,12 +173,12 @@ def add_noise(counts: Floats, release: Release, seed: int | None) -> Floats:
     return counts + np.random.default_rng(seed).normal(0.0, release.sigma, counts.size)
 
 
-def nonnegative(counts: Floats) -> Floats:
+def nonnegative_noisy(counts: Floats) -> Floats:
     """Return the nearest counts of one table (n,) without a negative one and with the same total; zeros if that is < 0.
 
     Examples
     --------
-    >>> nonnegative(np.array([5.0, 2.0, -1.0]))
+    >>> nonnegative_noisy(np.array([5.0, 2.0, -1.0]))
     array([4.5, 1.5, 0. ])
     """
     total = float(counts.sum())
@@ -193,7 +193,7 @@ def nonnegative(counts: Floats) -> Floats:
     return np.asarray(np.maximum(counts - excess[n_left], 0.0))
 
 
-def effective_records(counts: Floats, sigma: float, max_weight: float = 1.0) -> float:
+def effective_noisy_records(counts: Floats, sigma: float, max_weight: float = 1.0) -> float:
     """Return how many records without noise would give the shares of one table (n,) as precisely as these counts.
 
     How weights differ is not known of a release: every record may have had the largest weight, the worst case.
@@ -218,7 +218,11 @@ def epsilon_of(rho: float, delta: float) -> float:
     if rho > 0 and (math.isinf(rho) or delta == 0):
         return math.inf
     scale = 1.0 / math.sqrt(2.0 * rho) if rho > 0 else math.inf
-    return 0.0 if leaked(0.0, scale) <= delta else _least(lambda epsilon: leaked(epsilon, scale), delta)
+    return (
+        0.0
+        if privacy_leak(0.0, scale) <= delta
+        else _least_private(lambda epsilon: privacy_leak(epsilon, scale), delta)
+    )
 
 
 def noise_scale(epsilon: float, delta: float) -> float:
@@ -229,10 +233,10 @@ def noise_scale(epsilon: float, delta: float) -> float:
     >>> round(noise_scale(1.0, 1e-6), 3)
     4.225
     """
-    return _least(lambda scale: leaked(epsilon, scale), delta)
+    return _least_private(lambda scale: privacy_leak(epsilon, scale), delta)
 
 
-def _least(leak: Callable[[float], float], delta: float) -> float:
+def _least_private(leak: Callable[[float], float], delta: float) -> float:
     """Return the least positive number at which a falling function is at most δ."""
     from scipy.optimize import brentq
 
@@ -247,7 +251,7 @@ def _least(leak: Callable[[float], float], delta: float) -> float:
     return math.exp(log_root + 1e-9)  # on the safe side of the root
 
 
-def leaked(epsilon: float, scale: float) -> float:
+def privacy_leak(epsilon: float, scale: float) -> float:
     """Return the smallest δ for which noise of this standard deviation gives (ε, δ)-differential privacy."""
     from scipy.special import log_ndtr
 

@@ -38,23 +38,23 @@ def add_tables(one: Tables, other: Tables) -> Tables:
     if one.schema == other.schema and np.array_equal(one.sets, other.sets):
         weights = effective_weights(one.totals + other.totals, one.squares + other.squares)
         flat, noise, empty = one.flat + other.flat, one.noise + other.noise, np.vstack([one.empty, other.empty])
-        return type(one)(schema, one.sets, flat, weights, notes, releases, _heaviest([one, other]), noise, empty)
+        return type(one)(schema, one.sets, flat, weights, notes, releases, _heaviest_of_sum([one, other]), noise, empty)
     lacking = [
         f"some of the tables that were added lack categories of {name!r}, which count as zero there"
         for name in one.schema.names
         if name in other.schema and min(len(one.schema[name]), len(other.schema[name])) < len(schema[name])
     ]
-    return replace(recode_tables([one, other], schema), notes=(*notes, *lacking), releases=releases)
+    return replace(sum_in_schema([one, other], schema), notes=(*notes, *lacking), releases=releases)
 
 
-def recode_tables(parents: Sequence[Tables], schema: Schema) -> Tables:
+def sum_in_schema(parents: Sequence[Tables], schema: Schema) -> Tables:
     """Return the sum of tables in another schema, which has all categories of the variables that it shares with them.
 
     Weights, noise and empty tables are those of all parents; the rest is taken from the first.
     """
     first = parents[0]
-    entries = (entry for parent in parents for entry in _entries(parent, schema))
-    sets, flat, weights = merge_entries(first.order, entries)
+    entries = (entry for parent in parents for entry in _entries_to_sum(parent, schema))
+    sets, flat, weights = sum_entries(first.order, entries)
     ranks, noise, empty = ranks_of(schema, sets), np.zeros(len(sets)), []
     for parent in parents:
         place_of = np.array([schema.index(name) if name in schema else -1 for name in parent.schema.names])
@@ -62,11 +62,11 @@ def recode_tables(parents: Sequence[Tables], schema: Schema) -> Tables:
         known = (counted >= 0).all(axis=1)
         np.add.at(noise, np.searchsorted(ranks, ranks_of(schema, counted[known])), parent.noise[known])
         empty.append(uncounted[(uncounted >= 0).all(axis=1)])
-    notes, releases, heaviest = first.notes, first.releases, _heaviest(parents)
+    notes, releases, heaviest = first.notes, first.releases, _heaviest_of_sum(parents)
     return type(first)(schema, sets, flat, weights, notes, releases, heaviest, noise, np.vstack(empty))
 
 
-def merge_entries(order: int, entries: Iterable[Entry]) -> tuple[NDArray[np.int32], Floats, Floats]:
+def sum_entries(order: int, entries: Iterable[Entry]) -> tuple[NDArray[np.int32], Floats, Floats]:
     """Return sets, counts and weights of entries in any order, as `Tables` has them; the same set twice is added."""
     merged: dict[tuple[int, ...], tuple[Floats, float]] = {}
     for positions, counts, weight in entries:
@@ -87,7 +87,7 @@ def merge_entries(order: int, entries: Iterable[Entry]) -> tuple[NDArray[np.int3
     return sets, flat, np.array([merged[key][1] for key in keys])
 
 
-def _entries(tables: Tables, schema: Schema) -> Iterator[Entry]:
+def _entries_to_sum(tables: Tables, schema: Schema) -> Iterator[Entry]:
     """Yield the tables whose variables are all in another schema, with its categories."""
     places = {
         index: (schema.index(v.name), [schema[v.name].code(label) for label in v.categories])
@@ -102,7 +102,7 @@ def _entries(tables: Tables, schema: Schema) -> Iterator[Entry]:
             yield positions, counts, float(tables.weights[index])
 
 
-def _heaviest(parents: Sequence[Tables]) -> float | None:
+def _heaviest_of_sum(parents: Sequence[Tables]) -> float | None:
     """Return the largest weight of a record in any of some tables, None where one of them does not know."""
     known = [parent.heaviest for parent in parents if parent.heaviest is not None]
     return max(known) if len(known) == len(parents) else None

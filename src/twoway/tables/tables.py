@@ -18,7 +18,7 @@ from twoway.schema import Label, Schema
 from twoway.storage import container
 from twoway.tables.layout import TableLayout, starts_of, totals_of
 from twoway.tables.privacy import Release, TotalPrivacy, release_tables
-from twoway.tables.sums import NO_PROMISE, add_tables, merge_entries, recode_tables
+from twoway.tables.sums import NO_PROMISE, add_tables, sum_entries, sum_in_schema
 
 if TYPE_CHECKING:
     from twoway.data.records import Records
@@ -176,7 +176,7 @@ class Tables(TableLayout):
         from twoway.tables.crosstabs.published_tables import read_crosstabs
 
         schema, entries, notes = read_crosstabs(tables, kind, schema, totals, weights, standard_errors, margins)
-        return cls(schema, *merge_entries(2, entries), tuple(notes))
+        return cls(schema, *sum_entries(2, entries), tuple(notes))
 
     # Combining
 
@@ -189,7 +189,7 @@ class Tables(TableLayout):
 
     def recoded(self, schema: Schema) -> Tables:
         """Return the tables of a schema's variables, coded by that schema, which has all their categories."""
-        return recode_tables([self], schema)
+        return sum_in_schema([self], schema)
 
     def subset(self, names: Sequence[str]) -> Tables:
         """Return the tables of some variables only; the variables are then in the order given."""

@@ -33,6 +33,8 @@ _MAX_CELLS = 200_000
 _LEAST_RECORDS_PER_CELL = 5
 # A range is computed over so many cells of a joint: under a second.
 _RANGE_CELLS = 2000
+# The arrays of tables that are saved.
+_SAVED = ("sets", "flat", "weights")
 
 
 @dataclass(frozen=True)
@@ -111,16 +113,10 @@ class ObservedTables:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays of a file that `from_arrays` reads."""
-        arrays: dict[str, NDArray[Any]] = {
-            "observed_sets": self.tables.sets,
-            "observed_flat": self.tables.flat,
-            "observed_weights": self.tables.weights,
-            "observed_residuals": self.residuals,
-            "observed_all": np.array([self.is_all], dtype=np.uint8),
-        }
+        arrays = {f"observed_{name}": getattr(self.tables, name) for name in _SAVED}
+        arrays |= {"observed_residuals": self.residuals, "observed_all": np.array([self.is_all], dtype=np.uint8)}
         if self.triples is not None:
-            parts = (self.triples.sets, self.triples.flat, self.triples.weights)
-            arrays |= dict(zip(("triple_sets", "triple_flat", "triple_weights"), parts, strict=True))
+            arrays |= {f"triple_{name}": getattr(self.triples, name) for name in _SAVED}
         return arrays
 
     @classmethod

@@ -343,11 +343,11 @@ def test_nothing_to_fit():
 @pytest.mark.parametrize(("tol", "reason"), [(1e-3, tw.StopReason.CONVERGED), (0.0, tw.StopReason.MAX_ITER)])
 def test_an_average_knows_how_its_fits_ended(tol, reason):
     records = draw_records(dirichlet_rows(4, 3, 2, seed=1), 100, observed=0.8, seed=1)
-    fitted = fit_average(
+    average, _, _ = fit_average(
         records, tw.JointPMFDensity._loss, rank=2, smoothing=1.0, n_starts=3, tol=tol, seed=0, threads=1
     )
-    assert fitted.stop_reason is reason
-    assert (fitted.n_iter >= 300) == (reason is tw.StopReason.MAX_ITER)
+    assert average.stop_reason is reason
+    assert (average.n_iter >= 300) == (reason is tw.StopReason.MAX_ITER)
 
 
 @pytest.mark.parametrize("kind", [tw.JointPMFClassifier, tw.JointPMFDensity, tw.JointPMFImputer])

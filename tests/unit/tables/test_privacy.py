@@ -23,7 +23,7 @@ from twoway.schema import Schema, Variable
 from twoway.solvers.resampling import TableResampling
 from twoway.storage import container
 from twoway.tables import privacy
-from twoway.tables.privacy import effective_records, noise_scale, nonnegative
+from twoway.tables.privacy import effective_noisy_records, noise_scale, nonnegative_noisy
 from twoway.tables.tables import Tables
 
 TRUTH = dirichlet_rows(4, 3, 2, seed=2)
@@ -71,7 +71,7 @@ def test_noise_has_the_reported_standard_deviation():
 @given(st.lists(st.floats(-50, 200), min_size=1, max_size=12))
 def test_the_nearest_counts_without_a_negative(counts):
     counts = np.array(counts)
-    nearest = nonnegative(counts)
+    nearest = nonnegative_noisy(counts)
     assert (nearest >= 0).all()
     if counts.sum() <= 0:
         assert not nearest.any()
@@ -84,14 +84,14 @@ def test_the_nearest_counts_without_a_negative(counts):
 
 def test_a_noisy_table_is_worth_fewer_records():
     counts = np.full(16, 1000.0)
-    assert effective_records(counts, 0.0) == 16000.0
-    assert effective_records(counts, 10.0) > effective_records(counts, 40.0) > 0
+    assert effective_noisy_records(counts, 0.0) == 16000.0
+    assert effective_noisy_records(counts, 10.0) > effective_noisy_records(counts, 40.0) > 0
     # As many records as have by chance alone the error that chance and noise have together.
     error = 15 / 16 / 16000 + 16 * (40 / 16000) ** 2
-    assert effective_records(counts, 40.0) == pytest.approx(15 / 16 / error)
-    assert effective_records(np.array([5.0, 0.0]), 3.0) > 0
+    assert effective_noisy_records(counts, 40.0) == pytest.approx(15 / 16 / error)
+    assert effective_noisy_records(np.array([5.0, 0.0]), 3.0) > 0
     # The scale of weights does not matter.
-    assert effective_records(7 * counts, 7 * 40.0, 7.0) == pytest.approx(effective_records(counts, 40.0))
+    assert effective_noisy_records(7 * counts, 7 * 40.0, 7.0) == pytest.approx(effective_noisy_records(counts, 40.0))
 
 
 def test_more_privacy_costs_accuracy_and_less_noise_gives_it_back():
@@ -350,7 +350,7 @@ def test_releases_compose(tmp_path):
     # Two Gaussian releases of the same counts tell as much as one of their best average.
     sigmas = np.array([one.releases[0].sigma, other.releases[0].sigma])
     scale = 1 / np.sqrt((1 / sigmas**2).sum()) / one.releases[0].sensitivity
-    assert privacy.leaked(both.epsilon, scale) == pytest.approx(1e-6, rel=1e-5)
+    assert privacy.privacy_leak(both.epsilon, scale) == pytest.approx(1e-6, rel=1e-5)
     assert both.epsilon_at(1e-9) > both.epsilon
     assert TABLES.privacy is None
     assert (one + TABLES).privacy is None, "exact counts are in there"
@@ -362,8 +362,8 @@ def test_releases_compose(tmp_path):
 def test_the_total_is_the_least_epsilon(rho, delta):
     epsilon = privacy.epsilon_of(rho, delta)
     scale = 1 / math.sqrt(2 * rho)
-    assert privacy.leaked(epsilon, scale) <= delta * (1 + 1e-6)
-    assert epsilon == 0 or privacy.leaked(epsilon * 0.999, scale) > delta
+    assert privacy.privacy_leak(epsilon, scale) <= delta * (1 + 1e-6)
+    assert epsilon == 0 or privacy.privacy_leak(epsilon * 0.999, scale) > delta
 
 
 def test_each_table_knows_its_noise(tmp_path):
