@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from strategies import examples, frames, pmfs, schemas
 
 import twoway as tw
-from twoway.data.files import reading as files
+from twoway.data.files import file_table as files
 from twoway.data.files import writing
 from twoway.data.frames import make_labelled_frame
 from twoway.schema import Schema, Variable, label_key
@@ -57,7 +57,7 @@ def test_records_that_were_written_read_back(ending, data):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"records.{ending}"
         writing.write_table(table, path)
-        assert files.column_names(path) == list(schema.names)
+        assert files.find_files(path).columns == list(schema.names)
         read = tw.Records(path, schema=schema, missing=tw.MissingLabels(only=True))
     np.testing.assert_array_equal(read.codes(), np.column_stack(codes))
 

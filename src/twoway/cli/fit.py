@@ -130,7 +130,7 @@ def _check_questions_to_fit(questions: list[str], schema: tw.Schema) -> None:
 
 def _read_all_to_fit(data: list[Path], reading: Reading) -> United:
     """Return the records or tables of one file, or of several as one source."""
-    from twoway.data.files import reading as files
+    from twoway.data.files.file_set import find_files
     from twoway.fitting.unite import unite
 
     if len(data) == 1:
@@ -139,7 +139,7 @@ def _read_all_to_fit(data: list[Path], reading: Reading) -> United:
         raise DataError("--bins would find different bins in each file; bin the numbers before fitting several files")
     if len(set(data)) < len(data):
         raise DataError("a file is given twice, so that its records would count twice")
-    columns = {path: [] if container_kind(path) else files.column_names(path) for path in data}
+    columns = {path: [] if container_kind(path) else find_files(path).columns for path in data}
     reading.labels.check_columns(dict.fromkeys(name for names in columns.values() for name in names))
     return unite({str(path): _read_to_fit(path, reading, reading.labels.among(columns[path])) for path in data})
 

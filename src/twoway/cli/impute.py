@@ -49,8 +49,8 @@ def impute(
     import numpy as np
     import pyarrow.compute as pc
 
-    from twoway.data.files.file_set import format_of
-    from twoway.data.files.reading import read_as_written
+    from twoway.data.files.file_table import FileTable
+    from twoway.data.files.formats import format_of
     from twoway.data.frames import fill
     from twoway.model.imputation import fill_values, fills
 
@@ -70,7 +70,7 @@ def impute(
         result = shares.set_column(0, "record", pc.add(shares.column("record"), 1))  # as people count them
     else:
         is_text = not json if out is None else format_of(out) in ("csv", "tsv")
-        written = read_as_written(data) if is_text else None
+        written = FileTable.as_written(data) if is_text else None
         codes = [fills(pmf, records, present, how or "mode", seed)]  # type: ignore[arg-type]
         if bootstrap is not None and draws is not None:
             codes = list(bootstrap.draws(records, present, draws, seed=seed))

@@ -35,10 +35,10 @@ def info(
 
     twoway info 'trips/*.parquet'
     """
-    from twoway.data.files.file_set import is_data
+    from twoway.data.files.formats import is_data_format
 
     kind = container_kind(path)
-    if kind is None and (path.is_dir() or is_data(path)):
+    if kind is None and (path.is_dir() or is_data_format(path)):
         content, text = _records_info(path)
     else:
         content, text = _tables_info(path) if kind == "tables" else _model_info(path)

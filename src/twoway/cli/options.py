@@ -217,8 +217,7 @@ class Reading:
         """Return the records of a file; files too large for memory are streamed."""
         from twoway.data.binning import bin_table, with_bins
         from twoway.data.files.file_set import find_files
-        from twoway.data.files.reading import read_table
-        from twoway.data.files.records import is_large
+        from twoway.data.files.file_table import read_file_table
         from twoway.data.reading import check_columns_of, with_columns_of
 
         files, labels, table = find_files(path), missing or self.labels, None
@@ -226,11 +225,11 @@ class Reading:
         kept = self.choose(files.columns)
         if not kept:
             raise DataError(f"no column of {files.name!r} is left to use")
-        is_streamed = is_large(files, kept)
+        is_streamed = files.is_large(kept)
         needed = [bins_option(text, kept)[0] for text in self.bins or ()] if is_streamed else kept
         if needed:
             columns = with_columns_of(list(dict.fromkeys(needed)), self.counts, self.weights) or []
-            table = read_table(files, columns, missing=labels, where=self.condition)
+            table = read_file_table(files, columns, missing=labels, where=self.condition)
             if table.num_rows == 0:
                 met = "" if self.condition is None else f" that meet the condition {self.condition!r}"
                 raise DataError(f"{files.name!r} has columns but no records{met}")
@@ -313,7 +312,7 @@ class Reading:
 
     def read_by(self, schema: tw.Schema, path: Path | FileSet) -> tuple[Any, tw.Records]:
         """Return a file whose columns are a model's variables: as an Arrow table with all columns, and as records."""
-        from twoway.data.files.reading import read_table
+        from twoway.data.files.file_table import read_file_table
         from twoway.data.files.text_files import NO_TEXT
 
         if self.unseen not in ("error", "missing"):
@@ -321,7 +320,7 @@ class Reading:
         unseen: Any = "extend" if self.extend else self.unseen
         common: dict[str, Any] = {"missing": self.labels, "schema": schema, "unseen": unseen}
         try:
-            table = read_table(path, where=self.condition, **common)
+            table = read_file_table(path, where=self.condition, **common)
             return table, tw.Records(table, counts=self.counts, weights=self.weights, **common)
         except UnknownNameError as error:
             can_extend = "extend" in self.offered and not self.extend and NO_TEXT not in str(error)
@@ -330,10 +329,9 @@ class Reading:
     def open_by(self, schema: tw.Schema, path: Path) -> tw.Records | tw.FileRecords:
         """Return the records of a file whose columns are a model's variables; large files are streamed."""
         from twoway.data.files.file_set import find_files
-        from twoway.data.files.records import is_large
 
         files = find_files(path)
-        if self.extend or not is_large(files, schema.names):
+        if self.extend or not files.is_large(schema.names):
             return self.read_by(schema, files)[1]
         return tw.FileRecords(files, schema=schema, unseen=self.unseen, **self.options)  # type: ignore[arg-type]
 

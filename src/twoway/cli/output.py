@@ -87,8 +87,8 @@ def check_output(
     folder, a pattern or the address of a database. Records are written only in formats that can be read; models and
     tables not under the name of a data file.
     """
-    from twoway.data.files.file_set import is_data
-    from twoway.data.files.writing import writable_format_of
+    from twoway.data.files.formats import is_data_format
+    from twoway.data.files.writing import writing_format
 
     if path is None:
         return
@@ -104,8 +104,8 @@ def check_output(
     if path.is_file() and any(_is_output(path, os.fspath(source)) for source in inputs if source is not None):
         raise OutputExistsError(f"cannot write {str(path)!r}: it is an input of this command; name another file")
     if is_records:
-        writable_format_of(path)
-    if is_model and is_data(path):
+        writing_format(path)
+    if is_model and is_data_format(path):
         raise DataError(f"cannot write {str(path)!r}: its name is that of a data file; use .twoway or .tables")
     if path.exists() and not path.is_file():
         return  # a device or a pipe

@@ -116,7 +116,7 @@ def read(
     """Return the records in a source: schema, pointers, cells, weights and people."""
     wanted = with_columns_of(columns, reader.counts, reader.weights)
     if isinstance(source, FileSet) or is_path(source):
-        from twoway.data.files.reading import FileTable
+        from twoway.data.files.file_table import FileTable
 
         condition = where if isinstance(where, str) else None
         options = {"missing": reader.missing, "schema": reader.schema, "unseen": reader.unseen}

@@ -19,10 +19,10 @@ def open_source(source: Any, order: int = 2) -> RecordSource | Tables:
     if isinstance(source, Tables) or hasattr(type(source), "map_reduce"):
         return source  # type: ignore[no-any-return]
     if is_path(source):
-        from twoway.data.files.records import FileRecords, is_large
+        from twoway.data.files.records import FileRecords
 
         files = find_files(source)
-        return FileRecords(files) if is_large(files) else Records(files)
+        return FileRecords(files) if files.is_large() else Records(files)
     if type(source).__module__.partition(".")[0] == "dask":
         from twoway.data.dask_records import DaskRecords
 

@@ -10,7 +10,7 @@ import pytest
 import twoway as tw
 from twoway.cli import run
 from twoway.cli.app import make_app
-from twoway.data.files import records as file_records
+from twoway.data.files import file_set
 
 
 @pytest.fixture(scope="module")
@@ -177,7 +177,7 @@ def test_questions_of_a_file_that_begins_with_a_mark(cli, monkeypatch):
 def test_one_odd_cell_does_not_make_text_of_the_numbers_beside_it(cli, folder, monkeypatch):
     for streamed in (False, True):
         if streamed:
-            monkeypatch.setattr(file_records, "STREAMED_BYTES", 1)
+            monkeypatch.setattr(file_set, "STREAMED_BYTES", 1)
         code, _, err = (
             cli("count", "odd.csv", "--add", "t2.tables") if streamed else cli("score", "m.twoway", "odd.csv")
         )

@@ -9,7 +9,7 @@ import pytest
 
 import twoway as tw
 from twoway.cli import run
-from twoway.data.files import records as file_records
+from twoway.data.files import file_set
 from twoway.datasets import dirichlet_rows
 
 
@@ -48,7 +48,7 @@ def test_streamed_files_give_the_same_model(options, cli, folder, monkeypatch):
     count = ["count", "all.csv", "-o", "t.tables", *options]
     learned, counted = answers(cli, *fit), answers(cli, *count)
     model, tables = tw.load(folder / "m.twoway"), (folder / "t.tables").read_bytes()
-    monkeypatch.setattr(file_records, "STREAMED_BYTES", 1)
+    monkeypatch.setattr(file_set, "STREAMED_BYTES", 1)
     streamed = answers(cli, *fit)
     assert {key: streamed[key] for key in ("records", "weight", "holes")} == {
         key: learned[key] for key in ("records", "weight", "holes")
@@ -79,7 +79,7 @@ def test_streamed_files_give_the_same_model(options, cli, folder, monkeypatch):
 def test_errors_are_the_same(options, told, cli, monkeypatch):
     command = ["count", "all.csv", "-o", "no.tables", "--max-categories", "900", *options]
     in_memory = cli(*command)
-    monkeypatch.setattr(file_records, "STREAMED_BYTES", 1)
+    monkeypatch.setattr(file_set, "STREAMED_BYTES", 1)
     assert cli(*command) == in_memory
     code, _, err = in_memory
     assert code == 3
@@ -87,7 +87,7 @@ def test_errors_are_the_same(options, told, cli, monkeypatch):
 
 
 def test_streamed_files_beside_others_are_counted(cli, monkeypatch):
-    monkeypatch.setattr(file_records, "STREAMED_BYTES", 1)
+    monkeypatch.setattr(file_set, "STREAMED_BYTES", 1)
     command = ["fit", "all.csv", "some.csv", "-o", "two.twoway", "--rank", "2", "--only", "x1,x2"]
     told = answers(cli, *command)
     assert told["sources"] == 2
@@ -95,7 +95,7 @@ def test_streamed_files_beside_others_are_counted(cli, monkeypatch):
 
 
 def test_intervals_need_records_in_memory(cli, monkeypatch):
-    monkeypatch.setattr(file_records, "STREAMED_BYTES", 1)
+    monkeypatch.setattr(file_set, "STREAMED_BYTES", 1)
     code, _, err = cli("fit", "some.csv", "-o", "no.twoway", "--intervals")
     assert code == 3
     assert "--intervals needs records that fit into memory" in err
@@ -103,7 +103,7 @@ def test_intervals_need_records_in_memory(cli, monkeypatch):
 
 def test_update_by_a_streamed_file(cli, folder, monkeypatch):
     assert cli("fit", "some.csv", "-o", "before.twoway", "--rank", "2", "--force")[0] == 0
-    monkeypatch.setattr(file_records, "STREAMED_BYTES", 1)
+    monkeypatch.setattr(file_set, "STREAMED_BYTES", 1)
     told = answers(cli, "update", "before.twoway", "some.csv", "-o", "after.twoway")
     assert told["records"] == 800
     with (folder / "new.csv").open("w") as new:

@@ -9,29 +9,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from twoway.data.files.text_files import typed_labels
-from twoway.errors import DataError, FileFormatError, MissingFileError
+from twoway.data.files import formats
+from twoway.data.files.formats import COMPRESSED, FilePath, format_of, is_data_format
+from twoway.data.files.text_files import typed_text
+from twoway.errors import DataError, FileFormatError, MissingFileError, check_known
 from twoway.text import ADDRESS, shortlist, without_password
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-FilePath: TypeAlias = str | os.PathLike[str]
-
-_ENDINGS = {
-    "csv": (".csv", ".txt", ".data"),
-    "tsv": (".tsv", ".tab"),
-    "json": (".jsonl", ".ndjson", ".json"),
-    "parquet": (".parquet", ".pq"),
-    "arrow": (".arrow", ".feather", ".ipc"),
-}
-FORMATS: Mapping[str, str] = {ending: kind for kind, endings in _ENDINGS.items() for ending in endings}
-"""The format for each ending of a file name; CSV, TSV and JSON may be compressed: .gz, .zst."""
-
-COMPRESSED = (".gz", ".zst")
+STREAMED_BYTES = 2**29
+"""Files that would take more than this, 512 MiB, as a table in memory are streamed."""
 _COMPRESSION = 8
 """How much smaller text files become when compressed, about."""
 _CELL_BYTES = 8
@@ -62,29 +53,52 @@ class FileSet:
 
     @cached_property
     def columns(self) -> list[str]:
-        """The names of the columns, those in the folders' names last."""
-        from twoway.data.files.formats import column_names
+        """The names of the columns of the first file, then those in the folders' names."""
+        first = self.paths[0]
+        names = formats.columns_of_format(self, first)
+        for name in self.partition_names:
+            if name in names:
+                raise DataError(f"{first!r} has a column {name!r} and lies in a folder whose name gives {name!r}, too")
+        return [*names, *self.partition_names]
 
-        return column_names(self)
+    def choose_columns(self, columns: Sequence[str] | None) -> list[str]:
+        """Return the columns to read, which every file must have, of the same kind, and no others if all are read."""
+        check_known("column", self.columns, *(columns or ()))
+        chosen = list(self.columns if columns is None else columns)
+        if self.kind == "json":
+            return chosen
+        inside = [name for name in chosen if name not in self.partition_names]
+        first = self.paths[0]
+        for path in self.paths[1:]:
+            others = formats.columns_of_format(self, path)
+            lacking = [name for name in inside if name not in others]
+            extra = [name for name in others if name not in self.columns] if columns is None else []
+            if lacking or extra:
+                difference = f"lacks the column {lacking[0]!r}" if lacking else f"has a column {extra[0]!r}"
+                raise DataError(
+                    f"{path!r} {difference}, unlike {first!r}; files of one set have the same columns: "
+                    f"{shortlist(inside)}"
+                )
+            if self.is_typed:
+                _check_same_kinds_in_files(first, path, self.kind, inside)
+        return chosen
 
     def numbered(self) -> Iterator[tuple[int, str]]:
         """Yield the files to read and their numbers; DuckDB reads all JSON files at once, as their types may differ."""
         yield from enumerate(self.paths[:1] if self.kind == "json" else self.paths)
 
-    def memory_bytes(self, n_columns: int | None = None) -> int:
-        """Return how many bytes some columns, or all, would take as an Arrow table in memory, about."""
+    def is_large(self, columns: Sequence[str] | None = None) -> bool:
+        """Return whether some columns, or all, would take too much memory as an Arrow table, about."""
         if self.kind != "parquet":
-            sizes = [Path(path).stat().st_size for path in self.paths]
-            return sum(sizes) * (_COMPRESSION if self.paths[0].endswith(COMPRESSED) else 1)
+            size = sum(Path(path).stat().st_size for path in self.paths)
+            return size * (_COMPRESSION if self.paths[0].endswith(COMPRESSED) else 1) > STREAMED_BYTES
         import pyarrow.parquet as pq
-
-        from twoway.data.files.duck import clear_errors
 
         n_rows = 0
         for path in self.paths:
-            with clear_errors(path):
+            with formats.clear_format_errors(path):
                 n_rows += pq.read_metadata(path).num_rows
-        return n_rows * (len(self.columns) if n_columns is None else n_columns) * _CELL_BYTES
+        return n_rows * len(self.columns if columns is None else columns) * _CELL_BYTES > STREAMED_BYTES
 
     @property
     def partition_names(self) -> tuple[str, ...]:
@@ -97,7 +111,7 @@ class FileSet:
         import pyarrow as pa
 
         return {
-            name: typed_labels(pa.array([partition[name] for partition in self.partitions], pa.string()), {"number"})
+            name: typed_text(pa.array([partition[name] for partition in self.partitions], pa.string()), {"number"})
             for name in self.partition_names
         }
 
@@ -116,28 +130,6 @@ class FileSet:
 def is_path(source: object) -> bool:
     """Return whether a source of records is the name of a file."""
     return isinstance(source, str | os.PathLike)
-
-
-def format_of(path: FilePath) -> str:
-    """Return the format of a file by the ending of its name: "csv", "tsv", "json", "parquet" or "arrow".
-
-    Examples
-    --------
-    >>> format_of("survey.csv.gz"), format_of("trips/*.parquet")
-    ('csv', 'parquet')
-    """
-    ending = _ending(path)
-    if ending not in FORMATS:
-        raise FileFormatError(
-            f"cannot read {str(path)!r}: its name ends in {ending!r}; records are read from {', '.join(FORMATS)}, the "
-            f"text ones also with {' or '.join(COMPRESSED)}"
-        )
-    return FORMATS[ending]
-
-
-def is_data(path: FilePath) -> bool:
-    """Return whether a file is one of records by its name."""
-    return _ending(path) in FORMATS
 
 
 def find_files(path: FilePath | FileSet) -> FileSet:
@@ -173,7 +165,7 @@ def find_files(path: FilePath | FileSet) -> FileSet:
         # Before an engine reports it in a way of its own.
         with open(file, "rb"):
             pass
-    partitions = tuple(_partition(os.path.relpath(file, base or ".")) for file in paths)
+    partitions = tuple(_partition_of_file(os.path.relpath(file, base or ".")) for file in paths)
     for file, partition in zip(paths, partitions, strict=True):
         if partition.keys() != partitions[0].keys():
             raise DataError(
@@ -186,7 +178,7 @@ def find_files(path: FilePath | FileSet) -> FileSet:
 def _files_in(folder: str) -> list[str]:
     """Return the files of records in a folder and below, which are of one kind, sorted."""
     paths = sorted(os.path.join(place, file) for place, _, files in os.walk(folder) for file in files)
-    paths = [path for path in paths if _is_meant(os.path.relpath(path, folder))]
+    paths = [path for path in paths if _is_file_meant(os.path.relpath(path, folder))]
     if not paths:
         raise FileFormatError(f"{folder!r} is a folder without a file of records")
     by_kind = {format_of(path): path for path in reversed(paths)}
@@ -198,17 +190,30 @@ def _files_in(folder: str) -> list[str]:
     return paths
 
 
-def _ending(path: FilePath) -> str:
-    plain = Path(path)
-    return (Path(plain.stem).suffix if plain.suffix.lower() in COMPRESSED else plain.suffix).lower()
-
-
-def _is_meant(relative: str) -> bool:
+def _is_file_meant(relative: str) -> bool:
     """Return whether a file in a folder is one of records, not a hidden one, a log or a mark of success."""
-    return not any(part.startswith((".", "_")) for part in Path(relative).parts) and _ending(relative) in FORMATS
+    return not any(part.startswith((".", "_")) for part in Path(relative).parts) and is_data_format(relative)
 
 
-def _partition(relative: str) -> dict[str, str | None]:
+def _partition_of_file(relative: str) -> dict[str, str | None]:
     """Return the columns in the folders' names: ``year=2024/month=5/x.parquet`` is {"year": "2024", "month": "5"}."""
     pairs = [part.split("=", 1) for part in Path(relative).parts[:-1] if "=" in part]
     return {unquote(key): None if value == _NULL_PARTITION else unquote(value) for key, value in pairs}
+
+
+def _check_same_kinds_in_files(first: str, path: str, kind: str, names: Sequence[str]) -> None:
+    """Refuse a column that is numbers in one file and text in another."""
+    import pyarrow as pa
+
+    def described(dtype: pa.DataType) -> str:
+        if pa.types.is_dictionary(dtype):
+            dtype = dtype.value_type
+        if pa.types.is_integer(dtype) or pa.types.is_floating(dtype) or pa.types.is_decimal(dtype):
+            return "number"
+        return "text" if pa.types.is_string(dtype) or pa.types.is_large_string(dtype) else str(dtype)
+
+    schemas = formats.format_schema(first, kind), formats.format_schema(path, kind)
+    for name in names:
+        expected, got = (described(schema.field(name).type) for schema in schemas)
+        if expected != got and "null" not in (expected, got):
+            raise DataError(f"column {name!r} is {got} in {path!r} and {expected} in {first!r}")

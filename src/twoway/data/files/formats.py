@@ -1,4 +1,4 @@
-"""How files of each format are read: their columns, all rows of a file, or its rows in pieces.
+"""The formats of files: which one a name ends in, and how its columns and rows are read, whole or in pieces.
 
 Parquet and Arrow files are read by pyarrow, CSV, TSV and JSON lines by DuckDB. A text file has no types, so every cell
 of it is read as text here. Parquet and Arrow files have types of their own, categories and their order included.
@@ -7,19 +7,36 @@ of it is read as text here. Parquet and Arrow files have types of their own, cat
 from __future__ import annotations
 
 import glob
+import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import islice, takewhile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from twoway.data.files.duck import clear_errors, connect
-from twoway.data.files.text_files import read_header, type_column
-from twoway.errors import DataError, FileFormatError, check_known
+from twoway.data.files.text_files import read_text_header, text_relation, type_text_column
+from twoway.errors import DataError, FileFormatError, TwowayError
 from twoway.text import shortlist
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from twoway.data.files.file_set import FileSet
+
+FilePath: TypeAlias = str | os.PathLike[str]
+
+_ENDINGS = {
+    "csv": (".csv", ".txt", ".data"),
+    "tsv": (".tsv", ".tab"),
+    "json": (".jsonl", ".ndjson", ".json"),
+    "parquet": (".parquet", ".pq"),
+    "arrow": (".arrow", ".feather", ".ipc"),
+}
+FORMATS: Mapping[str, str] = {ending: kind for kind, endings in _ENDINGS.items() for ending in endings}
+"""The format for each ending of a file name; CSV, TSV and JSON may be compressed: .gz, .zst."""
+
+COMPRESSED = (".gz", ".zst")
 
 SLICE_ROWS = 2**17
 """Large enough to hide what a slice costs, small enough that some of them are nothing in memory."""
@@ -31,71 +48,71 @@ ReadSlices: TypeAlias = "Callable[[], Iterator[pa.Table]]"
 """Gives some rows of a file, a slice at a time; may be called on any thread."""
 
 
-def column_names(files: FileSet) -> list[str]:
-    """Return the names of the first file's columns, and of those that the folders' names are."""
-    first = files.paths[0]
-    names = _columns_in(files, first)
-    for name in files.partition_names:
-        if name in names:
-            raise DataError(f"{first!r} has a column {name!r} and lies in a folder whose name gives {name!r}, too")
-    return [*names, *files.partition_names]
+def format_of(path: FilePath) -> str:
+    """Return the format of a file by the ending of its name: "csv", "tsv", "json", "parquet" or "arrow".
+
+    Examples
+    --------
+    >>> format_of("survey.csv.gz"), format_of("trips/*.parquet")
+    ('csv', 'parquet')
+    """
+    ending = _format_ending(path)
+    if ending not in FORMATS:
+        raise FileFormatError(
+            f"cannot read {str(path)!r}: its name ends in {ending!r}; records are read from {', '.join(FORMATS)}, the "
+            f"text ones also with {' or '.join(COMPRESSED)}"
+        )
+    return FORMATS[ending]
 
 
-def _columns_in(files: FileSet, path: str) -> list[str]:
-    with clear_errors(path):
+def is_data_format(path: FilePath) -> bool:
+    """Return whether a file is one of records by its name."""
+    return _format_ending(path) in FORMATS
+
+
+def _format_ending(path: FilePath) -> str:
+    plain = Path(path)
+    return (Path(plain.stem).suffix if plain.suffix.lower() in COMPRESSED else plain.suffix).lower()
+
+
+def columns_of_format(files: FileSet, path: str) -> list[str]:
+    """Return the names of the columns in a file of a set, or in all files of JSON."""
+    with clear_format_errors(path):
         if files.is_text:
-            return read_header(path, files.kind).names
+            return read_text_header(path, files.kind).names
         if files.kind != "json":
-            return list(_typed_schema(path, files.kind).names)
-        with connect() as connection:
-            return list(_open_json(connection, files.paths)[1])
+            return list(format_schema(path, files.kind).names)
+        with connect_for_formats() as connection:
+            return list(_open_json_format(connection, files.paths)[1])
 
 
-def choose_columns(files: FileSet, columns: Sequence[str] | None) -> list[str]:
-    """Return the columns to read, which every file must have, of the same kind, and no others if all are read."""
-    check_known("column", files.columns, *(columns or ()))
-    known = set(files.columns)
-    chosen = list(files.columns) if columns is None else list(columns)
-    if files.kind == "json":
-        return chosen
-    inside = [name for name in chosen if name not in files.partition_names]
-    first = files.paths[0]
-    for path in files.paths[1:]:
-        others = _columns_in(files, path)
-        lacking = [name for name in inside if name not in set(others)]
-        extra = [name for name in others if name not in known] if columns is None else []
-        if lacking or extra:
-            difference = f"lacks the column {lacking[0]!r}" if lacking else f"has a column {extra[0]!r}"
-            raise DataError(
-                f"{path!r} {difference}, unlike {first!r}; files of one set have the same columns: {shortlist(inside)}"
-            )
-        if not files.is_text:
-            _check_same_kinds(first, path, files.kind, inside)
-    return chosen
-
-
-def read_whole(connection: Any, files: FileSet, path: str, columns: Sequence[str]) -> pa.Table:
+def read_whole_format(connection: Any, files: FileSet, path: str, columns: Sequence[str]) -> pa.Table:
     """Return some columns of a file, or of all files of JSON."""
     if files.is_typed:
         import pyarrow.dataset as ds
 
         return ds.dataset(path, format=files.kind).to_table(columns=list(columns))
     with connection.cursor() as cursor:
-        relation, finish = _relation(cursor, files, path, columns)
+        relation, finish = _format_relation(cursor, files, path, columns)
         return finish(relation.to_arrow_table())
 
 
-def read_pieces(connection: Any, files: FileSet, path: str, columns: Sequence[str]) -> Iterator[tuple[int, ReadSlices]]:
+def read_format_pieces(
+    connection: Any, files: FileSet, path: str, columns: Sequence[str]
+) -> Iterator[tuple[int, ReadSlices]]:
     """Yield some columns of a file, or of all files of JSON, in parts: the number of the first row, and the rows."""
-    if files.is_typed:
-        yield from _parquet_pieces(path, columns) if files.kind == "parquet" else _one_by_one(_arrow(path, columns))
+    if files.kind == "parquet":
+        yield from _parquet_format_pieces(path, columns)
+        return
+    if files.kind == "arrow":
+        yield from _format_pieces(_arrow_format_slices(path, columns))
         return
     with connection.cursor() as cursor:
-        relation, finish = _relation(cursor, files, path, columns)
-        yield from _one_by_one(stream(relation), finish)
+        relation, finish = _format_relation(cursor, files, path, columns)
+        yield from _format_pieces(stream_format_slices(relation), finish)
 
 
-def _one_by_one(
+def _format_pieces(
     tables: Iterator[pa.Table], finish: Callable[[pa.Table], pa.Table] | None = None, start: int = 0
 ) -> Iterator[tuple[int, ReadSlices]]:
     """Yield tables as pieces of one slice, which are finished on the thread that reads them."""
@@ -104,7 +121,7 @@ def _one_by_one(
         start += table.num_rows
 
 
-def stream(relation: Any) -> Iterator[pa.Table]:
+def stream_format_slices(relation: Any) -> Iterator[pa.Table]:
     """Yield what DuckDB reads, a slice at a time, while it goes on reading."""
     import pyarrow as pa
 
@@ -113,20 +130,20 @@ def stream(relation: Any) -> Iterator[pa.Table]:
         yield pa.Table.from_batches([batch])
 
 
-def _relation(
+def _format_relation(
     cursor: Any, files: FileSet, path: str, columns: Sequence[str]
 ) -> tuple[Any, Callable[[pa.Table], pa.Table]]:
     """Return a file as DuckDB reads it, and what makes a table of its rows one of the columns."""
     if files.is_text:
         return text_relation(cursor, path, files.kind, columns), lambda table: table.rename_columns(list(columns))
-    relation, numbers = _json_relation(cursor, files, columns)
-    return relation, lambda table: _with_numbers(table.rename_columns(list(columns)), numbers)
+    relation, numbers = _json_format_relation(cursor, files, columns)
+    return relation, lambda table: _json_format_numbers(table.rename_columns(list(columns)), numbers)
 
 
 # Parquet and Arrow
 
 
-def _typed_schema(path: str, kind: str) -> pa.Schema:
+def format_schema(path: str, kind: str) -> pa.Schema:
     """Return the columns of a Parquet or Arrow file with their types, without an index that pandas wrote."""
     import pyarrow as pa
     import pyarrow.dataset as ds
@@ -135,25 +152,7 @@ def _typed_schema(path: str, kind: str) -> pa.Schema:
     return pa.schema([column for column in schema if not re.fullmatch(r"__index_level_\d+__", column.name)])
 
 
-def _check_same_kinds(first: str, path: str, kind: str, names: Sequence[str]) -> None:
-    """Refuse a column that is numbers in one file and text in another."""
-    import pyarrow as pa
-
-    def described(dtype: pa.DataType) -> str:
-        if pa.types.is_dictionary(dtype):
-            dtype = dtype.value_type
-        if pa.types.is_integer(dtype) or pa.types.is_floating(dtype) or pa.types.is_decimal(dtype):
-            return "number"
-        return "text" if pa.types.is_string(dtype) or pa.types.is_large_string(dtype) else str(dtype)
-
-    schemas = _typed_schema(first, kind), _typed_schema(path, kind)
-    for name in names:
-        expected, got = (described(schema.field(name).type) for schema in schemas)
-        if expected != got and "null" not in (expected, got):
-            raise DataError(f"column {name!r} is {got} in {path!r} and {expected} in {first!r}")
-
-
-def _parquet_pieces(path: str, columns: Sequence[str]) -> Iterator[tuple[int, ReadSlices]]:
+def _parquet_format_pieces(path: str, columns: Sequence[str]) -> Iterator[tuple[int, ReadSlices]]:
     """Yield groups of rows, small ones together.
 
     Dictionaries stay as they are stored: text is neither made nor compared, and each group of rows is decoded on a
@@ -180,7 +179,7 @@ def _parquet_pieces(path: str, columns: Sequence[str]) -> Iterator[tuple[int, Re
         groups.append(group)
         n_rows += metadata.row_group(group).num_rows
         if n_rows > _MOST_ROWS:  # too many for a piece: they are decoded while pieces are drawn
-            yield from _one_by_one(reading(groups)(), start=start)
+            yield from _format_pieces(reading(groups)(), start=start)
         elif n_rows >= SLICE_ROWS or group == metadata.num_row_groups - 1:
             yield start, reading(groups)
         else:
@@ -188,7 +187,7 @@ def _parquet_pieces(path: str, columns: Sequence[str]) -> Iterator[tuple[int, Re
         start, n_rows, groups = start + n_rows, 0, []
 
 
-def _arrow(path: str, columns: Sequence[str]) -> Iterator[pa.Table]:
+def _arrow_format_slices(path: str, columns: Sequence[str]) -> Iterator[pa.Table]:
     """Yield the rows of an Arrow file, a slice at a time."""
     import pyarrow as pa
 
@@ -203,18 +202,18 @@ def _arrow(path: str, columns: Sequence[str]) -> Iterator[pa.Table]:
 # JSON lines
 
 
-def _open_json(connection: Any, paths: Sequence[str]) -> tuple[Any, dict[str, str]]:
+def _open_json_format(connection: Any, paths: Sequence[str]) -> tuple[Any, dict[str, str]]:
     """Return JSON files as DuckDB reads them, and what it calls each of their columns."""
     # Without the last option, records of 200 columns or more would be one column, of maps.
     relation = connection.sql(
-        f"SELECT * FROM read_json([{_listed(paths)}], sample_size = -1, map_inference_threshold = -1)"
+        f"SELECT * FROM read_json([{_json_paths(paths)}], sample_size = -1, map_inference_threshold = -1)"
     )
     if relation.columns == ["json"]:
         raise DataError(f'{paths[0]!r} holds no records; each line must be an object such as {{"age": 30}}')
     names = dict(zip(relation.columns, relation.columns, strict=True))
     if any(re.search(r"_\d+$", name) for name in names):
         # Of keys that differ in case alone, DuckDB gives all but the first a number.
-        keys = connection.sql(f"SELECT DISTINCT unnest(json_keys(json)) FROM read_json_objects([{_listed(paths)}])")
+        keys = connection.sql(f"SELECT DISTINCT unnest(json_keys(json)) FROM read_json_objects([{_json_paths(paths)}])")
         known = {key for (key,) in keys.fetchall()}
         names = {name if name in known else re.sub(r"_\d+$", "", name): name for name in relation.columns}
         if set(names) != known:
@@ -222,20 +221,20 @@ def _open_json(connection: Any, paths: Sequence[str]) -> tuple[Any, dict[str, st
     return relation, names
 
 
-def _json_relation(connection: Any, files: FileSet, columns: Sequence[str]) -> tuple[Any, list[str]]:
+def _json_format_relation(connection: Any, files: FileSet, columns: Sequence[str]) -> tuple[Any, list[str]]:
     """Return some columns of JSON files as DuckDB reads them, in their order, and those that are numbers in text."""
     import duckdb
 
     if files.partition_names:
         raise FileFormatError(f"{files.name!r}: folders named {files.partition_names[0]}=… are not read for JSON")
-    relation, names = _open_json(connection, files.paths)
+    relation, names = _open_json_format(connection, files.paths)
     types = dict(zip(relation.columns, map(str, relation.types), strict=True))
     numbers = [name for name in columns if types[names[name]] == "DOUBLE" and names[name] == name]
     if numbers:
         # As doubles, whole numbers beyond 2⁵³ would be one where there is a decimal among them.
         types |= dict.fromkeys(numbers, "VARCHAR")
-        wanted = ", ".join(f"{_literal(name)}: {_literal(types[name])}" for name in relation.columns)
-        relation = connection.sql(f"SELECT * FROM read_json([{_listed(files.paths)}], columns = {{{wanted}}})")
+        wanted = ", ".join(f"{_json_literal(name)}: {_json_literal(types[name])}" for name in relation.columns)
+        relation = connection.sql(f"SELECT * FROM read_json([{_json_paths(files.paths)}], columns = {{{wanted}}})")
 
     def expression(name: str) -> Any:
         column = duckdb.SQLExpression('"' + names[name].replace('"', '""') + '"')
@@ -248,41 +247,61 @@ def _json_relation(connection: Any, files: FileSet, columns: Sequence[str]) -> t
     return relation.select(*map(expression, columns)), numbers
 
 
-def _with_numbers(table: pa.Table, names: Sequence[str]) -> pa.Table:
+def _json_format_numbers(table: pa.Table, names: Sequence[str]) -> pa.Table:
     """Return a table in which some columns of text are the numbers that they are written as."""
     for name in names:
-        column = type_column(table.column(name), frozenset(), None, {"number"})
+        column = type_text_column(table.column(name), frozenset(), None, {"number"})
         table = table.set_column(table.column_names.index(name), name, column.cast(column.type.value_type))
     return table
 
 
-def _listed(paths: Sequence[str]) -> str:
-    return ", ".join(_literal(glob.escape(path)) for path in paths)
+def _json_paths(paths: Sequence[str]) -> str:
+    return ", ".join(_json_literal(glob.escape(path)) for path in paths)
 
 
-def _literal(text: str) -> str:
+def _json_literal(text: str) -> str:
     """Return text as SQL writes it."""
     return "'" + text.replace("'", "''") + "'"
 
 
-# CSV and TSV
+# DuckDB and its errors
 
 
-def text_relation(connection: Any, path: str, kind: str, columns: Sequence[str]) -> Any:
-    """Return some columns of a text file, every cell as text, as DuckDB reads them: ``c0``, ``c1``, … in their order.
+@contextmanager
+def clear_format_errors(path: FilePath) -> Iterator[None]:
+    """Turn errors of DuckDB and Arrow into errors that name the file, in one line."""
+    import pyarrow as pa
 
-    The names are ours: of those in the file, DuckDB would take two that differ in case alone for one.
-    """
-    header = read_header(path, kind)
-    position = {name: place for place, name in enumerate(header.names)}
-    relation = connection.read_csv(
-        glob.escape(path),  # a file of this name, not what DuckDB would take for a pattern
-        auto_detect=False,
-        columns={f"c{place}": "VARCHAR" for place in range(len(header.names))},
-        header=True,
-        skiprows=header.n_before,
-        delimiter=header.delimiter,
-        quotechar='"',
-        escapechar='"',
-    )
-    return relation.select(*(f"c{position[name]}" for name in columns))
+    try:
+        yield
+    except (pa.ArrowInvalid, OSError) as error:
+        if isinstance(error, TwowayError) or getattr(error, "errno", None) is not None:
+            raise  # one of ours, or of the operating system
+        message = f"is damaged, or its format does not match its name: {format_error_lines(error)}"
+        raise FileFormatError(f"{os.fspath(path)!r} {message}") from error
+    except Exception as error:
+        if not is_format_engine_error(error):
+            raise
+        raise FileFormatError(f"{os.fspath(path)!r} cannot be read: {format_error_lines(error)}") from error
+
+
+def is_format_engine_error(error: Exception) -> bool:
+    """Return whether DuckDB raised an error."""
+    return type(error).__module__.split(".")[0] in ("duckdb", "_duckdb")
+
+
+def format_error_lines(error: Exception) -> str:
+    """Return the first lines of an error message, without hints and settings."""
+    lines = map(str.strip, str(error).splitlines())
+    kept = takewhile(lambda line: line and not line.startswith(("Possible", "file =", "Candidate")), lines)
+    return "; ".join(line if len(line) <= 120 else line[:119] + "…" for line in islice(kept, 3))
+
+
+def connect_for_formats() -> Any:
+    """Return a connection to a DuckDB in memory, without a progress bar."""
+    import duckdb
+
+    # A condition is SQL from the user: it must not install extensions, which DuckDB would do unasked.
+    connection = duckdb.connect(config={"autoinstall_known_extensions": False, "autoload_known_extensions": False})
+    connection.execute("SET enable_progress_bar = false")
+    return connection

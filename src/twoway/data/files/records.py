@@ -12,8 +12,9 @@ import numpy as np
 from twoway.data.categories import LabelsByKey, Scan
 from twoway.data.coding import Unseen
 from twoway.data.columns import Columns
-from twoway.data.files.file_set import FilePath, FileSet, find_files
-from twoway.data.files.reading import FileTable, Piece
+from twoway.data.files.file_set import FileSet
+from twoway.data.files.file_table import FileTable, Piece
+from twoway.data.files.formats import FilePath
 from twoway.data.files.scratch import prepare_for_fit
 from twoway.data.missing import AnyMissing
 from twoway.data.reading import Reader, match_columns, with_columns_of
@@ -26,14 +27,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 T = TypeVar("T")
-
-STREAMED_BYTES = 2**29
-"""Files that would take more than this, 512 MiB, as a table in memory are streamed."""
-
-
-def is_large(path: FilePath | FileSet, columns: Sequence[str] | None = None) -> bool:
-    """Return whether files are too large to be read into memory."""
-    return find_files(path).memory_bytes(None if columns is None else len(columns)) > STREAMED_BYTES
 
 
 class FileRecords(StoredRecords):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import csv
+import glob
 import io
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from twoway.errors import DataError, FileFormatError, unknown
 from twoway.schema import Variable, first_duplicate, label_key
@@ -34,19 +35,19 @@ class Header(NamedTuple):
     """The number of blank lines before the names."""
 
 
-def read_header(path: str, kind: str) -> Header:
+def read_text_header(path: str, kind: str) -> Header:
     """Return the names in the first line of a text file that is not blank; a file of another kind is an error."""
     import pyarrow as pa
 
     with pa.input_stream(path, compression="detect") as stream:
         head = stream.read(2**16)
-        while _first_line(head) is None and len(head) < _MOST_BYTES and (more := stream.read(2**20)):
+        while _first_text_line(head) is None and len(head) < _MOST_BYTES and (more := stream.read(2**20)):
             head += more
     if head[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in head:
         raise FileFormatError(f"{path!r} is not a text file in UTF-8; if a program exported it, save it as CSV (UTF-8)")
     if head[:4] in (b"PAR1", b"PK\x03\x04", b"ARRO"):
         raise FileFormatError(f"{path!r} is not a text file, despite its name: it begins with {head[:4]!r}")
-    place = _first_line(head + b"\n")
+    place = _first_text_line(head + b"\n")
     if place is None:
         raise DataError(f"{path!r} is empty; its first line must name the columns")
     line, n_before = place
@@ -74,7 +75,7 @@ def read_header(path: str, kind: str) -> Header:
     return Header(names, delimiter, n_before)
 
 
-def _first_line(head: bytes) -> tuple[bytes, int] | None:
+def _first_text_line(head: bytes) -> tuple[bytes, int] | None:
     """Return the first line that is not blank, line ends within quotes included, and the number of lines before it.
 
     None if it does not end.
@@ -89,6 +90,26 @@ def _first_line(head: bytes) -> tuple[bytes, int] | None:
     return None
 
 
+def text_relation(connection: Any, path: str, kind: str, columns: Sequence[str]) -> Any:
+    """Return some columns of a text file, every cell as text, as DuckDB reads them: ``c0``, ``c1``, … in their order.
+
+    The names are ours: of those in the file, DuckDB would take two that differ in case alone for one.
+    """
+    header = read_text_header(path, kind)
+    position = {name: place for place, name in enumerate(header.names)}
+    relation = connection.read_csv(
+        glob.escape(path),  # a file of this name, not what DuckDB would take for a pattern
+        auto_detect=False,
+        columns={f"c{place}": "VARCHAR" for place in range(len(header.names))},
+        header=True,
+        skiprows=header.n_before,
+        delimiter=header.delimiter,
+        quotechar='"',
+        escapechar='"',
+    )
+    return relation.select(*(f"c{position[name]}" for name in columns))
+
+
 # Numbers, truth values or text
 
 _INTEGER = r"^-?(0|[1-9][0-9]*)$"
@@ -101,11 +122,11 @@ NO_TEXT = "none of which is text"
 _TRUTHS = {"true": True, "false": False, "True": True, "False": False, "TRUE": True, "FALSE": False}
 
 
-def type_column(
+def type_text_column(
     column: pa.ChunkedArray,
     markers: Collection[str],
-    variable: Variable | None = None,
-    kinds: set[str] | None = None,
+    variable: Variable | None,
+    kinds: set[str],
     unseen: Unseen = "error",
 ) -> pa.ChunkedArray:
     """Return a column of text as a dictionary of numbers, truth values or text, with markers as nulls.
@@ -131,31 +152,29 @@ def type_column(
 
     encoded = pc.dictionary_encode(column)
     labels = encoded.chunk(0).dictionary if encoded.num_chunks else pa.array([], pa.string())
-    if kinds is None:
-        kinds = kinds_of(variable)
     is_missing = pc.is_in(pc.utf8_trim_whitespace(labels), value_set=pa.array(sorted(markers), pa.string()))
     if variable is not None:  # a category, even where it reads "NA"
         texts = [str(label) for label in variable.categories]
         is_missing = pc.and_not(is_missing, pc.is_in(labels, value_set=pa.array(texts, pa.string())))
     kept = pc.if_else(is_missing, pa.scalar(None, labels.type), labels)
-    dictionary = typed_labels(kept, kinds)
+    dictionary = typed_text(kept, kinds)
     if variable is not None and "text" not in kinds and dictionary is kept:
         # One odd cell must not make text of all the numbers beside it, none of which would be a category then.
         present = kept.drop_null()
-        odd = [label.as_py() for label in present if pa.types.is_string(typed_labels(pa.array([label]), kinds).type)]
+        odd = [label.as_py() for label in present if pa.types.is_string(typed_text(pa.array([label]), kinds).type)]
         if odd and unseen == "extend" and len(odd) == len(present):
-            return type_column(column, markers, None, {"text"})  # new categories, with no number beside them
+            return type_text_column(column, markers, None, {"text"})  # new categories, with no number beside them
         if odd and unseen != "missing":
             error = unknown("category", odd[0], variable.categories, where=f" of {variable.name!r}")
             raise type(error)(f"{error}, {NO_TEXT}; unseen='missing' reads such labels as missing")
-        dictionary = typed_labels(pc.if_else(pc.is_in(kept, pa.array(odd, kept.type)), None, kept), kinds)
+        dictionary = typed_text(pc.if_else(pc.is_in(kept, pa.array(odd, kept.type)), None, kept), kinds)
     return pa.chunked_array(
         [pa.DictionaryArray.from_arrays(chunk.indices, dictionary) for chunk in encoded.chunks],
         pa.dictionary(pa.int32(), dictionary.type),
     )
 
 
-def typed_labels(labels: pa.Array, kinds: set[str]) -> pa.Array:
+def typed_text(labels: pa.Array, kinds: set[str]) -> pa.Array:
     """Return labels as numbers or truth values, if these kinds are wanted and each label is one; else as they are."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -171,7 +190,7 @@ def typed_labels(labels: pa.Array, kinds: set[str]) -> pa.Array:
     if "number" in kinds and each(_NUMBER):
         are_whole = each(_INTEGER)
         is_large = not are_whole and pc.any(pc.match_substring_regex(trimmed, _LARGE_INTEGER)).as_py()
-        kind = pa.int64() if are_whole else _decimal(trimmed) if is_large else pa.float64()
+        kind = pa.int64() if are_whole else _text_decimal(trimmed) if is_large else pa.float64()
         try:
             return labels if kind is None else trimmed.cast(kind)
         except pa.ArrowInvalid:  # whole numbers beyond 64 bits
@@ -181,7 +200,7 @@ def typed_labels(labels: pa.Array, kinds: set[str]) -> pa.Array:
     return labels
 
 
-def _decimal(labels: pa.Array) -> pa.DataType | None:
+def _text_decimal(labels: pa.Array) -> pa.DataType | None:
     """Return a type that holds all of some numbers as they are written; None where they have too many digits."""
     import pyarrow as pa
 
@@ -191,7 +210,7 @@ def _decimal(labels: pa.Array) -> pa.DataType | None:
     return pa.decimal128(_MOST_DIGITS, scale) if scale + n_whole <= _MOST_DIGITS else None
 
 
-def kinds_of(variable: Variable | None) -> set[str]:
+def text_kinds(variable: Variable | None) -> set[str]:
     """Return what labels may be: the kinds of a variable's categories, or numbers and truth values without one."""
     if variable is not None and variable.edges is not None:
         return {"number", "text"}

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, BinaryIO
 
-from twoway.data.files.file_set import COMPRESSED, FORMATS, FilePath, format_of, is_data
+from twoway.data.files.formats import COMPRESSED, FORMATS, FilePath, format_of, is_data_format
 from twoway.data.files.text_files import DELIMITERS
 from twoway.errors import FileFormatError
 from twoway.storage.container import whole_or_not_at_all
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def writable_format_of(path: FilePath) -> str:
+def writing_format(path: FilePath) -> str:
     """Return what `format_of` returns; a file that is not written is an error."""
     name = os.fspath(path)
     if Path(path).suffix.lower() in COMPRESSED:
         raise FileFormatError(f"{name!r}: compressed files are read, not written")
-    if not is_data(path):
+    if not is_data_format(path):
         raise FileFormatError(
             f"cannot write {name!r}: its name ends in {Path(path).suffix!r}; records are written to "
             f"{', '.join(FORMATS)}"
@@ -34,12 +34,12 @@ def writable_format_of(path: FilePath) -> str:
 
 def write_table(table: pa.Table, path: FilePath) -> None:
     """Write an Arrow table to a file in the format of its name, whole or not at all."""
-    kind = writable_format_of(path)
+    kind = writing_format(path)
     with whole_or_not_at_all(path) as stream:
         write_stream(table, stream, kind)
 
 
-def _without_null_labels(table: pa.Table) -> pa.Table:
+def _write_without_null_labels(table: pa.Table) -> pa.Table:
     """Return a table without dictionaries that have a null among their labels, which Parquet cannot hold."""
     import pyarrow as pa
 
@@ -54,7 +54,7 @@ def write_stream(table: pa.Table, stream: BinaryIO, kind: str = "csv") -> None:
     if kind == "parquet":
         import pyarrow.parquet as pq
 
-        pq.write_table(_without_null_labels(table), stream)
+        pq.write_table(_write_without_null_labels(table), stream)
     elif kind == "arrow":
         import pyarrow.feather as feather
 

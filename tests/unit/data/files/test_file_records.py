@@ -10,9 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import twoway as tw
-from twoway.data.files import formats, scratch
-from twoway.data.files import records as file_records
-from twoway.data.files.reading import FileTable
+from twoway.data.files import file_set, formats, scratch
+from twoway.data.files.file_table import FileTable
 from twoway.data.files.writing import write_table
 from twoway.datasets import dirichlet_rows, hide
 from twoway.errors import DataError, FileFormatError, UnknownNameError
@@ -147,7 +146,7 @@ def test_large_files_are_streamed_and_small_ones_are_not(parquet, monkeypatch):
     from twoway.tables.opening import open_source
 
     assert isinstance(open_source(str(parquet)), tw.Records)
-    monkeypatch.setattr(file_records, "STREAMED_BYTES", 1000)
+    monkeypatch.setattr(file_set, "STREAMED_BYTES", 1000)
     assert isinstance(open_source(str(parquet)), tw.FileRecords)
     assert tw.count(parquet) == tw.count(tw.Records(parquet))
 

@@ -7,7 +7,7 @@ import pytest
 
 import twoway as tw
 from twoway.data.files import writing
-from twoway.data.files.text_files import read_header
+from twoway.data.files.text_files import read_text_header
 
 ENDINGS = ["csv", "tsv", "jsonl", "parquet", "arrow"]
 
@@ -99,7 +99,7 @@ def test_a_header_of_100_000_names(tmp_path):
     path = tmp_path / "x.csv"
     names = [f"a rather long name number {place}" for place in range(100_000)]
     path.write_text("\n" + "|".join(names) + "\n")
-    assert read_header(str(path), "csv") == (names, "|", 1)  # comparing all names with all would take ten minutes
+    assert read_text_header(str(path), "csv") == (names, "|", 1)  # comparing all names with all would take ten minutes
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])

@@ -6,20 +6,27 @@ value, and no cell far down can contradict a guess.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
+from twoway.arrays import Ints
 from twoway.data.categories import LabelsByKey, Scan
 from twoway.data.coding import NO_MARKERS, clean
 from twoway.data.columns import Columns
-from twoway.data.files.duck import clear_errors, condition_columns, connect, rows_that_meet
-from twoway.data.files.file_set import FilePath, FileSet, find_files
-from twoway.data.files.formats import ReadSlices, choose_columns, read_pieces, read_whole, stream, text_relation
-from twoway.data.files.text_files import kinds_of, read_header, type_column, typed_labels
+from twoway.data.files import formats
+from twoway.data.files.file_set import FileSet, find_files
+from twoway.data.files.formats import FilePath, ReadSlices, clear_format_errors
+from twoway.data.files.text_files import read_text_header, text_kinds, text_relation, type_text_column, typed_text
 from twoway.data.missing import MissingLabels
+from twoway.errors import DataError
 from twoway.schema import Schema, Variable, label_key
+from twoway.text import shortlist
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -76,12 +83,12 @@ class FileTable:
         options["missing"] = MissingLabels.of(options.get("missing", ()))
         schema = options.get("schema")
         options["missing"].check_columns([*files.columns, *(() if schema is None else schema.names)])
-        return cls(files, choose_columns(files, columns), **options)
+        return cls(files, files.choose_columns(columns), **options)
 
     @cached_property
     def _read(self) -> list[str]:
         """The columns to read: those wanted, and those of the condition."""
-        return list(dict.fromkeys([*self.columns, *condition_columns(self.where, self.files.columns)]))
+        return list(dict.fromkeys([*self.columns, *self._condition_columns]))
 
     @cached_property
     def _inside(self) -> list[str]:
@@ -90,17 +97,17 @@ class FileTable:
 
     @cached_property
     def _connection(self) -> Any:
-        return connect()
+        return formats.connect_for_formats()
 
     def read(self) -> pa.Table:
         """Return all records as one table, holes as nulls."""
         parts = []
         for number, path in self.files.numbered():
-            with clear_errors(self.files.name if self.files.kind == "json" else path):
-                part = read_whole(self._connection, self.files, path, self._inside)
+            with clear_format_errors(self.files.name if self.files.kind == "json" else path):
+                part = formats.read_whole_format(self._connection, self.files, path, self._inside)
             parts.append(self.files.with_partitions(number, part, self._read).select(self._read))
         # All of a column is there, which says best what its cells are.
-        return self._finished(_put_together(parts), {})
+        return self._finished(_file_tables_together(parts), {})
 
     def pieces(self) -> Iterator[Piece]:
         """Yield the rows in parts that can be read on several threads at once; files in the order of their names."""
@@ -109,13 +116,13 @@ class FileTable:
         for number, path in self.files.numbered():
             if number in skipped:
                 continue
-            with clear_errors(self.files.name if self.files.kind == "json" else path):
-                for start, read in read_pieces(self._connection, self.files, path, self._inside):
+            with clear_format_errors(self.files.name if self.files.kind == "json" else path):
+                for start, read in formats.read_format_pieces(self._connection, self.files, path, self._inside):
                     yield Piece(path, start, self._finishing(number, path, read, kinds))
 
     def _finishing(self, number: int, path: str, read: ReadSlices, kinds: Mapping[str, set[str]]) -> ReadSlices:
         def finished() -> Iterator[pa.Table]:
-            with clear_errors(path):
+            with clear_format_errors(path):
                 for part in read():
                     table = self._finished(self.files.with_partitions(number, part, self._read), kinds)
                     yield table if self.prepare is None else self.prepare(table)
@@ -128,12 +135,12 @@ class FileTable:
             if name not in self.files.partition_names:
                 variable = self._variable(name)
                 texts = self.missing.texts(name, variable)
-                known = kinds.get(name, kinds_of(variable)) | self._further_kinds
-                column = type_column(table.column(name), texts, variable, known, self.unseen)
+                known = kinds.get(name, text_kinds(variable)) | self._further_kinds
+                column = type_text_column(table.column(name), texts, variable, known, self.unseen)
                 table = table.set_column(place, name, column)
         if self.where is not None:
             # Types and dictionaries stay as they are.
-            rows = rows_that_meet(table, self.where, self.files.columns, self._connection)
+            rows = self._rows_that_meet(self.where, table)
             table = table if len(rows) == table.num_rows else table.take(rows)
         return table.select(list(self.columns))
 
@@ -143,7 +150,7 @@ class FileTable:
     @cached_property
     def _further_kinds(self) -> set[str]:
         """Return "comma" where ``2,5`` is a number, as it must be where semicolons separate columns."""
-        return {"comma"} if read_header(self.files.paths[0], self.files.kind).delimiter == ";" else set()
+        return {"comma"} if read_text_header(self.files.paths[0], self.files.kind).delimiter == ";" else set()
 
     @cached_property
     def _texts(self) -> Scan:
@@ -153,8 +160,8 @@ class FileTable:
         known: dict[str, LabelsByKey] = {name: {} for name in names}
         scan = Scan(observed=known)
         for path in self.files.paths if names else ():
-            with clear_errors(path), self._connection.cursor() as cursor:
-                for table in stream(text_relation(cursor, path, self.files.kind, names)):
+            with clear_format_errors(path), self._connection.cursor() as cursor:
+                for table in formats.stream_format_slices(text_relation(cursor, path, self.files.kind, names)):
                     columns = Columns.of_table(table.rename_columns(names))
                     scan += Scan.of(columns, markers, max_categories=self.max_categories, known=known)
         return scan
@@ -166,7 +173,7 @@ class FileTable:
 
         typed = {}
         for name, texts in self._texts.observed.items():
-            labels = typed_labels(pa.array(texts.values(), pa.string()), kinds_of(None) | self._further_kinds)
+            labels = typed_text(pa.array(texts.values(), pa.string()), text_kinds(None) | self._further_kinds)
             is_text, is_truth = pa.types.is_string(labels.type), pa.types.is_boolean(labels.type)
             typed[name] = set() if is_text else {"truth" if is_truth else "number"}, labels
         return typed
@@ -182,40 +189,61 @@ class FileTable:
             observed[name] = {label_key(label): label for label in cleaned if label is not None}
         return Scan(self._texts.n_records, self._texts.weight_totals, {}, observed)
 
+    @cached_property
+    def _condition_columns(self) -> list[str]:
+        """The columns that the condition may use: those whose names it contains."""
+        if self.where is None:
+            return []
+        text = self.where.replace('""', '"').casefold()
+        return [name for name in self.files.columns if name.casefold() in text]
+
     def _skipped_files(self) -> set[int]:
         """Return the files that the condition leaves out by their folders' names alone."""
         import pyarrow as pa
 
-        named = condition_columns(self.where, self.files.columns)
-        if self.where is None or not named or not set(named) <= set(self.files.partition_names):
+        named = set(self._condition_columns)
+        if self.where is None or not named or not named <= set(self.files.partition_names):
             return set()
-        table = pa.table(dict(self.files.partition_columns))
-        kept = rows_that_meet(table, self.where, self.files.columns, self._connection).tolist()
-        return set(range(len(self.files.paths))) - set(kept)
+        kept = self._rows_that_meet(self.where, pa.table(dict(self.files.partition_columns)))
+        return set(range(len(self.files.paths))) - set(kept.tolist())
+
+    def _rows_that_meet(self, where: str, table: pa.Table) -> Ints:
+        """Return the positions of the rows of a table that meet the condition, ascending."""
+        import pyarrow as pa
+
+        names, condition = _distinct_condition_names(table.column_names, where)
+        number = _unused_condition_name("row number", names)
+        numbered = table.rename_columns(names).append_column(number, pa.array(np.arange(table.num_rows)))
+        try:
+            with self._connection.cursor() as cursor:
+                met = cursor.from_arrow(numbered).filter(condition).project(f'"{number}"').to_arrow_table().column(0)
+        except Exception as error:
+            if not formats.is_format_engine_error(error):
+                raise
+            message = f"the condition where={where!r} cannot be used: {formats.format_error_lines(error)}"
+            raise DataError(f"{message} The columns are {shortlist(self.files.columns)}") from error
+        rows: Ints = np.sort(met.to_numpy())
+        return rows
+
+    @staticmethod
+    def as_written(path: FilePath | FileSet) -> pa.Table | None:
+        """Return the cells of text files as they are written; None for files of other kinds."""
+        import pyarrow as pa
+
+        files = find_files(path)
+        if not files.is_text or files.partition_names:
+            return None
+        with clear_format_errors(files.name), formats.connect_for_formats() as connection:
+            parts = [formats.read_whole_format(connection, files, file, files.columns) for file in files.paths]
+            return pa.concat_tables(parts)
 
 
-def read_table(path: FilePath | FileSet, columns: Sequence[str] | None = None, **options: Any) -> pa.Table:
+def read_file_table(path: FilePath | FileSet, columns: Sequence[str] | None = None, **options: Any) -> pa.Table:
     """Return the records of files as an Arrow table; the options are the fields of `FileTable`."""
     return FileTable.open(path, columns, **options).read()
 
 
-def column_names(path: FilePath | FileSet) -> list[str]:
-    """Return the names of the columns of files, those in their folders' names last."""
-    return find_files(path).columns
-
-
-def read_as_written(path: FilePath | FileSet) -> pa.Table | None:
-    """Return the cells of text files as they are written; None for files of other kinds."""
-    import pyarrow as pa
-
-    files = find_files(path)
-    if not files.is_text or files.partition_names:
-        return None
-    with clear_errors(files.name), connect() as connection:
-        return pa.concat_tables([read_whole(connection, files, path, files.columns) for path in files.paths])
-
-
-def _put_together(parts: Sequence[pa.Table]) -> pa.Table:
+def _file_tables_together(parts: Sequence[pa.Table]) -> pa.Table:
     """Return the rows of several tables as one; a column that is a dictionary in some of them only is a plain one."""
     import pyarrow as pa
 
@@ -230,3 +258,44 @@ def _put_together(parts: Sequence[pa.Table]) -> pa.Table:
         return part
 
     return pa.concat_tables(map(plain, parts), promote_options="permissive").unify_dictionaries()
+
+
+# Conditions in SQL that records meet
+
+# Text, comments and the fields of a struct are skipped; names are in double quotes or are words.
+_PARTS_OF_SQL = re.compile(
+    r"""'(?:[^']|'')*' | --[^\n]* | /\*.*?\*/ | \.\s*(?:"(?:[^"]|"")*"|\w+) | "(?:[^"]|"")*" | [^\W\d][\w$]*""",
+    re.DOTALL | re.VERBOSE,
+)
+
+
+def _distinct_condition_names(names: Sequence[str], where: str) -> tuple[list[str], str]:
+    """Return names that are distinct for DuckDB, and the condition in their terms.
+
+    DuckDB ignores the case of names. Names that differ in case alone are replaced, in the condition too, where they
+    mean columns exactly as they are written.
+    """
+    times = Counter(map(_fold_condition_case, names))
+    new = dict(zip(names, names, strict=True))
+    for name in names:
+        if times[_fold_condition_case(name)] > 1:
+            new[name] = _unused_condition_name(f"column {len(new)}", new.values())
+
+    def replaced(part: re.Match[str]) -> str:
+        name = part[0][1:-1].replace('""', '"') if part[0].startswith('"') else part[0]
+        return part[0] if new.get(name, name) == name else f'"{new[name]}"'
+
+    return list(new.values()), _PARTS_OF_SQL.sub(replaced, where)
+
+
+def _unused_condition_name(name: str, names: Iterable[str]) -> str:
+    """Return a name that is not among some names, as DuckDB compares them."""
+    taken = set(map(_fold_condition_case, names))
+    while _fold_condition_case(name) in taken:
+        name += "_"
+    return name
+
+
+def _fold_condition_case(name: str) -> str:
+    """Return a name as DuckDB compares names: the letters of ASCII in lower case."""
+    return name.encode(errors="surrogatepass").lower().decode(errors="surrogatepass")

@@ -10,7 +10,7 @@ import pyarrow.feather as feather
 import pytest
 
 import twoway as tw
-from twoway.data.files import reading as files
+from twoway.data.files import file_table as files
 from twoway.data.files import writing
 from twoway.errors import DataError, FileFormatError, MissingFileError, UnknownNameError
 from twoway.schema import Schema, Variable
@@ -149,7 +149,7 @@ def test_json_lines_need_not_be_alike(tmp_path):
 
 def test_column_names(tmp_path):
     for ending in ("csv", "tsv", "jsonl", "parquet", "arrow"):
-        assert files.column_names(write(tmp_path, ending)) == TABLE.column_names
+        assert files.find_files(write(tmp_path, ending)).columns == TABLE.column_names
 
 
 @pytest.mark.parametrize(
