@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Floats
-from twoway.data.missing import Markers, is_null, marker
+from twoway.data.missing import Markers, is_null, missing_key
 from twoway.errors import DataError, check_known, whole_number
 from twoway.schema import Schema, Variable
 
@@ -231,7 +231,7 @@ def column_numbers(column: Any, markers: Markers) -> Floats | None:
         for row, cell in enumerate(column):
             if isinstance(cell, int | float | np.integer | np.floating | Decimal) and not isinstance(cell, bool):
                 numbers[row] = float(cell)
-            elif not (is_null(cell) or (isinstance(cell, str) and marker(cell) in markers)):
+            elif not (is_null(cell) or (isinstance(cell, str) and missing_key(cell) in markers)):
                 return None
     else:
         kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
@@ -262,7 +262,7 @@ def bin_column(column: Any, variable: Variable, markers: Markers) -> Any:
         return pa.DictionaryArray.from_arrays(indices, pa.array(variable.categories), ordered=True)
 
     def label(cell: Any) -> Any:
-        number = None if variable.find(cell) is not None or marker(cell) in markers else parse_number(cell)
+        number = None if variable.find(cell) is not None or missing_key(cell) in markers else parse_number(cell)
         return cell if number is None else variable.categories[bisect_right(edges, number)]
 
     if isinstance(column, list):

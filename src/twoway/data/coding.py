@@ -3,43 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.arrays import Floats, Ints
+from twoway.arrays import Ints
 from twoway.data.binning import bin_column
-from twoway.data.missing import Markers, is_null, marker
+from twoway.data.missing import Markers, clean_label, is_null, missing_key
 from twoway.errors import DataError, unknown
-from twoway.schema import Label, Schema, Variable, plain_label
+from twoway.schema import Schema, Variable
 
 Unseen: TypeAlias = Literal["error", "missing", "extend"]
 """What a label gets that a schema does not have; only records in memory can extend theirs."""
 
 FEW_LABELS = 256
 """So few labels are all looked up, whether they occur or not: finding out would take longer."""
-NO_MARKERS: Markers = frozenset()
 _UNSEEN = -2
-_DIGITS = 40
-"""Decimal numbers of more digits are read as floats, which they may be too large for."""
 
 
-def clean(label: object, markers: Markers, name: str) -> Label | None:
-    """Return a raw label as a category, or None where it means "missing"."""
-    if is_null(label):
-        return None
-    if isinstance(label, Decimal):
-        is_whole = abs(label.adjusted()) < _DIGITS and label == label.to_integral_value()
-        label = int(label) if is_whole else float(label)
-    try:
-        return None if marker(label) in markers else plain_label(label)
-    except DataError as error:
-        raise DataError(f"column {name!r}: {error}") from None
-
-
-def dictionary_of(column: Any) -> tuple[list[Any], NDArray[Any]]:
+def coded_labels(column: Any) -> tuple[list[Any], NDArray[Any]]:
     """Return the labels of a slice of a column, and for each row the position of its label, -1 for null."""
     if isinstance(column, list):
         positions: dict[Any, int] = {}
@@ -51,7 +34,7 @@ def dictionary_of(column: Any) -> tuple[list[Any], NDArray[Any]]:
                 continue
             try:
                 codes[row] = positions.setdefault((type(label), label), len(labels))
-            except TypeError:  # not a label, such as a list: `clean` refuses it
+            except TypeError:  # not a label, such as a list: `clean_label` refuses it
                 codes[row] = len(labels)
             if codes[row] == len(labels):
                 labels.append(label)
@@ -64,8 +47,8 @@ def dictionary_of(column: Any) -> tuple[list[Any], NDArray[Any]]:
             column = pa.concat_arrays(column.unify_dictionaries().chunks) if column.num_chunks else pa.array([])
     if pa.types.is_null(column.type):
         return [], np.full(len(column), -1, dtype=np.int64)
-    if pa.types.is_nested(column.type):  # not labels: `clean` refuses them
-        return dictionary_of(column.to_pylist())
+    if pa.types.is_nested(column.type):  # not labels: `clean_label` refuses them
+        return coded_labels(column.to_pylist())
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     indices = column.indices
@@ -77,21 +60,6 @@ def dictionary_of(column: Any) -> tuple[list[Any], NDArray[Any]]:
         return column.dictionary.to_pylist(), indices.to_numpy(zero_copy_only=False)
     except OverflowError:
         raise DataError("a column has dates beyond the years 1 to 9999, which cannot be read") from None
-
-
-def numbers_in(column: Any, what: str) -> Floats:
-    """Return the numbers of a slice of a column of counts or weights, NaN for null."""
-    labels, codes = dictionary_of(column)
-    numbers: Floats = as_floats([*labels, None], what)[codes]
-    return numbers
-
-
-def as_floats(numbers: Any, what: str) -> Floats:
-    """Return counts or weights as a flat array."""
-    try:
-        return np.array(numbers, dtype=np.float64).reshape(-1)
-    except (TypeError, ValueError, OverflowError):
-        raise DataError(f"record {what} must be numbers that a float can hold") from None
 
 
 def used_codes(codes: NDArray[Any], n_labels: int) -> Ints:
@@ -113,7 +81,7 @@ def encode_slice(
     codes = np.empty((len(next(iter(columns.values()))), len(columns)), dtype=code_type, order="F")
     for place, (name, column) in enumerate(columns.items()):
         variable = schema[name]
-        labels, positions = dictionary_of(bin_column(column, variable, markers[name]))
+        labels, positions = coded_labels(bin_column(column, variable, markers[name]))
         if rows is not None:  # what is not read cannot be wrong
             positions = np.where(rows, positions, -1)
         lookup = np.full(len(labels) + 1, -1, dtype=code_type)  # the last entry is for null, position -1
@@ -123,10 +91,10 @@ def encode_slice(
             lookup[:-1] = known
         else:
             for position in used_codes(positions, len(labels)):
-                lookup[position] = code = _code(variable, labels[position], markers[name])
+                lookup[position] = code = _code_of_label(variable, labels[position], markers[name])
                 if code == _UNSEEN and unseen != "missing":
                     where = f" of {name!r} (record {start + np.argmax(positions == position)})"
-                    label = clean(labels[position], NO_MARKERS, name)
+                    label = clean_label(labels[position], name)
                     error = unknown("category", label, variable.categories, where=where)
                     way = "unseen='missing' reads such labels as missing"
                     if unseen == "extend":
@@ -142,10 +110,10 @@ def encode_slice(
     return pointers, cells
 
 
-def _code(variable: Variable, raw: object, markers: Markers) -> int:
+def _code_of_label(variable: Variable, raw: object, markers: Markers) -> int:
     """Return the position of a category, or a negative number for a label that is missing or unseen."""
-    label = clean(raw, NO_MARKERS, variable.name)
+    label = clean_label(raw, variable.name)
     code = None if label is None else variable.find(label)
     if code is not None:  # a category of the schema, even where it reads "NA"
         return code
-    return -1 if label is None or marker(label) in markers else _UNSEEN
+    return -1 if label is None or missing_key(label) in markers else _UNSEEN

@@ -7,20 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.arrays import Floats
-from twoway.data.coding import NO_MARKERS, clean, numbers_in
+from twoway.arrays import Bools, Floats
+from twoway.data.coding import FEW_LABELS, coded_labels, used_codes
+from twoway.data.missing import Markers, clean_label, missing_key
+from twoway.data.weights import weights_as_floats
 from twoway.errors import DataError, check_known
-from twoway.schema import Label, Schema, first_duplicate
+from twoway.schema import Label, Schema, first_duplicate, label_key
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 SLICE_ROWS = 2**16
+LabelsByKey: TypeAlias = dict[tuple[str, object], Label]
+"""Categories by what makes two labels the same."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +45,9 @@ class Columns:
         def read_slice(name: str, start: int, stop: int) -> Any:
             return table.column(name).slice(start, stop - start)
 
-        declared = {name: _declared_by_arrow(table.column(name), name) for name in table.column_names}
-        return cls(tuple(table.column_names), table.num_rows, read_slice, _not_empty(declared))
+        names = tuple(table.column_names)
+        declared = {name: labels for name in names if (labels := _declared_by_arrow(table.column(name), name))}
+        return cls(names, table.num_rows, read_slice, declared)
 
     @classmethod
     def of_codes(cls, schema: Schema, codes: NDArray[np.int32]) -> Columns:
@@ -59,9 +64,39 @@ class Columns:
         return [(start, min(start + SLICE_ROWS, self.n_rows)) for start in range(0, self.n_rows, SLICE_ROWS)]
 
     def numbers(self, name: str, what: str) -> Floats:
-        """Return a column of counts or weights."""
-        parts = [numbers_in(self.read_slice(name, start, stop), what) for start, stop in self.slices()]
-        return np.concatenate([np.empty(0), *parts])
+        """Return a column of counts or weights, NaN for null."""
+        parts = [np.empty(0)]
+        for start, stop in self.slices():
+            labels, codes = coded_labels(self.read_slice(name, start, stop))
+            parts.append(weights_as_floats([*labels, None], what)[codes])
+        return np.concatenate(parts)
+
+    def observed_labels(self, name: str, markers: Markers, rows: Bools | None = None) -> list[Label]:
+        """Return the labels that occur in a column, in some rows or in all, each once."""
+        labels: LabelsByKey = {}
+        self.collect_labels(labels, name, markers, rows)
+        return list(labels.values())
+
+    def collect_labels(
+        self, labels: LabelsByKey, name: str, markers: Markers, rows: Bools | None, most: int | None = None
+    ) -> None:
+        """Add the labels that occur in a column to others; more than ``most`` are an error."""
+
+        def is_known(raw: Any) -> bool:
+            try:
+                return raw is None or missing_key(raw) in markers or label_key(raw) in labels
+            except DataError:  # it is not a label, which is an error only if it occurs
+                return False
+
+        for start, stop in self.slices():
+            raw_labels, codes = coded_labels(self.read_slice(name, start, stop))
+            if len(raw_labels) <= FEW_LABELS and all(map(is_known, raw_labels)):
+                continue  # whichever of them occur here
+            for code in used_codes(codes if rows is None else codes[rows[start:stop]], len(raw_labels)):
+                label = clean_label(raw_labels[code], name, markers)
+                if label is not None:
+                    labels.setdefault(label_key(label), label)
+            check_number_of_column_labels(name, len(labels), most)
 
     def select(self, names: Sequence[str]) -> Columns:
         """Return some of the columns; unknown ones are an error."""
@@ -72,27 +107,27 @@ class Columns:
 def open_columns(source: Any, columns: Sequence[str] | None = None) -> Columns:
     """Return the columns of a frame, array or mapping, some of them or all."""
     if columns is not None:
-        _check_names_differ(columns)
+        _check_columns_differ(columns)
     if isinstance(source, np.ndarray):
-        return _open_array(source, columns)
+        return _open_array_columns(source, columns)
     if isinstance(source, Columns):
         return source if columns is None else source.select(columns)
-    return _open_frame(source, columns)
+    return _open_frame_columns(source, columns)
 
 
-def _open_frame(source: Any, columns: Sequence[str] | None) -> Columns:
+def _open_frame_columns(source: Any, columns: Sequence[str] | None) -> Columns:
     import narwhals as nw
     import pyarrow as pa
 
     if isinstance(source, Mapping):
-        source = _frame_of(source)
+        source = _frame_of_columns(source)
     if hasattr(source, "set_axis") and not all(isinstance(name, str) for name in getattr(source, "columns", ())):
         # pandas names columns by anything; variables have text names.
         source = source.set_axis([str(name) for name in source.columns], axis=1)
     try:
         frame = nw.from_native(source)
     except nw.exceptions.DuplicateError:
-        _check_names_differ([str(name) for name in getattr(source, "column_names", source.columns)])
+        _check_columns_differ([str(name) for name in getattr(source, "column_names", source.columns)])
         raise
     except TypeError:
         raise DataError(
@@ -101,7 +136,7 @@ def _open_frame(source: Any, columns: Sequence[str] | None) -> Columns:
         ) from None
     if isinstance(frame, nw.LazyFrame):
         frame = frame.collect()
-    _check_names_differ(frame.columns)
+    _check_columns_differ(frame.columns)
 
     def read_slice(name: str, start: int, stop: int) -> Any:
         column = frame[name][start:stop]
@@ -117,11 +152,11 @@ def _open_frame(source: Any, columns: Sequence[str] | None) -> Columns:
 
     names = tuple(frame.columns if columns is None else columns)
     check_known("column", frame.columns, *names)
-    declared = {name: _declared(frame[name], name) for name in names}
-    return Columns(names, len(frame), read_slice, _not_empty(declared))
+    declared = {name: labels for name in names if (labels := _declared_by_column(frame[name], name))}
+    return Columns(names, len(frame), read_slice, declared)
 
 
-def _frame_of(columns: Mapping[Any, Any]) -> Any:
+def _frame_of_columns(columns: Mapping[Any, Any]) -> Any:
     """Return a mapping of columns as a pandas frame."""
     import pandas as pd
 
@@ -133,10 +168,10 @@ def _frame_of(columns: Mapping[Any, Any]) -> Any:
     lengths = {str(name): len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
         raise DataError(f"columns must be of one length; got {lengths}")
-    return pd.DataFrame({name: _series(column) for name, column in columns.items()})
+    return pd.DataFrame({name: _column_series(column) for name, column in columns.items()})
 
 
-def _series(column: Any) -> Any:
+def _column_series(column: Any) -> Any:
     """Return a column of a mapping as a pandas Series that keeps whole numbers as they are, even beside a hole."""
     import pandas as pd
 
@@ -151,7 +186,7 @@ def _series(column: Any) -> Any:
     return series
 
 
-def _open_array(array: NDArray[Any], names: Sequence[str] | None) -> Columns:
+def _open_array_columns(array: NDArray[Any], names: Sequence[str] | None) -> Columns:
     import pyarrow as pa
 
     if array.ndim != 2:
@@ -168,34 +203,39 @@ def _open_array(array: NDArray[Any], names: Sequence[str] | None) -> Columns:
     return Columns(tuple(names), len(array), read_slice, {})
 
 
-def _check_names_differ(names: Iterable[str]) -> None:
+def check_number_of_column_labels(name: str, n_labels: int, most: int | None) -> None:
+    """Raise if a column has more labels than are allowed."""
+    if most is not None and n_labels > most:
+        raise DataError(
+            f"column {name!r} has more than {most:,} distinct values: free text, an identifier or measurements? "
+            "leave it out, put it into bins, or allow more (max_categories)"
+        )
+
+
+def _check_columns_differ(names: Iterable[str]) -> None:
     if (name := first_duplicate(names)) is not None:
         raise DataError(f"duplicate column name {name!r}; names must differ")
 
 
-def _declared(series: Any, name: str) -> tuple[Label, ...]:
+def _declared_by_column(series: Any, name: str) -> tuple[Label, ...]:
     """Return the categories that a column's type declares in a meaningful order, or none."""
     import narwhals as nw
 
     native = series.to_native()
     if isinstance(series.dtype, nw.Enum):
-        return _labels(series.dtype.categories, name)
+        return _declared_labels(series.dtype.categories, name)
     if isinstance(series.dtype, nw.Categorical) and hasattr(native, "cat") and hasattr(native.cat, "categories"):
         # pandas: a fixed list. In polars and Arrow an unordered dictionary lists labels as they came.
-        return _labels(native.cat.categories, name)
+        return _declared_labels(native.cat.categories, name)
     return _declared_by_arrow(native, name) if hasattr(native, "unify_dictionaries") else ()
 
 
 def _declared_by_arrow(column: pa.ChunkedArray, name: str) -> tuple[Label, ...]:
     if not getattr(column.type, "ordered", False) or not len(column):
         return ()
-    return _labels(column.unify_dictionaries().chunk(0).dictionary.to_pylist(), name)
+    return _declared_labels(column.unify_dictionaries().chunk(0).dictionary.to_pylist(), name)
 
 
-def _labels(declared: Iterable[object], name: str) -> tuple[Label, ...]:
-    labels = (clean(label, NO_MARKERS, name) for label in declared)
+def _declared_labels(declared: Iterable[object], name: str) -> tuple[Label, ...]:
+    labels = (clean_label(label, name) for label in declared)
     return tuple(label for label in labels if label is not None)
-
-
-def _not_empty(declared: Mapping[str, tuple[Label, ...]]) -> dict[str, tuple[Label, ...]]:
-    return {name: labels for name, labels in declared.items() if labels}

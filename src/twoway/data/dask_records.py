@@ -20,12 +20,12 @@ from uuid import uuid4
 
 import numpy as np
 
-from twoway.data.categories import Scan
 from twoway.data.coding import Unseen
 from twoway.data.columns import Columns, open_columns
 from twoway.data.missing import AnyMissing
 from twoway.data.reading import Reader, match_columns, with_columns_of
 from twoway.data.records import Records
+from twoway.data.scan import Scan
 from twoway.data.source import Block, Combine, FittedSource, PerBlock, RecordSource, StoredRecords, Totals
 from twoway.errors import ClusterError, DataError, TwowayError, check_known, naming
 from twoway.schema import Schema

@@ -6,16 +6,19 @@ import functools
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import TypeAlias
 
 from twoway.errors import DataError, check_known
-from twoway.schema import Label, Schema, Variable, label_key
+from twoway.schema import Label, Schema, Variable, label_key, plain_label
 
 USUAL: tuple[str, ...] = ("", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "?")
 """Text that means "not observed" in any column."""
 
 Markers: TypeAlias = frozenset[tuple[str, object]]
 """Labels that mean "not observed", as they are compared."""
+_DIGITS = 40
+"""Decimal numbers of more digits are read as floats, which they may be too large for."""
 
 
 @dataclass(frozen=True)
@@ -82,11 +85,11 @@ class MissingLabels:
         """Return all labels that mean "not observed" in a column, as they are compared."""
         if name not in self.columns and (variable is None or variable.missing is None):
             return self._markers_everywhere
-        return frozenset(map(marker, self.of_column(name, variable)))
+        return frozenset(map(missing_key, self.of_column(name, variable)))
 
     @functools.cached_property
     def _markers_everywhere(self) -> Markers:
-        return frozenset(map(marker, self.of_column("")))
+        return frozenset(map(missing_key, self.of_column("")))
 
     def by_name(self, names: Iterable[str], schema: Schema | None = None) -> dict[str, Markers]:
         """Return the labels that mean "not observed" in each of some columns, as they are compared."""
@@ -100,7 +103,7 @@ class MissingLabels:
 AnyMissing: TypeAlias = Iterable[object] | MissingLabels
 
 
-def marker(label: object) -> tuple[str, object]:
+def missing_key(label: object) -> tuple[str, object]:
     """Return a label as it is compared with those that mean "not observed"."""
     return label_key(label.strip() if isinstance(label, str) else label)
 
@@ -113,9 +116,22 @@ def is_null(label: object) -> bool:
         return not hasattr(label, "__len__")
 
 
+def clean_label(label: object, name: str, markers: Markers = frozenset()) -> Label | None:
+    """Return a raw label as a category, or None where it means "missing"."""
+    if is_null(label):
+        return None
+    if isinstance(label, Decimal):
+        is_whole = abs(label.adjusted()) < _DIGITS and label == label.to_integral_value()
+        label = int(label) if is_whole else float(label)
+    try:
+        return None if missing_key(label) in markers else plain_label(label)
+    except DataError as error:
+        raise DataError(f"column {name!r}: {error}") from None
+
+
 def _listed(labels: Iterable[object]) -> tuple[object, ...]:
     """Return labels as plain ones, without those that mean "not observed" in any case."""
     if isinstance(labels, str) or not isinstance(labels, Iterable):
         labels = (labels,)
-    plain = (marker(label)[1] for label in labels if not is_null(label))
+    plain = (missing_key(label)[1] for label in labels if not is_null(label))
     return tuple(int(label) if isinstance(label, float) and label.is_integer() else label for label in plain)

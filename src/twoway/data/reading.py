@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Bools, Floats, Ints
-from twoway.data.categories import LabelsByKey, Scan, observed_labels
-from twoway.data.coding import Unseen, as_floats, encode_slice
-from twoway.data.columns import Columns, open_columns
+from twoway.data.coding import Unseen, encode_slice
+from twoway.data.columns import Columns, LabelsByKey, open_columns
 from twoway.data.files.file_set import FileSet, is_path
 from twoway.data.merging import merge_variables
 from twoway.data.missing import AnyMissing, Markers, MissingLabels
-from twoway.data.weights import check_counts, check_weights, weights_of_rows
+from twoway.data.scan import Scan
+from twoway.data.weights import check_counts, check_weights, weights_as_floats, weights_of_rows
 from twoway.errors import DataError, check_known, whole_number
 from twoway.schema import Schema, Variable, sort_labels
 from twoway.text import near_miss, shortlist
@@ -77,7 +77,7 @@ class Reader:
             array = None
             if option is not None:
                 is_column = isinstance(option, str)
-                array = columns.numbers(option, what) if is_column else as_numbers(option, what, columns.n_rows)
+                array = columns.numbers(option, what) if is_column else weights_as_floats(option, what, columns.n_rows)
                 check(array, rows, start)
                 array = array if rows is None else array[rows]
             numbers.append(array)
@@ -109,6 +109,18 @@ class Reader:
             n_cells += len(part[1])
         return np.concatenate(pointers), np.concatenate(cells)
 
+    def extended_schema(self, columns: Columns, rows: Bools | None) -> Schema:
+        """Return the schema with the labels that columns show, in some rows or in all, beyond its categories."""
+        variables = []
+        for variable in self.schema or ():
+            name = variable.name
+            # Bins hold all numbers: no other category can be added to them.
+            is_open = name in columns.names and variable.edges is None
+            labels = columns.observed_labels(name, self.markers([name])[name], rows) if is_open else ()
+            new = sort_labels(label for label in labels if variable.find(label) is None)
+            variables.append(merge_variables(variable, Variable(name, tuple(new), is_found=True)) if new else variable)
+        return Schema(tuple(variables))
+
 
 def read(
     source: Any, reader: Reader, columns: Sequence[str] | None, where: Any
@@ -125,7 +137,10 @@ def read(
     opened = open_columns(source, wanted)
     if wanted is None:
         reader.missing.check_columns([*opened.names, *(() if reader.schema is None else reader.schema.names)])
-    rows = None if where is None else _rows_where(where, opened.n_rows)
+    rows = None if where is None else np.asarray(where)
+    if rows is not None and (rows.dtype != np.bool_ or rows.shape != (opened.n_rows,)):
+        shown = f"{rows.dtype} of shape {rows.shape}"
+        raise DataError(f"where must be {opened.n_rows} truth values, one per record; got {shown}")
     opened, weights, people = reader.split(opened, rows=rows)
     if reader.schema is None:
         markers, most = reader.markers(opened.names), reader.max_categories
@@ -134,7 +149,7 @@ def read(
     else:
         scan = Scan.of(opened.select(()), {}, weights, people, rows=rows)
         match_columns(reader.schema, opened.names)
-        schema = _extended(reader, opened, rows) if reader.unseen == "extend" else reader.schema
+        schema = reader.extended_schema(opened, rows) if reader.unseen == "extend" else reader.schema
     if scan.n_records:
         scan.weight_totals.check()
     return schema, *reader.encode(opened, schema, rows=rows), weights, people
@@ -169,14 +184,6 @@ def check_columns_of(names: Sequence[str], counts: Any, weights: Any) -> None:
         raise DataError(f"column {counts!r} cannot hold both counts and weights: name it as one of them")
 
 
-def as_numbers(numbers: Any, what: str, n_records: int) -> Floats:
-    """Return counts or weights as an array, or raise if they are not one number per record."""
-    array = as_floats(numbers, what)
-    if len(array) != n_records:
-        raise DataError(f"there are {n_records} records and {len(array)} {what}; each record needs one")
-    return array
-
-
 def match_columns(schema: Schema, names: Sequence[str]) -> list[str]:
     """Return the variables that have a column; columns both lacking and left over are an error."""
     known = set(names)
@@ -190,24 +197,3 @@ def match_columns(schema: Schema, names: Sequence[str]) -> list[str]:
     if len(absent) == len(schema):
         raise DataError(f"the data has none of the variables {shortlist(schema.names)}")
     return [name for name in schema.names if name in known]
-
-
-def _rows_where(where: Any, n_rows: int) -> Bools:
-    rows = np.asarray(where)
-    if rows.dtype != np.bool_ or rows.shape != (n_rows,):
-        raise DataError(f"where must be {n_rows} truth values, one per record; got {rows.dtype} of shape {rows.shape}")
-    return rows
-
-
-def _extended(reader: Reader, columns: Columns, rows: Bools | None) -> Schema:
-    """Return the reader's schema with the labels that its columns show beyond its categories."""
-    assert reader.schema is not None
-    variables = []
-    for variable in reader.schema:
-        name = variable.name
-        # Bins hold all numbers: no other category can be added to them.
-        is_open = name in columns.names and variable.edges is None
-        labels = observed_labels(columns, name, reader.markers([name])[name], rows) if is_open else ()
-        new = sort_labels(label for label in labels if variable.find(label) is None)
-        variables.append(merge_variables(variable, Variable(name, tuple(new), is_found=True)) if new else variable)
-    return Schema(tuple(variables))

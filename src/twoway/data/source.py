@@ -15,8 +15,8 @@ from twoway.data.weights import WeightTotals, is_unit_weight
 from twoway.schema import Schema
 
 if TYPE_CHECKING:
-    from twoway.data.categories import Scan
     from twoway.data.records import Records
+    from twoway.data.scan import Scan
 
 T = TypeVar("T")
 PerBlock: TypeAlias = "Callable[[Block], T]"

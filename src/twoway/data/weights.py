@@ -132,6 +132,17 @@ def effective_weights(weights: Floats, squares: Floats) -> Floats:
     return weights * weight_per_person(weights, squares)
 
 
+def weights_as_floats(weights: Any, what: str, n_records: int | None = None) -> Floats:
+    """Return counts or weights as a flat array, or raise if they are not numbers, or not one for each record."""
+    try:
+        array = np.array(weights, dtype=np.float64).reshape(-1)
+    except (TypeError, ValueError, OverflowError):
+        raise DataError(f"record {what} must be numbers that a float can hold") from None
+    if n_records is not None and len(array) != n_records:
+        raise DataError(f"there are {n_records} records and {len(array)} {what}; each record needs one")
+    return array
+
+
 def weights_of_rows(counts: Floats | None, weights: Floats | None) -> tuple[Floats | None, NDArray[Any] | None]:
     """Return what rows weigh together, and how many people they stand for, as `Records` has them."""
     if weights is None:

@@ -13,14 +13,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from twoway.arrays import Bools, Floats
 from twoway.data.binning import Bins, bin_column, column_numbers, looks_continuous, make_bins, parse_number, with_bins
-from twoway.data.categories import observed_labels
 from twoway.data.coding import Unseen
 from twoway.data.columns import Columns, open_columns
 from twoway.data.frames import in_memory
 from twoway.data.missing import MissingLabels
-from twoway.data.reading import as_numbers, check_options
+from twoway.data.reading import check_options
 from twoway.data.records import Records
-from twoway.data.weights import check_weights, weights_of_rows
+from twoway.data.weights import check_weights, weights_as_floats, weights_of_rows
 from twoway.errors import DataError, UnknownNameError, warn_caller, whole_number
 from twoway.estimators.averaging import Loss, fit_average
 from twoway.schema import Label, Variable, sort_labels
@@ -127,7 +126,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]
         """Return the weights of records as an array, None where there are none; raise where they cannot be weights."""
         if weights is None:
             return None
-        numbers = as_numbers(weights, "weights", n_records)
+        numbers = weights_as_floats(weights, "weights", n_records)
         check_weights(numbers)
         if n_records and not numbers.any():
             raise DataError("the weights of the records are all zero; at least one must be positive")
@@ -237,7 +236,7 @@ class JointPMFEstimator(TableEstimator):
     @staticmethod
     def _unseen_labels(columns: Columns, variable: Variable) -> list[Label]:
         """Return the labels of a column that are not categories of its variable, nor numbers for its bins."""
-        labels = observed_labels(columns, variable.name, MissingLabels().markers(variable.name, variable))
+        labels = columns.observed_labels(variable.name, MissingLabels().markers(variable.name, variable))
         new = [label for label in labels if variable.find(label) is None]
         return sort_labels(label for label in new if variable.edges is None or parse_number(label) is None)
 

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Ints
-from twoway.data.categories import Scan
 from twoway.data.columns import Columns
 from twoway.data.records import Records
+from twoway.data.scan import Scan
 from twoway.data.sql.connections import clear_errors
 from twoway.data.sql.grouping import grouped, grouped_sets
 from twoway.data.sql.records import DatabaseTable, unnumbered_errors

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from strategies import examples, frames, schemas
 
 from twoway.data import columns
-from twoway.data.coding import dictionary_of
+from twoway.data.coding import coded_labels
 from twoway.data.missing import USUAL, MissingLabels
 from twoway.data.records import Records
 from twoway.errors import DataError, TwowayError, UnknownNameError
@@ -474,7 +474,7 @@ def test_no_rows_at_all():
 
 
 def test_dictionary_of_an_empty_chunked_column():
-    labels, codes = dictionary_of(pa.chunked_array([], type=pa.string()))
+    labels, codes = coded_labels(pa.chunked_array([], type=pa.string()))
     assert labels == []
     assert codes.size == 0
 

@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from twoway.arrays import Ints
-from twoway.data.categories import LabelsByKey, Scan
-from twoway.data.coding import NO_MARKERS, clean
-from twoway.data.columns import Columns
+from twoway.data.columns import Columns, LabelsByKey
 from twoway.data.files import formats
 from twoway.data.files.file_set import FileSet, find_files
 from twoway.data.files.formats import FilePath, ReadSlices, clear_format_errors
 from twoway.data.files.text_files import read_text_header, text_kinds, text_relation, type_text_column, typed_text
-from twoway.data.missing import MissingLabels
+from twoway.data.missing import MissingLabels, clean_label
+from twoway.data.scan import Scan
 from twoway.errors import DataError
 from twoway.schema import Schema, Variable, label_key
 from twoway.text import shortlist
@@ -185,7 +184,7 @@ class FileTable:
             return None
         observed = {}
         for name, (_, labels) in self._typed_texts.items():
-            cleaned = [clean(label, NO_MARKERS, name) for label in labels.to_pylist()]
+            cleaned = [clean_label(label, name) for label in labels.to_pylist()]
             observed[name] = {label_key(label): label for label in cleaned if label is not None}
         return Scan(self._texts.n_records, self._texts.weight_totals, {}, observed)
 

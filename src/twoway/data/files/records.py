@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from twoway.data.categories import LabelsByKey, Scan
 from twoway.data.coding import Unseen
-from twoway.data.columns import Columns
+from twoway.data.columns import Columns, LabelsByKey
 from twoway.data.files.file_set import FileSet
 from twoway.data.files.file_table import FileTable, Piece
 from twoway.data.files.formats import FilePath
 from twoway.data.files.scratch import prepare_for_fit
 from twoway.data.missing import AnyMissing
 from twoway.data.reading import Reader, match_columns, with_columns_of
+from twoway.data.scan import Scan
 from twoway.data.source import Block, Combine, PerBlock, RecordSource, StoredRecords, Totals
 from twoway.errors import DataError, naming
 from twoway.parallel import reduce_in_order

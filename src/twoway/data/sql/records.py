@@ -9,12 +9,12 @@ from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Any
 
-from twoway.data.categories import LabelsByKey, Scan
 from twoway.data.coding import Unseen
-from twoway.data.columns import Columns
+from twoway.data.columns import Columns, LabelsByKey
 from twoway.data.missing import AnyMissing
 from twoway.data.reading import Reader, check_columns_of, match_columns
 from twoway.data.records import Records
+from twoway.data.scan import Scan
 from twoway.data.sql.connections import clear_errors
 from twoway.errors import DataError, UnknownNameError, check_known
 from twoway.schema import Schema

@@ -6,23 +6,19 @@ of a database find the same categories as one table in memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Bools, Floats
-from twoway.data.coding import FEW_LABELS, clean, dictionary_of, used_codes
-from twoway.data.columns import Columns
-from twoway.data.missing import Markers, MissingLabels, marker
+from twoway.data.columns import Columns, LabelsByKey, check_number_of_column_labels
+from twoway.data.missing import Markers, MissingLabels, missing_key
 from twoway.data.weights import WeightTotals
 from twoway.errors import DataError
 from twoway.schema import Label, Schema, label_key, sort_labels
-
-LabelsByKey: TypeAlias = dict[tuple[str, object], Label]
-"""Categories by what makes two labels the same."""
 
 
 @dataclass
@@ -87,12 +83,12 @@ class Scan:
         n_records = columns.n_rows if rows is None else int(np.count_nonzero(rows))
         scan = cls(n_records, WeightTotals.of(weights, people, n_records))
         for name in columns.names:
-            labels = (label for label in columns.declared.get(name, ()) if marker(label) not in markers[name])
+            labels = (label for label in columns.declared.get(name, ()) if missing_key(label) not in markers[name])
             declared = scan.declared[name] = {label_key(label): label for label in labels}
             observed = scan.observed[name] = {} if known is None else known[name]
             if not (declared and are_all):
-                _collect(observed, columns, name, markers[name], rows, max_categories)
-            check_number_of_labels(name, max(len(declared), len(observed)), max_categories)
+                columns.collect_labels(observed, name, markers[name], rows, max_categories)
+            check_number_of_column_labels(name, max(len(declared), len(observed)), max_categories)
         return scan
 
     def schema(self, names: Iterable[str], missing: MissingLabels) -> Schema:
@@ -111,41 +107,3 @@ class Scan:
             f"column {name!r} has no observed cell in {self.n_records} records; "
             "drop it, or give a schema with its categories"
         )
-
-
-def observed_labels(columns: Columns, name: str, markers: Markers, rows: Bools | None = None) -> Sequence[Label]:
-    """Return the labels that occur in a column, in some rows or in all, each once."""
-    labels: LabelsByKey = {}
-    _collect(labels, columns, name, markers, rows, None)
-    return list(labels.values())
-
-
-def check_number_of_labels(name: str, n_labels: int, most: int | None) -> None:
-    """Raise if a column has more labels than are allowed."""
-    if most is not None and n_labels > most:
-        raise DataError(
-            f"column {name!r} has more than {most:,} distinct values: free text, an identifier or measurements? "
-            "leave it out, put it into bins, or allow more (max_categories)"
-        )
-
-
-def _collect(
-    labels: LabelsByKey, columns: Columns, name: str, markers: Markers, rows: Bools | None, max_categories: int | None
-) -> None:
-    for start, stop in columns.slices():
-        raw_labels, codes = dictionary_of(columns.read_slice(name, start, stop))
-        if len(raw_labels) <= FEW_LABELS and all(_is_known(raw, labels, markers) for raw in raw_labels):
-            continue  # whichever of them occur here
-        for code in used_codes(codes if rows is None else codes[rows[start:stop]], len(raw_labels)):
-            label = clean(raw_labels[code], markers, name)
-            if label is not None:
-                labels.setdefault(label_key(label), label)
-        check_number_of_labels(name, len(labels), max_categories)
-
-
-def _is_known(raw: Any, labels: LabelsByKey, markers: Markers) -> bool:
-    """Return whether a raw label is a category seen before, or one that means "not observed"."""
-    try:
-        return raw is None or marker(raw) in markers or label_key(raw) in labels
-    except DataError:  # it is not a label, which is an error only if it occurs
-        return False
