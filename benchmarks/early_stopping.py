@@ -14,8 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from twoway.model.pmf import JointPMF
-from twoway.paper.scores import scores_of
-from twoway.paper.synthetic import Synthetic
+from twoway.paper.synthetic import Synthetic, synthetic_scores
 from twoway.solvers import SPA, CoupledNMF, Evidence, Problem
 from twoway.solvers.starts import softened_start
 
@@ -35,7 +34,7 @@ def main() -> None:
             for column, passes in enumerate(PASSES):
                 solver = replace(CoupledNMF(pair_weights="equal"), max_iter=passes)
                 solution = solver.solve(Problem(evidence, truth.rank, start=start))
-                errors[row, trial, column] = scores_of(truth, solution.pmf, 0.0)["mre_estimate"]
+                errors[row, trial, column] = synthetic_scores(truth, solution.pmf, 0.0)["mre_estimate"]
                 objectives[row, trial, column] = solution.objectives[-1]
     print("| weights at the start | " + " | ".join(f"{passes} passes" for passes in PASSES) + " |")
     print("|---|" + "---|" * len(PASSES))

@@ -22,9 +22,9 @@ from memory import resident_bytes
 
 import twoway as tw
 from twoway.datasets import dirichlet_rows, draw_records
-from twoway.paper.run import plan
-from twoway.paper.summary import summarize
-from twoway.paper.tables import find_experiments
+from twoway.paper.results import summarize_results
+from twoway.paper.run import plan_run
+from twoway.paper.tables import find_tables
 
 ROOT = Path(__file__).resolve().parent.parent
 N_USERS, N_ITEMS, RANK = 425_000, 29, 10
@@ -80,9 +80,9 @@ def error() -> list[Row]:
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         names = [f"movielens-{films}" for films in ("action", "animation", "romance")]
-        todo = plan(find_experiments(names), "paper", Path(folder), methods=[*others, "auto"])
+        todo = plan_run(find_tables(names), "paper", Path(folder), methods=[*others, "auto"])
         for experiment in todo.run():
-            metric = summarize(experiment, "paper", Path(folder))["metrics"][0]
+            metric = summarize_results(experiment, "paper", Path(folder))["metrics"][0]
             means = {row["method"]: row["cells"][0]["mean"] for row in metric["rows"]}
             ours = means["auto"]
             listed = ", ".join(f"{name} {means[name]:.4f}" for name in others)

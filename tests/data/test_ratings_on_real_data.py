@@ -12,7 +12,7 @@ pytestmark = pytest.mark.data
 @pytest.mark.parametrize("films", recommendation.FILMS)
 def test_it_beats_every_average_and_the_factorisation(data_folder, monkeypatch, films):
     monkeypatch.setenv("TWOWAY_DATA", str(data_folder))
-    recommendation._ratings.cache_clear()
+    recommendation._recommendation_ratings.cache_clear()
     setting = Recommendation(films)
     errors = {}
     for trial in range(10):
@@ -22,4 +22,4 @@ def test_it_beats_every_average_and_the_factorisation(data_folder, monkeypatch, 
             errors.setdefault(method, []).append(scores["rmse"])
     means = {method: np.mean(values) for method, values in errors.items()}
     assert means.pop("auto") < min(means.values())
-    recommendation._ratings.cache_clear()
+    recommendation._recommendation_ratings.cache_clear()

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from twoway.paper import run
+from twoway.paper import results
 
 pytestmark = pytest.mark.slow  # starts a process for each
 
@@ -63,17 +63,17 @@ def test_a_limit_on_the_size_of_files_is_a_full_disk(folder):
 def test_a_result_that_does_not_fit_is_not_half_in_the_file(small_disk):
     """Results of `reproduce` are lines added to a file; half of one would spoil the next."""
     path = small_disk / "results.jsonl"
-    run.append_line(path, LINE)
+    results.append_result(path, LINE)
     fill(small_disk, 0)
     written = 1
     with pytest.raises(OSError, match="No space left on device") as caught:  # noqa: PT012  # which of them is the point
         for _ in range(100):
-            run.append_line(path, LINE)
+            results.append_result(path, LINE)
             written += 1
     assert caught.value.filename == str(path)
     (small_disk / "filler").unlink()
-    run.remove_torn_line(path)
-    run.append_line(path, LINE)
+    results.remove_torn_result(path)
+    results.append_result(path, LINE)
     assert [json.loads(text) for text in path.read_text().splitlines()] == [LINE] * (written + 1)
 
 

@@ -13,6 +13,7 @@ import pytest
 
 import twoway as tw
 from twoway.paper import run
+from twoway.paper.results import read_results
 from twoway.paper.tables import EXPERIMENTS
 
 KILL_POINTS = Path(__file__).with_name("kill_points.py")
@@ -68,8 +69,8 @@ def test_the_table_of_a_reproduction_is_the_old_or_the_new_one(folder):
         (out / name).write_text("what was there before")
         runs = kill_points(folder, f"out/{name}", [*reproduce, "--page", "results.md"])
         assert {one["file"] for one in runs} == {"old", "new"}
-    lines = run.read_lines(out / "synthetic-eps0.1-smoke.jsonl")
-    todo = run.plan([EXPERIMENTS["synthetic-eps0.1"]], "smoke", out, trials=1, methods=["RAND-EM"])
+    lines = read_results(out / "synthetic-eps0.1-smoke.jsonl")
+    todo = run.plan_run([EXPERIMENTS["synthetic-eps0.1"]], "smoke", out, trials=1, methods=["RAND-EM"])
     assert lines
     assert todo.fits == ()
 

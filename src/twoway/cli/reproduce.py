@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 from typer import Argument, Exit, Option, echo
 
 from twoway.cli.options import Json
+from twoway.cli.output import say_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -45,27 +46,26 @@ def reproduce(
     """
     from rich.console import Console
 
-    from twoway.cli.output import say_json
-    from twoway.paper.run import plan
-    from twoway.paper.show import renderables, write_files, write_page
-    from twoway.paper.summary import summarize
-    from twoway.paper.tables import find_experiments, find_methods
+    from twoway.paper.results import summarize_results
+    from twoway.paper.run import plan_run
+    from twoway.paper.show import show_in_files, show_on_page, show_on_terminal
+    from twoway.paper.tables import find_table_methods, find_tables
 
     # No table is cut in a file.
     console = Console(highlight=False, quiet=json, width=None if sys.stdout.isatty() else 160)
     if list_tables or not (tables or page):
-        _list_all(console, json)
+        _list_reproducible(console, json)
         return
-    named = find_methods([name.strip() for name in methods.split(",") if name.strip()])
-    experiments = find_experiments(tables or [], movielens)
-    todo = plan(experiments, cast("Size", size), out, trials=trials, jobs=jobs, methods=named)
+    named = find_table_methods([name.strip() for name in methods.split(",") if name.strip()])
+    experiments = find_tables(tables or [], movielens)
+    todo = plan_run(experiments, cast("Size", size), out, trials=trials, jobs=jobs, methods=named)
     try:
-        for experiment in _with_bar(todo):
-            summary = summarize(experiment, todo.size, out, trials)
-            paths = write_files(summary, out)
+        for experiment in _reproduce_with_bar(todo):
+            summary = summarize_results(experiment, todo.size, out, trials)
+            paths = show_in_files(summary, out)
             if json:
                 say_json({**summary, "written": [str(path) for path in paths]})
-            console.print(*renderables(summary), sep="\n")
+            console.print(*show_on_terminal(summary), sep="\n")
             console.print(f"written: {', '.join(map(str, paths))}", style="dim", soft_wrap=True, markup=False)
             if paths[-1].suffix != ".png":
                 console.print('no plot without matplotlib: pip install "twoway[plot]"', style="dim", markup=False)
@@ -73,16 +73,15 @@ def reproduce(
         echo(f"\nInterrupted; finished fits are saved in {out}; the same command continues from there.", err=True)
         raise Exit(130) from None
     if page is not None:
-        write_page(page, out, todo.size, movielens)
+        show_on_page(page, out, todo.size, movielens)
         console.print(f"written: {page}", style="dim", soft_wrap=True, markup=False)
 
 
-def _list_all(console: Console, json: bool) -> None:
+def _list_reproducible(console: Console, json: bool) -> None:
     """Print the tables and the methods."""
     from rich.markup import escape
     from rich.table import Table
 
-    from twoway.cli.output import say_json
     from twoway.paper.tables import EXPERIMENTS, METHODS
 
     tables = [{"table": table.name, "label": table.label, "title": table.title} for table in EXPERIMENTS.values()]
@@ -97,7 +96,7 @@ def _list_all(console: Console, json: bool) -> None:
     console.print("twoway reproduce TABLE --size smoke    tries a table in seconds; 'all' means every table")
 
 
-def _with_bar(todo: Plan) -> Iterator[Experiment]:
+def _reproduce_with_bar(todo: Plan) -> Iterator[Experiment]:
     """Yield each experiment when it is finished, with a progress bar and the time left meanwhile."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn

@@ -15,7 +15,7 @@ import numpy as np
 from twoway.data.records import Records
 from twoway.errors import DataError, TwowayError
 from twoway.model.pmf import JointPMF
-from twoway.paper.base import Details, Scores, seconds_since
+from twoway.paper.trials import Details, Scores, trial_seconds
 from twoway.solvers import CTD, EM, MLEAD, SPA, CoupledNMF, Evidence, Problem, Solution, Solver
 from twoway.solvers.starts import softened_start
 
@@ -65,12 +65,12 @@ def fit_chosen(
     fit and of everything are returned too, and the rank and the rounds.
     """
     began = time.perf_counter()
-    evidence = _evidence(train, threads)
+    evidence = _evidence_to_choose(train, threads)
     losses = {}
     errors = []
     for rank in ranks:
         try:
-            for pmf, rounds in _fits(CHAINS[method], evidence, rank, _ROUNDS, seed):
+            for pmf, rounds in _fits_to_choose(CHAINS[method], evidence, rank, _ROUNDS, seed):
                 losses[rank, rounds] = loss(pmf)
         except TwowayError as error:
             errors.append(error)
@@ -78,16 +78,17 @@ def fit_chosen(
         raise errors[0]
     rank, rounds = min(losses, key=lambda choice: losses[choice])
     refit_began = time.perf_counter()
-    pmf, _ = next(_fits(CHAINS[method], _evidence(train_and_validation, threads), rank, (rounds or 0,), seed))
-    return pmf, seconds_since(refit_began, began), {"rank": rank, "rounds": rounds}
+    both = _evidence_to_choose(train_and_validation, threads)
+    pmf, _ = next(_fits_to_choose(CHAINS[method], both, rank, (rounds or 0,), seed))
+    return pmf, trial_seconds(refit_began, began), {"rank": rank, "rounds": rounds}
 
 
-def _evidence(records: Records, threads: int | None) -> Evidence:
+def _evidence_to_choose(records: Records, threads: int | None) -> Evidence:
     not_empty = records.take(np.flatnonzero(np.diff(records.pointers))).canonical()
     return Evidence(records.schema, records=not_empty, threads=threads)
 
 
-def _fits(
+def _fits_to_choose(
     chain: Sequence[Solver], evidence: Evidence, rank: int, all_rounds: Sequence[int], seed: int
 ) -> Iterator[tuple[JointPMF, int | None]]:
     """Yield the solution of a chain for each number of rounds of EM; the solvers before EM run once."""

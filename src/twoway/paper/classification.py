@@ -14,11 +14,12 @@ from twoway import datasets
 from twoway.data.records import Records
 from twoway.model.pmf import JointPMF
 from twoway.model.posterior import posterior_of
-from twoway.paper.base import Details, Scores, Setting, method_seed, seconds_since, trial_random
 from twoway.paper.choosing import CHAINS, fit_chosen
+from twoway.paper.trials import Details, Scores, TrialSetting, trial_seconds, trial_seed
 
 if TYPE_CHECKING:
     import pandas as pd
+
 
 Rows = NDArray[np.int64]
 
@@ -50,7 +51,7 @@ class Split:
 
 
 @dataclass(frozen=True)
-class Classification(Setting):
+class Classification(TrialSetting):
     """A trial splits a data set at random: 50 % to train, 20 % to validate, 30 % to test."""
 
     name: str
@@ -77,21 +78,21 @@ class Classification(Setting):
 
     def data(self, trial: int) -> Split:
         """Return the split of a trial."""
-        frame = _prepared(self.name)
-        rows = trial_random(trial).permutation(len(frame))[: self.n_records]
+        frame = _classification_data(self.name)
+        rows = np.random.default_rng(trial_seed("records", trial)).permutation(len(frame))[: self.n_records]
         ends = np.rint(np.array([_TRAIN, _TRAIN + _VALIDATION]) * len(rows)).astype(int)
         return Split(frame, Records(frame), *np.split(rows, ends))
 
     def run(self, method: str, data: Split, trial: int, threads: int | None) -> tuple[Scores, Details]:
         """Return the accuracy of a method on the test part."""
-        seed = method_seed(trial)
+        seed = trial_seed("method", trial)
         if method in CHAINS:
             ranks = _RANKS[self.name] if self.n_records == len(data.frame) else _RANKS[self.name][:1]
-            predicted, seconds, details = _run_chain(method, self._filled(data), ranks, seed=seed, threads=threads)
+            predicted, seconds, details = _classify_by_chain(method, self._filled(data), ranks, seed, threads)
         elif method in CLASSIFIERS:
-            predicted, seconds, details = _run_classifier(method, data, seed=seed)
+            predicted, seconds, details = _classify_by_sklearn(method, data, seed=seed)
         else:
-            predicted, seconds, details = _run_auto(data, seed=seed, threads=threads)
+            predicted, seconds, details = _classify_by_default(data, seed=seed, threads=threads)
         actual = data.frame[_CLASS].to_numpy()[data.test]
         return {"accuracy": 100.0 * float(np.mean(predicted == actual)), **seconds}, details
 
@@ -105,7 +106,7 @@ class Classification(Setting):
 
 
 @cache
-def _prepared(name: str) -> pd.DataFrame:
+def _classification_data(name: str) -> pd.DataFrame:
     """Return a data set as the paper used it."""
     frame: pd.DataFrame = getattr(datasets, name)()
     if name == "nursery":
@@ -117,7 +118,7 @@ Result = tuple[NDArray[Any], Scores, Details]
 """The classes predicted for the test part, the seconds, and what was chosen."""
 
 
-def _run_chain(method: str, data: Split, ranks: tuple[int, ...], *, seed: int, threads: int | None) -> Result:
+def _classify_by_chain(method: str, data: Split, ranks: tuple[int, ...], seed: int, threads: int | None) -> Result:
     schema = data.records.schema
     label = schema.index(_CLASS)
     hidden = data.records.showing(np.arange(len(schema)) != label)
@@ -136,27 +137,25 @@ def _run_chain(method: str, data: Split, ranks: tuple[int, ...], *, seed: int, t
     return np.array(schema[_CLASS].categories, dtype=object)[predict(pmf, data.test)], seconds, details
 
 
-def _run_classifier(method: str, data: Split, *, seed: int) -> Result:
+def _classify_by_sklearn(method: str, data: Split, *, seed: int) -> Result:
     """Return the predictions of a scikit-learn classifier, tuned on the validation part, then fitted to both parts."""
     import warnings
 
     from sklearn.model_selection import GridSearchCV, PredefinedSplit
 
-    from twoway.paper.classifiers import pipeline_and_grid
-
     rows = data.train_and_validation
     fold = np.where(np.arange(len(rows)) < len(data.train), -1, 0)
-    search = GridSearchCV(*pipeline_and_grid(method, seed=seed), cv=PredefinedSplit(fold))
+    search = GridSearchCV(*classifier_and_grid(method, seed=seed), cv=PredefinedSplit(fold))
     features = data.frame.drop(columns=_CLASS)
     began = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about candidates that do not converge: the validation part decides
         search.fit(features.iloc[rows], data.frame[_CLASS].iloc[rows])
-    seconds = {**seconds_since(began), "seconds": search.refit_time_}
+    seconds = {**trial_seconds(began), "seconds": search.refit_time_}
     return search.predict(features.iloc[data.test]), seconds, search.best_params_
 
 
-def _run_auto(data: Split, *, seed: int, threads: int | None) -> Result:
+def _classify_by_default(data: Split, *, seed: int, threads: int | None) -> Result:
     """Return the predictions of the library's classifier with its defaults; it makes its own validation part."""
     from twoway.estimators import JointPMFClassifier
 
@@ -164,5 +163,29 @@ def _run_auto(data: Split, *, seed: int, threads: int | None) -> Result:
     rows, features = data.train_and_validation, data.frame.drop(columns=_CLASS)
     began = time.perf_counter()
     model.fit(features.iloc[rows], data.frame[_CLASS].iloc[rows])
-    seconds = seconds_since(began)
+    seconds = trial_seconds(began)
     return model.predict(features.iloc[data.test]), seconds, {}
+
+
+def classifier_and_grid(method: str, *, seed: int) -> tuple[Any, dict[str, list[Any]]]:
+    """Return a classifier on one-hot inputs, and the values of its parameters to choose from.
+
+    A missing cell is a category of its own; categories not seen in training are ignored.
+    """
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.naive_bayes import MultinomialNB
+    from sklearn.pipeline import Pipeline
+    from sklearn.preprocessing import OneHotEncoder
+    from sklearn.svm import SVC, LinearSVC
+
+    costs = [0.01, 0.1, 1.0, 10.0, 100.0]
+    model, grid = {
+        "SVM": (LinearSVC(random_state=seed), {"C": costs}),
+        "Logistic Regression": (LogisticRegression(max_iter=1000), {"C": costs}),
+        # The squared distance of two records that differ in k attributes is 2k.
+        "SVM-RBF": (SVC(random_state=seed, cache_size=500), {"C": [1.0, 10.0, 100.0], "gamma": [0.02, 0.1]}),
+        # On one-hot inputs, counts of categories are multinomial.
+        "Naive Bayes": (MultinomialNB(), {"alpha": [0.01, 0.1, 1.0, 10.0]}),
+    }[method]
+    one_hot = OneHotEncoder(handle_unknown="ignore", dtype=np.float64)
+    return Pipeline([("one_hot", one_hot), ("model", model)]), {f"model__{name}": grid[name] for name in grid}

@@ -42,7 +42,7 @@ class Factorization:
         return clipped
 
 
-def sweeps(table: RatingTable, rank: int, *, seed: int) -> Iterator[Factorization]:
+def factorization_sweeps(table: RatingTable, rank: int, *, seed: int) -> Iterator[Factorization]:
     """Yield the factorisation after each sweep over users and items, indefinitely."""
     records, points = table.records, table.points
     shown = np.zeros((records.n_records, len(table.items)))
@@ -55,12 +55,12 @@ def sweeps(table: RatingTable, rank: int, *, seed: int) -> Iterator[Factorizatio
     items = np.zeros((shown.shape[1], rank + 1))
     items[:, :-1] = random.normal(scale=0.1, size=(len(items), rank))
     while True:
-        users = _ridge(shown, rating - mean, items)
-        items = _ridge(shown.T, rating.T - mean, users)
+        users = _factorization_ridge(shown, rating - mean, items)
+        items = _factorization_ridge(shown.T, rating.T - mean, users)
         yield Factorization(mean, points[0], points[-1], users, items)
 
 
-def _ridge(shown: NDArray[np.float64], rating: Floats, others: Floats) -> Floats:
+def _factorization_ridge(shown: NDArray[np.float64], rating: Floats, others: Floats) -> Floats:
     """Return the vectors of one side, (n, rank + 1), given those of the other side, (m, rank + 1)."""
     factors = np.hstack([others[:, :-1], np.ones((len(others), 1))])
     products = (factors[:, :, np.newaxis] * factors[:, np.newaxis, :]).reshape(len(factors), -1)

@@ -16,9 +16,9 @@ from twoway.arrays import Floats, Ints
 from twoway.datasets import movielens
 from twoway.errors import DataError
 from twoway.model.pmf import JointPMF
-from twoway.paper import factorization
-from twoway.paper.base import Details, Scores, Setting, method_seed, seconds_since, trial_random
 from twoway.paper.choosing import CHAINS, fit_chosen
+from twoway.paper.factorization import factorization_sweeps
+from twoway.paper.trials import Details, Scores, TrialSetting, trial_seconds, trial_seed
 
 if TYPE_CHECKING:  # scikit-learn takes seconds to import, and the synthetic tables do not need it
     from twoway.estimators.ratings.table import RatingTable
@@ -79,7 +79,7 @@ class Hidden:
 
 
 @dataclass(frozen=True)
-class Recommendation(Setting):
+class Recommendation(TrialSetting):
     """A trial hides 20 % of the ratings for validation and 30 % for the test."""
 
     name: str
@@ -109,7 +109,7 @@ class Recommendation(Setting):
     @property
     def n_bytes(self) -> int:
         """About how much memory a trial needs, from the size of the table."""
-        n_users = self.n_users or len(_ratings(self.name, self.release).users)
+        n_users = self.n_users or len(_recommendation_ratings(self.name, self.release).users)
         return super().n_bytes + n_users * 2**12
 
     @property
@@ -123,11 +123,11 @@ class Recommendation(Setting):
 
     def data(self, trial: int) -> Hidden:
         """Return the ratings of a trial."""
-        table = _ratings(self.name, self.release)
+        table = _recommendation_ratings(self.name, self.release)
         if self.n_users is not None:
             table = table.only(table.keys // len(table.items) < self.n_users)
         n = len(table.keys)
-        place = trial_random(trial).permutation(n)
+        place = np.random.default_rng(trial_seed("records", trial)).permutation(n)
         test, validation = place < round(_TEST * n), place >= round((1.0 - _VALIDATION) * n)
         train = ~(test | validation)
         # Nothing can be predicted for a user or a film without any training rating.
@@ -137,23 +137,23 @@ class Recommendation(Setting):
 
     def run(self, method: str, data: Hidden, trial: int, threads: int | None) -> tuple[Scores, Details]:
         """Return RMSE and MAE of a method on the test part."""
-        seed = method_seed(trial)
+        seed = trial_seed("method", trial)
         if method in CHAINS:
             ranks = _RANKS if self.n_users is None else _RANKS[:1]
-            predict, seconds, details = _run_chain(method, data, ranks, seed=seed, threads=threads)
+            predict, seconds, details = _recommend_by_chain(method, data, ranks, seed=seed, threads=threads)
         elif method == "BMF":
-            predict, seconds, details = _run_factorization(data, seed=seed)
+            predict, seconds, details = _recommend_by_factorization(data, seed=seed)
         elif method in AVERAGES:
-            predict, seconds, details = _run_average(method, data)
+            predict, seconds, details = _recommend_by_average(method, data)
         else:
-            predict, seconds, details = _run_auto(data, seed=seed, threads=threads)
+            predict, seconds, details = _recommend_by_default(data, seed=seed, threads=threads)
         users, items, actual = data.pairs(data.test)
         errors = predict(users, items) - actual
         return {"rmse": float(np.sqrt(np.mean(errors**2))), "mae": float(np.mean(np.abs(errors))), **seconds}, details
 
 
 @cache
-def _ratings(films: str, release: str) -> RatingTable:
+def _recommendation_ratings(films: str, release: str) -> RatingTable:
     """Return the ratings of a set of films, rounded, by users who rated at least five of them."""
     from twoway.estimators.ratings.table import read_ratings
 
@@ -167,34 +167,34 @@ def _ratings(films: str, release: str) -> RatingTable:
     return read_ratings(ratings.assign(rating=rounded), _COLUMNS, scale=_SCALE)
 
 
-def _rmse(predict: Predict, pairs: tuple[Ints, Ints, Floats]) -> float:
+def _recommendation_error(predict: Predict, pairs: tuple[Ints, Ints, Floats]) -> float:
     users, items, actual = pairs
     return float(np.sqrt(np.mean((predict(users, items) - actual) ** 2)))
 
 
-def _run_chain(method: str, data: Hidden, ranks: tuple[int, ...], *, seed: int, threads: int | None) -> Result:
+def _recommend_by_chain(method: str, data: Hidden, ranks: tuple[int, ...], *, seed: int, threads: int | None) -> Result:
     from twoway.estimators.ratings.predictor import predicted_ratings
 
     train, both = data.table.only(data.train), data.table.only(data.train | data.validation)
     held = data.pairs(data.validation)
 
     def loss(pmf: JointPMF) -> float:
-        return _rmse(lambda users, items: predicted_ratings(pmf, train, users, items), held)
+        return _recommendation_error(lambda users, items: predicted_ratings(pmf, train, users, items), held)
 
     parts = train.records, both.records
     pmf, seconds, details = fit_chosen(method, *parts, ranks, loss, seed=seed, threads=threads)
     return lambda users, items: predicted_ratings(pmf, both, users, items), seconds, details
 
 
-def _run_factorization(data: Hidden, *, seed: int) -> Result:
+def _recommend_by_factorization(data: Hidden, *, seed: int) -> Result:
     """Return the factorisation; the validation part chooses its rank, and its sweeps end when the error there rises."""
     began = time.perf_counter()
     train, held = data.table.only(data.train), data.pairs(data.validation)
     candidates = []
     for rank in _BMF_RANKS:
         lowest, n_sweeps = np.inf, 0
-        for number, model in enumerate(factorization.sweeps(train, rank, seed=seed), 1):
-            error = _rmse(model.predict, held)
+        for number, model in enumerate(factorization_sweeps(train, rank, seed=seed), 1):
+            error = _recommendation_error(model.predict, held)
             if error >= lowest or number > _MOST_SWEEPS:
                 break
             lowest, n_sweeps = error, number
@@ -202,11 +202,11 @@ def _run_factorization(data: Hidden, *, seed: int) -> Result:
     _, rank, n_sweeps = min(candidates)
     refit_began = time.perf_counter()
     both = data.table.only(data.train | data.validation)
-    last = next(islice(factorization.sweeps(both, rank, seed=seed), n_sweeps - 1, None))
-    return last.predict, seconds_since(refit_began, began), {"rank": rank, "sweeps": n_sweeps}
+    last = next(islice(factorization_sweeps(both, rank, seed=seed), n_sweeps - 1, None))
+    return last.predict, trial_seconds(refit_began, began), {"rank": rank, "sweeps": n_sweeps}
 
 
-def _run_average(method: str, data: Hidden) -> Result:
+def _recommend_by_average(method: str, data: Hidden) -> Result:
     users, items, ratings = data.pairs(data.train | data.validation)
     group_of = AVERAGES[method]
     groups = group_of(users, items)
@@ -214,7 +214,7 @@ def _run_average(method: str, data: Hidden) -> Result:
     return lambda users, items: means[group_of(users, items)], {}, {}  # they take no time worth mentioning
 
 
-def _run_auto(data: Hidden, *, seed: int, threads: int | None) -> Result:
+def _recommend_by_default(data: Hidden, *, seed: int, threads: int | None) -> Result:
     """Return the library's predictor with its defaults; it makes its own validation part."""
     import pandas as pd
 
@@ -224,5 +224,5 @@ def _run_auto(data: Hidden, *, seed: int, threads: int | None) -> Result:
     model = RatingPredictor(scale=_SCALE, random_state=seed, threads=threads)
     began = time.perf_counter()
     model.fit(pd.DataFrame({"user": users, "item": items, "rating": ratings}))
-    seconds, details = seconds_since(began), {"rank": model.rank_}
+    seconds, details = trial_seconds(began), {"rank": model.rank_}
     return lambda users, items: model.predict(pd.DataFrame({"user": users, "item": items})), seconds, details

@@ -1,12 +1,7 @@
-"""Running fits: several at a time, each saved as soon as it is finished, none run twice.
-
-Each table and size has one file of JSON lines, one line per setting, trial and method. Only the command itself writes
-to it; the processes that fit send their results back.
-"""
+"""Running fits: several at a time, each saved as soon as it is finished, none run twice."""
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import signal
@@ -24,14 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from twoway import __version__
-from twoway.errors import DataError, FileFormatError, OutputError, TwowayError, check_known, whole_number
-from twoway.paper.base import Setting
+from twoway.errors import DataError, OutputError, TwowayError, check_known, whole_number
+from twoway.paper.results import Line, append_result, read_results, remove_torn_result, result_key, results_file
 from twoway.paper.tables import SIZES, Experiment, Size
+from twoway.paper.trials import TrialSetting
 from twoway.parallel import usable_cores
-from twoway.storage.container import alone_in_folder
-
-Line = dict[str, Any]
-Key = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -39,7 +31,7 @@ class Fit:
     """One method on one draw of data."""
 
     experiment: Experiment
-    setting: Setting
+    setting: TrialSetting
     trial: int
     method: str
     threads: int | None
@@ -62,14 +54,14 @@ class Plan:
         for is_timed in (False, True):
             fits = [fit for fit in self.fits if fit.experiment.is_timed == is_timed]
             for fit, line in _run_fits(fits, 1 if is_timed else self.jobs):
-                append_line(results_file(self.out, fit.experiment, self.size), line)
+                append_result(results_file(self.out, fit.experiment, self.size), line)
                 report_progress(fit)
                 left[fit.experiment.name] -= 1
                 if not left[fit.experiment.name]:
                     yield fit.experiment
 
 
-def plan(
+def plan_run(
     experiments: Sequence[Experiment],
     size: Size,
     out: Path,
@@ -98,12 +90,12 @@ def plan(
     trials = None if trials is None else whole_number("trials", trials, 1)
     for setting in (setting for experiment in experiments for setting in experiment.columns(size)):
         setting.smaller().data(0)  # missing data are reported before any work
-    check_writable(out)
+    check_run_folder(out)
     fits = []
     for experiment in experiments:
         path = results_file(out, experiment, size)
-        remove_torn_line(path)
-        saved = {key_of(line) for line in read_lines(path)}
+        remove_torn_result(path)
+        saved = read_results(path)
         threads = None if jobs == 1 or experiment.is_timed else 1
         n_trials = experiment.columns(size, trials)
         # A trial of every column before the next trial, so that the time left is known early.
@@ -114,70 +106,13 @@ def plan(
             for method in experiment.methods
             if trial < n_trials[setting]
             and (method in methods or not methods)
-            and (settings_key(asdict(setting)), trial, method) not in saved
+            and result_key(asdict(setting), trial, method) not in saved
         ]
-    _check_memory(fits, jobs)
+    _check_run_memory(fits, jobs)
     return Plan(tuple(experiments), size, out, tuple(fits), jobs)
 
 
-# The file of lines
-
-
-def results_file(out: Path, experiment: Experiment, size: Size) -> Path:
-    """Return the file that holds the lines of an experiment."""
-    return out / f"{experiment.name}-{size}.jsonl"
-
-
-def key_of(line: Line) -> Key:
-    """Return what identifies a line: setting, trial and method."""
-    return settings_key(line["setting"]), line["trial"], line["method"]
-
-
-def settings_key(fields: dict[str, Any]) -> Key:
-    """Return the fields of a setting in a form that can be hashed."""
-    return tuple(sorted(fields.items()))
-
-
-def read_lines(path: Path) -> list[Line]:
-    """Return the lines of a file that this version of the library saved; a torn last line is ignored."""
-    if not path.exists():
-        return []
-    lines = []
-    for number, text in enumerate(path.read_text(encoding="utf-8").split("\n")[:-1], 1):
-        try:
-            line = json.loads(text)
-            key_of(line)
-        except (ValueError, KeyError, TypeError, AttributeError):
-            raise FileFormatError(
-                f"line {number} of {str(path)!r} is not a result of 'twoway reproduce': {text[:60]!r}; "
-                "remove the line, or name another folder with --out"
-            ) from None
-        if line.get("version") == __version__:
-            lines.append(line)
-    return lines
-
-
-def append_line(path: Path, line: Line) -> None:
-    """Add a line to a file."""
-    text = json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n"
-    try:
-        with alone_in_folder(path), open(path, "ab") as stream:
-            stream.write(text.encode())
-    except OSError as error:
-        error.filename = str(path)
-        raise
-
-
-def remove_torn_line(path: Path) -> None:
-    """Remove a last line that a killed run or a full disk left incomplete; the next line would be added to it."""
-    if path.exists():
-        with alone_in_folder(path):
-            content = path.read_bytes()
-            if not content.endswith(b"\n"):
-                os.truncate(path, content.rfind(b"\n") + 1)
-
-
-def check_writable(out: Path) -> None:
+def check_run_folder(out: Path) -> None:
     """Raise if nothing can be written to a folder; create it if it does not exist."""
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -187,10 +122,10 @@ def check_writable(out: Path) -> None:
         raise OutputError(f"cannot write to the folder {str(out)!r}: {reason}") from None
 
 
-def _check_memory(fits: Sequence[Fit], jobs: int) -> None:
+def _check_run_memory(fits: Sequence[Fit], jobs: int) -> None:
     """Raise if the largest fits that may run at the same time do not fit in memory."""
     sizes = (fit.setting.n_bytes * (1 if fit.experiment.is_timed else min(jobs, len(fits))) for fit in fits)
-    needed, available = max(sizes, default=0), _available_bytes()
+    needed, available = max(sizes, default=0), _bytes_to_run()
     if needed > available:
         raise DataError(
             f"the fits need about {needed / 2**30:.1f} GB with {jobs} jobs, and {available / 2**30:.1f} GB are "
@@ -198,7 +133,7 @@ def _check_memory(fits: Sequence[Fit], jobs: int) -> None:
         )
 
 
-def _available_bytes() -> int:
+def _bytes_to_run() -> int:
     """Return the memory that can be used, without the system's caches where they are known."""
     with suppress(OSError, StopIteration):
         lines = Path("/proc/meminfo").read_text().splitlines()
@@ -218,7 +153,7 @@ def _run_fits(fits: Sequence[Fit], jobs: int) -> Iterator[tuple[Fit, Line]]:
     from joblib import Parallel, delayed, parallel_config
 
     try:
-        with parallel_config("loky", inner_max_num_threads=1), _ctrl_c_exits():
+        with parallel_config("loky", inner_max_num_threads=1), _run_ends_on_ctrl_c():
             parallel = Parallel(n_jobs=min(jobs, len(fits)), return_as="generator_unordered", batch_size=1)
             yield from parallel(delayed(_run_in_job)(fit, os.getpid()) for fit in fits)
     except BrokenProcessPool:
@@ -229,7 +164,7 @@ def _run_fits(fits: Sequence[Fit], jobs: int) -> Iterator[tuple[Fit, Line]]:
 
 
 @contextmanager
-def _ctrl_c_exits() -> Iterator[None]:
+def _run_ends_on_ctrl_c() -> Iterator[None]:
     """Make Ctrl-C raise `SystemExit`: after `KeyboardInterrupt` a fit returns its best model so far, to be saved."""
 
     def leave(*_: object) -> None:
@@ -244,12 +179,12 @@ def _ctrl_c_exits() -> Iterator[None]:
 
 def _run_in_job(fit: Fit, parent: int) -> tuple[Fit, Line]:
     if os.getpid() != parent:
-        _leave_with(parent)
+        _run_no_longer_than(parent)
     return fit, run_fit(fit)
 
 
 @cache
-def _leave_with(parent: int) -> None:
+def _run_no_longer_than(parent: int) -> None:
     """End this process as soon as its parent has ended, and leave Ctrl-C to the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
@@ -265,18 +200,18 @@ def run_fit(fit: Fit) -> Line:
     """Return the line of a fit: its scores, or why it has none."""
     setting = fit.setting
     if "seconds" in fit.experiment.metrics:
-        _warm_up(setting.smaller(), fit.method)
+        _run_before_timing(setting.smaller(), fit.method)
     line: Line = {
         "version": __version__,
         "setting": asdict(setting),
         "trial": fit.trial,
         "method": fit.method,
         "date": time.strftime("%Y-%m-%d"),
-        "machine": machine(),
+        "machine": run_machine(),
         "threads": fit.threads or usable_cores(),
     }
     try:
-        scores, details = setting.run(fit.method, _data(setting, fit.trial), fit.trial, fit.threads)
+        scores, details = setting.run(fit.method, _run_data(setting, fit.trial), fit.trial, fit.threads)
     except TwowayError as error:  # too little evidence for this method
         return {**line, "scores": None, "reason": str(error)}
     except Exception as error:
@@ -286,19 +221,19 @@ def run_fit(fit: Fit) -> Line:
 
 
 @lru_cache(maxsize=1)
-def _data(setting: Setting, trial: int) -> Any:
+def _run_data(setting: TrialSetting, trial: int) -> Any:
     return setting.data(trial)
 
 
 @cache
-def _warm_up(setting: Setting, method: str) -> None:
+def _run_before_timing(setting: TrialSetting, method: str) -> None:
     """Import and compile what a method needs, so that this is not timed."""
     with suppress(TwowayError):
         setting.run(method, setting.data(0), 0, None)
 
 
 @cache
-def machine() -> str:
+def run_machine() -> str:
     """Return the processor, its cores and the versions that times depend on."""
     import numpy as np
 

@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from twoway.errors import DataError
-from twoway.paper.run import results_file
-from twoway.paper.scores import METRICS
-from twoway.paper.summary import Summary, summarize
-from twoway.paper.tables import DEFAULT_RELEASE, Size, find_experiments
+from twoway.paper.results import Summary, results_file, summarize_results
+from twoway.paper.tables import DEFAULT_RELEASE, METRICS, Size, find_tables
 from twoway.storage.container import whole_or_not_at_all
 
 if TYPE_CHECKING:
@@ -27,39 +25,39 @@ _LEGEND = (
 )
 
 
-def digits(value: float) -> int:
+def shown_digits(value: float) -> int:
     """Return the number of decimals that show three significant digits.
 
     Examples
     --------
-    >>> digits(0.0123), digits(12.3), digits(4567.0)
+    >>> shown_digits(0.0123), shown_digits(12.3), shown_digits(4567.0)
     (4, 1, 0)
     """
     return 0 if value == 0 else max(0, 2 - math.floor(math.log10(abs(value))))
 
 
-def ours_of(cell: Summary) -> str:
+def shown_ours(cell: Summary) -> str:
     """Return the text of a cell for our runs: "0.652 ± 0.021", "—" if all trials failed, "not run".
 
     Examples
     --------
-    >>> ours_of({"mean": 0.6521, "sd": 0.0213, "decimals": None, "trials": 20, "failed": 0})
+    >>> shown_ours({"mean": 0.6521, "sd": 0.0213, "decimals": None, "trials": 20, "failed": 0})
     '0.652 ± 0.021'
-    >>> ours_of({"mean": 94.9387, "sd": 2.1, "decimals": 2, "trials": 20, "failed": 0})
+    >>> shown_ours({"mean": 94.9387, "sd": 2.1, "decimals": 2, "trials": 20, "failed": 0})
     '94.94 ± 2.10'
-    >>> ours_of({"mean": None, "sd": None, "decimals": None, "trials": 20, "failed": 20})
+    >>> shown_ours({"mean": None, "sd": None, "decimals": None, "trials": 20, "failed": 20})
     '—'
     """
     if not cell["trials"]:
         return "not run"
     if cell["mean"] is None:
         return "—"
-    decimals = digits(cell["mean"]) if cell["decimals"] is None else cell["decimals"]
+    decimals = shown_digits(cell["mean"]) if cell["decimals"] is None else cell["decimals"]
     spread = "" if cell["sd"] is None else f" ± {cell['sd']:.{decimals}f}"
     return f"{cell['mean']:.{decimals}f}{spread}{'†' if cell['failed'] else ''}"
 
 
-def paper_of(cell: Summary) -> str:
+def shown_paper(cell: Summary) -> str:
     """Return the paper's number as printed there, or nothing."""
     if cell["paper"] is None:
         return ""
@@ -76,10 +74,10 @@ class Grid(NamedTuple):
     """The best method of each column."""
 
 
-def grids(summary: Summary) -> list[Grid]:
+def shown_grids(summary: Summary) -> list[Grid]:
     """Return one table per metric; or one table with one column per metric, if there is only one setting."""
     metrics, columns = summary["metrics"], [column["title"] for column in summary["columns"]]
-    tables = [Grid(metric["title"], columns, _run_rows(summary, metric), metric["best"]) for metric in metrics]
+    tables = [Grid(metric["title"], columns, _shown_rows(summary, metric), metric["best"]) for metric in metrics]
     if len(columns) > 1 or len(metrics) == 1:
         return tables
     rows = {method: [table.rows[method][0] for table in tables] for method in tables[0].rows}
@@ -87,15 +85,15 @@ def grids(summary: Summary) -> list[Grid]:
     return [Grid(columns[0], shorts, rows, [table.best[0] for table in tables])]
 
 
-def _run_rows(summary: Summary, metric: Summary) -> dict[str, list[Summary]]:
+def _shown_rows(summary: Summary, metric: Summary) -> dict[str, list[Summary]]:
     """Return the cells of each method that was run."""
     return {row["method"]: row["cells"] for row in metric["rows"] if row["method"] not in summary["not_run"]}
 
 
-def notes_of(summary: Summary) -> list[str]:
+def shown_notes(summary: Summary) -> list[str]:
     """Return the notes below a table: trials left to run, methods not run, why some failed."""
     notes = [summary["note"]] if summary["note"] else []
-    rows = _run_rows(summary, summary["metrics"][0])
+    rows = _shown_rows(summary, summary["metrics"][0])
     for place, column in enumerate(summary["columns"]):
         fewest = min((cells[place]["trials"] for cells in rows.values()), default=0)
         if 0 < fewest < column["trials"]:
@@ -108,7 +106,7 @@ def notes_of(summary: Summary) -> list[str]:
     ]
 
 
-def trials_of(summary: Summary) -> str:
+def shown_trials(summary: Summary) -> str:
     """Return the trials of the columns and what they draw: "20 trials, 5 at S=10⁶; S=10⁵, S=10⁶"."""
     columns = summary["columns"]
     first = columns[0]["trials"]
@@ -120,7 +118,7 @@ def trials_of(summary: Summary) -> str:
 # On the terminal
 
 
-def renderables(summary: Summary) -> list[RenderableType]:
+def show_on_terminal(summary: Summary) -> list[RenderableType]:
     """Return what `rich` prints: one table per metric, then the notes."""
     from rich.markup import escape
     from rich.table import Table
@@ -128,31 +126,31 @@ def renderables(summary: Summary) -> list[RenderableType]:
 
     parts: list[RenderableType] = [
         Text(f"\n{summary['table']}: {summary['title']}", style="bold"),
-        Text(f"the paper's {summary['label']}; {trials_of(summary)}; ✓ the better of ours and the paper's", "dim"),
+        Text(f"the paper's {summary['label']}; {shown_trials(summary)}; ✓ the better of ours and the paper's", "dim"),
     ]
-    for grid in grids(summary):
+    for grid in shown_grids(summary):
         table = Table(title=escape(grid.title), title_justify="left", title_style="", header_style="bold")
         table.add_column("method", no_wrap=True)
         for column in grid.columns:
             table.add_column(escape(column), justify="right", no_wrap=True)
         has_paper = any(cell["paper"] is not None for cells in grid.rows.values() for cell in cells)
         for method, cells in grid.rows.items():
-            table.add_row(method, *(_terminal_cell(cell, has_paper) for cell in cells))
+            table.add_row(method, *(_shown_on_terminal(cell, has_paper) for cell in cells))
         table.add_section()
         table.add_row("best of ours", *(name or "" for name in grid.best), style="dim")
         parts.append(table)
-    return parts + [Text(note, style="dim") for note in notes_of(summary)]
+    return parts + [Text(note, style="dim") for note in shown_notes(summary)]
 
 
-def _terminal_cell(cell: Summary, has_paper: bool) -> str:
+def _shown_on_terminal(cell: Summary, has_paper: bool) -> str:
     """Return our number, with the paper's in a line below it in tables that have any."""
-    ours, paper = ours_of(cell) + _mark(cell, "ours", " ✓", "  "), paper_of(cell)
+    ours, paper = shown_ours(cell) + _shown_mark(cell, "ours", " ✓", "  "), shown_paper(cell)
     if not has_paper:
         return ours
-    return f"{ours}\n" + (f"paper {paper}{_mark(cell, 'paper', ' ✓', '  ')}" if paper else "")
+    return f"{ours}\n" + (f"paper {paper}{_shown_mark(cell, 'paper', ' ✓', '  ')}" if paper else "")
 
 
-def _mark(cell: Summary, whose: str, mark: str, other: str = "") -> str:
+def _shown_mark(cell: Summary, whose: str, mark: str, other: str = "") -> str:
     """Return the mark if this number is the better one, or as good."""
     return mark if cell["better"] in (whose, "both") else other
 
@@ -160,53 +158,58 @@ def _mark(cell: Summary, whose: str, mark: str, other: str = "") -> str:
 # As Markdown
 
 
-def markdown(summary: Summary) -> str:
+def show_as_markdown(summary: Summary) -> str:
     """Return a table as Markdown: a section with the command, the machine, one table per metric, and the notes."""
     dates = summary["dates"]
     when = " to ".join(dict.fromkeys([dates[0], dates[-1]])) if dates else "never run"
     lines = [
         f"## {summary['table']}",
         "",
-        f"{summary['title']}. The paper's `{summary['label']}`. {trials_of(summary)}.",
+        f"{summary['title']}. The paper's `{summary['label']}`. {shown_trials(summary)}.",
         "",
         "; ".join([f"`{summary['command']}`, twoway {summary['version']}, {when}", *summary["machines"]]) + ".",
         "",
     ]
-    for grid in grids(summary):
-        lines += [f"**{grid.title}**", "", _markdown_row("method", grid.columns), "|---|" + "---|" * len(grid.columns)]
-        lines += [_markdown_row(method, map(_markdown_cell, cells)) for method, cells in grid.rows.items()]
-        lines += [_markdown_row("*best of ours*", (f"*{name or ''}*" for name in grid.best)), ""]
-    notes = [f"- {note}" for note in notes_of(summary)]
+    for grid in shown_grids(summary):
+        lines += [
+            f"**{grid.title}**",
+            "",
+            _shown_markdown_row("method", grid.columns),
+            "|---|" + "---|" * len(grid.columns),
+        ]
+        lines += [_shown_markdown_row(method, map(_shown_in_markdown, cells)) for method, cells in grid.rows.items()]
+        lines += [_shown_markdown_row("*best of ours*", (f"*{name or ''}*" for name in grid.best)), ""]
+    notes = [f"- {note}" for note in shown_notes(summary)]
     return "\n".join([*lines, *notes, *([""] if notes else [])])
 
 
-def _markdown_row(title: str, cells: Iterable[str]) -> str:
+def _shown_markdown_row(title: str, cells: Iterable[str]) -> str:
     return f"| {' | '.join([title, *cells])} |"
 
 
-def _markdown_cell(cell: Summary) -> str:
+def _shown_in_markdown(cell: Summary) -> str:
     """Return "**0.652 ± 0.021** (paper 0.6746)", with the better one bold."""
-    bold_ours, bold_paper = _mark(cell, "ours", "**"), _mark(cell, "paper", "**")
-    ours, paper = f"{bold_ours}{ours_of(cell)}{bold_ours}", paper_of(cell)
+    bold_ours, bold_paper = _shown_mark(cell, "ours", "**"), _shown_mark(cell, "paper", "**")
+    ours, paper = f"{bold_ours}{shown_ours(cell)}{bold_ours}", shown_paper(cell)
     return f"{ours} (paper {bold_paper}{paper}{bold_paper})" if paper else ours
 
 
 # In files
 
 
-def write_files(summary: Summary, out: Path) -> list[Path]:
+def show_in_files(summary: Summary, out: Path) -> list[Path]:
     """Write a table as JSON, Markdown and, if matplotlib is installed, as a plot; return the files."""
     stem = f"{summary['table']}-{summary['size']}"
     paths = [out / f"{stem}.json", out / f"{stem}.md"]
     _write(paths[0], json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
-    _write(paths[1], markdown(summary) + f"\n{_LEGEND}\n")
+    _write(paths[1], show_as_markdown(summary) + f"\n{_LEGEND}\n")
     if find_spec("matplotlib") is not None:
         paths.append(out / f"{stem}.png")
-        _plot(summary, paths[2])
+        _show_as_plot(summary, paths[2])
     return paths
 
 
-def write_page(page: Path, out: Path, size: Size, release: str = DEFAULT_RELEASE) -> None:
+def show_on_page(page: Path, out: Path, size: Size, release: str = DEFAULT_RELEASE) -> None:
     """Write all tables in a folder below the mark of a page; the text above the mark is kept.
 
     The tables of ratings are those of one release of MovieLens.
@@ -217,9 +220,9 @@ def write_page(page: Path, out: Path, size: Size, release: str = DEFAULT_RELEASE
         if not mark:
             raise DataError(f"{str(page)!r} has no line {MARK!r}: text below such a line is replaced, so add it")
     parts = [f"{above}{MARK}\n", "", _LEGEND, ""]
-    for experiment in find_experiments(["all"], release):
+    for experiment in find_tables(["all"], release):
         if results_file(out, experiment, size).exists():
-            parts.append(markdown(summarize(experiment, size, out)))
+            parts.append(show_as_markdown(summarize_results(experiment, size, out)))
         else:
             parts += [f"## {experiment.name}", "", f"{experiment.title}. Not run.", ""]
     _write(page, "\n".join(parts))
@@ -230,7 +233,7 @@ def _write(path: Path, text: str) -> None:
         stream.write(text.encode())
 
 
-def _plot(summary: Summary, path: Path) -> None:
+def _show_as_plot(summary: Summary, path: Path) -> None:
     """Draw one panel per metric and one line per method, all logarithmic; the paper's comparable numbers are dotted.
 
     If there is only one setting, a method is a mark with its standard deviation, the paper's an empty one.
@@ -247,7 +250,7 @@ def _plot(summary: Summary, path: Path) -> None:
     for panel, metric in zip(panels, metrics, strict=False):
         panel.set_title(metric["title"].split(":")[0], fontsize="medium")
         panel.grid(alpha=0.3)
-        (_draw_lines if has_lines else _draw_marks)(panel, summary, metric)
+        (_show_lines if has_lines else _show_marks)(panel, summary, metric)
     handles, labels = panels[0].get_legend_handles_labels()
     if handles:
         figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize="small")
@@ -256,7 +259,7 @@ def _plot(summary: Summary, path: Path) -> None:
         figure.savefig(stream, format="png", dpi=120)
 
 
-def _draw_lines(panel: Any, summary: Summary, metric: Summary) -> None:
+def _show_lines(panel: Any, summary: Summary, metric: Summary) -> None:
     """Draw each method's means against what varies, and the paper's."""
     field, label = {
         "records": ("n_records", "records"),
@@ -280,9 +283,9 @@ def _draw_lines(panel: Any, summary: Summary, metric: Summary) -> None:
     panel.set_ylabel(METRICS[metric["name"]].short)
 
 
-def _draw_marks(panel: Any, summary: Summary, metric: Summary) -> None:
+def _show_marks(panel: Any, summary: Summary, metric: Summary) -> None:
     """Draw each method's mean and standard deviation, and the paper's, the first method at the top."""
-    rows = _run_rows(summary, metric)
+    rows = _shown_rows(summary, metric)
     for place, (cell, *_) in enumerate(rows.values()):
         for mean, sd, face in ((cell["mean"], cell["sd"], "C0"), (cell["paper"], cell["paper_sd"], "none")):
             if mean is not None:

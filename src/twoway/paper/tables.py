@@ -11,11 +11,11 @@ from typing import Any, Literal
 
 from twoway.datasets.public import UCI_SOURCES
 from twoway.errors import check_known
-from twoway.paper.base import Setting
 from twoway.paper.choosing import CHAINS
 from twoway.paper.classification import CLASSIFIERS, Classification
 from twoway.paper.recommendation import AVERAGES, FILMS, Recommendation
 from twoway.paper.synthetic import SOLVERS, Synthetic
+from twoway.paper.trials import TrialSetting
 
 Size = Literal["smoke", "paper"]
 SIZES: tuple[Size, ...] = ("smoke", "paper")
@@ -42,6 +42,34 @@ METHODS: dict[str, str] = {
 
 
 @dataclass(frozen=True)
+class Metric:
+    """A number that shows how good a method is."""
+
+    title: str
+    short: str
+    is_higher_better: bool = False
+    decimals: int = 4
+    """How many the paper prints: a mean that rounds to its number is as good."""
+    shows_decimals: bool = False
+    """Whether our means are shown with as many; otherwise with three significant digits."""
+
+
+METRICS = {
+    "mse": Metric("MSE of the factors", "MSE"),
+    "mse_published": Metric(
+        "MSE as published: with A_1 of the truth multiplied by diag(λ), as in the paper's N=5 tables", "MSE*"
+    ),
+    "mre": Metric("MRE of the joint, relative to the truth", "MRE"),
+    "mre_estimate": Metric("MRE as published: relative to the estimate", "MRE*"),
+    "accuracy": Metric("Accuracy on the test part, %", "accuracy, %", True, decimals=2, shows_decimals=True),
+    "rmse": Metric("RMSE on the test part", "RMSE", shows_decimals=True),
+    "mae": Metric("MAE on the test part", "MAE", shows_decimals=True),
+    "seconds": Metric("Seconds per fit", "seconds"),
+    "seconds_all": Metric("Seconds in all, with the choice of ranks and other parameters", "seconds in all"),
+}
+
+
+@dataclass(frozen=True)
 class Experiment:
     """One table of the paper."""
 
@@ -51,9 +79,9 @@ class Experiment:
     """The LaTeX label of the table in the paper."""
     varies: Literal["records", "observed", "shape", "data"]
     """What differs from column to column."""
-    paper: tuple[Setting, ...]
+    paper: tuple[TrialSetting, ...]
     """The columns, as in the paper."""
-    smoke: tuple[Setting, ...]
+    smoke: tuple[TrialSetting, ...]
     """Smaller ones, to see that everything runs."""
     metrics: Mapping[str, str | None]
     """What is scored, and the paper's word for it if its number is comparable."""
@@ -63,18 +91,18 @@ class Experiment:
     is_timed: bool = False
     """Whether fits run one after the other, each with all cores, because their time is measured."""
 
-    def columns(self, size: Size, trials: int | None = None) -> dict[Setting, int]:
+    def columns(self, size: Size, trials: int | None = None) -> dict[TrialSetting, int]:
         """Return the columns at a size with their numbers of trials, by default the paper's, and 2 at "smoke"."""
         if size == "smoke":
             return dict.fromkeys(self.smoke, trials or 2)
         return {setting: trials or setting.n_trials for setting in self.paper}
 
-    def published(self, metric: str, method: str, setting: Setting) -> tuple[float, float | None] | None:
+    def published(self, metric: str, method: str, setting: TrialSetting) -> tuple[float, float | None] | None:
         """Return the paper's number and its standard deviation, if printed; None without a comparable number."""
         word = self.metrics[metric]
         if word is None or setting not in self.paper or not setting.is_papers:
             return None
-        row = _published()[self.label].get(word, {}).get(method)
+        row = _published_tables()[self.label].get(word, {}).get(method)
         if row is None:
             return None
         number = row[self.paper.index(setting)]
@@ -87,11 +115,11 @@ class Experiment:
 
 
 @cache
-def _published() -> Any:
+def _published_tables() -> Any:
     return json.loads((files(__package__) / "published.json").read_text(encoding="utf-8"))
 
 
-def _by_records(like: Synthetic, *sizes: int) -> tuple[Setting, ...]:
+def _table_by_records(like: Synthetic, *sizes: int) -> tuple[TrialSetting, ...]:
     """Return columns that differ in the number of records."""
     return tuple(replace(like, n_records=size) for size in sizes)
 
@@ -119,8 +147,8 @@ EXPERIMENTS: dict[str, Experiment] = {
                 label=label,
                 metrics={"mse": None, "mse_published": "MSE", "mre": None, "mre_estimate": "MRE"},
                 varies="records",
-                paper=_by_records(replace(_FEW, epsilon=epsilon), *_DECADES),
-                smoke=_by_records(replace(_FEW, epsilon=epsilon), 200, 1000),
+                paper=_table_by_records(replace(_FEW, epsilon=epsilon), *_DECADES),
+                smoke=_table_by_records(replace(_FEW, epsilon=epsilon), 200, 1000),
             )
             for epsilon, label in ((0.1, "tab:synthetic2"), (0.3, "tab:synthetic_ep3"))
         ),
@@ -140,8 +168,8 @@ EXPERIMENTS: dict[str, Experiment] = {
                 label=label,
                 metrics={"mse": "MSE", "mre": None},
                 varies="records",
-                paper=_by_records(replace(_MANY, observed=observed), *_DECADES),
-                smoke=_by_records(replace(_MANY, observed=observed), 100, 200),
+                paper=_table_by_records(replace(_MANY, observed=observed), *_DECADES),
+                smoke=_table_by_records(replace(_MANY, observed=observed), 100, 200),
             )
             for observed, label in ((0.5, "tab:synthetic3"), (0.2, "tab:synthetic4"))
         ),
@@ -187,12 +215,12 @@ EXPERIMENTS: dict[str, Experiment] = {
 }
 
 
-def find_experiments(names: list[str], release: str = DEFAULT_RELEASE) -> list[Experiment]:
+def find_tables(names: list[str], release: str = DEFAULT_RELEASE) -> list[Experiment]:
     """Return the experiments of these names, each once; "all" means every one, on a release of MovieLens.
 
     Examples
     --------
-    >>> [experiment.name for experiment in find_experiments(["runtime", "runtime"])]
+    >>> [experiment.name for experiment in find_tables(["runtime", "runtime"])]
     ['runtime']
     """
     if "all" in names:
@@ -201,12 +229,12 @@ def find_experiments(names: list[str], release: str = DEFAULT_RELEASE) -> list[E
     return [EXPERIMENTS[name].with_release(release) for name in dict.fromkeys(names)]
 
 
-def find_methods(names: list[str]) -> list[str]:
+def find_table_methods(names: list[str]) -> list[str]:
     """Return the methods of these names, in the registry's order; all of them if there are no names.
 
     Examples
     --------
-    >>> find_methods(["auto", "RAND-EM"])
+    >>> find_table_methods(["auto", "RAND-EM"])
     ['RAND-EM', 'auto']
     """
     check_known("method", METHODS, *names)

@@ -12,11 +12,10 @@ from twoway.cli.app import make_app
 from twoway.datasets.public import UCI_SOURCES
 from twoway.estimators.ratings.table import read_ratings
 from twoway.paper import choosing, classification, factorization, recommendation, run, show
-from twoway.paper.classification import CLASSIFIERS, Classification
-from twoway.paper.classifiers import pipeline_and_grid
+from twoway.paper.classification import CLASSIFIERS, Classification, classifier_and_grid
 from twoway.paper.recommendation import FILMS, Recommendation
-from twoway.paper.summary import summarize
-from twoway.paper.tables import EXPERIMENTS, find_experiments
+from twoway.paper.results import summarize_results
+from twoway.paper.tables import EXPERIMENTS, find_tables
 
 TABLES = ("car", "movielens-animation")
 
@@ -28,8 +27,8 @@ def reproduce(*arguments):
 def run_here(names, out, methods=(), release="ml-latest-small"):
     """Run one trial of each table at smoke size in this process: to start others takes longer than all else."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run, "_warm_up", lambda setting, method: None)
-        todo = run.plan(find_experiments(names, release), "smoke", out, trials=1, jobs=1, methods=methods)
+        patch.setattr(run, "_run_before_timing", lambda setting, method: None)
+        todo = run.plan_run(find_tables(names, release), "smoke", out, trials=1, jobs=1, methods=methods)
         assert len(list(todo.run())) == len(names)
 
 
@@ -75,10 +74,10 @@ def data(tmp_path_factory):
         write_ratings(folder / "movielens" / release, random)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TWOWAY_DATA", str(folder))
-        for cached in (classification._prepared, recommendation._ratings):
+        for cached in (classification._classification_data, recommendation._recommendation_ratings):
             cached.cache_clear()
         yield folder
-    for cached in (classification._prepared, recommendation._ratings):
+    for cached in (classification._classification_data, recommendation._recommendation_ratings):
         cached.cache_clear()
 
 
@@ -114,9 +113,11 @@ def test_every_method_scores(smoke, name):
             assert scores["mae"] <= scores["rmse"] < 1.3
         if line["method"] not in recommendation.AVERAGES:
             assert 0 < scores["seconds"] <= scores["seconds_all"]
-    shown = {row["method"]: row["cells"][0] for row in summarize(experiment, "smoke", out, 1)["metrics"][-1]["rows"]}
+    shown = {
+        row["method"]: row["cells"][0] for row in summarize_results(experiment, "smoke", out, 1)["metrics"][-1]["rows"]
+    }
     if name != "car":
-        assert show.ours_of(shown["Global Average"]) == "—"
+        assert show.shown_ours(shown["Global Average"]) == "—"
         assert shown["Global Average"]["failed"] == 0
 
 
@@ -131,7 +132,7 @@ def test_the_other_tables_run_too(name, tmp_path):
 def test_best_means_highest_accuracy_and_lowest_error(smoke):
     out, _ = smoke
     for name, first in (("car", "accuracy"), ("movielens-animation", "rmse")):
-        metric = summarize(EXPERIMENTS[name], "smoke", out, 1)["metrics"][0]
+        metric = summarize_results(EXPERIMENTS[name], "smoke", out, 1)["metrics"][0]
         assert metric["name"] == first
         means = {row["method"]: row["cells"][0]["mean"] for row in metric["rows"]}
         pick = max if first == "accuracy" else min
@@ -161,7 +162,7 @@ def saved(experiment, out, scores):
 def test_the_papers_numbers_and_their_spread(tmp_path):
     experiment = EXPERIMENTS["votes"]
     saved(experiment, tmp_path, {"accuracy": 94.939, "seconds": 1.0, "seconds_all": 2.0})
-    text = show.markdown(summarize(experiment, "paper", tmp_path))
+    text = show.show_as_markdown(summarize_results(experiment, "paper", tmp_path))
     # A higher accuracy is better, and one that rounds to the paper's is as good.
     assert "| CNMF-SPA | **94.94** (paper 90.07 ± 1.3) | 1.00 (paper **0.005**) | 2.00 |" in text
     assert "| CNMF-OPT | **94.94** (paper **94.94 ± 2.13**) |" in text
@@ -169,7 +170,7 @@ def test_the_papers_numbers_and_their_spread(tmp_path):
 
 
 def test_another_release_has_results_of_its_own(tmp_path):
-    (small,), (large,) = (find_experiments(["movielens-action"], release) for release in ("ml-latest-small", "ml-20m"))
+    (small,), (large,) = (find_tables(["movielens-action"], release) for release in ("ml-latest-small", "ml-20m"))
     assert small is EXPERIMENTS["movielens-action"]
     assert large.name == "movielens-action-ml-20m"
     assert large.paper[0] == Recommendation("action", "ml-20m")
@@ -200,8 +201,8 @@ def test_a_release_is_read_where_it_is_asked_for(tmp_path):
 
 
 def test_missing_data_raises_before_any_work(tmp_path, monkeypatch):
-    classification._prepared.cache_clear()
-    recommendation._ratings.cache_clear()
+    classification._classification_data.cache_clear()
+    recommendation._recommendation_ratings.cache_clear()
     monkeypatch.setenv("TWOWAY_DATA", str(tmp_path / "nowhere"))
     monkeypatch.setattr("sklearn.datasets.fetch_openml", lambda **options: (_ for _ in ()).throw(OSError("no network")))
     for table, told in (
@@ -295,7 +296,7 @@ def test_a_rank_that_cannot_be_found_is_passed_over():
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_classifiers_take_missing_and_new_labels(name):
-    pipeline, grid = pipeline_and_grid(name, seed=0)
+    pipeline, grid = classifier_and_grid(name, seed=0)
     assert set(grid) <= set(pipeline.get_params())
     train = pd.DataFrame({"x": ["a", "b", None] * 10, "y": ["c", "d", "c"] * 10}, dtype=object)
     labels = ["p", "q", "r"] * 10
@@ -318,7 +319,7 @@ def test_factorization_minimises_its_penalised_error():
         return ((predicted - rating) ** 2).sum() + 10 * ((user_vectors**2).sum() + (item_vectors**2).sum())
 
     costs = []
-    for number, model in enumerate(factorization.sweeps(table, 2, seed=0)):
+    for number, model in enumerate(factorization.factorization_sweeps(table, 2, seed=0)):
         costs.append(cost(model, model.users, model.items))
         if number == 60:
             break
@@ -336,8 +337,8 @@ def test_averages_are_averages():
     users, items, ratings = data.pairs(data.train | data.validation)
     asked = data.pairs(data.test)[:2]
     for method, keys, group in (("User Average", users, asked[0]), ("Movie Average", items, asked[1])):
-        predict, _, _ = recommendation._run_average(method, data)
+        predict, _, _ = recommendation._recommend_by_average(method, data)
         means = pd.Series(ratings).groupby(keys).mean()
         np.testing.assert_allclose(predict(*asked), means.loc[group])
-    predict, _, _ = recommendation._run_average("Global Average", data)
+    predict, _, _ = recommendation._recommend_by_average("Global Average", data)
     np.testing.assert_allclose(predict(*asked), ratings.mean())

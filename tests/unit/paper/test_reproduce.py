@@ -21,11 +21,10 @@ from twoway.cli.app import make_app
 from twoway.datasets import nearly_separable
 from twoway.model.measures import match_components
 from twoway.paper import run, show
-from twoway.paper.base import method_seed
-from twoway.paper.scores import published_mse
-from twoway.paper.summary import summarize
-from twoway.paper.synthetic import SOLVERS, Synthetic
-from twoway.paper.tables import EXPERIMENTS, METHODS, _published
+from twoway.paper.results import read_results, result_key, summarize_results
+from twoway.paper.synthetic import SOLVERS, Synthetic, published_mse
+from twoway.paper.tables import EXPERIMENTS, METHODS, _published_tables
+from twoway.paper.trials import trial_seed
 
 TABLE = "synthetic-eps0.1"
 SYNTHETIC = [name for name, experiment in EXPERIMENTS.items() if experiment.varies != "data"]
@@ -43,7 +42,9 @@ def lines_of(path):
 def numbers_of(lines):
     """Return what must be the same each time: the scores without the seconds, or the reason."""
     return {
-        run.key_of(line): {name: value for name, value in (line["scores"] or {}).items() if name != "seconds"}
+        result_key(line["setting"], line["trial"], line["method"]): {
+            name: value for name, value in (line["scores"] or {}).items() if name != "seconds"
+        }
         or line["reason"]
         for line in lines
     }
@@ -115,8 +116,8 @@ def test_the_written_files_agree_with_the_output(one_of_all):
                 assert (cell["sd"] is None) == (len(values) == 1)
                 if len(values) == 2:
                     assert cell["sd"] == pytest.approx(np.std(values, ddof=1))
-                assert f"{show.ours_of(cell)}" in page
-                assert f"{show.ours_of(cell)}" in told
+                assert f"{show.shown_ours(cell)}" in page
+                assert f"{show.shown_ours(cell)}" in told
                 if cell["paper"] is not None:
                     assert f"paper {cell['paper']:g}" in told
     assert (out / f"{name}-smoke.png").read_bytes().startswith(b"\x89PNG")
@@ -138,7 +139,7 @@ def test_too_little_evidence_is_a_dash_and_a_reason(smoke):
     out, told = smoke
     summary = json.loads((out / "synthetic-sparse-smoke.json").read_text(encoding="utf-8"))
     rows = {row["method"]: row["cells"] for row in summary["metrics"][0]["rows"]}
-    assert show.ours_of(rows["CTD"][1]) == "—"
+    assert show.shown_ours(rows["CTD"][1]) == "—"
     assert all(cell["failed"] == 0 for cell in rows["auto"])
     reasons = [one["reason"] for one in summary["reasons"] if (one["method"], one["column"]) == ("CTD", "p=0.005")]
     assert len(reasons) == 1
@@ -157,7 +158,7 @@ def test_a_trial_draws_the_same_data_each_time_and_other_data_than_any_other():
     assert not np.array_equal(codes, setting.data(1).codes())
     assert np.array_equal(setting.model(0).stacked, Synthetic(1000).model(0).stacked)
     assert not np.array_equal(codes, Synthetic(1000).data(0).codes()[:200])
-    assert len({method_seed(trial) for trial in range(20)}) == 20
+    assert len({trial_seed("method", trial) for trial in range(20)}) == 20
 
 
 def test_the_published_mse_scales_the_first_factor_of_the_truth():
@@ -192,7 +193,7 @@ def test_a_run_goes_on_where_it_stopped_with_the_same_numbers(smoke, tmp_path):
 def test_a_finished_run_is_only_shown_again(smoke, tmp_path):
     shutil.copy(smoke[0] / f"{TABLE}-smoke.jsonl", tmp_path)
     before = (tmp_path / f"{TABLE}-smoke.jsonl").read_bytes()
-    assert not run.plan([EXPERIMENTS[TABLE]], "smoke", tmp_path).fits
+    assert not run.plan_run([EXPERIMENTS[TABLE]], "smoke", tmp_path).fits
     result = reproduce(TABLE, "--size", "smoke", "--out", tmp_path)
     assert result.exit_code == 0
     assert (tmp_path / f"{TABLE}-smoke.jsonl").read_bytes() == before
@@ -205,7 +206,7 @@ def test_what_another_version_saved_is_run_again(smoke, tmp_path):
     other = text.replace(f'"version": "{__version__}"', '"version": "0.0.1"')
     assert other != text
     (tmp_path / f"{TABLE}-smoke.jsonl").write_text(other, encoding="utf-8")
-    todo = run.plan([EXPERIMENTS[TABLE]], "smoke", tmp_path)
+    todo = run.plan_run([EXPERIMENTS[TABLE]], "smoke", tmp_path)
     assert len(todo.fits) == len(text.splitlines())
 
 
@@ -237,10 +238,10 @@ def test_an_ended_run_leaves_no_process_and_complete_lines(tmp_path, ending, job
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.stderr.close()
-    saved = run.read_lines(path)
+    saved = read_results(path)
     assert 4 <= len(saved) < 10_000
-    assert {line["stop"] for line in saved} <= {"converged", "max_iter"}
-    todo = run.plan([EXPERIMENTS[TABLE]], "smoke", tmp_path, trials=5000, methods=["RAND-EM"])
+    assert {line["stop"] for line in saved.values()} <= {"converged", "max_iter"}
+    todo = run.plan_run([EXPERIMENTS[TABLE]], "smoke", tmp_path, trials=5000, methods=["RAND-EM"])
     assert len(todo.fits) == 10_000 - len(saved)
 
 
@@ -262,7 +263,7 @@ def _is_alive(group):
 
 def test_a_process_that_dies_is_named(tmp_path, monkeypatch):
     """A fit that kills its process, as the system does when memory runs out."""
-    fits = run.plan([EXPERIMENTS[TABLE]], "smoke", tmp_path).fits
+    fits = run.plan_run([EXPERIMENTS[TABLE]], "smoke", tmp_path).fits
     monkeypatch.setattr(run, "_run_in_job", _die)
     with pytest.raises(tw.TwowayError, match="finished fits are saved"):
         list(run._run_fits(fits, 2))
@@ -274,7 +275,7 @@ def _die(fit, parent):
 
 def test_each_fit_is_reported_once(tmp_path):
     reported = []
-    todo = run.plan([EXPERIMENTS[TABLE]], "smoke", tmp_path, trials=1, jobs=1, methods=["CNMF-SPA", "RAND-EM"])
+    todo = run.plan_run([EXPERIMENTS[TABLE]], "smoke", tmp_path, trials=1, jobs=1, methods=["CNMF-SPA", "RAND-EM"])
     assert list(todo.run(reported.append)) == [EXPERIMENTS[TABLE]]
     assert tuple(reported) == todo.fits
     assert len(todo.fits) == 4
@@ -319,7 +320,7 @@ def by_hand(tmp_path):
 
 def test_means_marks_and_notes(by_hand):
     experiment, out = by_hand
-    summary = summarize(experiment, "paper", out)
+    summary = summarize_results(experiment, "paper", out)
     cells = {row["method"]: row["cells"][0] for row in summary["metrics"][0]["rows"]}
     assert cells["CNMF-SPA"]["mean"] == pytest.approx(0.11)
     assert cells["CNMF-SPA"]["sd"] == pytest.approx(math.sqrt(0.0002))
@@ -329,12 +330,12 @@ def test_means_marks_and_notes(by_hand):
         "both",
         None,
     ]
-    assert show.ours_of(cells["RAND-EM"]) == "0.0100†"
-    assert show.ours_of(cells["CNMF-SPA-EM"]) == "—"
-    assert show.ours_of(cells["MLE-AD-EM"]) == "not run"
+    assert show.shown_ours(cells["RAND-EM"]) == "0.0100†"
+    assert show.shown_ours(cells["CNMF-SPA-EM"]) == "—"
+    assert show.shown_ours(cells["MLE-AD-EM"]) == "not run"
     # RAND-EM has the lowest mean, but of the trials that did not fail only.
     assert summary["metrics"][0]["best"] == ["CTD", None, None, None]
-    text = show.markdown(summary)
+    text = show.show_as_markdown(summary)
     assert "| CNMF-SPA | **0.110 ± 0.014** (paper 0.1183) | not run (paper 0.103)" in text
     assert "| CNMF-OPT | 0.600 ± 0.100 (paper **0.0218**)" in text
     assert "| CTD | **0.0329 ± 0.0001** (paper **0.0329**)" in text
@@ -346,17 +347,17 @@ def test_means_marks_and_notes(by_hand):
 
 def test_only_the_trials_asked_for_count(by_hand):
     experiment, out = by_hand
-    summary = summarize(experiment, "paper", out, trials=1)
+    summary = summarize_results(experiment, "paper", out, trials=1)
     cells = {row["method"]: row["cells"][0] for row in summary["metrics"][0]["rows"]}
     assert (cells["CNMF-OPT"]["mean"], cells["CNMF-OPT"]["sd"], cells["CNMF-OPT"]["trials"]) == (0.5, None, 1)
 
 
 def test_a_line_for_the_same_cell_counts_once(by_hand):
     experiment, out = by_hand
-    before = summarize(experiment, "paper", out)
+    before = summarize_results(experiment, "paper", out)
     path = out / f"{experiment.name}-paper.jsonl"
     path.write_text(path.read_text(encoding="utf-8") * 2, encoding="utf-8")
-    assert summarize(experiment, "paper", out) == before
+    assert summarize_results(experiment, "paper", out) == before
 
 
 def test_the_page_keeps_the_text_above_the_mark(by_hand):
@@ -380,7 +381,7 @@ def test_the_page_keeps_the_text_above_the_mark(by_hand):
 
 
 def test_the_published_tables_have_the_columns_of_the_experiments():
-    published = {label: table for label, table in _published().items() if label != "source"}
+    published = {label: table for label, table in _published_tables().items() if label != "source"}
     assert set(published) == {experiment.label for experiment in EXPERIMENTS.values()}
     for experiment in EXPERIMENTS.values():
         table = published[experiment.label]
@@ -456,16 +457,16 @@ def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch, capsys):
 
 
 def test_more_than_fits_in_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(run, "_available_bytes", lambda: 2**30)
+    monkeypatch.setattr(run, "_bytes_to_run", lambda: 2**30)
     result = reproduce("synthetic-n15-p0.5", "--jobs", 4, "--out", tmp_path)
     assert isinstance(result.exception, tw.DataError)
     assert "about 1.7 GB with 4 jobs, and 1.0 GB are available; use fewer --jobs" in str(result.exception)
     assert list(tmp_path.iterdir()) == []
-    assert run.plan([EXPERIMENTS["synthetic-n15-p0.5"]], "paper", tmp_path, jobs=2).fits
+    assert run.plan_run([EXPERIMENTS["synthetic-n15-p0.5"]], "paper", tmp_path, jobs=2).fits
 
 
 def test_memory_is_known_here():
-    assert 2**20 < run._available_bytes() < 2**50
+    assert 2**20 < run._bytes_to_run() < 2**50
 
 
 def test_a_damaged_line_is_named(tmp_path):
@@ -478,5 +479,5 @@ def test_a_damaged_line_is_named(tmp_path):
 def test_without_matplotlib_there_is_no_plot_and_a_word(by_hand, monkeypatch):
     experiment, out = by_hand
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    paths = show.write_files(summarize(experiment, "paper", out), out)
+    paths = show.show_in_files(summarize_results(experiment, "paper", out), out)
     assert [path.suffix for path in paths] == [".json", ".md"]

@@ -13,15 +13,12 @@ Scores = dict[str, float]
 Details = dict[str, Any]
 """What is saved beside the scores: how a method ended, what it chose."""
 
-# What a seed is for: each purpose has random numbers of its own, so that no method starts from those of the model.
-FOR_MODEL, FOR_RECORDS, FOR_METHOD = 1, 2, 3
-
-# A process with the library imported and its kernels loaded.
-PROCESS_BYTES = 300 * 2**20
+# Each purpose has random numbers of its own, so that no method starts from those of the model.
+_SEEDS = {"model": 1, "records": 2, "method": 3}
 
 
 @dataclass(frozen=True)
-class Setting(ABC):
+class TrialSetting(ABC):
     """What the trials of a column draw, and how a method is run on it; its fields are saved with each result."""
 
     @property
@@ -36,8 +33,8 @@ class Setting(ABC):
 
     @property
     def n_bytes(self) -> int:
-        """About how much memory a trial needs at its peak."""
-        return PROCESS_BYTES
+        """About how much memory a trial needs at its peak: that of a process with the library and its kernels."""
+        return 300 * 2**20
 
     @property
     def n_trials(self) -> int:
@@ -53,12 +50,12 @@ class Setting(ABC):
     def column(self, varies: str) -> str:
         """Return the title of the column in a table whose columns differ in this."""
 
-    def with_release(self, release: str) -> Setting:
+    def with_release(self, release: str) -> TrialSetting:
         """Return the same on another release of MovieLens, where that matters."""
         return self
 
     @abstractmethod
-    def smaller(self) -> Setting:
+    def smaller(self) -> TrialSetting:
         """Return a similar setting that takes almost no time, to load and compile everything."""
 
     @abstractmethod
@@ -70,22 +67,12 @@ class Setting(ABC):
         """Return the scores of a method; a `TwowayError` explains why it cannot be run on this data."""
 
 
-def seed_of(*numbers: int) -> int:
-    """Return a seed for some purpose and numbers."""
-    return int(np.random.SeedSequence(numbers).generate_state(1)[0])
+def trial_seed(purpose: str, *numbers: int) -> int:
+    """Return a seed for a purpose and some numbers, the trial's first; every method of a trial gets the same."""
+    return int(np.random.SeedSequence((_SEEDS[purpose], *numbers)).generate_state(1)[0])
 
 
-def trial_random(trial: int) -> np.random.Generator:
-    """Return the random numbers that split the data of a trial."""
-    return np.random.default_rng(seed_of(FOR_RECORDS, trial))
-
-
-def method_seed(trial: int) -> int:
-    """Return the seed that every method of a trial gets."""
-    return seed_of(FOR_METHOD, trial)
-
-
-def seconds_since(fit_began: float, all_began: float | None = None) -> Scores:
+def trial_seconds(fit_began: float, all_began: float | None = None) -> Scores:
     """Return the seconds that a fit took until now, and those with everything that was compared before it."""
     now = time.perf_counter()
     return {"seconds": now - fit_began, "seconds_all": now - (fit_began if all_began is None else all_began)}

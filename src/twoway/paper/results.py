@@ -1,7 +1,13 @@
-"""From the lines of many trials to one table: mean and standard deviation, with the paper's number beside each."""
+"""Results in files, and their summary: mean and standard deviation, with the paper's number beside each.
+
+Each table and size has one file of JSON lines, one line per setting, trial and method. Only the command itself writes
+to it; the processes that fit send their results back.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 import statistics
 from collections import Counter
 from dataclasses import asdict
@@ -9,30 +15,79 @@ from pathlib import Path
 from typing import Any
 
 from twoway import __version__
-from twoway.paper.base import Setting
-from twoway.paper.run import Line, read_lines, results_file, settings_key
-from twoway.paper.scores import METRICS
-from twoway.paper.tables import EXPERIMENTS, Experiment, Size
+from twoway.errors import FileFormatError
+from twoway.paper.tables import EXPERIMENTS, METRICS, Experiment, Size
+from twoway.paper.trials import TrialSetting
+from twoway.storage.container import alone_in_folder
 
+Line = dict[str, Any]
+Key = tuple[Any, ...]
 Summary = dict[str, Any]
-LinesByCell = dict[tuple[Setting, str], list[Line]]
+LinesByCell = dict[tuple[TrialSetting, str], list[Line]]
 """The lines of each setting and method, in the order of the trials."""
 
 
-def summarize(experiment: Experiment, size: Size, out: Path, trials: int | None = None) -> Summary:
+def results_file(out: Path, experiment: Experiment, size: Size) -> Path:
+    """Return the file that holds the lines of an experiment."""
+    return out / f"{experiment.name}-{size}.jsonl"
+
+
+def result_key(setting: dict[str, Any], trial: int, method: str) -> Key:
+    """Return what identifies a line, in a form that can be hashed."""
+    return tuple(sorted(setting.items())), trial, method
+
+
+def read_results(path: Path) -> dict[Key, Line]:
+    """Return the lines of a file that this version of the library saved, by their keys; a torn last line is ignored."""
+    lines: dict[Key, Line] = {}
+    if not path.exists():
+        return lines
+    for number, text in enumerate(path.read_text(encoding="utf-8").split("\n")[:-1], 1):
+        try:
+            line = json.loads(text)
+            key = result_key(line["setting"], line["trial"], line["method"])
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise FileFormatError(
+                f"line {number} of {str(path)!r} is not a result of 'twoway reproduce': {text[:60]!r}; "
+                "remove the line, or name another folder with --out"
+            ) from None
+        if line.get("version") == __version__:
+            lines[key] = line
+    return lines
+
+
+def append_result(path: Path, line: Line) -> None:
+    """Add a line to a file."""
+    text = json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n"
+    try:
+        with alone_in_folder(path), open(path, "ab") as stream:
+            stream.write(text.encode())
+    except OSError as error:
+        error.filename = str(path)
+        raise
+
+
+def remove_torn_result(path: Path) -> None:
+    """Remove a last line that a killed run or a full disk left incomplete; the next line would be added to it."""
+    if path.exists():
+        with alone_in_folder(path):
+            content = path.read_bytes()
+            if not content.endswith(b"\n"):
+                os.truncate(path, content.rfind(b"\n") + 1)
+
+
+def summarize_results(experiment: Experiment, size: Size, out: Path, trials: int | None = None) -> Summary:
     """Return a table of the results saved in a folder, as plain dictionaries.
 
     Only the first ``trials`` trials count (by default as many as the size has), so that the same question
     has the same answer however many were run.
     """
     n_trials = experiment.columns(size, trials)
-    by_key = {settings_key(asdict(setting)): setting for setting in n_trials}
-    lines = {
-        (by_key.get(settings_key(line["setting"])), line["method"], line["trial"]): line
-        for line in read_lines(results_file(out, experiment, size))
-    }
+    lines = read_results(results_file(out, experiment, size))
     cells: LinesByCell = {
-        (setting, method): [lines[key] for trial in range(n) if (key := (setting, method, trial)) in lines]
+        (setting, method): [
+            lines[key] for trial in range(n) if (key := result_key(asdict(setting), trial, method)) in lines
+        ]
         for setting, n in n_trials.items()
         for method in experiment.methods
     }
@@ -54,17 +109,20 @@ def summarize(experiment: Experiment, size: Size, out: Path, trials: int | None 
             {"title": column.column(experiment.varies), "drawn": column.drawn, "setting": asdict(column), "trials": n}
             for column, n in n_trials.items()
         ],
-        "metrics": [_summarize_metric(experiment, metric, list(n_trials), cells) for metric in experiment.metrics],
-        "reasons": _reasons(experiment, cells),
+        "metrics": [_summarized_metric(experiment, metric, list(n_trials), cells) for metric in experiment.metrics],
+        "reasons": _summarized_failures(experiment, cells),
         "note": experiment.note,
         "not_run": [name for name in experiment.methods if not any(cells[setting, name] for setting in n_trials)],
     }
 
 
-def _summarize_metric(experiment: Experiment, metric: str, settings: list[Setting], cells: LinesByCell) -> Summary:
+def _summarized_metric(
+    experiment: Experiment, metric: str, settings: list[TrialSetting], cells: LinesByCell
+) -> Summary:
     rows = {
         method: [
-            _cell(metric, cells[setting, method], experiment.published(metric, method, setting)) for setting in settings
+            _summarized_result(metric, cells[setting, method], experiment.published(metric, method, setting))
+            for setting in settings
         ]
         for method in experiment.methods
     }
@@ -84,7 +142,7 @@ def _summarize_metric(experiment: Experiment, metric: str, settings: list[Settin
     }
 
 
-def _cell(metric: str, lines: list[Line], published: tuple[float, float | None] | None) -> Summary:
+def _summarized_result(metric: str, lines: list[Line], published: tuple[float, float | None] | None) -> Summary:
     """Return mean, sample standard deviation, the numbers of trials run and failed, the paper's number, the better."""
     scored = [line["scores"] for line in lines if line["scores"] is not None]
     values = [scores[metric] for scores in scored if metric in scores]
@@ -107,7 +165,7 @@ def _cell(metric: str, lines: list[Line], published: tuple[float, float | None] 
     }
 
 
-def _reasons(experiment: Experiment, cells: LinesByCell) -> list[Summary]:
+def _summarized_failures(experiment: Experiment, cells: LinesByCell) -> list[Summary]:
     """Return why methods failed: the most common reason of each column and method."""
     reasons = []
     for (setting, method), lines in sorted(cells.items(), key=lambda cell: experiment.methods.index(cell[0][1])):
