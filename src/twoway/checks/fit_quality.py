@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Floats, Ints
-from twoway.data.records import Records
 from twoway.errors import DataError
 from twoway.model.measures import standardized_residuals
 from twoway.model.pmf import JointPMF, model_of
@@ -145,8 +144,15 @@ def fit_quality(pmf: JointPMF, source: Any) -> FitQuality:
     >>> len(fit_quality(fit(records, rank=1), records).misfits) > 5, fit_quality(fit(records, rank=2), records).misfits
     (True, ())
     """
-    pmf = model_of(pmf)
-    tables, note = _compared_tables(pmf, source)
+    pmf, note = model_of(pmf), ""
+    if isinstance(source, Tables):
+        tables = source
+        if difference := pmf.schema.difference(tables.schema):
+            raise DataError(f"the tables are not about the model's variables: {difference}")
+    else:
+        records = records_for(pmf.schema, source)
+        tables, totals = Tables.count(records), records.weight_totals
+        note = "" if totals.is_constant else f"weighted records count as {totals.effective:.0f} effective ones"
     columns, worst_cells, worst_first = _compare_fit(pmf, tables)
     pairs = [
         PairFit(
@@ -183,18 +189,6 @@ def modelled_shares(pmf: JointPMF, tables: Tables) -> Floats:
             products = products * pmf.stacked[cells]
         shares[entries] = products.sum(axis=1)
     return shares
-
-
-def _compared_tables(pmf: JointPMF, source: Any) -> tuple[Tables, str]:
-    """Return the tables of a source, and a note on their weights."""
-    if isinstance(source, Tables):
-        if difference := pmf.schema.difference(source.schema):
-            raise DataError(f"the tables are not about the model's variables: {difference}")
-        return source, ""
-    records: Records = records_for(pmf.schema, source)
-    totals = records.weight_totals
-    note = "" if totals.is_constant else f"weighted records count as {totals.effective:.0f} effective ones"
-    return Tables.count(records), note
 
 
 def _compare_fit(pmf: JointPMF, tables: Tables) -> tuple[dict[str, NDArray[Any]], Ints, Ints]:

@@ -123,7 +123,7 @@ def probability_range(
     schema = tables.schema
     wanted, known = parse_event(schema, event), parse_event(schema, {} if given is None else given)
     question = f"P({describe_event(event)}{f' | {describe_event(given)}' if given else ''})"
-    asked = _asked_classes(schema, wanted, known)
+    asked = _range_classes(schema, wanted, known)
     n_asked = int(np.prod([float(classes.max()) + 1.0 for classes in asked.values()]))
     if n_asked > max_cells:
         raise DataError(
@@ -148,7 +148,7 @@ def probability_range(
     return ProbabilityRange(question, low, high, names, merged, is_sharp, n_cells, level, contradiction)
 
 
-def _asked_classes(schema: Schema, event: Mapping[int, Ints], given: Mapping[int, Ints]) -> dict[int, Ints]:
+def _range_classes(schema: Schema, event: Mapping[int, Ints], given: Mapping[int, Ints]) -> dict[int, Ints]:
     """Return the classes of categories of the variables asked about: those that the question treats alike."""
     asked = {}
     for index in sorted({*event, *given}):

@@ -37,7 +37,7 @@ def count_sets(
     The counts do not depend on the order of the records, on blocks or on threads, to the byte.
     """
     schema = source.schema
-    sets = all_sets(schema, order)
+    sets = sets_to_count(schema, order)
     n_entries = n_set_cells(schema.sizes, order)
     if not n_entries or not source.n_records:
         return sets, np.zeros(n_entries), None
@@ -45,7 +45,7 @@ def count_sets(
 
     first, _ = counting.counting_strips(schema.offsets, order)
     totals = source.weight_totals
-    step, square_step = weight_step(totals.total), weight_step(totals.squares)
+    step, square_step = counting_step(totals.total), counting_step(totals.squares)
     square_steps = square_step if totals.is_weighted else None
     per_block = partial(_count_block, schema=schema, order=order, first=first, step=step, square_step=square_steps)
     counts = source.map_reduce(per_block, _add_counts, threads=threads if n_entries <= _THREADED_ENTRIES else 1)
@@ -61,7 +61,7 @@ def count_sets(
     return sets, flat, squares
 
 
-def all_sets(schema: Schema, order: int) -> NDArray[np.int32]:
+def sets_to_count(schema: Schema, order: int) -> NDArray[np.int32]:
     """Return all sets of ``order`` variables, or raise where their counts would not fit.
 
     Shape (n_sets, order), in lexicographic order.
@@ -78,7 +78,7 @@ def all_sets(schema: Schema, order: int) -> NDArray[np.int32]:
     return np.array(list(combinations(range(len(schema)), order)), dtype=np.int32).reshape(-1, order)
 
 
-def weight_step(total: float) -> float:
+def counting_step(total: float) -> float:
     """Return the step in whole numbers of which weights are counted.
 
     It is a power of two, as fine as 63 bits allow: whole numbers add up to the same in any order. The odd factor keeps

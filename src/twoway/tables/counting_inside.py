@@ -23,8 +23,8 @@ from twoway.data.sql.records import DatabaseTable, unnumbered_errors
 from twoway.data.weights import LEAST_WEIGHT, MOST_COUNT, MOST_WEIGHT, WeightTotals
 from twoway.errors import DataError, UnknownNameError
 from twoway.schema import Schema
-from twoway.tables.counting import all_sets, weight_step
-from twoway.tables.layout import ranks_of, starts_of
+from twoway.tables.counting import counting_step, sets_to_count
+from twoway.tables.layout import layout_ranks, layout_starts
 from twoway.tables.tables import Tables
 
 _MOST_WHOLE = 2.0**60
@@ -42,14 +42,14 @@ def count_inside(table: DatabaseTable, order: int = 2) -> tuple[Tables, int]:
         schema, n_records, totals = table.schema, 0, WeightTotals()
         if schema is None or has_numbers:
             schema, n_records, totals = _survey_inside(table, backend, rows)
-        sets = all_sets(schema, order)
-        step, square_step = weight_step(totals.total), weight_step(totals.squares)
+        sets = sets_to_count(schema, order)
+        step, square_step = counting_step(totals.total), counting_step(totals.squares)
         if has_numbers:
             weights = {"w": _weight_steps_inside(_weights_inside(rows), 1.0 / step)}
             if totals.is_weighted:
                 weights["s"] = _weight_steps_inside(_squares_inside(rows), 1.0 / square_step)
             rows = rows.mutate(**weights).drop(*table.reader.number_columns)
-        counts = np.zeros(int(starts_of(schema, sets)[-1]), dtype=np.int64)
+        counts = np.zeros(int(layout_starts(schema, sets)[-1]), dtype=np.int64)
         squares = np.zeros(len(sets), dtype=np.int64)
         sizes = {f"c{place}": len(schema[name]) for place, name in enumerate(table.names)}
         sums = _add_up_inside if has_numbers else lambda rows: {"w": rows.count()}
@@ -197,7 +197,7 @@ def _add_groups_inside(
     cells = np.zeros(len(full), dtype=np.int64)
     for place in range(order):
         cells = cells * np.array(schema.sizes)[variables[:, place]] + shown[:, place]
-    tables = np.searchsorted(ranks_of(schema, sets), ranks_of(schema, variables))
-    np.add.at(flat, starts_of(schema, sets)[tables] + cells, wide.column("w").to_numpy()[full])
+    tables = np.searchsorted(layout_ranks(schema, sets), layout_ranks(schema, variables))
+    np.add.at(flat, layout_starts(schema, sets)[tables] + cells, wide.column("w").to_numpy()[full])
     if "s" in wide.column_names:
         np.add.at(squares, tables, wide.column("s").to_numpy()[full])

@@ -26,26 +26,26 @@ if TYPE_CHECKING:
 _LEAST_COUNT, _MOST_COUNT = 1e-150, 1e150
 
 
-def starts_of(schema: Schema, sets: NDArray[Any]) -> Ints:
+def layout_starts(schema: Schema, sets: NDArray[Any]) -> Ints:
     """Return where the counts of each set of variables start, and the end of the last; shape (n_sets + 1,).
 
     Examples
     --------
     >>> from twoway.schema import Variable
     >>> schema = Schema((Variable("a", (0, 1)), Variable("b", (0, 1, 2)), Variable("c", (0, 1))))
-    >>> starts_of(schema, np.array([[0, 1], [0, 2], [1, 2]]))
+    >>> layout_starts(schema, np.array([[0, 1], [0, 2], [1, 2]]))
     array([ 0,  6, 10, 16])
     """
     lengths = np.array(schema.sizes, dtype=np.int64)[sets].prod(axis=1)
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 
-def totals_of(flat: Floats, starts: Ints) -> Floats:
+def layout_totals(flat: Floats, starts: Ints) -> Floats:
     """Return the sum of each table's counts, shape (n_tables,)."""
     return np.asarray(np.add.reduceat(flat, starts[:-1]) if len(starts) > 1 else np.zeros(0))
 
 
-def ranks_of(schema: Schema, sets: NDArray[Any]) -> Ints:
+def layout_ranks(schema: Schema, sets: NDArray[Any]) -> Ints:
     """Return one number for each set; the numbers sort as the sets do."""
     return np.asarray(sets.astype(np.int64) @ (len(schema) ** np.arange(sets.shape[1])[::-1]))
 
@@ -71,10 +71,10 @@ class TableLayout:
 
     def __post_init__(self) -> None:
         sets, flat = self._check_sets(), np.asarray(self.flat, dtype=np.float64)
-        starts = starts_of(self.schema, sets)
+        starts = layout_starts(self.schema, sets)
         vars(self).update(sets=sets, flat=flat, starts=starts, notes=tuple(dict.fromkeys(self.notes)))
         self._check_counts()
-        totals = totals_of(flat, starts)
+        totals = layout_totals(flat, starts)
         weights = totals if self.weights is None else np.array(self.weights, dtype=np.float64)
         noise = np.zeros(len(sets)) if self.noise is None else np.array(self.noise, dtype=np.float64)
         for name, numbers in (("weights", weights), ("noise", noise)):
@@ -91,7 +91,7 @@ class TableLayout:
         if not kept.all():
             flat = flat[np.repeat(kept, np.diff(starts))]
             sets, totals, weights, noise = sets[kept], totals[kept], weights[kept], noise[kept]
-            starts = starts_of(self.schema, sets)
+            starts = layout_starts(self.schema, sets)
         elif flat.flags.writeable:
             flat = flat.copy()
         for array in (sets, flat, starts, totals, weights, noise, empty):
@@ -110,7 +110,7 @@ class TableLayout:
             raise DataError(f"sets must be positions of variables, from 0 to {most}; got {sets.min()} to {sets.max()}")
         # Only now: a number too large for the type would become another position.
         sets = sets.astype(np.int32)
-        if (np.diff(sets, axis=1) <= 0).any() or (np.diff(ranks_of(self.schema, sets)) <= 0).any():
+        if (np.diff(sets, axis=1) <= 0).any() or (np.diff(layout_ranks(self.schema, sets)) <= 0).any():
             raise DataError("sets must ascend within a row, and rows must be in lexicographic order without duplicates")
         sizes = np.array(self.schema.sizes, dtype=np.int64)[sets]
         if sets.size and not sizes.prod(axis=1, dtype=np.float64).max() < 2.0**62:
@@ -124,8 +124,8 @@ class TableLayout:
             is_whole and 0 <= sets.min() <= sets.max() < len(self.schema) and (np.diff(sets) > 0).all()
         ):
             raise DataError("empty must be positions of variables that ascend within a row")
-        ranks, first = np.unique(ranks_of(self.schema, sets), return_index=True)
-        return sets[first[~np.isin(ranks, ranks_of(self.schema, others))]].astype(np.int32)
+        ranks, first = np.unique(layout_ranks(self.schema, sets), return_index=True)
+        return sets[first[~np.isin(ranks, layout_ranks(self.schema, others))]].astype(np.int32)
 
     def _check_counts(self) -> None:
         """Raise where there are not as many counts as cells, or one of them is not a valid count."""

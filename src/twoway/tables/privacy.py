@@ -21,7 +21,7 @@ import numpy as np
 from twoway.arrays import Floats
 from twoway.errors import DataError
 from twoway.schema import Schema
-from twoway.tables.layout import ranks_of, starts_of
+from twoway.tables.layout import layout_ranks, layout_starts
 from twoway.text import shortlist
 
 if TYPE_CHECKING:
@@ -109,11 +109,17 @@ def release_tables(
     tables: Tables, epsilon: float, delta: float, max_weight: float | None, *, public_schema: bool, seed: int | None
 ) -> Tables:
     """Return tables with noise; see `Tables.with_noise`."""
-    _check_public_schema(tables.schema, public_schema)
+    found = [variable.name for variable in tables.schema if variable.is_found]
+    if found and not public_schema:
+        raise DataError(
+            f"the categories of {shortlist(found, 4)} were found in the data, or their source is unknown, and noise "
+            "does not hide them: count records that were read by a schema, Records(…, schema=Schema(…)), or set "
+            "public_schema=True if the categories and the choice of tables may be public"
+        )
     # All tables that were counted, those without a record with zeros.
     sets = np.vstack([tables.sets, tables.empty])
-    order = np.argsort(ranks_of(tables.schema, sets))
-    starts = starts_of(tables.schema, sets[order])
+    order = np.argsort(layout_ranks(tables.schema, sets))
+    starts = layout_starts(tables.schema, sets[order])
     flat = np.zeros(int(starts[-1]))
     flat[np.repeat(order < len(tables), np.diff(starts))] = tables.flat
     # A table that a release left without a count has the noise of the release all the same.
@@ -129,16 +135,6 @@ def release_tables(
     notes = tuple(map(str, releases))  # any other could reveal something about the records
     noise = noise + release.sigma**2
     return type(tables)(schema, sets[order], flat, weights, notes, releases, release.max_weight, noise)
-
-
-def _check_public_schema(schema: Schema, is_public: bool) -> None:
-    found = [variable.name for variable in schema if variable.is_found]
-    if found and not is_public:
-        raise DataError(
-            f"the categories of {shortlist(found, 4)} were found in the data, or their source is unknown, and noise "
-            "does not hide them: count records that were read by a schema, Records(…, schema=Schema(…)), or set "
-            "public_schema=True if the categories and the choice of tables may be public"
-        )
 
 
 def _largest_noisy_weight(heaviest: float | None, declared: float | None) -> float:

@@ -14,7 +14,7 @@ from twoway.data.merging import merge_schemas
 from twoway.data.weights import effective_weights
 from twoway.errors import DataError
 from twoway.schema import Schema
-from twoway.tables.layout import ranks_of
+from twoway.tables.layout import layout_ranks
 
 if TYPE_CHECKING:
     from twoway.tables.tables import Tables
@@ -55,12 +55,12 @@ def sum_in_schema(parents: Sequence[Tables], schema: Schema) -> Tables:
     first = parents[0]
     entries = (entry for parent in parents for entry in _entries_to_sum(parent, schema))
     sets, flat, weights = sum_entries(first.order, entries)
-    ranks, noise, empty = ranks_of(schema, sets), np.zeros(len(sets)), []
+    ranks, noise, empty = layout_ranks(schema, sets), np.zeros(len(sets)), []
     for parent in parents:
         place_of = np.array([schema.index(name) if name in schema else -1 for name in parent.schema.names])
         counted, uncounted = (np.sort(place_of[some], axis=1) for some in (parent.sets, parent.empty))
         known = (counted >= 0).all(axis=1)
-        np.add.at(noise, np.searchsorted(ranks, ranks_of(schema, counted[known])), parent.noise[known])
+        np.add.at(noise, np.searchsorted(ranks, layout_ranks(schema, counted[known])), parent.noise[known])
         empty.append(uncounted[(uncounted >= 0).all(axis=1)])
     notes, releases, heaviest = first.notes, first.releases, _heaviest_of_sum(parents)
     return type(first)(schema, sets, flat, weights, notes, releases, heaviest, noise, np.vstack(empty))

@@ -16,7 +16,7 @@ from twoway.data.weights import effective_weights
 from twoway.errors import FileFormatError, TwowayError, check_known
 from twoway.schema import Label, Schema
 from twoway.storage import container
-from twoway.tables.layout import TableLayout, starts_of, totals_of
+from twoway.tables.layout import TableLayout, layout_starts, layout_totals
 from twoway.tables.privacy import Release, TotalPrivacy, release_tables
 from twoway.tables.sums import NO_PROMISE, add_tables, sum_entries, sum_in_schema
 
@@ -105,7 +105,7 @@ class Tables(TableLayout):
         """Return the tables of sets of variables; ``squares`` are the sums of their people's squared weights."""
         if squares is None or not len(sets):
             return cls(schema, sets, flat, heaviest=heaviest)
-        weights = effective_weights(totals_of(flat, starts_of(schema, sets)), squares)
+        weights = effective_weights(layout_totals(flat, layout_starts(schema, sets)), squares)
         return cls(schema, sets, flat, weights, heaviest=heaviest)
 
     @classmethod

@@ -94,7 +94,7 @@ def pool(
     listed = list(tables)
     if len(listed) < 2:
         raise DataError(f"pooling needs at least 2 completed tables, got {len(listed)}; see Bootstrap.impute")
-    parts = [_pairs(function(table), number) for number, table in enumerate(listed, 1)]
+    parts = [_pairs_to_pool(function(table), number) for number, table in enumerate(listed, 1)]
     names = list(parts[0])
     for number, part in enumerate(parts, 1):
         if list(part) != names:
@@ -132,7 +132,7 @@ def _pooled(pairs: Floats, level: float, degrees: float, name: Hashable) -> Pool
     return Pooled(estimate, error, df, estimate - half, estimate + half, level, min(missing, 1.0), m)
 
 
-def _pairs(result: Any, number: int) -> Pairs:
+def _pairs_to_pool(result: Any, number: int) -> Pairs:
     """Return the result of a function as pairs by name: None for a single pair, positions for arrays."""
     if isinstance(result, tuple | list) and len(result) == 2 and all(hasattr(part, "reindex") for part in result):
         estimates, variances = result  # Series of pandas
@@ -149,10 +149,10 @@ def _pairs(result: Any, number: int) -> Pairs:
         result = {None: result} if array.shape == (2,) else dict(enumerate(by_rows))
     if not result:
         raise DataError(f"the function returned nothing for table {number}: {_WANTED}")
-    return {name: _pair(pair, number, name) for name, pair in result.items()}
+    return {name: _pair_to_pool(pair, number, name) for name, pair in result.items()}
 
 
-def _pair(pair: Any, number: int, name: Hashable) -> tuple[float, float]:
+def _pair_to_pool(pair: Any, number: int, name: Hashable) -> tuple[float, float]:
     of = "" if name is None else f" for {name!r}"
     try:
         estimate, variance = (float(value) for value in pair)

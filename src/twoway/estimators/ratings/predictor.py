@@ -247,7 +247,7 @@ def ratings_em_step(sets: CellSets, rank: int, smoothing: float) -> Callable[[Th
         expected = sets.expected(theta, rank)
         counts = expected.counts[:, :rank]
         of_cell = counts[1:].reshape(*of_item.shape, rank)
-        factors = of_cell + smoothing * _tilted_item_shares(of_item, of_cell)
+        factors = of_cell + smoothing * _tilted_rating_shares(of_item, of_cell)
         factors /= factors.sum(axis=1, keepdims=True)
         weights = counts[0] + smoothing
         return pad_to_lanes(weights / weights.sum(), factors.reshape(-1, rank)), -expected.log_likelihood
@@ -255,7 +255,7 @@ def ratings_em_step(sets: CellSets, rank: int, smoothing: float) -> Callable[[Th
     return step
 
 
-def _tilted_item_shares(of_item: Floats, of_cell: Floats) -> Floats:
+def _tilted_rating_shares(of_item: Floats, of_cell: Floats) -> Floats:
     """Return each item's shares, tilted by each component's use of the scale.
 
     Parameters
