@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import permutations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,9 @@ from twoway.text import shortlist
 
 if TYPE_CHECKING:
     from twoway.tables.privacy import Release
+
+Entry = tuple[Sequence[int], Floats, float]
+"""Positions of variables, counts with an axis for each, and the effective number of records."""
 
 # Of a table's total and weight: their squares can be added.
 _LEAST_COUNT, _MOST_COUNT = 1e-150, 1e150
@@ -48,6 +51,27 @@ def layout_totals(flat: Floats, starts: Ints) -> Floats:
 def layout_ranks(schema: Schema, sets: NDArray[Any]) -> Ints:
     """Return one number for each set; the numbers sort as the sets do."""
     return np.asarray(sets.astype(np.int64) @ (len(schema) ** np.arange(sets.shape[1])[::-1]))
+
+
+def layout_entries(order: int, entries: Iterable[Entry]) -> tuple[NDArray[np.int32], Floats, Floats]:
+    """Return sets, counts and weights of entries in any order, as `Tables` has them; the same set twice is added."""
+    merged: dict[tuple[int, ...], tuple[Floats, float]] = {}
+    for positions, counts, weight in entries:
+        axes = np.argsort(positions)
+        key = tuple(int(positions[axis]) for axis in axes)
+        counts = counts.transpose(axes)
+        if key in merged:
+            before, weight_before = merged[key]
+            totals = np.array([before.sum(), counts.sum()])
+            # The effective number is (Σw)² / Σw², so that (Σw)² over it is Σw².
+            squares = effective_weights(totals, np.array([weight_before, weight]))
+            weight = float(effective_weights(totals.sum(keepdims=True), squares.sum(keepdims=True))[0])
+            counts = before + counts
+        merged[key] = counts, weight
+    keys = sorted(merged)
+    sets = np.array(keys, dtype=np.int32).reshape(-1, order)
+    flat = np.concatenate([np.zeros(0), *(merged[key][0].ravel() for key in keys)])
+    return sets, flat, np.array([merged[key][1] for key in keys])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -269,6 +293,59 @@ class TableLayout:
             known = [" × ".join(table) for table in self.names]
             parts.append(f"tables of {self.order} variables: {shortlist(known) or 'none'}")
         return UnknownNameError("; ".join(parts))
+
+    def entries_in(self, schema: Schema) -> Iterator[Entry]:
+        """Yield the tables whose variables are all in another schema, with its categories."""
+        places = {
+            index: (schema.index(v.name), [schema[v.name].code(label) for label in v.categories])
+            for index, v in enumerate(self.schema)
+            if v.name in schema
+        }
+        for index, row in enumerate(self.sets.tolist()):
+            if all(position in places for position in row):
+                positions, codes = zip(*(places[position] for position in row), strict=True)
+                counts = np.zeros([schema.sizes[position] for position in positions])
+                counts[np.ix_(*codes)] = self.array(index)
+                yield positions, counts, float(self.weights[index])
+
+    def select(self, names: Iterable[Sequence[str]]) -> Self:
+        """Return some of the tables, each named by its variables in any order; all variables stay.
+
+        A table that was counted but has no records may be named: with noise it is released like the others.
+        """
+        kept = np.zeros(len(self), dtype=bool)
+        counted = {tuple(row) for row in self.empty.tolist()}
+        empty = []
+        for table in names:
+            asked = self.schema.indices(table)
+            variables = tuple(sorted(asked))
+            if variables in self._positions:
+                kept[self._positions[variables]] = True
+            elif variables in counted:
+                empty.append(variables)
+            else:
+                raise self._no_table(asked)
+        return self._part(kept, empty)
+
+    def sample(self, n_tables: int, n_cells: int, random: np.random.Generator) -> Self:
+        """Return a random part of the tables, at most so many with about so many cells together; all if they are fewer.
+
+        At least one table, however large, if there is one.
+        """
+        if len(self) <= n_tables and len(self.flat) <= n_cells:
+            return self
+        order = random.permutation(len(self))[:n_tables]
+        is_within = np.cumsum(np.diff(self.starts)[order]) <= n_cells
+        is_within[0] = True
+        kept = np.zeros(len(self), dtype=bool)
+        kept[order[is_within]] = True
+        return self._part(kept)
+
+    def _part(self, kept: Bools, empty: Sequence[tuple[int, ...]] = ()) -> Self:
+        """Return the tables that a mask (n_tables,) selects, and some of those without a single record."""
+        sets, flat = self.sets[kept], self.flat[np.repeat(kept, np.diff(self.starts))]
+        uncounted = np.array(empty, dtype=np.int32).reshape(-1, self.order)
+        return replace(self, sets=sets, flat=flat, weights=self.weights[kept], noise=self.noise[kept], empty=uncounted)
 
     def components(self) -> tuple[tuple[str, ...], ...]:
         """Return the groups of variables that tables connect, directly or through others.

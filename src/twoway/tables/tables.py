@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.arrays import Bools, Floats
+from twoway.arrays import Floats
 from twoway.data.frames import label_array, make_frame
+from twoway.data.merging import merge_schemas
 from twoway.data.weights import effective_weights
-from twoway.errors import FileFormatError, TwowayError, check_known
+from twoway.errors import DataError, FileFormatError, TwowayError, check_known
 from twoway.schema import Label, Schema
 from twoway.storage import container
-from twoway.tables.layout import TableLayout, layout_starts, layout_totals
+from twoway.tables.layout import TableLayout, layout_entries, layout_ranks, layout_starts, layout_totals
 from twoway.tables.privacy import Release, TotalPrivacy, release_tables
-from twoway.tables.sums import NO_PROMISE, add_tables, sum_entries, sum_in_schema
 
 if TYPE_CHECKING:
     from twoway.data.records import Records
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from twoway.tables.crosstabs.published_tables import TableKind
     from twoway.tables.crosstabs.sheets import Key
 
+# The note of tables about whose records no release promises anything.
+_NO_PROMISE = "counts without noise were added to noisy ones; nothing is promised about their records"
 _AXES = (("row_variable", "row_category"), ("column_variable", "column_category"), ("layer_variable", "layer_category"))
 
 
@@ -176,63 +178,69 @@ class Tables(TableLayout):
         from twoway.tables.crosstabs.published_tables import read_crosstabs
 
         schema, entries, notes = read_crosstabs(tables, kind, schema, totals, weights, standard_errors, margins)
-        return cls(schema, *sum_entries(2, entries), tuple(notes))
+        return cls(schema, *layout_entries(2, entries), tuple(notes))
 
     # Combining
 
     def __add__(self, other: Tables) -> Tables:
-        return add_tables(self, other) if isinstance(other, Tables) else NotImplemented
+        """Return the sum of two sets of tables; a category that one side lacks counts as zero there, with a note."""
+        if not isinstance(other, Tables):
+            return NotImplemented
+        if self.order != other.order:
+            raise DataError(f"tables of {self.order} variables and tables of {other.order} cannot be added")
+        notes, releases = (*self.notes, *other.notes), (*self.releases, *other.releases)
+        # A release may have no count left because of its noise; still, what is added to it has none of its promise.
+        if releases and any(len(part) and not part.releases for part in (self, other)):
+            notes = (*notes, _NO_PROMISE)
+        schema = merge_schemas(self.schema, other.schema)
+        if self.schema == other.schema and np.array_equal(self.sets, other.sets):
+            weights = effective_weights(self.totals + other.totals, self.squares + other.squares)
+            flat, noise, empty = self.flat + other.flat, self.noise + other.noise, np.vstack([self.empty, other.empty])
+            heaviest = self._heaviest_of([self, other])
+            return Tables(schema, self.sets, flat, weights, notes, releases, heaviest, noise, empty)
+        lacking = [
+            f"some of the tables that were added lack categories of {name!r}, which count as zero there"
+            for name in self.schema.names
+            if name in other.schema and min(len(self.schema[name]), len(other.schema[name])) < len(schema[name])
+        ]
+        return replace(self._sum([self, other], schema), notes=(*notes, *lacking), releases=releases)
 
     def __radd__(self, other: object) -> Tables:
         # sum() starts from 0.
         return self if isinstance(other, int) and other == 0 else NotImplemented
 
+    @classmethod
+    def _sum(cls, parents: Sequence[Tables], schema: Schema) -> Tables:
+        """Return the sum of tables in another schema, which has all categories of the variables that it shares.
+
+        Weights, noise and empty tables are those of all parents; the rest is taken from the first.
+        """
+        first = parents[0]
+        entries = (entry for parent in parents for entry in parent.entries_in(schema))
+        sets, flat, weights = layout_entries(first.order, entries)
+        ranks, noise, empty = layout_ranks(schema, sets), np.zeros(len(sets)), []
+        for parent in parents:
+            place_of = np.array([schema.index(name) if name in schema else -1 for name in parent.schema.names])
+            counted, uncounted = (np.sort(place_of[some], axis=1) for some in (parent.sets, parent.empty))
+            known = (counted >= 0).all(axis=1)
+            np.add.at(noise, np.searchsorted(ranks, layout_ranks(schema, counted[known])), parent.noise[known])
+            empty.append(uncounted[(uncounted >= 0).all(axis=1)])
+        notes, releases, heaviest = first.notes, first.releases, cls._heaviest_of(parents)
+        return cls(schema, sets, flat, weights, notes, releases, heaviest, noise, np.vstack(empty))
+
+    @staticmethod
+    def _heaviest_of(parents: Sequence[Tables]) -> float | None:
+        """Return the largest weight of a record in any of some tables, None where one of them does not know."""
+        known = [parent.heaviest for parent in parents if parent.heaviest is not None]
+        return max(known) if len(known) == len(parents) else None
+
     def recoded(self, schema: Schema) -> Tables:
         """Return the tables of a schema's variables, coded by that schema, which has all their categories."""
-        return sum_in_schema([self], schema)
+        return self._sum([self], schema)
 
     def subset(self, names: Sequence[str]) -> Tables:
         """Return the tables of some variables only; the variables are then in the order given."""
         return self.recoded(self.schema.subset(names))
-
-    def select(self, names: Iterable[Sequence[str]]) -> Tables:
-        """Return some of the tables, each named by its variables in any order; all variables stay.
-
-        A table that was counted but has no records may be named: with noise it is released like the others.
-        """
-        kept = np.zeros(len(self), dtype=bool)
-        counted = {tuple(row) for row in self.empty.tolist()}
-        empty = []
-        for table in names:
-            asked = self.schema.indices(table)
-            variables = tuple(sorted(asked))
-            if variables in self._positions:
-                kept[self._positions[variables]] = True
-            elif variables in counted:
-                empty.append(variables)
-            else:
-                raise self._no_table(asked)
-        return self._part(kept, empty)
-
-    def sample(self, n_tables: int, n_cells: int, random: np.random.Generator) -> Tables:
-        """Return a random part of the tables, at most so many with about so many cells together; all if they are fewer.
-
-        At least one table, however large, if there is one.
-        """
-        if len(self) <= n_tables and len(self.flat) <= n_cells:
-            return self
-        order = random.permutation(len(self))[:n_tables]
-        is_within = np.cumsum(np.diff(self.starts)[order]) <= n_cells
-        is_within[0] = True
-        kept = np.zeros(len(self), dtype=bool)
-        kept[order[is_within]] = True
-        return self._part(kept)
-
-    def _part(self, kept: Bools, empty: Sequence[tuple[int, ...]] = ()) -> Tables:
-        """Return the tables that a mask (n_tables,) selects, and some of those without a single record."""
-        sets, flat = self.sets[kept], self.flat[np.repeat(kept, np.diff(self.starts))]
-        uncounted = np.array(empty, dtype=np.int32).reshape(-1, self.order)
-        return replace(self, sets=sets, flat=flat, weights=self.weights[kept], noise=self.noise[kept], empty=uncounted)
 
     # Leaving
 
@@ -287,7 +295,7 @@ class Tables(TableLayout):
 
         Releases about different people promise more: each record was in one of them.
         """
-        return TotalPrivacy.of(self.releases) if self.releases and NO_PROMISE not in self.notes else None
+        return TotalPrivacy.of(self.releases) if self.releases and _NO_PROMISE not in self.notes else None
 
     def as_records(self, pair_weights: Literal["counts", "equal"] = "counts") -> Records:
         """Return one weighted record for each table cell that was counted, observed in the table's variables.
