@@ -14,7 +14,7 @@ import numpy as np
 import twoway as tw
 from twoway.datasets import draw_records, nearly_separable
 from twoway.diagnosis.bounds import largest_epsilon, records_for_spa, spa_error, split_constants, table_error
-from twoway.model.measures import match_components
+from twoway.model.comparison import match_components
 from twoway.solvers import SPA
 
 IMAGE = Path(__file__).resolve().parent.parent / "docs" / "img" / "bounds.svg"

@@ -100,11 +100,11 @@ def em() -> list[Row]:
     def round_with(threads: int) -> Callable[[], Any]:
         from twoway.kernels.maximization import maximize
 
-        shares, none, out = np.full(150, 0.1), np.zeros(151), np.zeros_like(theta)
+        shares, none = np.full(150, 0.1), np.zeros(151)
 
         def one_round() -> None:
             counts = expected_counts(records, theta, 10, threads).counts
-            maximize(counts, none, shares, records.schema.offsets, 10, out)
+            maximize(counts, none, shares, records.schema.offsets, 10)
 
         return one_round
 

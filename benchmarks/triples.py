@@ -153,8 +153,7 @@ def mle_ad() -> list[Row]:
         plain.append(sets.offset - expected.log_likelihood / sets.records.total_weight)
         if plain[-2] - plain[-1] <= 1e-12 * plain[-1]:
             break
-        theta = np.zeros_like(theta)
-        maximize(expected.counts, nothing, sets.shares, tables.schema.offsets, 5, theta)
+        theta = maximize(expected.counts, nothing, sets.shares, tables.schema.offsets, 5)
         n_rounds += 1
     plain_seconds = time.perf_counter() - began
     return [

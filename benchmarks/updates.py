@@ -19,7 +19,7 @@ import numpy as np
 import twoway as tw
 from twoway.data.records import Records
 from twoway.datasets import dirichlet_rows, draw_records
-from twoway.fitting.unite import unite
+from twoway.fitting.sources import unite_sources
 from twoway.model.pmf import JointPMF
 from twoway.tables.privacy import nonnegative_noisy
 from twoway.tables.tables import Tables
@@ -51,7 +51,7 @@ def updates() -> None:
         for n_added in (1, 10):
             added = draw_records(truth, n_added * DAY, observed=OBSERVED, seed=2)
             # Read and join before timing, for both.
-            everything = unite([before, added]).source
+            everything = unite_sources([before, added]).source
             assert isinstance(everything, Records)
             update_seconds, updated = best_of(5, lambda: tw.update(old, added))  # noqa: B023
             warm_seconds, warm = best_of(2, lambda: fit_from(old, everything))  # noqa: B023

@@ -13,7 +13,7 @@ from twoway.data import records as records_module
 from twoway.data.records import Records
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.errors import DataError
-from twoway.model.measures import factor_mse, total_variation
+from twoway.model.comparison import factor_mse, total_variation
 from twoway.model.pmf import JointPMF
 from twoway.report import StopReason
 from twoway.schema import Schema, Variable

@@ -9,7 +9,7 @@ import pytest
 
 import twoway as tw
 from twoway.datasets import dirichlet_rows
-from twoway.model.measures import total_variation
+from twoway.model.comparison import total_variation
 from twoway.solvers import CoupledNMF
 
 pytestmark = pytest.mark.data

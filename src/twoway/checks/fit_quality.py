@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from twoway.arrays import Floats, Ints
 from twoway.errors import DataError
-from twoway.model.measures import standardized_residuals
 from twoway.model.pmf import JointPMF, model_of
 from twoway.model.posterior import records_for
 from twoway.report import FitCheck
@@ -273,3 +272,16 @@ def homogeneity(counts: NDArray[np.float64]) -> float:
     expected = np.outer(totals, merged.sum(axis=0) / totals.sum())
     statistic = (np.square(merged - expected) / expected).sum()
     return float(chi2.sf(statistic, (len(merged) - 1) * (merged.shape[1] - 1)))
+
+
+def standardized_residuals(shares: Floats, modelled: Floats, n_records: float | Floats) -> Floats:
+    """Return the differences of observed shares from a model's, each divided by its standard error.
+
+    Examples
+    --------
+    >>> standardized_residuals(np.array([0.2, 0.8]), np.array([0.25, 0.75]), 100).round(2)
+    array([-1.15,  1.15])
+    """
+    # Of a rare cell too, chance moves the count by about one.
+    errors = np.sqrt(np.maximum(modelled * (1.0 - modelled), 1.0 / n_records) / n_records)
+    return np.asarray((shares - modelled) / errors)

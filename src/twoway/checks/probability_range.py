@@ -11,7 +11,7 @@ import numpy as np
 from twoway.arrays import Ints
 from twoway.checks.table_program import ProgramMargins, TableProgram
 from twoway.errors import DataError, ImpossibleEvidenceError, whole_number
-from twoway.model.evidence import Event, describe_event, parse_event
+from twoway.model.events import Event, describe_event, parse_event
 from twoway.model.intervals import checked_level
 from twoway.schema import Schema
 from twoway.tables.tables import Tables

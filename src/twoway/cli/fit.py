@@ -17,7 +17,7 @@ from twoway.storage.container import container_kind
 from twoway.text import aligned, crossed, printable, shortlist
 
 if TYPE_CHECKING:
-    from twoway.fitting.unite import United
+    from twoway.fitting.sources import United
 
 _LONGEST_NAME = 255  # bytes, in every file system in use
 _MOST_NAMES = 5
@@ -131,17 +131,17 @@ def _check_questions_to_fit(questions: list[str], schema: tw.Schema) -> None:
 def _read_all_to_fit(data: list[Path], reading: Reading) -> United:
     """Return the records or tables of one file, or of several as one source."""
     from twoway.data.files.file_set import find_files
-    from twoway.fitting.unite import unite
+    from twoway.fitting.sources import unite_sources
 
     if len(data) == 1:
-        return unite({str(data[0]): _read_to_fit(data[0], reading)})
+        return unite_sources({str(data[0]): _read_to_fit(data[0], reading)})
     if reading.bins:
         raise DataError("--bins would find different bins in each file; bin the numbers before fitting several files")
     if len(set(data)) < len(data):
         raise DataError("a file is given twice, so that its records would count twice")
     columns = {path: [] if container_kind(path) else find_files(path).columns for path in data}
     reading.labels.check_columns(dict.fromkeys(name for names in columns.values() for name in names))
-    return unite({str(path): _read_to_fit(path, reading, reading.labels.among(columns[path])) for path in data})
+    return unite_sources({str(path): _read_to_fit(path, reading, reading.labels.among(columns[path])) for path in data})
 
 
 def _read_to_fit(

@@ -52,7 +52,7 @@ def impute(
     from twoway.data.files.file_table import FileTable
     from twoway.data.files.formats import format_of
     from twoway.data.frames import fill
-    from twoway.model.imputation import fill_values, fills
+    from twoway.model.imputation import imputed_codes, imputed_values
 
     check_output(out, force, model, data, is_records=True)
     if draws is not None and (proba or how not in (None, "sample")):
@@ -71,11 +71,11 @@ def impute(
     else:
         is_text = not json if out is None else format_of(out) in ("csv", "tsv")
         written = FileTable.as_written(data) if is_text else None
-        codes = [fills(pmf, records, present, how or "mode", seed)]  # type: ignore[arg-type]
+        codes = [imputed_codes(pmf, records, present, how or "mode", seed)]  # type: ignore[arg-type]
         if bootstrap is not None and draws is not None:
             codes = list(bootstrap.draws(records, present, draws, seed=seed))
         n_filled = sum(len(rows) for rows, _ in codes[0].values())
-        values = [fill_values(table, pmf.schema, fill_codes) for fill_codes in codes]
+        values = [imputed_values(table, pmf.schema, fill_codes) for fill_codes in codes]
         if written is not None:  # all other cells stay as they are written
             table, as_text = written, cast("Any", np.frompyfunc(str, 1, 1))
             values = [{name: (rows, as_text(cells)) for name, (rows, cells) in some.items()} for some in values]

@@ -1,4 +1,4 @@
-"""Other models that have exactly the same two-way tables: what tables alone cannot distinguish.
+"""Other models that have the same two-way tables, or fit them as well: what tables alone cannot distinguish.
 
 With G_n = A_n · diag(√λ), a table is G_j · G_kᵀ. It stays the same when all G_n are rotated alike, G_n · U with
 U · Uᵀ = 1, and the result is a model as long as no entry gets negative. Where every table has a variable on each of two
@@ -8,16 +8,23 @@ independent rows can be changed in ways that none of their tables shows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Floats
 from twoway.checks.table_program import ProgramAxis, ProgramMargins, TableProgram
+from twoway.data.records import Records
 from twoway.model import mixture
 from twoway.model.parameters import normalized_factors
 from twoway.model.pmf import JointPMF
+from twoway.report import Progress
+from twoway.schema import Schema
+from twoway.solvers import EM, CoupledNMF, Evidence, Problem, Smoothing, Solution, Watch
+from twoway.solvers.starts import random_start, softened_start
 from twoway.tables.pair_graph import PairGraph
 from twoway.tables.tables import Tables
 
@@ -30,6 +37,18 @@ _GROUP_SIZE, _N_GROUPS = 15, 3
 # Joints of any rank with the same tables are searched for among at most so many cells.
 _MAX_PROGRAM_CELLS = 1024
 _N_SEARCHES, _SEARCH_STEPS = 4, 4
+# All starts together may take so many passes times table cells times components.
+_WORK = 1e9
+_N_STARTS = 4
+_MIN_PASSES, _USUAL_PASSES, _MAX_PASSES = 30, 400, 4000
+_MIN_TABLES = 3
+EM_PASSES = 60
+# Starts near a joint: how far a start is moved off the border, and the number of records that the joint counts as.
+_SOFTENED, _WEIGHT = 1e-3, 1e4
+# One pseudo-record per component: starts that lead to the same place then get there soon.
+_LITTLE = Smoothing(1.0, 1.0)
+# Exact tables are fitted to this divergence: no share is then off by more than about 1e-6.
+_EXACT = 1e-12
 
 
 class JointDistance:
@@ -71,41 +90,41 @@ def same_tables(pmf: JointPMF, graph: PairGraph, random: np.random.Generator, n_
         return
     side = graph.sides()
     for _ in range(n_walks):
-        yield _rotated(pmf, random)
+        yield _rotated_alternative(pmf, random)
         if side is not None and side.any() and not side.all():
-            yield _sheared(pmf, side, random)
+            yield _sheared_alternative(pmf, side, random)
 
 
-def _rotated(pmf: JointPMF, random: np.random.Generator) -> JointPMF:
+def _rotated_alternative(pmf: JointPMF, random: np.random.Generator) -> JointPMF:
     """Return the end of a walk through the rotations that leave every entry nonnegative."""
     g = pmf.stacked * np.sqrt(pmf.weights)
-    for a, b in _planes(pmf.rank, random):
+    for a, b in _alternative_planes(pmf.rank, random):
         forward, backward = np.arctan(_least_ratio(g[:, a], g[:, b])), np.arctan(_least_ratio(g[:, b], g[:, a]))
-        angle = _between(-backward, forward, random)
+        angle = _alternative_step(-backward, forward, random)
         cos, sin = np.cos(angle), np.sin(angle)
         g[:, a], g[:, b] = cos * g[:, a] - sin * g[:, b], sin * g[:, a] + cos * g[:, b]
         np.maximum(g, 0.0, out=g)  # rounding
     # The rows of any one variable add up to the roots of the weights.
-    return _model(pmf, np.square(g[pmf.schema.cells(0)].sum(axis=0)), g)
+    return _alternative_model(pmf, np.square(g[pmf.schema.cells(0)].sum(axis=0)), g)
 
 
-def _sheared(pmf: JointPMF, side: NDArray[np.bool_], random: np.random.Generator) -> JointPMF:
+def _sheared_alternative(pmf: JointPMF, side: NDArray[np.bool_], random: np.random.Generator) -> JointPMF:
     """Return the end of a walk that adds one component to another on one side and subtracts it on the other."""
     of_cell = np.repeat(side, pmf.schema.sizes)
     stacked = pmf.stacked.copy()
     stacked[~of_cell] *= pmf.weights
     w, h = stacked[of_cell], stacked[~of_cell]
-    for plane in _planes(pmf.rank, random):
+    for plane in _alternative_planes(pmf.rank, random):
         for a, b in (plane, plane[::-1]):
             low = -min(_least_ratio(w[:, a], w[:, b]), 10.0)
-            step = _between(low, min(_least_ratio(h[:, b], h[:, a]), 10.0), random)
+            step = _alternative_step(low, min(_least_ratio(h[:, b], h[:, a]), 10.0), random)
             w[:, a] += step * w[:, b]
             h[:, b] -= step * h[:, a]
             np.maximum(w, 0.0, out=w)
             np.maximum(h, 0.0, out=h)
     stacked[of_cell], stacked[~of_cell] = w, h
     first, second = (stacked[pmf.schema.cells(int(np.argmax(part)))].sum(axis=0) for part in (side, ~side))
-    return _model(pmf, first * second, stacked)
+    return _alternative_model(pmf, first * second, stacked)
 
 
 def unseen_changes(pmf: JointPMF, graph: PairGraph) -> dict[int, JointPMF]:
@@ -143,7 +162,7 @@ def exact_tables(pmf: JointPMF, graph: PairGraph) -> Tables:
     return Tables(pmf.schema, sets.astype(np.int32), np.concatenate([np.zeros(0), *flat]))
 
 
-def far_joints(pmf: JointPMF, graph: PairGraph, random: np.random.Generator) -> list[tuple[Floats, float]]:
+def far_alternatives(pmf: JointPMF, graph: PairGraph, random: np.random.Generator) -> list[tuple[Floats, float]]:
     """Return joints of any rank that have the model's tables, and their total variation from it, farthest first.
 
     The total variation is convex, so its greatest values are at vertices of the set of such joints: from a random
@@ -169,7 +188,7 @@ def far_joints(pmf: JointPMF, graph: PairGraph, random: np.random.Generator) -> 
     return sorted(joints, key=lambda joint: -joint[1])
 
 
-def _planes(rank: int, random: np.random.Generator) -> Iterator[tuple[int, int]]:
+def _alternative_planes(rank: int, random: np.random.Generator) -> Iterator[tuple[int, int]]:
     for _ in range(min(_STEPS_PER_PLANE * rank * (rank - 1) // 2, _MAX_STEPS)):
         a, b = random.choice(rank, 2, replace=False)
         yield int(a), int(b)
@@ -181,11 +200,146 @@ def _least_ratio(above: Floats, below: Floats) -> float:
     return float((above[some] / below[some]).min()) if some.any() else np.inf
 
 
-def _between(low: float, high: float, random: np.random.Generator) -> float:
+def _alternative_step(low: float, high: float, random: np.random.Generator) -> float:
     """Return a step between two ends, often one of the ends, to get far."""
     where = random.uniform()
     return low if where < 0.35 else high if where > 0.65 else float(random.uniform(low, high))
 
 
-def _model(pmf: JointPMF, weights: Floats, stacked: Floats) -> JointPMF:
+def _alternative_model(pmf: JointPMF, weights: Floats, stacked: Floats) -> JointPMF:
     return JointPMF.from_stacked(pmf.schema, weights / weights.sum(), normalized_factors(pmf.schema, stacked + 1e-300))
+
+
+@dataclass(frozen=True)
+class Alternatives:
+    """A model, and others that fit the same tables as well."""
+
+    pmf: JointPMF
+    """The model that was given, or the best fit."""
+    others: list[JointPMF]
+    converged: bool
+    any_joint: float | None
+    """How far a joint of any rank with the model's tables is from it, as far as found; None where it is too large."""
+    tables: Tables
+    """The tables that were fitted; a part where there are very many."""
+
+
+def fit_alternatives(
+    evidence: Evidence, rank: int, known: JointPMF | None, graph: PairGraph, seed: int, watch: Watch
+) -> Alternatives:
+    """Return the models that fit tables equally well: those of a known model, or those of data."""
+    part = _tables_for_alternatives(evidence, rank, seed)
+    solutions: list[Solution] = []
+    if rank == 1 and known is None:
+        shares = [np.asarray(evidence.tables(2).marginal(name)) for name in evidence.schema.names]
+        pmf, converged = JointPMF.from_stacked(evidence.schema, np.ones(1), np.concatenate(shares)[:, None]), True
+    else:
+        solver = _alternatives_solver(part, rank)
+        smoothing = _LITTLE if known is None else Smoothing()
+        for number in range(_N_STARTS):
+            watch.show(Progress("trying starts", number, _N_STARTS))
+            # Starts are not annealed: that would hide how many places they can end in.
+            by_spa = number == 0 and part.pairs.can_carry(rank)
+            start = None if by_spa else random_start(evidence.schema, rank, part.sets.shares, (seed, number))
+            problem = Problem(part, rank, seed, number=number, smoothing=smoothing, start=start, watch=watch.quiet())
+            solutions.append(solver.solve(problem))
+            if watch.interrupted:
+                raise KeyboardInterrupt
+        best = min(solutions, key=lambda solution: solution.objective)
+        pmf, converged = (best.pmf, best.converged) if known is None else (known, True)
+    far, any_joint = _fit_far_alternatives(evidence, pmf, graph, seed, watch)
+    solutions += far
+    if known is not None:
+        others = [solution.pmf for solution in solutions if solution.objective < _EXACT]
+    else:
+        others = _alternatives_as_good(part, pmf, [solution.pmf for solution in solutions if solution.pmf is not pmf])
+    return Alternatives(pmf, others, converged, any_joint, part.tables(2))
+
+
+def _alternatives_solver(evidence: Evidence, rank: int) -> CoupledNMF:
+    work = evidence.sets.records.n_records * rank * _N_STARTS
+    return CoupledNMF(tol=1e-9, max_iter=int(np.clip(_WORK / work, _MIN_PASSES, _MAX_PASSES)))
+
+
+def _alternatives_as_good(evidence: Evidence, best: JointPMF, fits: list[JointPMF]) -> list[JointPMF]:
+    """Return the fits that a test could not distinguish from the best: within a standard deviation of the deviance."""
+    tables, pairs = evidence.tables(2), evidence.pairs
+    n_free = len(tables.flat) - len(tables)
+    allowed = math.sqrt(2.0 * max(n_free, 1)) / (2.0 * float(tables.weights.sum()))
+    sizes = tables.schema.sizes
+    weights = np.repeat(np.repeat(pairs.weights, sizes, axis=0), sizes, axis=1) / pairs.weights.sum()
+    seen = pairs.shares > 0
+    weighted = weights[seen] * pairs.shares[seen]
+
+    def divergence(pmf: JointPMF) -> float:
+        """Return the divergence from the tables, each with its weight, without what all models have in common."""
+        return -float(weighted @ np.log(np.maximum(pairs.model(pmf)[seen], 1e-300)))
+
+    highest = divergence(best) + allowed
+    return [pmf for pmf in fits if divergence(pmf) <= highest]
+
+
+def _fit_far_alternatives(
+    evidence: Evidence, pmf: JointPMF, graph: PairGraph, seed: int, watch: Watch
+) -> tuple[list[Solution], float | None]:
+    """Return fits of the model's rank from starts near joints that are far from it and have its tables.
+
+    Also how far the farthest of these joints is, which may have any rank; None where the joint is too large to search.
+    """
+    joints = far_alternatives(pmf, graph, np.random.default_rng(seed))
+    if pmf.rank == 1:
+        if not joints:
+            # A change in a few of many independent variables leaves all tables with the others as they are.
+            joints = far_alternatives(*_most_even_part(pmf, graph), np.random.default_rng(seed))
+        return [], joints[0][1] if joints else None
+    fits = []
+    for number, (joint, _) in enumerate(joints):
+        cells = Evidence(pmf.schema, records=_joint_as_records(pmf.schema, joint), threads=evidence.threads)
+        problem = Problem(cells, pmf.rank, seed, number=number, watch=watch.quiet())
+        near = softened_start(EM(max_iter=EM_PASSES).solve(problem).pmf, evidence.sets.shares, _SOFTENED)
+        fits.append(_alternatives_solver(evidence, pmf.rank).solve(replace(problem, evidence=evidence, start=near)))
+    return fits, joints[0][1] if joints else None
+
+
+def _most_even_part(pmf: JointPMF, graph: PairGraph) -> tuple[JointPMF, PairGraph]:
+    """Return the part of a model that is about the three variables whose largest shares are smallest."""
+    largest = np.maximum.reduceat(pmf.stacked[:, 0], pmf.schema.offsets[:-1])
+    # With more than ten categories the joint of three would be too large.
+    order = sorted(range(len(pmf.schema)), key=lambda index: (pmf.schema.sizes[index] > 10, largest[index]))
+    variables = sorted(order[:3])
+    part = part_of_model(pmf, variables)
+    return part, PairGraph(graph.available[np.ix_(variables, variables)], part.schema.sizes)
+
+
+def part_of_model(pmf: JointPMF, variables: Sequence[int]) -> JointPMF:
+    """Return a model of some variables only, by their positions in ascending order."""
+    schema = pmf.schema.subset([pmf.schema.names[index] for index in variables])
+    return JointPMF.from_stacked(schema, pmf.weights, np.concatenate([pmf.factors[index] for index in variables]))
+
+
+def _joint_as_records(schema: Schema, joint: Floats) -> Records:
+    """Return a joint as weighted records, one for each cell."""
+    codes = np.indices(joint.shape).reshape(joint.ndim, -1).T + schema.offsets[:-1]
+    some = joint.ravel() > 0
+    pointers = np.arange(0, int(some.sum()) * joint.ndim + 1, joint.ndim, dtype=np.int64)
+    cells = codes[some].astype(np.min_scalar_type(schema.n_categories - 1)).ravel()
+    return Records.from_cells(schema, pointers, cells, joint.ravel()[some] * _WEIGHT)
+
+
+def _tables_for_alternatives(evidence: Evidence, rank: int, seed: int) -> Evidence:
+    """Return the evidence, or so much of it that starts can converge: all variables, not all their tables."""
+    tables = evidence.tables(2)
+    affordable = _WORK / (_USUAL_PASSES * _N_STARTS * rank)
+    if len(tables.flat) <= affordable:
+        return evidence
+    sizes, degree = np.diff(tables.starts), np.zeros(len(tables.schema), dtype=np.int64)
+    kept, used = [], 0
+    # Beyond what is affordable, tables of variables that have few so far: a few for each are enough to connect them.
+    for table in np.random.default_rng(seed).permutation(len(tables)):
+        pair = tables.sets[table]
+        if used < affordable or degree[pair].min() < _MIN_TABLES:
+            kept.append(tables.names[table])
+            used += int(sizes[table])
+            degree[pair] += 1
+    part = tables.select(kept)
+    return Evidence(tables.schema, tables=part, threads=evidence.threads) if part.is_connected else evidence

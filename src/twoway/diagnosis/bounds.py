@@ -80,7 +80,7 @@ class Bound:
         return text if self.says_something else f"{text}, which says nothing: no error exceeds {self.trivial:.4g}"
 
 
-def _check_numbers(*, form: str | None = None, **numbers: float) -> None:
+def _check_bound_numbers(*, form: str | None = None, **numbers: float) -> None:
     """Raise if a number is out of its range."""
     if form not in ("printed", "corrected", None):
         raise unknown("form of the theorem", form, ("printed", "corrected"))
@@ -117,7 +117,7 @@ def table_error(n_records: float, observed: float = 1.0, risk: float = 0.05, *, 
     >>> print(table_error(100, 0.1))
     does not apply: share of observed cells, at least √(8/S · log(2/δ)): fails (needs 0.5432, is 0.1)
     """
-    _check_numbers(n_records=n_records, observed=observed, risk=risk)
+    _check_bound_numbers(n_records=n_records, observed=observed, risk=risk)
     log = math.log(2.0 * whole_number("n_tables", n_tables, 1) / risk)
     least = math.sqrt(8.0 / n_records * log)
     error = math.sqrt(2.0) * (1.0 + math.sqrt(log)) / (observed * math.sqrt(n_records))
@@ -134,7 +134,7 @@ def records_for_table_error(error: float, observed: float = 1.0, risk: float = 0
     >>> round(records_for_table_error(error, 0.5))
     100000
     """
-    _check_numbers(error=error, observed=observed, risk=risk)
+    _check_bound_numbers(error=error, observed=observed, risk=risk)
     log = math.log(2.0 * whole_number("n_tables", n_tables, 1) / risk)
     return max(2.0 * (1.0 + math.sqrt(log)) ** 2 / (observed * error) ** 2, 8.0 * log / observed**2)
 
@@ -250,7 +250,7 @@ def spa_error(
     >>> print(bound.reasons[0])
     ε, at most ϱ/(2κ(1+80κ²)): fails (needs 3.992e-05, is 0.005562)
     """
-    _check_numbers(n_records=n_records, observed=observed, risk=risk, form=form)
+    _check_bound_numbers(n_records=n_records, observed=observed, risk=risk, form=form)
     c = constants
     log, robust = _spa_log(c, risk, form), 1.0 + 80.0 * c.kappa**2
     phi = math.sqrt(2.0) * (1.0 + math.sqrt(log)) / (observed * math.sqrt(n_records))
@@ -281,7 +281,7 @@ def largest_epsilon(constants: SplitConstants, *, form: Form = "corrected") -> f
     An ε-separable model is also separable for every larger ε, for which fewer records are needed:
     ``constants._replace(epsilon=largest_epsilon(constants))``.
     """
-    _check_numbers(form=form)
+    _check_bound_numbers(form=form)
     c = constants
     slack = min(0.5 / math.sqrt(max(c.rank - 1, 1)), 0.25)
     return slack / (2.0 * c.kappa * (1.0 + 80.0 * c.kappa**2)) * (c.n_first if form == "printed" else 1)
@@ -291,7 +291,7 @@ def records_for_spa(
     constants: SplitConstants, observed: float = 1.0, risk: float = 0.05, *, form: Form = "corrected"
 ) -> float:
     """Return how many records Theorem 3 requires: 32·M²·I·(1+√log(2/δ))² / (σ_max·η·ε·p)²."""
-    _check_numbers(observed=observed, risk=risk, form=form)
+    _check_bound_numbers(observed=observed, risk=risk, form=form)
     c = constants
     strength = c.sigma_max * c.eta * c.epsilon * observed
     if strength == 0.0:

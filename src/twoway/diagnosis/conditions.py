@@ -109,7 +109,7 @@ def check_conditions(
     Entries of factors below ``zero`` count as 0.
     """
     stacked = np.where(pmf.stacked < zero, 0.0, pmf.stacked)
-    best = _best_split(pmf, stacked, graph, random)
+    best = _best_split_conditions(pmf, stacked, graph, random)
     smallest = float(pmf.weights.min())
     checks = [Check("every component has weight", _status(smallest > 0), f"the smallest weight is {smallest:.3g}")]
     if best is not None:
@@ -129,19 +129,19 @@ def _status(holds: bool) -> Status:
     return "holds" if holds else "fails"
 
 
-def _best_split(
+def _best_split_conditions(
     pmf: JointPMF, stacked: Floats, graph: PairGraph, random: np.random.Generator
 ) -> SplitConditions | None:
     """Return the first split that proves Theorem 2, else the one whose stacks are conditioned best."""
     checked = []
     for split in graph.splits(pmf.rank, random)[: 24 if pmf.rank <= 6 else 2]:
-        checked.append(_check_split(pmf, stacked, graph, split, random))
+        checked.append(_split_conditions(pmf, stacked, graph, split, random))
         if checked[-1].is_proof:
             return checked[-1]
     return min(checked, key=lambda part: (len(part.outside), max(part.condition_numbers)), default=None)
 
 
-def _check_split(
+def _split_conditions(
     pmf: JointPMF, stacked: Floats, graph: PairGraph, split: Split, random: np.random.Generator
 ) -> SplitConditions:
     """Return what holds for a split: ranks, separability, scatter, and which variables are left out."""
@@ -207,7 +207,7 @@ def check_stacks(pmf: JointPMF, random: np.random.Generator) -> Check:
     free, rank = np.array(pmf.schema.sizes) - 1, pmf.rank
     if 1 + free.sum() < rank:
         return Check(name, "fails", f"all factors together have {1 + free.sum()}, fewer than the rank {rank}")
-    stacks, is_all = _stacks(free, rank - 1, random)
+    stacks, is_all = _stacks_to_check(free, rank - 1, random)
     for stack in stacks:
         if not _has_full_rank(pmf, np.isin(np.arange(len(free)), stack)):
             return Check(name, "fails", f"not that of {shortlist([pmf.schema.names[index] for index in stack], 6)}")
@@ -216,7 +216,7 @@ def check_stacks(pmf: JointPMF, random: np.random.Generator) -> Check:
     return Check(name, "unknown", f"{len(stacks)} random stacks do; there are more")
 
 
-def _stacks(free: Ints, needed: int, random: np.random.Generator) -> tuple[list[tuple[int, ...]], bool]:
+def _stacks_to_check(free: Ints, needed: int, random: np.random.Generator) -> tuple[list[tuple[int, ...]], bool]:
     """Return sets of variables with just enough free rows, and whether these are all such sets."""
     n = len(free)
     if 2**n - 1 <= 20 * _MAX_STACKS:
@@ -260,7 +260,7 @@ def sufficiently_scattered(h: Floats, random: np.random.Generator) -> Scattered:
         return Scattered("fails", math.inf)
     if separability(rows) < 1e-9:  # one row per component alone: the cone is the whole orthant
         return Scattered("holds")
-    vertices = _vertices(rows) if len(rows) ** ((rank - 1) // 2) <= _MAX_VERTICES else None
+    vertices = _scattered_vertices(rows) if len(rows) ** ((rank - 1) // 2) <= _MAX_VERTICES else None
     if vertices is not None:
         lengths = np.linalg.norm(vertices, axis=1)
         longest = max(1.0, float(lengths.max())) if len(vertices) else math.inf
@@ -268,13 +268,13 @@ def sufficiently_scattered(h: Floats, random: np.random.Generator) -> Scattered:
         others = (lengths > 1 - _TOLERANCE) & (vertices.min(axis=1) < -1e-6)
         return Scattered("fails" if longest > 1 + _TOLERANCE or others.any() else "holds", longest)
     for _ in range(_N_SEARCHES):
-        longest = _search(rows, np.asarray(random.normal(size=rank)))
+        longest = _search_unscattered(rows, np.asarray(random.normal(size=rank)))
         if longest > 1 + _TOLERANCE:
             return Scattered("fails", longest, False)
     return Scattered("unknown", 1.0, False)
 
 
-def _vertices(rows: Floats) -> Floats | None:
+def _scattered_vertices(rows: Floats) -> Floats | None:
     """Return the vertices of {y : rows · y ≥ 0, Σy = 1}; empty where it is unbounded, None where qhull fails."""
     from scipy.spatial import ConvexHull, QhullError
 
@@ -298,7 +298,7 @@ def _vertices(rows: Floats) -> Floats | None:
     return np.asarray(1.0 / rank - outward / offsets[:, None] @ basis.T)
 
 
-def _search(rows: Floats, direction: Floats) -> float:
+def _search_unscattered(rows: Floats, direction: Floats) -> float:
     """Return the length of a point of the dual that is longer than its neighbours, by linear programs uphill."""
     from scipy.optimize import linprog
 

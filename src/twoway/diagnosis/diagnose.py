@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,25 +11,29 @@ import numpy as np
 
 from twoway.arrays import Floats
 from twoway.checks.contradiction import find_contradiction
-from twoway.checks.fit_quality import fit_quality
+from twoway.checks.fit_quality import FitQuality, fit_quality
 from twoway.data.source import RecordSource
-from twoway.diagnosis.alternatives import JointDistance, exact_tables, same_tables, unseen_changes
+from twoway.diagnosis import alternatives
+from twoway.diagnosis.alternatives import Alternatives, JointDistance, exact_tables, fit_alternatives
 from twoway.diagnosis.conditions import check_conditions
-from twoway.diagnosis.fits import Fits, fit_records, fit_starts, three_way_quality
 from twoway.diagnosis.verdict import SMALL, ComponentNote, Diagnosis, MissingTable, judge, judge_graph
 from twoway.errors import DataError, whole_number
-from twoway.fitting.fit import evidence_of, watching
-from twoway.model.measures import match_components
+from twoway.fitting.sources import evidence_of_source
+from twoway.model.comparison import match_components
+from twoway.model.parameters import n_parameters
 from twoway.model.pmf import JointPMF
 from twoway.report import Monitor, Progress
-from twoway.solvers import Evidence, Watch
+from twoway.solvers import EM, Evidence, Problem, Watch
 from twoway.solvers.rank import choose_rank_from, table_spectrum
+from twoway.tables.counting import n_set_cells
 from twoway.tables.pair_graph import PairGraph, Split
 from twoway.tables.tables import Tables
 
 # The fit of at most so many tables is checked.
 _MAX_COMPARED = 500
 _MAX_MISSING = 10
+# Three-way tables are counted for as many variables as keep within these numbers of tables and cells.
+_MAX_TRIPLES, _MAX_TRIPLE_CELLS, _MAX_TRIPLE_RECORDS = 500, 300_000, 1_000_000
 
 
 def diagnose(
@@ -67,12 +72,11 @@ def diagnose(
     """
     seed = whole_number("seed", seed, 0)
     rank = None if rank is None else whole_number("rank", rank, 1)
-    with watching(monitor) as callback:
-        watch = Watch(callback)
+    with Watch.showing(monitor) as watch:
         model, evidence = None, None
         source = getattr(source, "pmf", source)  # that of a Bootstrap
         if isinstance(source, JointPMF):
-            model, tables, rank = source, _tables_of_model(source, rank, pairs), source.rank
+            model, tables, rank = source, _tables_to_diagnose(source, rank, pairs), source.rank
         elif pairs is not None:
             raise DataError("pairs= is for a model; of tables and records, all pairs are used")
         elif isinstance(source, Tables):
@@ -82,7 +86,7 @@ def diagnose(
                     "diagnose takes two-way tables, and these are three-way tables, which show more: fit them"
                 )
         else:
-            evidence = evidence_of(source, threads)[0]
+            evidence = evidence_of_source(source, threads)[0]
             tables = evidence.tables(2)
         records = None if evidence is None else evidence.records
         graph = PairGraph.of(tables)
@@ -94,16 +98,16 @@ def diagnose(
         table_evidence = Evidence(tables.schema, tables=tables, threads=threads)
         if rank is None:
             rank = choose_rank_from(evidence or table_evidence, None, seed=seed, watch=watch).rank
-        fits = fit_starts(table_evidence, rank, model, graph, seed, watch)
+        fits = fit_alternatives(table_evidence, rank, model, graph, seed, watch)
         findings = replace(findings, rank=rank, any_joint=fits.any_joint, converged=fits.converged)
         if records is not None:
             n_records = records.total_weight
-            findings = _with_records(findings, fits.pmf, records, seed, threads, watch)
+            findings = _diagnose_records(findings, fits.pmf, records, seed, threads, watch)
         watch.show(Progress("checking conditions", 0, 1))
-        return judge(_with_models(findings, fits, graph, n_records, seed), graph)
+        return judge(_diagnose_models(findings, fits, graph, n_records, seed), graph)
 
 
-def _tables_of_model(pmf: JointPMF, rank: int | None, pairs: Iterable[Sequence[str]] | None) -> Tables:
+def _tables_to_diagnose(pmf: JointPMF, rank: int | None, pairs: Iterable[Sequence[str]] | None) -> Tables:
     """Return the exact tables of a model, of all pairs or of those named."""
     if rank not in (None, pmf.rank):
         raise DataError(f"the model has rank {pmf.rank}, and rank={rank} was asked for; leave rank out")
@@ -116,15 +120,15 @@ def _tables_of_model(pmf: JointPMF, rank: int | None, pairs: Iterable[Sequence[s
     return exact_tables(pmf, PairGraph(available, pmf.schema.sizes))
 
 
-def _with_records(
+def _diagnose_records(
     findings: Diagnosis, pmf: JointPMF, records: RecordSource, seed: int, threads: int | None, watch: Watch
 ) -> Diagnosis:
     """Return the findings with what records show beyond their two-way tables."""
     if pmf.rank > 1:
-        fit, adds_information = fit_records(records, pmf, seed, threads, watch)
+        fit, adds_information = _diagnose_fit_of_records(records, pmf, seed, threads, watch)
         distance = JointDistance(fit, seed)(pmf)
         findings = replace(findings, beyond_tables=distance, records_add_information=adds_information)
-    quality = three_way_quality(pmf, records, seed)
+    quality = _diagnose_three_way(pmf, records, seed)
     return replace(
         findings,
         has_records=True,
@@ -134,7 +138,41 @@ def _with_records(
     )
 
 
-def _with_models(findings: Diagnosis, fits: Fits, graph: PairGraph, n_records: float | None, seed: int) -> Diagnosis:
+def _diagnose_fit_of_records(
+    records: RecordSource, best: JointPMF, seed: int, threads: int | None, watch: Watch
+) -> tuple[JointPMF, bool]:
+    """Return a fit to records, and whether it explains them better than the fit to their tables by more than chance.
+
+    It is the better of two: from the fit to tables, and from a start that knows nothing of it. Where tables show less
+    than the records do, the first may be a saddle point from which no pass leads away.
+    """
+    evidence = Evidence(records.schema, records=records, threads=threads)
+    problem = Problem(evidence, best.rank, seed, start=best, watch=watch.quiet())
+    fits = [EM(max_iter=alternatives.EM_PASSES).solve(replace(problem, start=start)) for start in (best, None)]
+    better = min(fits, key=lambda solution: solution.objective)
+    # Fitting as many parameters to chance raises twice the log-likelihood by about their number.
+    n_free = n_parameters(records.schema, best.rank)
+    gain = 2.0 * records.total_weight * (fits[0].objectives[0] - better.objective)
+    return better.pmf, gain > n_free + 3.0 * math.sqrt(2.0 * n_free)
+
+
+def _diagnose_three_way(pmf: JointPMF, records: RecordSource, seed: int) -> FitQuality:
+    """Return how well a model fits three-way tables of records, of as many random variables as there is time for."""
+    schema = records.schema
+    order = np.random.default_rng(seed).permutation(len(schema))
+    sizes = [schema.sizes[index] for index in order]
+    few = [count for count in range(len(schema) + 1) if math.comb(count, 3) <= _MAX_TRIPLES]
+    n_counted = max(count for count in few if n_set_cells(sizes[:count], 3) <= _MAX_TRIPLE_CELLS)
+    variables = np.sort(order[:n_counted]).tolist()
+    if len(variables) < 3:
+        return FitQuality(())
+    tables = Tables.count(records.sample(_MAX_TRIPLE_RECORDS, seed=seed).narrowed(variables), 3)
+    return fit_quality(alternatives.part_of_model(pmf, variables), tables)
+
+
+def _diagnose_models(
+    findings: Diagnosis, fits: Alternatives, graph: PairGraph, n_records: float | None, seed: int
+) -> Diagnosis:
     """Return the findings with what the model shows: conditions, models with the same tables, misfits."""
     pmf, tables, random = fits.pmf, findings.tables, np.random.default_rng(seed)
     # What a sample cannot distinguish from zero counts as zero.
@@ -150,26 +188,26 @@ def _with_models(findings: Diagnosis, fits: Fits, graph: PairGraph, n_records: f
             separability=split.separability,
         )
     distance = JointDistance(pmf, seed)
-    unseen = unseen_changes(pmf, graph)
-    same = [*same_tables(pmf, graph, random, 2 if pmf.rank > 12 else 4), *unseen.values()]
+    unseen = alternatives.unseen_changes(pmf, graph)
+    same = [*alternatives.same_tables(pmf, graph, random, 2 if pmf.rank > 12 else 4), *unseen.values()]
     if findings.is_exact:
         same, others = [*same, *fits.others], []
     else:
         others = fits.others
-        findings = _with_sampling(findings, fits, None if split is None else split.split, n_records, seed)
+        findings = _diagnose_sampling(findings, fits, None if split is None else split.split, n_records, seed)
     return replace(
         findings,
         ambiguity=max(map(distance, same), default=0.0),
         disagreement=max(map(distance, others), default=None),
-        components=tuple(_component_notes(pmf, others)),
+        components=tuple(_diagnose_components(pmf, others)),
         under_connected=tuple(names[index] for index, other in unseen.items() if distance(other) > SMALL),
-        missing=tuple(_missing(pmf, graph, [*same, *others])),
+        missing=tuple(_diagnose_missing(pmf, graph, [*same, *others])),
         models=(pmf, *same, *others),
     )
 
 
-def _with_sampling(
-    findings: Diagnosis, fits: Fits, split: Split | None, n_records: float | None, seed: int
+def _diagnose_sampling(
+    findings: Diagnosis, fits: Alternatives, split: Split | None, n_records: float | None, seed: int
 ) -> Diagnosis:
     """Return the findings with what is above sampling error: components, misfits and contradictions."""
     pmf = fits.pmf
@@ -188,7 +226,7 @@ def _with_sampling(
     )
 
 
-def _component_notes(pmf: JointPMF, others: Sequence[JointPMF]) -> Iterator[ComponentNote]:
+def _diagnose_components(pmf: JointPMF, others: Sequence[JointPMF]) -> Iterator[ComponentNote]:
     """Yield components that are nearly empty, nearly equal to another, or different in another start."""
     offsets = pmf.schema.offsets[:-1]
 
@@ -211,7 +249,7 @@ def _component_notes(pmf: JointPMF, others: Sequence[JointPMF]) -> Iterator[Comp
         yield ComponentNote(component, f"{moved[component]:.2f} apart in another start that fits equally well")
 
 
-def _missing(pmf: JointPMF, graph: PairGraph, others: Sequence[JointPMF]) -> Iterator[MissingTable]:
+def _diagnose_missing(pmf: JointPMF, graph: PairGraph, others: Sequence[JointPMF]) -> Iterator[MissingTable]:
     """Yield the tables that are not available, those that models with the same tables differ on most first."""
     absent = np.argwhere(np.triu(~graph.available, 1)).tolist()
     if not absent:

@@ -13,8 +13,8 @@ from twoway.datasets.synthetic import draw_records
 from twoway.diagnosis.alternatives import JointDistance
 from twoway.diagnosis.bounds import largest_epsilon, records_for_spa, records_for_table_error, split_constants
 from twoway.errors import DataError, whole_number
-from twoway.fitting.fit import count, fit, watching
-from twoway.model.measures import total_variation
+from twoway.fitting.fit import count, fit
+from twoway.model.comparison import total_variation
 from twoway.model.pmf import JointPMF
 from twoway.report import Monitor, Progress
 from twoway.schema import Schema
@@ -73,13 +73,13 @@ class Plan:
         else:
             share = "" if self.observed == 1 else f", of whose cells {self.observed:.0%} are observed,"
             how = " (extrapolated: errors are assumed to keep falling as they did)" if self.is_beyond else ""
-            head = f"about {_round(self.n_records)} records{share} {goal}{how}"
+            head = f"about {_rounded_plan(self.n_records)} records{share} {goal}{how}"
         trials = [
             f"{trial.n_records:>10,}   {trial.error:.4f}  ({min(trial.errors):.4f} to {max(trial.errors):.4f})"
             for trial in self.trials
         ]
         bounds = [
-            f"guaranteed for every two-way table (Proposition 1): {_round(self.by_tables_bound)} records",
+            f"guaranteed for every two-way table (Proposition 1): {_rounded_plan(self.by_tables_bound)} records",
             f"guaranteed for the factors (Theorem 3): {self.spa_note}",
             "guarantees hold for any model and need far more records than are usually needed; see docs/theory.md",
         ]
@@ -137,7 +137,7 @@ def plan(
     if not (isinstance(observed, int | float) and 0 < observed <= 1):
         raise DataError(f"observed must be a share above 0 and at most 1, not {observed!r}")
     trials, seed = whole_number("trials", trials, 1), whole_number("seed", seed, 0)
-    truth = _model(model, rank, seed)
+    truth = _planned_model(model, rank, seed)
     asked = truth.schema.subset(truth.schema.names if names is None else names).names
     n_cells = len(truth.schema) * observed
     usual = [size for size in _SIZES if size * n_cells <= _MAX_CELLS] or _SIZES[:1]
@@ -147,8 +147,7 @@ def plan(
     is_joint = len(asked) == len(truth.schema)
     distance = JointDistance(truth, seed) if is_joint else lambda pmf: total_variation(truth, pmf, asked)
     done: list[Trial] = []
-    with watching(monitor) as callback:
-        watch = Watch(callback)
+    with Watch.showing(monitor) as watch:
         for size in planned:
             errors = []
             for trial in range(trials):
@@ -161,12 +160,12 @@ def plan(
             if sizes is None and done[-1].error < 0.8 * error:
                 break
     of = "the joint" if is_joint else " × ".join(asked)
-    needed, is_beyond = _needed(done, error)
-    bounds = _for_tables(truth.schema, error, observed), *_for_spa(truth, observed)
+    needed, is_beyond = _planned_records(done, error)
+    bounds = _plan_by_tables(truth.schema, error, observed), *_plan_by_spa(truth, observed)
     return Plan(float(error), of, float(observed), needed, is_beyond, tuple(done), *bounds)
 
 
-def _model(model: JointPMF | Schema, rank: int | None, seed: int) -> JointPMF:
+def _planned_model(model: JointPMF | Schema, rank: int | None, seed: int) -> JointPMF:
     model = getattr(model, "pmf", model)  # that of a Bootstrap
     if isinstance(model, JointPMF):
         if rank not in (None, model.rank):
@@ -181,7 +180,7 @@ def _model(model: JointPMF | Schema, rank: int | None, seed: int) -> JointPMF:
     return JointPMF(np.full(rank, 1.0 / rank), [row / row.sum(axis=0) for row in rows], model)
 
 
-def _needed(trials: Sequence[Trial], wanted: float) -> tuple[float | None, bool]:
+def _planned_records(trials: Sequence[Trial], wanted: float) -> tuple[float | None, bool]:
     """Return the number of records at which the mean error is as wanted, and whether it is extrapolated."""
     sizes, errors = np.array([trial.n_records for trial in trials]), np.array([trial.error for trial in trials])
     reached = np.flatnonzero(errors <= wanted)
@@ -200,7 +199,7 @@ def _needed(trials: Sequence[Trial], wanted: float) -> tuple[float | None, bool]
     return float(sizes[-1] * (errors[-1] / wanted) ** (-1.0 / slope)), True
 
 
-def _for_tables(schema: Schema, error: float, observed: float) -> float:
+def _plan_by_tables(schema: Schema, error: float, observed: float) -> float:
     """Return how many records Proposition 1 needs, so that no pair is off by more in total variation."""
     if len(schema) < 2:
         return math.inf
@@ -209,7 +208,7 @@ def _for_tables(schema: Schema, error: float, observed: float) -> float:
     return records_for_table_error(frobenius, observed, n_tables=math.comb(len(schema), 2))
 
 
-def _for_spa(truth: JointPMF, observed: float) -> tuple[float, str]:
+def _plan_by_spa(truth: JointPMF, observed: float) -> tuple[float, str]:
     """Return how many records Theorem 3 needs, and that in words."""
     if len(truth.schema) < 2:
         return math.inf, "does not apply to a single variable"
@@ -220,10 +219,10 @@ def _for_spa(truth: JointPMF, observed: float) -> tuple[float, str]:
         within = f"the factors are separable within ε = {constants.epsilon:.3g}, and it needs {largest:.2g}"
         return math.inf, f"does not apply, whatever the number of records: {within}"
     needed = records_for_spa(constants._replace(epsilon=largest), observed)
-    return needed, f"from {_round(needed)} records"
+    return needed, f"from {_rounded_plan(needed)} records"
 
 
-def _round(number: float) -> str:
+def _rounded_plan(number: float) -> str:
     """Return a number with two significant digits."""
     if not math.isfinite(number):
         return "no number of"

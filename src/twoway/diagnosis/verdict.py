@@ -15,7 +15,7 @@ from twoway.checks.fit_quality import PairFit
 from twoway.checks.probability_range import MAX_CELLS, ProbabilityRange, probability_range
 from twoway.diagnosis.conditions import Check, Status
 from twoway.errors import ImpossibleEvidenceError
-from twoway.model.evidence import Event
+from twoway.model.events import Event
 from twoway.model.pmf import JointPMF
 from twoway.solvers.rank import CLEAR as VISIBLE
 from twoway.tables.pair_graph import PairGraph
@@ -225,17 +225,17 @@ def judge(findings: Diagnosis, graph: PairGraph) -> Diagnosis:
     more_data = "three-way tables, or the records themselves, would be enough"
     if findings.has_records:
         more_data = "you have the records: fit them, not their tables"
-    for reason, *advice in _objections(findings, graph, more_data):
+    for reason, *advice in _verdict_objections(findings, graph, more_data):
         return replace(findings, kind="not from these tables", reason=reason, advice=tuple(advice or [more_data]))
-    if conditions := _conditions(findings):
-        advice = [more_data] if _error(findings) > SMALL else []
+    if conditions := _verdict_conditions(findings):
+        advice = [more_data] if _verdict_error(findings) > SMALL else []
         return replace(findings, kind="recoverable if", reason="; and ".join(conditions), advice=tuple(advice))
     fitted = "" if findings.is_exact else " for the factors as fitted"
     reason = f"the conditions of the paper's Theorem 2 hold{fitted}, among models of this rank"
     return replace(findings, kind="recoverable", reason=reason)
 
 
-def _objections(d: Diagnosis, graph: PairGraph, more_data: str) -> Iterator[tuple[str, ...]]:
+def _verdict_objections(d: Diagnosis, graph: PairGraph, more_data: str) -> Iterator[tuple[str, ...]]:
     """Yield what rules the joint out, in the order in which it decides, with advice where more data is not enough.
 
     What contradicts the model comes first: only a model that may be right can have rivals with the same tables.
@@ -251,7 +251,7 @@ def _objections(d: Diagnosis, graph: PairGraph, more_data: str) -> Iterator[tupl
     if more_visible or (d.worst_misfit is not None and d.converged and d.worst_misfit.total_variation > SMALL):
         reasons = [f"they contradict rank {d.rank}"]
         if more_visible:
-            reasons.append(f"they show {_components(d.visible)} above sampling error")
+            reasons.append(f"they show {_n_components(d.visible)} above sampling error")
         if d.worst_misfit is not None:
             tables = f"{d.misfits} of {d.n_compared} tables"
             reasons.append(f"the best model of this rank is off by more than chance in {tables}; {d.worst_misfit}")
@@ -260,8 +260,8 @@ def _objections(d: Diagnosis, graph: PairGraph, more_data: str) -> Iterator[tupl
     # The tables show fewer components than the rank.
     if d.strength is not None and d.strength < VISIBLE:
         yield (
-            f"they show {_components(d.visible)} above sampling error, not {d.rank}, and many models fit them equally "
-            f"well{_how_far(d)}",
+            f"they show {_n_components(d.visible)} above sampling error, not {d.rank}, and many models fit them "
+            f"equally well{_verdict_distance(d)}",
             more_data,
             f"rank {d.visible} is the highest that these tables show",
         )
@@ -284,15 +284,15 @@ def _objections(d: Diagnosis, graph: PairGraph, more_data: str) -> Iterator[tupl
         if (short := np.flatnonzero(n_shown < d.rank)).size:
             names = shortlist([d.tables.schema.names[index] for index in short], 6)
             yield (
-                f"the tables of {names} can show {_components(int(n_shown[short].max()))} at most, not "
-                f"{d.rank}{_how_far(d)}",
+                f"the tables of {names} can show {_n_components(int(n_shown[short].max()))} at most, not "
+                f"{d.rank}{_verdict_distance(d)}",
                 f"add tables of {names} with variables of more categories",
                 more_data,
             )
         if d.split is None and graph.goes_through_all:
             yield (
                 f"no two groups of variables with all tables between them have {d.rank} independent categories each: "
-                f"these tables cannot show {d.rank} components{_how_far(d)}",
+                f"these tables cannot show {d.rank} components{_verdict_distance(d)}",
             )
     # Joints that are far apart have the same tables.
     if d.ambiguity > _LARGE_AMBIGUITY and d.converged:
@@ -307,9 +307,9 @@ def _objections(d: Diagnosis, graph: PairGraph, more_data: str) -> Iterator[tupl
         )
 
 
-def _conditions(d: Diagnosis) -> list[str]:
+def _verdict_conditions(d: Diagnosis) -> list[str]:
     """Return what must be true for the joint to be known, and was not shown."""
-    conditions, error = [], _error(d)
+    conditions, error = [], _verdict_error(d)
     if d.rank == 1 and d.n_three_way:
         conditions.append(
             "no dependence appears only among four or more variables: in the two-way and three-way tables of the "
@@ -337,13 +337,13 @@ def _conditions(d: Diagnosis) -> list[str]:
     # Data, unlike a model, need not have the rank.
     if not conditions and not d.is_exact and (d.any_joint or 0.0) > SMALL:
         conditions.append(
-            f"there are no more than {_components(d.rank)}: another joint, which has more, has the same tables and is "
-            f"{d.any_joint:.2f} away (total variation)"
+            f"there are no more than {_n_components(d.rank)}: another joint, which has more, has the same tables and "
+            f"is {d.any_joint:.2f} away (total variation)"
         )
     return conditions
 
 
-def _error(d: Diagnosis) -> float:
+def _verdict_error(d: Diagnosis) -> float:
     """Return by how much a probability may be wrong, as far as was found."""
     misfits = [fit.total_variation for fit in (d.worst_misfit, d.worst_three_way) if fit is not None]
     from_records = d.beyond_tables if d.records_add_information else None
@@ -351,11 +351,11 @@ def _error(d: Diagnosis) -> float:
     return max(d.ambiguity, d.disagreement or 0.0, from_records or 0.0, any_joint or 0.0, *misfits)
 
 
-def _components(count: int | None) -> str:
+def _n_components(count: int | None) -> str:
     return "1 component" if count == 1 else f"{count} components"
 
 
-def _how_far(d: Diagnosis) -> str:
+def _verdict_distance(d: Diagnosis) -> str:
     """Return how far other joints with the same tables are, if that matters."""
     distance = max(d.ambiguity, d.disagreement or 0.0, d.any_joint or 0.0)
     return f"; joints with the same tables are up to {distance:.2f} away (total variation)" if distance > SMALL else ""

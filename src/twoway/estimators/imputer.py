@@ -15,7 +15,7 @@ from twoway.data import frames
 from twoway.data.records import Records
 from twoway.estimators.averaging import Losses
 from twoway.estimators.base import JointPMFEstimator
-from twoway.model.imputation import How, fill_values, fills, hole_probabilities
+from twoway.model.imputation import How, impute_probabilities, imputed_codes, imputed_values
 from twoway.model.pmf import JointPMF
 from twoway.model.posterior import posterior_of
 
@@ -97,11 +97,11 @@ class JointPMFImputer(OneToOneFeatureMixin, TransformerMixin, JointPMFEstimator)
         def numbers(name: str, codes: NDArray[Any]) -> Floats:
             return self._bins[name].draw(codes, random) if self.how == "sample" else self._bins[name].means(codes)
 
-        codes = fills(self.pmf_, records, range(len(names)), self.how, seed)
+        codes = imputed_codes(self.pmf_, records, range(len(names)), self.how, seed)
         columns = frames.column_names(X, names)
         # They differ where training saw an array, and this is a frame.
         column_of = dict(zip(names, columns, strict=True))
-        return frames.fill(X, fill_values(X, records.schema, codes, column_of, numbers), columns)
+        return frames.fill(X, imputed_values(X, records.schema, codes, column_of, numbers), columns)
 
     def predict_proba(self, X: Any) -> pd.Series[float]:
         """Return the probability of each category of each missing cell.
@@ -114,7 +114,7 @@ class JointPMFImputer(OneToOneFeatureMixin, TransformerMixin, JointPMFEstimator)
 
         _, records = self._read(X)
         schema = records.schema
-        rows, columns, codes, shares = hole_probabilities(self.pmf_, records, range(len(schema)))
+        rows, columns, codes, shares = impute_probabilities(self.pmf_, records, range(len(schema)))
         every_label = [label for variable in schema for label in variable.categories]
         place_of_label = {label: place for place, label in enumerate(dict.fromkeys(every_label))}
         categories = np.array([place_of_label[label] for label in every_label])[schema.offsets[columns] + codes]

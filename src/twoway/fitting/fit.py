@@ -6,7 +6,6 @@ import inspect
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, Never, SupportsFloat
 
@@ -16,23 +15,20 @@ from twoway import __version__
 from twoway.arrays import times_log
 from twoway.checks.contradiction import contradicting_shares, find_contradiction
 from twoway.checks.fit_quality import fit_check, modelled_shares
-from twoway.data.binning import looks_continuous
 from twoway.data.frames import library_of_source
 from twoway.data.source import Block, RecordSource
-from twoway.errors import DataError, unknown_option, warn_caller, whole_number
-from twoway.fitting.unite import United, is_several, unite
+from twoway.errors import DataError, unknown_option, whole_number
+from twoway.fitting.sources import evidence_of_source
 from twoway.model.parameters import n_parameters, sufficient_rank
 from twoway.model.pmf import JointPMF
 from twoway.model.posterior import posterior_of
-from twoway.report import FitCheck, Monitor, ProgressBar, Report, StopReason, TableMisfit
-from twoway.schema import Variable, label_key
+from twoway.report import FitCheck, Monitor, Report, StopReason, TableMisfit
 from twoway.solvers import Evidence, Problem, Smoothing, Solution, SolverChoice, Watch, find_solver
-from twoway.solvers.evidence import check_connected, theta_of
+from twoway.solvers.evidence import theta_of
 from twoway.solvers.rank import RankChoice, choose_rank_from
 from twoway.storage.checkpoint import Checkpoint
 from twoway.tables.opening import open_source
 from twoway.tables.tables import Tables
-from twoway.text import shortlist
 
 _MOST_SMOOTHING = 1e15
 # A model of more numbers would take 8 GB, and its fit a multiple of that.
@@ -100,12 +96,12 @@ def fit(
     >>> print(pmf.report.stop_reason)
     converged
     """
-    _refuse(fit, others)
+    _refuse_options(fit, others)
     began = time.perf_counter()
     seed = whole_number("seed", seed, 0)
     rank = None if rank is None else whole_number("rank", rank, 1)
-    chosen_solver, given_smoothing = find_solver(solver, starts), _check_smoothing(smoothing)
-    evidence, warnings, n_observed = evidence_of(source, threads)
+    chosen_solver, given_smoothing = find_solver(solver, starts), _fit_smoothing(smoothing)
+    evidence, warnings, n_observed = evidence_of_source(source, threads)
     n_categories = evidence.schema.n_categories
     if rank is not None and rank * n_categories > _MOST_NUMBERS:
         raise DataError(
@@ -114,9 +110,8 @@ def fit(
         )
     saved = checkpoint if isinstance(checkpoint, Checkpoint | None) else Checkpoint(checkpoint)
     if saved is not None:
-        saved.open(_described(evidence, rank, chosen_solver, seed, given_smoothing))
-    with watching(monitor) as callback:
-        watch = Watch(callback, checkpoint=saved)
+        saved.open(_fit_description(evidence, rank, chosen_solver, seed, given_smoothing))
+    with Watch.showing(monitor, saved) as watch:
         choice = choose_rank_from(evidence, None, seed=seed, watch=watch) if rank is None else None
         problem = Problem(
             evidence, rank or (choice.rank if choice else 1), seed, smoothing=given_smoothing, watch=watch
@@ -127,7 +122,7 @@ def fit(
         if saved is not checkpoint:  # whose owner removes it when the model is saved
             saved.remove()
     pmf = solution.pmf.sorted_by_weight()
-    report = _report(pmf, chosen_solver.name, problem, solution, choice, warnings)
+    report = _fit_report(pmf, chosen_solver.name, problem, solution, choice, warnings)
     report = replace(report, n_observed=n_observed or None, seconds=time.perf_counter() - began)
     return pmf.with_report(report).with_library(library_of_source(source))
 
@@ -142,7 +137,7 @@ def count(source: Any, order: int = 2, *, threads: int | None = None, **others: 
     >>> count({"age": ["young", "old", "old"], "vote": ["no", "yes", None]})
     <Tables: 1 pair of 2 variables, total 2>
     """
-    _refuse(count, others)
+    _refuse_options(count, others)
     if isinstance(source, Tables):
         raise DataError("these are tables already, counted from records; fit takes them as they are")
     opened = open_source(source, order)
@@ -171,26 +166,26 @@ def choose_rank(
     2
     """
     seed = whole_number("seed", seed, 0)
-    evidence, _, _ = evidence_of(source, threads)
-    with watching(monitor) as callback:
-        return choose_rank_from(evidence, ranks, seed=seed, watch=Watch(callback))
+    evidence, _, _ = evidence_of_source(source, threads)
+    with Watch.showing(monitor) as watch:
+        return choose_rank_from(evidence, ranks, seed=seed, watch=watch)
 
 
-def _described(evidence: Evidence, *options: object) -> str:
+def _fit_description(evidence: Evidence, *options: object) -> str:
     """Return in words what is fitted and how, the same for the same fit of the same data."""
     sets = evidence.records or evidence.tables(evidence.given_order).as_records()
     data = (sets.n_records, sets.n_observed, sets.total_weight, evidence.schema.to_dict())
     return repr((__version__, data, options))
 
 
-def _refuse(function: Callable[..., Any], others: Mapping[str, object]) -> None:
+def _refuse_options(function: Callable[..., Any], others: Mapping[str, object]) -> None:
     """Raise where a function was given an unknown option, with the near miss."""
     for name in others:
         *allowed, _ = inspect.signature(function).parameters
         raise unknown_option(function.__name__, name, allowed)
 
 
-def _check_smoothing(smoothing: float | None) -> Smoothing | None:
+def _fit_smoothing(smoothing: float | None) -> Smoothing | None:
     if smoothing is None:
         return None
     if not isinstance(smoothing, SupportsFloat) or not 0 <= float(smoothing) <= _MOST_SMOOTHING:
@@ -200,62 +195,7 @@ def _check_smoothing(smoothing: float | None) -> Smoothing | None:
     return Smoothing(float(smoothing), float(smoothing))
 
 
-def watching(monitor: Monitor | bool | None) -> Any:
-    """Return a context that gives the function to call with each progress, or None."""
-    if not callable(monitor) and not isinstance(monitor, bool | None):
-        raise DataError(f"monitor must be True, False, None or a function of a Progress, not {monitor!r}")
-    return ProgressBar() if monitor is True else nullcontext(monitor or None)
-
-
-def evidence_of(source: Any, threads: int | None) -> tuple[Evidence, list[str], int]:
-    """Return a source as the solvers take it, warnings about it, and its number of observed cells."""
-    threads = None if threads is None else whole_number("threads", threads, 1)
-    from_sources: tuple[str, ...] = ()
-    if is_several(source):
-        source, from_sources = source if isinstance(source, United) else unite(source, threads)
-    opened = open_source(source)
-    if isinstance(opened, Tables):
-        check_connected(opened)
-        return Evidence(opened.schema, tables=opened, threads=threads), [*from_sources, *opened.notes], 0
-    records, n_observed = opened, opened.n_observed
-    if n_observed == 0:
-        raise DataError(f"none of the {records.n_records} records has an observed cell; there is nothing to fit")
-    constant = [variable.name for variable in records.schema if len(variable) == 1]
-    warnings = list(from_sources)
-    if constant:
-        warnings.append(f"variables with only one category, which have no effect: {shortlist(constant)}")
-    continuous = [v.name for v in records.schema if _is_continuous(v)]
-    if continuous:
-        warnings.append(
-            f"numbers that look continuous, each of which is a category now: {shortlist(continuous)}; "
-            "put them into bins: twoway.Discretizer"
-        )
-        warn_caller(warnings[-1])
-    many = [v.name for v in records.schema if len(v) > max(50, 0.2 * records.n_records) and v.name not in continuous]
-    if many:
-        warnings.append(
-            f"nearly as many categories as records: {shortlist(many)}; an identifier or a continuous column? "
-            "leave it out, or put it into bins: twoway.Discretizer"
-        )
-    if records.n_silent:
-        warnings.append(
-            f"{records.n_silent} of {records.n_records} records have no observed cell or weight 0, and have no effect"
-        )
-    fitted = records.for_fit()
-    warnings += fitted.notes
-    if records.n_silent == records.n_records:
-        raise DataError("every record with an observed cell has weight 0; there is nothing to fit")
-    return Evidence(fitted.schema, records=fitted, threads=threads), warnings, n_observed
-
-
-def _is_continuous(variable: Variable) -> bool:
-    """Return whether a variable's categories are numbers, some of them with fractions, and too many for categories."""
-    kinds = {label_key(label)[0] for label in variable.categories}
-    has_fractions = any(isinstance(label, float) for label in variable.categories)
-    return kinds == {"number"} and has_fractions and looks_continuous(np.array(variable.values))
-
-
-def _report(
+def _fit_report(
     pmf: JointPMF, solver: str, problem: Problem, solution: Solution, choice: RankChoice | None, warnings: list[str]
 ) -> Report:
     evidence = problem.evidence
@@ -292,12 +232,12 @@ def _report(
         check=check,
     )
     if evidence.records is None:
-        misfits = _misfits(pmf, evidence.tables(evidence.given_order))
-        return replace(report, misfits=misfits, warnings=(*warnings, *_contradictions(compared, check)))
-    return _with_likelihood(report, pmf, evidence.records, expected.log_likelihood, evidence.threads)
+        misfits = _fit_misfits(pmf, evidence.tables(evidence.given_order))
+        return replace(report, misfits=misfits, warnings=(*warnings, *_fit_contradictions(compared, check)))
+    return _fit_report_of_records(report, pmf, evidence.records, expected.log_likelihood, evidence.threads)
 
 
-def _with_likelihood(
+def _fit_report_of_records(
     report: Report, pmf: JointPMF, records: RecordSource, log_likelihood: float, threads: int | None
 ) -> Report:
     """Return a report with the likelihood of the records."""
@@ -325,7 +265,7 @@ def _with_likelihood(
     )
 
 
-def _contradictions(tables: Tables, check: FitCheck | None) -> list[str]:
+def _fit_contradictions(tables: Tables, check: FitCheck | None) -> list[str]:
     """Return contradictions between tables that rounding and chance do not explain."""
     sentences = contradicting_shares(tables)
     if not sentences and check is not None and check.n_off and tables.order == 2:
@@ -334,7 +274,7 @@ def _contradictions(tables: Tables, check: FitCheck | None) -> list[str]:
     return sentences
 
 
-def _misfits(pmf: JointPMF, tables: Tables) -> tuple[TableMisfit, ...]:
+def _fit_misfits(pmf: JointPMF, tables: Tables) -> tuple[TableMisfit, ...]:
     """Return how far the model is from each table, worst first."""
     table = np.repeat(np.arange(len(tables)), np.diff(tables.starts))
     shares, modelled = tables.flat / tables.totals[table], modelled_shares(pmf, tables)

@@ -17,7 +17,6 @@ from twoway.data.coding import Unseen
 from twoway.data.records import Records
 from twoway.data.source import RecordSource
 from twoway.errors import DataError, UnknownNameError
-from twoway.fitting.fit import watching
 from twoway.model.parameters import n_parameters, normalized_factors
 from twoway.model.pmf import JointPMF, model_of
 from twoway.model.posterior import records_for
@@ -82,14 +81,14 @@ def update(
             "cannot add records: this model does not keep the number of records behind it; models from `fit` do, "
             "but not averages, conditional models or files of older versions"
         )
-    records = _read(pmf.schema, source, extend)
+    records = _records_to_update(pmf.schema, source, extend)
     fitted = records.for_fit()
     if fitted.n_observed == 0:
         return pmf
-    pmf = _extended(pmf, fitted.schema)
+    pmf = _extended_to_update(pmf, fitted.schema)
     sets = CellSets.of_records(fitted, threads)
-    with watching(monitor) as callback:
-        updated, start, support = _absorb(pmf, report, sets, Loop("update", max_iter, tol, Watch(callback)))
+    with Watch.showing(monitor) as watch:
+        updated, start, support = _update_model(pmf, report, sets, Loop("update", max_iter, tol, watch))
     n_records = None if report.n_records is None else report.n_records + fitted.total_weight
     warnings = [warning for warning in report.warnings if warning != _UPDATED]
     return updated.with_report(
@@ -112,7 +111,7 @@ def update(
     )
 
 
-def _read(schema: Schema, source: Any, extend: bool) -> RecordSource:
+def _records_to_update(schema: Schema, source: Any, extend: bool) -> RecordSource:
     """Return new records by a model's schema, with new categories where these are welcome."""
     unseen: Unseen = "extend" if extend else "error"
     if hasattr(type(source), "map_reduce") and not isinstance(source, Records):
@@ -129,7 +128,7 @@ def _read(schema: Schema, source: Any, extend: bool) -> RecordSource:
         raise UnknownNameError(str(error).replace("unseen='missing' reads such labels as missing", way)) from error
 
 
-def _extended(pmf: JointPMF, schema: Schema) -> JointPMF:
+def _extended_to_update(pmf: JointPMF, schema: Schema) -> JointPMF:
     """Return a PMF by a schema with more categories, which it holds to be impossible."""
     if pmf.schema == schema:
         return pmf
@@ -139,9 +138,10 @@ def _extended(pmf: JointPMF, schema: Schema) -> JointPMF:
     return JointPMF.from_stacked(schema, pmf.weights, stacked, pmf.report)
 
 
-def _absorb(pmf: JointPMF, report: Report, sets: CellSets, loop: Loop) -> tuple[JointPMF, Start, Floats]:
+def _update_model(pmf: JointPMF, report: Report, sets: CellSets, loop: Loop) -> tuple[JointPMF, Start, Floats]:
     """Return the model with the new records in it, how it got there, and what it rests on then."""
     from twoway.kernels.lanes import pad_to_lanes
+    from twoway.kernels.maximization import maximize
 
     assert report.support is not None
     schema, rank = pmf.schema, pmf.rank
@@ -155,7 +155,8 @@ def _absorb(pmf: JointPMF, report: Report, sets: CellSets, loop: Loop) -> tuple[
     remembered = old.copy()
     remembered[0, :rank] += report.weight_smoothing
     remembered[1:, :rank] += report.smoothing * shares[:, None]
-    at_rest = _maximized(remembered, shares, schema, rank)
+    nothing = np.zeros(len(remembered))
+    at_rest = maximize(remembered, nothing, shares, schema.offsets, rank)
     is_there = remembered > 0
     has_zeros = not (pmf.stacked.all() and pmf.weights.all())
     start = softened_start(pmf, shares, _SOFTENING) if has_zeros else pmf
@@ -165,22 +166,11 @@ def _absorb(pmf: JointPMF, report: Report, sets: CellSets, loop: Loop) -> tuple[
         expected = sets.expected(theta, rank)
         # Zero at rest and negative elsewhere: what the old records say against the new parameters.
         against = float(remembered[is_there] @ np.log(theta[is_there] / at_rest[is_there]))
-        following = _maximized(remembered + expected.counts, shares, schema, rank)
+        following = maximize(remembered + expected.counts, nothing, shares, schema.offsets, rank)
         return following, -(expected.log_likelihood + against) / total_weight
 
     descent = loop.descend(step, start)
     new = sets.expected(theta_of(descent.pmf), rank).counts
-    updated = pmf_of(schema, _maximized(remembered + new, shares, schema, rank), rank)
-    return (
-        updated,
-        Start("update", descent.objectives, descent.stop_reason),
-        counts_of_variables(old + new, schema, rank),
-    )
-
-
-def _maximized(counts: Theta, shares: Floats, schema: Schema, rank: int) -> Theta:
-    from twoway.kernels.maximization import maximize
-
-    theta = np.zeros(counts.shape)
-    maximize(counts, np.zeros(len(counts)), shares, schema.offsets, rank, theta)
-    return theta
+    updated = pmf_of(schema, maximize(remembered + new, nothing, shares, schema.offsets, rank), rank)
+    support = counts_of_variables(old + new, schema, rank)
+    return updated, Start("update", descent.objectives, descent.stop_reason), support

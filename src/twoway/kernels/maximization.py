@@ -9,13 +9,14 @@ from twoway.kernels.jit import jit
 
 
 @jit
-def maximize(counts: Floats, pseudo_counts: Floats, marginal: Floats, offsets: Ints, rank: int, theta: Floats) -> None:
-    """Fill θ (1 + I, width) with the parameters that best explain expected counts and pseudo-counts.
+def maximize(counts: Floats, pseudo_counts: Floats, marginal: Floats, offsets: Ints, rank: int) -> Floats:
+    """Return θ (1 + I, width), the parameters that best explain expected counts and pseudo-counts.
 
     Each variable is divided by what was observed of it, not by the component's weight: records that lack the
     variable must not dilute it. A component without any support of a variable gets the variable's overall
     shares (``marginal``, (I,)), so that a later step can revive it instead of spreading NaN.
     """
+    theta = np.zeros(counts.shape)
     total = 0.0
     for f in range(rank):
         theta[0, f] = counts[0, f] + pseudo_counts[0]
@@ -34,6 +35,7 @@ def maximize(counts: Floats, pseudo_counts: Floats, marginal: Floats, offsets: I
             else:
                 for c in range(begin, end):
                     theta[c, f] = marginal[c - 1]
+    return theta
 
 
 @jit

@@ -27,10 +27,10 @@ How: TypeAlias = Literal["mode", "mean", "sample"]
 _CHUNK = 2**20
 
 
-def impute_frames(
+def imputed_frames(
     frame: Any, schema: Schema, make_fills: Callable[[Records, list[int]], Iterable[Mapping[str, Fill]]]
 ) -> Iterator[Any]:
-    """Yield completed copies of a frame, one for each of the fills made for its records.
+    """Yield completed copies of a frame, one for each time that its records are filled.
 
     Parameters
     ----------
@@ -39,15 +39,15 @@ def impute_frames(
     schema
         The variables by which it is read.
     make_fills
-        From its records and the positions of the variables that have a column to what `fills` returns.
+        From its records and the positions of the variables that have a column to what `imputed_codes` returns.
     """
     columns = frames.column_names(frame := frames.in_memory(frame), schema.names)
     indices = [index for index, name in enumerate(schema.names) if name in columns]
     for codes in make_fills(records_for(schema, frame), indices):
-        yield frames.fill(frame, fill_values(frame, schema, codes), columns)
+        yield frames.fill(frame, imputed_values(frame, schema, codes), columns)
 
 
-def fills(
+def imputed_codes(
     pmf: JointPMF, records: Records, indices: Sequence[int], how: How, seed: int | Sequence[int], *, warn: bool = True
 ) -> dict[str, Fill]:
     """Return the missing rows of some variables, and a category's code or an expected value for each.
@@ -73,11 +73,11 @@ def fills(
     rng = np.random.default_rng(seeds[0] if len(seeds) == 1 else seeds)
     parts: dict[int, list[Fill]] = {index: [] for index in indices}
     impossible: list[NDArray[np.int64]] = []
-    for first, missing, memberships in _blocks(pmf, records):
+    for first, missing, memberships in _blocks_to_impute(pmf, records):
         is_impossible = np.isnan(memberships[:, 0])
         impossible.append(np.flatnonzero(is_impossible & missing[:, indices].any(axis=1)) + first)
         missing[is_impossible] = False
-        components = _draw_each(memberships, rng) if how == "sample" else None
+        components = _imputed_components(memberships, rng) if how == "sample" else None
         for index in indices:
             holes = np.flatnonzero(missing[:, index])
             if len(holes) == 0:
@@ -88,7 +88,7 @@ def fills(
             elif how == "mean" and (numbers := schema.variables[index].values) is not None:
                 values = memberships[holes] @ (pmf.factors[index].T @ np.array(numbers))
             else:
-                values = _likeliest(memberships, holes, pmf.factors[index])
+                values = _imputed_modes(memberships, holes, pmf.factors[index])
             parts[index].append((holes + first, values))
     if warn:
         warn_of_impossible(np.concatenate(impossible) if impossible else np.empty(0, dtype=np.int64))
@@ -99,7 +99,7 @@ def fills(
     }
 
 
-def fill_values(
+def imputed_values(
     frame: Any,
     schema: Schema,
     codes: Mapping[str, Fill],
@@ -113,7 +113,7 @@ def fill_values(
     frame
         Whose columns are to be filled.
     schema, codes
-        The variables, and what `fills` returned.
+        The variables, and what `imputed_codes` returned.
     column_of
         The columns of variables that have another name.
     numbers
@@ -138,7 +138,7 @@ def fill_values(
     return values_of
 
 
-def hole_frame(pmf: JointPMF, records: Records, indices: Sequence[int], library: str) -> Any:
+def impute_proba_frame(pmf: JointPMF, records: Records, indices: Sequence[int], library: str) -> Any:
     """Return the frame of `JointPMF.impute_proba`.
 
     Examples
@@ -151,7 +151,7 @@ def hole_frame(pmf: JointPMF, records: Records, indices: Sequence[int], library:
     0       0     vote       no          0.4
     1       0     vote      yes          0.6
     """
-    rows, variables, codes, shares = hole_probabilities(pmf, records, indices)
+    rows, variables, codes, shares = impute_probabilities(pmf, records, indices)
     labels = np.array([label for v in pmf.schema for label in v.categories], dtype=object)
     categories = labels[pmf.schema.offsets[variables] + codes]
     if library != "pandas":
@@ -161,7 +161,7 @@ def hole_frame(pmf: JointPMF, records: Records, indices: Sequence[int], library:
     return frames.make_frame(columns, library)
 
 
-def hole_probabilities(
+def impute_probabilities(
     pmf: JointPMF, records: Records, indices: Sequence[int]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Floats]:
     """Return what could be in the missing cells of some variables: four arrays with an entry for each category.
@@ -170,7 +170,7 @@ def hole_probabilities(
     order of the records. Probabilities are NaN where a record is impossible under the model, with a warning.
     """
     parts = [(np.empty(0, dtype=np.int64),) * 3 + (np.empty(0),)]
-    for first, missing, memberships in _blocks(pmf, records):
+    for first, missing, memberships in _blocks_to_impute(pmf, records):
         for index in indices:
             holes = np.flatnonzero(missing[:, index])
             shares = memberships[holes] @ pmf.factors[index].T
@@ -192,7 +192,7 @@ def warn_of_impossible(rows: NDArray[np.int64], consequence: str = "missing cell
         )
 
 
-def _blocks(pmf: JointPMF, records: Records) -> Iterator[tuple[int, NDArray[np.bool_], Floats]]:
+def _blocks_to_impute(pmf: JointPMF, records: Records) -> Iterator[tuple[int, NDArray[np.bool_], Floats]]:
     """Yield blocks of records: the first one's number, which cells are missing, and memberships, NaN if impossible."""
     first = 0
     for block in records.blocks():
@@ -201,7 +201,7 @@ def _blocks(pmf: JointPMF, records: Records) -> Iterator[tuple[int, NDArray[np.b
         first += len(missing)
 
 
-def _likeliest(memberships: Floats, holes: NDArray[np.int64], factor: Floats) -> NDArray[Any]:
+def _imputed_modes(memberships: Floats, holes: NDArray[np.int64], factor: Floats) -> NDArray[Any]:
     codes = np.empty(len(holes), dtype=np.int64)
     step = max(1, _CHUNK // len(factor))
     for start in range(0, len(holes), step):
@@ -210,7 +210,7 @@ def _likeliest(memberships: Floats, holes: NDArray[np.int64], factor: Floats) ->
     return codes
 
 
-def _draw_each(memberships: Floats, rng: np.random.Generator) -> NDArray[np.int64]:
+def _imputed_components(memberships: Floats, rng: np.random.Generator) -> NDArray[np.int64]:
     """Return a component for each record, drawn by its own memberships."""
     cumulative = np.cumsum(memberships, axis=1)
     uniform = rng.random(len(memberships)) * cumulative[:, -1]

@@ -10,8 +10,7 @@ import numpy as np
 
 from twoway.arrays import Floats
 from twoway.errors import DataError, whole_number
-from twoway.model.mixture import draw_codes, draw_components, is_small, log_joint
-from twoway.model.mixture import entropy as exact_entropy
+from twoway.model.mixture import draw_codes, draw_components, is_small_mixture, joint_chunks, log_joint
 
 N_SAMPLES = 2**16
 """Records drawn where a sub-joint is too large to visit every cell."""
@@ -65,9 +64,9 @@ def signed_entropies(
     seed
         The seed of the draws.
     """
-    unit, seed = _unit(base), whole_number("seed", seed, 0)
-    if all(is_small([factors[n] for n in subset]) for _, subset in terms):
-        exact = math.fsum(sign * exact_entropy(weights, [factors[n] for n in subset]) for sign, subset in terms)
+    unit, seed = _entropy_unit(base), whole_number("seed", seed, 0)
+    if all(is_small_mixture([factors[n] for n in subset]) for _, subset in terms):
+        exact = math.fsum(sign * _exact_entropy(weights, [factors[n] for n in subset]) for sign, subset in terms)
         return Estimate(max(0.0, exact / unit))
     rng = np.random.default_rng(seed)
     components = draw_components(weights, N_SAMPLES, rng)
@@ -78,6 +77,17 @@ def signed_entropies(
             surprisals -= sign * log_joint(weights, [factors[n] for n in subset], [codes[n] for n in subset])
     spread = float(surprisals.std(ddof=1)) / math.sqrt(N_SAMPLES)
     return Estimate(max(0.0, float(surprisals.mean()) / unit), spread / unit)
+
+
+def _exact_entropy(weights: Floats, factors: Sequence[Floats]) -> float:
+    """Return the entropy of some variables in nats, by visiting every cell."""
+    if not factors:
+        return 0.0
+    parts = []
+    for chunk in joint_chunks(weights, factors):
+        positive = chunk[chunk > 0]
+        parts.append(-float(positive @ np.log(positive)))
+    return max(0.0, math.fsum(parts))
 
 
 def pairwise_information(weights: Floats, factors: Sequence[Floats]) -> Floats:
@@ -101,7 +111,7 @@ def pairwise_information(weights: Floats, factors: Sequence[Floats]) -> Floats:
     return np.asarray(np.maximum((table + table.T) / 2, 0.0))
 
 
-def _unit(base: float | None) -> float:
+def _entropy_unit(base: float | None) -> float:
     if base is None:
         return 1.0
     if not (isinstance(base, int | float) and math.isfinite(base) and base > 1):

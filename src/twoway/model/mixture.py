@@ -26,7 +26,7 @@ def n_cells(factors: Sequence[Floats]) -> int:
     return math.prod(len(factor) for factor in factors)
 
 
-def is_small(factors: Sequence[Floats]) -> bool:
+def is_small_mixture(factors: Sequence[Floats]) -> bool:
     """Return whether questions about these variables are answered by visiting every cell."""
     # A pair is never sampled: its cells are visited in chunks and are not kept.
     return len(factors) <= 2 or n_cells(factors) <= MAX_CELLS
@@ -106,31 +106,9 @@ def log_joint(weights: Floats, factors: Sequence[Floats], codes: Sequence[Codes]
     return result
 
 
-def entropy(weights: Floats, factors: Sequence[Floats]) -> float:
-    """Return the entropy of some variables in nats, by visiting every cell."""
-    if not factors:
-        return 0.0
-    parts = []
-    for chunk in joint_chunks(weights, factors):
-        positive = chunk[chunk > 0]
-        parts.append(-float(positive @ np.log(positive)))
-    return max(0.0, math.fsum(parts))
-
-
-def most_probable(weights: Floats, factors: Sequence[Floats]) -> tuple[list[int], float]:
-    """Return the codes of the most probable cell, the first of equals, by visiting every cell."""
-    best, best_at, first = -1.0, 0, 0
-    for chunk in joint_chunks(weights, factors):
-        at = int(chunk.argmax())
-        if chunk[at] > best:
-            best, best_at = float(chunk[at]), first + at
-        first += len(chunk)
-    return [int(code) for code in np.unravel_index(best_at, [len(factor) for factor in factors])], best
-
-
 def draw_components(weights: Floats, n: int, rng: np.random.Generator) -> Codes:
     """Return n components drawn by their weights."""
-    return _invert(np.cumsum(weights), rng.random(n))
+    return _invert_mixture_shares(np.cumsum(weights), rng.random(n))
 
 
 def draw_codes(factor: Floats, components: Codes, rng: np.random.Generator) -> Codes:
@@ -141,10 +119,10 @@ def draw_codes(factor: Floats, components: Codes, rng: np.random.Generator) -> C
     ends = np.searchsorted(components[order], np.arange(factor.shape[1] + 1))
     for component in np.flatnonzero(np.diff(ends)):
         members = order[ends[component] : ends[component + 1]]
-        codes[members] = _invert(np.cumsum(factor[:, component]), uniform[members])
+        codes[members] = _invert_mixture_shares(np.cumsum(factor[:, component]), uniform[members])
     return codes
 
 
-def _invert(cumulative: Floats, uniform: Floats) -> Codes:
+def _invert_mixture_shares(cumulative: Floats, uniform: Floats) -> Codes:
     """Return the first position whose cumulated share exceeds each number: never one of probability 0."""
     return np.searchsorted(cumulative / cumulative[-1], uniform, side="right")

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from twoway.arrays import Bools, Floats, Ints
-from twoway.model.mixture import is_small, most_probable
+from twoway.model.mixture import is_small_mixture, joint_chunks
 from twoway.schema import Label
 
 MAX_NODES = 20_000
@@ -39,13 +39,26 @@ class Mode:
 
 def find_mode(weights: Floats, factors: Sequence[Floats]) -> tuple[list[int], float, bool]:
     """Return the codes of the most probable cell, its probability, and whether that is proven."""
-    if is_small(factors):
-        return *most_probable(weights, factors), True
-    codes, log_probability, proven = search(weights, factors)
+    if is_small_mixture(factors):
+        return *visit_for_mode(weights, factors), True
+    codes, log_probability, proven = search_mode(weights, factors)
     return codes, math.exp(log_probability), proven
 
 
-def search(weights: Floats, factors: Sequence[Floats], max_nodes: int = MAX_NODES) -> tuple[list[int], float, bool]:
+def visit_for_mode(weights: Floats, factors: Sequence[Floats]) -> tuple[list[int], float]:
+    """Return the codes of the most probable cell, the first of equals, by visiting every cell."""
+    best, best_at, first = -1.0, 0, 0
+    for chunk in joint_chunks(weights, factors):
+        at = int(chunk.argmax())
+        if chunk[at] > best:
+            best, best_at = float(chunk[at]), first + at
+        first += len(chunk)
+    return [int(code) for code in np.unravel_index(best_at, [len(factor) for factor in factors])], best
+
+
+def search_mode(
+    weights: Floats, factors: Sequence[Floats], max_nodes: int = MAX_NODES
+) -> tuple[list[int], float, bool]:
     """Return the most probable cell, the logarithm of its probability, and whether no other can beat it.
 
     After ``max_nodes`` it is the best cell so far.
@@ -62,7 +75,7 @@ def search(weights: Floats, factors: Sequence[Floats], max_nodes: int = MAX_NODE
     with np.errstate(divide="ignore"):
         log_weights = np.log(weights)
         logs = [np.log(factor) for factor in factors]
-    best, best_log = _climb(log_weights, factors, logs)
+    best, best_log = _climb_to_mode(log_weights, factors, logs)
     stacked, log_stacked = np.vstack(factors), np.vstack(logs)
     offsets = np.cumsum([0, *(len(factor) for factor in factors)])
     variable_of = np.repeat(np.arange(len(factors)), np.diff(offsets))
@@ -73,13 +86,13 @@ def search(weights: Floats, factors: Sequence[Floats], max_nodes: int = MAX_NODE
         if not nodes:
             break
         allowed = nodes.pop()
-        bounds = _tighten(allowed, best_log, log_weights, log_stacked, offsets, variable_of)
+        bounds = _tighten_mode_bounds(allowed, best_log, log_weights, log_stacked, offsets, variable_of)
         if bounds is None:
             continue
         n_allowed = np.add.reduceat(allowed, offsets[:-1], dtype=np.int64)
         # The heaviest category of each variable makes a cell: often a better one than any so far.
         likeliest = np.array([bounds[a:b].argmax() for a, b in spans])
-        cell_log = _log_probability(likeliest, log_weights, logs)
+        cell_log = _log_probability_of_mode(likeliest, log_weights, logs)
         if cell_log > best_log:
             best, best_log = likeliest, cell_log
         if n_allowed.max() == 1:
@@ -97,7 +110,7 @@ def search(weights: Floats, factors: Sequence[Floats], max_nodes: int = MAX_NODE
     return best.tolist(), best_log, not nodes
 
 
-def _tighten(
+def _tighten_mode_bounds(
     allowed: Bools, best_log: float, log_weights: Floats, log_stacked: Floats, offsets: Ints, variable_of: Ints
 ) -> Floats | None:
     """Drop what cannot beat the best from ``allowed``, in place; return the bound of each cell, relative to the best.
@@ -122,7 +135,7 @@ def _tighten(
         allowed[:] = keep
 
 
-def _climb(log_weights: Floats, factors: Sequence[Floats], logs: Sequence[Floats]) -> tuple[Ints, float]:
+def _climb_to_mode(log_weights: Floats, factors: Sequence[Floats], logs: Sequence[Floats]) -> tuple[Ints, float]:
     """Return the best of the cells that changing one variable at a time leads to, from each component's own mode."""
     starts = np.column_stack([factor.argmax(axis=0) for factor in factors])[log_weights > -np.inf]
     best, best_log = starts[0], -np.inf
@@ -141,12 +154,12 @@ def _climb(log_weights: Floats, factors: Sequence[Floats], logs: Sequence[Floats
                 front += logs[n][codes[n]]
             if (codes == before).all():
                 break
-        log_probability = _log_probability(codes, log_weights, logs)
+        log_probability = _log_probability_of_mode(codes, log_weights, logs)
         if log_probability > best_log:
             best, best_log = codes, log_probability
     return best, best_log
 
 
-def _log_probability(codes: Ints, log_weights: Floats, logs: Sequence[Floats]) -> float:
+def _log_probability_of_mode(codes: Ints, log_weights: Floats, logs: Sequence[Floats]) -> float:
     rows = sum((log[code] for log, code in zip(logs, codes, strict=True)), log_weights)
     return float(np.logaddexp.reduce(rows))

@@ -21,7 +21,7 @@ from twoway.data import frames
 from twoway.data.distribution import Distribution
 from twoway.errors import DataError, ImpossibleEvidenceError, whole_number
 from twoway.model import mixture
-from twoway.model.evidence import Event, Names, describe_event, parse_event
+from twoway.model.events import Event, Names, describe_event, parse_event
 from twoway.model.information import Estimate, signed_entropies
 from twoway.model.mixture import MAX_CELLS
 from twoway.model.mode import Mode, find_mode
@@ -386,9 +386,9 @@ class JointPMF:
         seed
             The same seed draws the same.
         """
-        from twoway.model.imputation import fills, impute_frames
+        from twoway.model.imputation import imputed_codes, imputed_frames
 
-        return next(impute_frames(frame, self.schema, lambda *holes: [fills(self, *holes, how, seed)]))
+        return next(imputed_frames(frame, self.schema, lambda *holes: [imputed_codes(self, *holes, how, seed)]))
 
     def impute_proba(self, source: Any, names: Names | None = None, library: str | None = None) -> Any:
         """Return the probability of each category of each missing cell, given the record's observed cells.
@@ -405,11 +405,11 @@ class JointPMF:
         library
             That of the frame, as for `sample`. Outside of pandas categories are text.
         """
-        from twoway.model.imputation import hole_frame
+        from twoway.model.imputation import impute_proba_frame
         from twoway.model.posterior import records_for
 
         indices = self._indices(self.schema.names if names is None else names)
-        return hole_frame(self, records_for(self.schema, source), indices, library or self.library)
+        return impute_proba_frame(self, records_for(self.schema, source), indices, library or self.library)
 
     # Files
 

@@ -61,10 +61,13 @@ def surprises(pmf: JointPMF, source: Any, n: int = 10) -> list[Surprise]:
     log_prob = pmf.log_prob(records)
     least = np.argsort(log_prob, kind="stable")[: whole_number("n", n, 1)]
     codes = records.take(least).codes()
-    return [Surprise(int(row), float(log_prob[row]), _cells(pmf, codes[place])) for place, row in enumerate(least)]
+    return [
+        Surprise(int(row), float(log_prob[row]), _surprising_cells(pmf, codes[place]))
+        for place, row in enumerate(least)
+    ]
 
 
-def _cells(pmf: JointPMF, codes: np.ndarray[Any, Any]) -> tuple[SurprisingCell, ...]:
+def _surprising_cells(pmf: JointPMF, codes: np.ndarray[Any, Any]) -> tuple[SurprisingCell, ...]:
     observed = {v.name: v.categories[code] for v, code in zip(pmf.schema, codes, strict=True) if code >= 0}
     cells = []
     for name, label in observed.items():

@@ -10,7 +10,7 @@ import numpy as np
 from twoway.data.records import Records
 from twoway.datasets.synthetic import dirichlet_rows, draw_records, nearly_separable
 from twoway.fitting.fit import fit
-from twoway.model.measures import factor_mse, match_components, mean_relative_error
+from twoway.model.comparison import factor_mse, match_components, mean_relative_error
 from twoway.model.pmf import JointPMF
 from twoway.paper.trials import Details, Scores, TrialSetting, trial_seed
 from twoway.solvers import SPA, CoupledNMF, SolverChoice

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from twoway.checks.fit_quality import standardized_residuals
 from twoway.data.records import Records
 from twoway.errors import DataError
-from twoway.model.measures import standardized_residuals
 from twoway.model.pmf import JointPMF, model_of
 from twoway.plots.drawing import draw_heatmap, draw_pairs, drawing_axes, drawn_label, drawn_variables
 from twoway.report import Report

@@ -105,7 +105,7 @@ class Auto:
 
         def refit(train: Records, smoothing: Smoothing) -> JointPMF:
             fits = [fit_cells_by_em(sets.with_records(train), start, smoothing, loop) for start in starts]
-            return min(fits, key=lambda fit: fit.objectives[-1]).pmf
+            return min(fits, key=lambda fit: fit.objective).pmf
 
         return choose_smoothing(
             sample,

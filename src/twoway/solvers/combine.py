@@ -86,7 +86,7 @@ def race(solver: Solver, problems: Sequence[Problem]) -> Solution:
                 past += passes
                 if watch.interrupted:
                     break
-        ranked = sorted(solutions, key=lambda start: (solutions[start].objectives[-1], start))
+        ranked = sorted(solutions, key=lambda start: (solutions[start].objective, start))
         if watch.interrupted:
             break
     if not solutions:

@@ -84,8 +84,7 @@ def fit_cells_by_em(
         if own_counts is not None:
             value += float(xlogy(own_counts, theta[:, :rank]).sum())
             expected.counts[:, :rank] += own_counts
-        following = np.zeros(theta.shape)
-        maximize(expected.counts, pseudo_counts, shares, schema.offsets, rank, following)
+        following = maximize(expected.counts, pseudo_counts, shares, schema.offsets, rank)
         return following, sets.offset - value / total_weight
 
     return loop.descend(update, start)

@@ -10,16 +10,16 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import SupportsFloat
+from typing import Self, SupportsFloat
 
 import numpy as np
 
 from twoway.errors import DataError, whole_number
 from twoway.model.pmf import JointPMF
-from twoway.report import Monitor, Progress, StopReason
+from twoway.report import Monitor, Progress, ProgressBar, StopReason
 from twoway.solvers.evidence import Theta, pmf_of, theta_of
 from twoway.storage.checkpoint import Checkpoint, SavedLoop
 
@@ -43,6 +43,15 @@ class Watch:
         self._shared: SimpleNamespace = SimpleNamespace(interrupted=False) if parent is None else parent._shared
         self.checkpoint = checkpoint
         """Where loops save their states, and find those of an earlier run."""
+
+    @classmethod
+    @contextmanager
+    def showing(cls, monitor: Monitor | bool | None, checkpoint: Checkpoint | None = None) -> Iterator[Self]:
+        """Return a context that gives a watch; True shows a progress bar, a function gets each progress."""
+        if not callable(monitor) and not isinstance(monitor, bool | None):
+            raise DataError(f"monitor must be True, False, None or a function of a Progress, not {monitor!r}")
+        with ProgressBar() if monitor is True else nullcontext(monitor or None) as callback:
+            yield cls(callback, checkpoint=checkpoint)
 
     @property
     def interrupted(self) -> bool:
@@ -94,6 +103,11 @@ class Descent:
     objectives: tuple[float, ...]
     """The objective at each pass, never rising; the last one belongs to ``pmf``."""
     stop_reason: StopReason
+
+    @property
+    def objective(self) -> float:
+        """The objective of ``pmf``."""
+        return self.objectives[-1]
 
     @property
     def converged(self) -> bool:

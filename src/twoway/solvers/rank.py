@@ -146,7 +146,7 @@ class _Ladder:
         if below is not None:
             starts += [_split_to_rank(self.fits[below], rank, (self.seed, rank, number)) for number in range(_N_SPLITS)]
         heats = [self.fit(self.sets, start, _FIRST_PASSES) for start in starts]
-        descent = self.fit(self.sets, min(heats, key=lambda heat: heat.objectives[-1]).pmf)
+        descent = self.fit(self.sets, min(heats, key=lambda heat: heat.objective).pmf)
         self.fits[rank] = descent.pmf
         return descent
 

@@ -16,8 +16,8 @@ from twoway.data.distribution import Distribution
 from twoway.data.frames import Fill
 from twoway.data.records import Records
 from twoway.errors import DataError, FileFormatError, ImpossibleEvidenceError, whole_number
-from twoway.model.evidence import Event, Names
-from twoway.model.imputation import fills, impute_frames, warn_of_impossible
+from twoway.model.events import Event, Names
+from twoway.model.imputation import imputed_codes, imputed_frames, warn_of_impossible
 from twoway.model.intervals import Interval, Intervals, IntervalTable, Scale, checked_level, interval_ends
 from twoway.model.mode import Mode
 from twoway.model.model_file import parse_model, write_model
@@ -303,7 +303,7 @@ class Bootstrap:
         >>> bool(pooled.low < 0.5 < pooled.high)
         True
         """
-        return list(impute_frames(frame, self.pmf.schema, partial(self.draws, m=m, seed=seed)))
+        return list(imputed_frames(frame, self.pmf.schema, partial(self.draws, m=m, seed=seed)))
 
     def draws(self, records: Records, indices: Sequence[int], m: int, *, seed: int) -> Iterator[dict[str, Fill]]:
         """Yield ``m`` times what fills the missing cells of some variables, each time from a different replicate."""
@@ -315,7 +315,7 @@ class Bootstrap:
         for number, replicate in enumerate(self.replicates[:m]):
             # A category that a replicate has not seen is possible, too.
             pmf = softened_start(replicate, shares, _UNSEEN)
-            drawn = fills(pmf, records, indices, "sample", (seed, number), warn=False)
+            drawn = imputed_codes(pmf, records, indices, "sample", (seed, number), warn=False)
             yield {name: (rows[possible[rows]], codes[possible[rows]]) for name, (rows, codes) in drawn.items()}
 
     # Files

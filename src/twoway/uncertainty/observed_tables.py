@@ -13,7 +13,7 @@ from twoway.arrays import Floats
 from twoway.checks.fit_quality import fit_quality
 from twoway.checks.probability_range import ProbabilityRange, probability_range
 from twoway.errors import DataError, ImpossibleEvidenceError
-from twoway.model.evidence import Event
+from twoway.model.events import Event
 from twoway.model.pmf import JointPMF
 from twoway.model.posterior import records_for
 from twoway.tables.counting import n_set_cells

@@ -9,7 +9,6 @@ import numpy as np
 
 from twoway.arrays import Floats
 from twoway.errors import DataError, whole_number
-from twoway.fitting.fit import watching
 from twoway.model.intervals import checked_level
 from twoway.model.parameters import normalized_factors
 from twoway.model.pmf import JointPMF, model_of
@@ -88,8 +87,7 @@ def bootstrap(
     choices, chances = replicate_smoothings(pmf)
     resampling, tol = _replicate_sampling(pmf, source, n_records)
     original = resampling.original()
-    with watching(monitor) as callback:
-        watch = Watch(callback)
+    with Watch.showing(monitor) as watch:
         loop = Loop("", _MAX_ITER, tol, watch.quiet())
 
         def fit(sets: CellSets, smoothing: Smoothing, drawn: Floats | None = None) -> tuple[JointPMF, StopReason]:

@@ -6,7 +6,7 @@ import pytest
 
 from twoway.datasets import digits, dirichlet_rows, draw_records, hide, nearly_separable, uniform_entries
 from twoway.errors import DataError
-from twoway.model.measures import total_variation
+from twoway.model.comparison import total_variation
 
 GENERATORS = [dirichlet_rows, nearly_separable, uniform_entries]
 LEAKS = {0.1: 0.0005, 0.2: 0.015, 0.3: 0.030}

@@ -8,7 +8,7 @@ import pytest
 
 import twoway as tw
 from twoway.datasets import dirichlet_rows, draw_records, uniform_entries
-from twoway.diagnosis import fits
+from twoway.diagnosis import alternatives
 from twoway.diagnosis.alternatives import JointDistance, same_tables, unseen_changes
 from twoway.diagnosis.bounds import separability
 from twoway.diagnosis.conditions import check_stacks, condition_number, sufficiently_scattered
@@ -370,10 +370,10 @@ def test_more_tables_than_starts_can_work_through(monkeypatch):
     """A part of the tables that connects all variables stands for them."""
     tables = tw.count(draw_records(dirichlet_rows(12, 3, 2, seed=3), 4000))
     evidence = Evidence(tables.schema, tables=tables, threads=1)
-    assert fits._fewer_tables(evidence, 2, 0) is evidence
-    monkeypatch.setattr(fits, "_WORK", 1.0)
-    fewer = fits._fewer_tables(evidence, 2, 0).tables(2)
+    assert alternatives._tables_for_alternatives(evidence, 2, 0) is evidence
+    monkeypatch.setattr(alternatives, "_WORK", 1.0)
+    fewer = alternatives._tables_for_alternatives(evidence, 2, 0).tables(2)
     assert len(fewer) < len(tables)
     assert fewer.is_connected
     degrees = np.bincount(fewer.sets.ravel(), minlength=12)
-    assert degrees.min() >= fits._MIN_TABLES
+    assert degrees.min() >= alternatives._MIN_TABLES

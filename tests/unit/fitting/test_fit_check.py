@@ -14,7 +14,7 @@ from twoway.checks.fit_quality import fit_quality
 from twoway.cli import run
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.errors import DataError
-from twoway.fitting.fit import evidence_of
+from twoway.fitting.sources import evidence_of_source
 from twoway.report import FitCheck, Report
 from twoway.tables.tables import Tables
 
@@ -101,9 +101,9 @@ def test_one_variable_alone_has_no_table():
 def test_very_many_tables_are_sampled():
     records = draw_records(dirichlet_rows(30, 3, 2, seed=1), 500, observed=0.9, seed=2)
     whole = Tables.count(records)
-    counted, _, _ = evidence_of(records, None)
+    counted, _, _ = evidence_of_source(records, None)
     counted.tables(2)
-    for evidence in (evidence_of(records, None)[0], counted, evidence_of(whole, None)[0]):
+    for evidence in (evidence_of_source(records, None)[0], counted, evidence_of_source(whole, None)[0]):
         tables, n_tables = evidence.compared_tables(50, 2**22, seed=0)
         again, _ = evidence.compared_tables(50, 2**22, seed=0)
         assert n_tables == math.comb(30, 2)

@@ -337,9 +337,8 @@ def test_maximization(rank, smoothing):
     marginal = np.concatenate([np.full(size, 1 / size) for size in sizes])
     pseudo_counts = np.concatenate([[smoothing], smoothing * marginal])
     padded = np.pad(counts, [(0, 0), (0, layout(rank)[0] - rank)])
-    theta = np.zeros_like(padded)
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    maximize(padded, pseudo_counts, marginal, offsets, rank, theta)
+    theta = maximize(padded, pseudo_counts, marginal, offsets, rank)
     np.testing.assert_allclose(theta[:, :rank], twin.maximize(counts, pseudo_counts, marginal, sizes), rtol=1e-13)
     assert not theta[:, rank:].any()
     np.testing.assert_allclose(log_prior(theta, pseudo_counts, rank), twin.log_prior(theta[:, :rank], pseudo_counts))
@@ -347,8 +346,7 @@ def test_maximization(rank, smoothing):
 
 def test_maximization_without_any_counts():
     sizes, marginal = (2, 3), np.array([0.5, 0.5, 0.2, 0.3, 0.5])
-    theta = np.zeros((6, 4))
-    maximize(np.zeros((6, 4)), np.zeros(6), marginal, np.array([0, 2, 5]), 2, theta)
+    theta = maximize(np.zeros((6, 4)), np.zeros(6), marginal, np.array([0, 2, 5]), 2)
     np.testing.assert_allclose(theta[0, :2], 0.5)
     np.testing.assert_allclose(theta[1:, :2], marginal[:, None] * np.ones(2))
     np.testing.assert_allclose(theta[:, :2], twin.maximize(np.zeros((6, 2)), np.zeros(6), marginal, sizes))

@@ -267,7 +267,7 @@ def test_mode_is_brute_force(data):
 @given(pmfs(max_variables=5))
 @quick
 def test_branch_and_bound_finds_the_mode(pmf):
-    codes, log_probability, is_proven = mode_search.search(pmf.weights, pmf.factors)
+    codes, log_probability, is_proven = mode_search.search_mode(pmf.weights, pmf.factors)
     joint = brute.write_out(pmf)
     assert is_proven
     assert math.exp(log_probability) == pytest.approx(joint.max(), rel=1e-9)
@@ -280,9 +280,10 @@ def test_mode_of_many_variables_reports_whether_it_is_proven(monkeypatch):
     assert mode.proven
     assert mode.probability == pytest.approx(pmf.prob(mode.values), rel=1e-9)
     flat = random_pmf(numbered(40, 3), 8, concentration=50)
-    _, log_probability, is_proven = mode_search.search(flat.weights, flat.factors, max_nodes=5)
+    _, log_probability, is_proven = mode_search.search_mode(flat.weights, flat.factors, max_nodes=5)
     assert not is_proven
-    own = [mode_search.search(flat.weights[:, None][f], [a[:, [f]] for a in flat.factors]) for f in range(flat.rank)]
+    parts = [(flat.weights[:, None][f], [factor[:, [f]] for factor in flat.factors]) for f in range(flat.rank)]
+    own = [mode_search.search_mode(*part) for part in parts]
     cells = [dict(zip(flat.schema.names, codes, strict=True)) for codes, _, _ in own]
     assert math.exp(log_probability) >= max(flat.prob(cell) for cell in cells) * (1 - 1e-9)
 

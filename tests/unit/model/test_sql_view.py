@@ -110,7 +110,7 @@ def test_what_the_model_does_not_know_and_what_it_calls_impossible(database):
 
 
 def test_more_categories_than_allowed_columns(database, monkeypatch):
-    monkeypatch.setattr("twoway.model.sql_layers._MOST_COLUMNS", 25)
+    monkeypatch.setattr("twoway.model.sql_view._MOST_COLUMNS", 25)
     pmf = random_pmf(SCHEMA, 3)
     rows = rows_of(SCHEMA, 20)
     database.create_table("t", rows)
@@ -118,7 +118,7 @@ def test_more_categories_than_allowed_columns(database, monkeypatch):
     expected = pmf.impute(rows.drop_columns(["id"])).to_pylist()
     assert [str(row[1]) for row in completed] == [str(row[SCHEMA.names[0]]) for row in expected]
     assert [float(row[2]) for row in completed] == [float(row[SCHEMA.names[1]]) for row in expected]
-    monkeypatch.setattr("twoway.model.sql_layers._MOST_COLUMNS", 10)
+    monkeypatch.setattr("twoway.model.sql_view._MOST_COLUMNS", 10)
     with pytest.raises(DataError, match="columns"):
         sql_view(pmf, "t")
 

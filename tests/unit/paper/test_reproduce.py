@@ -19,7 +19,7 @@ from twoway import __version__
 from twoway.cli import main
 from twoway.cli.app import make_app
 from twoway.datasets import nearly_separable
-from twoway.model.measures import match_components
+from twoway.model.comparison import match_components
 from twoway.paper import run, show
 from twoway.paper.results import read_results, result_key, summarize_results
 from twoway.paper.synthetic import SOLVERS, Synthetic, published_mse

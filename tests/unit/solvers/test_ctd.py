@@ -13,7 +13,7 @@ from twoway.datasets import dirichlet_rows, draw_records
 from twoway.errors import DataError
 from twoway.kernels import least_squares
 from twoway.kernels.lanes import layout, pad_to_lanes
-from twoway.model.measures import factor_mse
+from twoway.model.comparison import factor_mse
 from twoway.solvers import CTD, Evidence, Problem
 from twoway.tables.tables import Tables
 

@@ -1,4 +1,4 @@
-"""Several sources as one: records stay records, tables stay tables, and contradictions between them are reported."""
+"""Sources as evidence, one or several: records stay records, tables stay tables, contradictions are reported."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ import numpy as np
 
 from twoway.arrays import Floats
 from twoway.checks.fit_quality import holm, homogeneity
+from twoway.data.binning import looks_continuous
 from twoway.data.merging import merge_schemas
 from twoway.data.records import Records
 from twoway.data.source import RecordSource
-from twoway.errors import DataError, TwowayError
-from twoway.schema import Schema
+from twoway.errors import DataError, TwowayError, warn_caller, whole_number
+from twoway.schema import Schema, Variable, label_key
+from twoway.solvers.evidence import Evidence, check_connected
 from twoway.tables.opening import open_source
 from twoway.tables.tables import Tables
 from twoway.text import shortlist
@@ -42,27 +44,30 @@ class _Source(NamedTuple):
     """Its pairs, where they could be counted."""
 
 
-def is_several(source: object) -> bool:
+def is_several_sources(source: object) -> bool:
     """Return whether something is a list of sources, or a mapping that gives each a name.
 
     Examples
     --------
-    >>> is_several(["monday.csv", "tuesday.csv"]), is_several({"age": ["young", "old"], "vote": ["no", "yes"]})
+    >>> (
+    ...     is_several_sources(["monday.csv", "tuesday.csv"]),
+    ...     is_several_sources({"age": ["young", "old"], "vote": ["no", "yes"]}),
+    ... )
     (True, False)
     """
     if isinstance(source, Mapping):
-        return bool(source) and all(isinstance(name, str) and _is_source(value) for name, value in source.items())
+        return bool(source) and all(isinstance(name, str) and _is_one_source(value) for name, value in source.items())
     return isinstance(source, list | tuple)
 
 
-def _is_source(given: object) -> bool:
+def _is_one_source(given: object) -> bool:
     """Return whether something in a mapping can only be a source, not a column."""
     kinds = (Tables, Mapping, str, os.PathLike)
     is_frame = hasattr(given, "columns") or getattr(given, "ndim", 1) == 2
     return isinstance(given, kinds) or is_frame or hasattr(type(given), "map_reduce")
 
 
-def unite(sources: Sequence[Any] | Mapping[str, Any], threads: int | None = None) -> United:
+def unite_sources(sources: Sequence[Any] | Mapping[str, Any], threads: int | None = None) -> United:
     """Return several sources as one: tables where all are tables, otherwise records.
 
     Records with weights weigh as many as they are effective, whatever the scale of their weights.
@@ -73,19 +78,19 @@ def unite(sources: Sequence[Any] | Mapping[str, Any], threads: int | None = None
     named = sources if isinstance(sources, Mapping) else {f"sources[{n}]": source for n, source in enumerate(sources)}
     if not named:
         raise DataError("the list of sources is empty; give at least one")
-    opened = {name: _open(name, source) for name, source in named.items()}
+    opened = {name: _open_one_source(name, source) for name, source in named.items()}
     if len(opened) == 1:
         return United(next(iter(opened.values())), ())
     warnings: list[str] = []
-    counted = [_counted(name, source, threads, warnings) for name, source in opened.items()]
+    counted = [_counted_source(name, source, threads, warnings) for name, source in opened.items()]
     schema = counted[0].content.schema
     for source in counted[1:]:
         try:
             schema = merge_schemas(schema, source.content.schema)
         except DataError as error:
             raise DataError(f"{source.name} does not match the sources before it: {error}") from error
-    _check_connected(counted)
-    warnings += _contradictions(counted, schema)
+    _check_sources_connected(counted)
+    warnings += _source_contradictions(counted, schema)
     contents = [source.content for source in counted]
     tables = [content for content in contents if isinstance(content, Tables)]
     if len(tables) == len(contents) and len({table.order for table in tables}) == 1:
@@ -96,18 +101,20 @@ def unite(sources: Sequence[Any] | Mapping[str, Any], threads: int | None = None
             "tables were fitted as records of the variables of each table, each answer counted once; "
             "log-likelihood, AIC and BIC are those of such records"
         )
-    parts = [_cells_of(part) if isinstance(part, Tables) else _in_effective_records(part) for part in contents]
-    return United(Records.joined([_recoded(part, schema) for part in parts]), tuple(warnings))
+    parts = [
+        _cells_of_source(part) if isinstance(part, Tables) else _source_in_effective_records(part) for part in contents
+    ]
+    return United(Records.joined([_recoded_source(part, schema) for part in parts]), tuple(warnings))
 
 
-def _open(name: str, given: Any) -> RecordSource | Tables:
+def _open_one_source(name: str, given: Any) -> RecordSource | Tables:
     try:
         return open_source(given)
     except TwowayError as error:
         raise type(error)(f"{name}: {error}") from error
 
 
-def _counted(name: str, source: RecordSource | Tables, threads: int | None, warnings: list[str]) -> _Source:
+def _counted_source(name: str, source: RecordSource | Tables, threads: int | None, warnings: list[str]) -> _Source:
     """Return a source with its pairs; of records that are not in memory, these are all that is taken."""
     if isinstance(source, Tables):
         return _Source(name, source, source)
@@ -119,7 +126,7 @@ def _counted(name: str, source: RecordSource | Tables, threads: int | None, warn
     return _Source(name, source, Tables.count(source, threads=threads) if small else None)
 
 
-def _cells_of(tables: Tables) -> Records:
+def _cells_of_source(tables: Tables) -> Records:
     """Return the cells of tables as records, weighted so that a person's answer counts once."""
     cells = tables.as_records()
     in_tables = len(np.unique(tables.sets))
@@ -131,12 +138,12 @@ def _cells_of(tables: Tables) -> Records:
     return cells.take(kept).reweighted(whole[kept])
 
 
-def _in_effective_records(records: Records) -> Records:
+def _source_in_effective_records(records: Records) -> Records:
     """Return records with weights that add up to the effective number of them: sources may have scales of their own."""
     return Records.from_block(records.schema, records.as_block().scaled(1.0 / records.weight_totals.unit))
 
 
-def _recoded(records: Records, schema: Schema) -> Records:
+def _recoded_source(records: Records, schema: Schema) -> Records:
     """Return records in the numbering of a schema that has all their variables and categories."""
     if records.schema == schema:
         return records
@@ -155,7 +162,7 @@ def _recoded(records: Records, schema: Schema) -> Records:
     return records.with_cells(schema, pointers, cells.astype(np.min_scalar_type(schema.n_categories - 1)))
 
 
-def _check_connected(sources: Sequence[_Source]) -> None:
+def _check_sources_connected(sources: Sequence[_Source]) -> None:
     """Raise where no chain of shared variables leads from some sources, or variables, to the others."""
     groups: list[set[str]] = []
     for source in sources:
@@ -173,11 +180,11 @@ def _check_connected(sources: Sequence[_Source]) -> None:
         )
 
 
-def _contradictions(sources: Sequence[_Source], schema: Schema) -> list[str]:
+def _source_contradictions(sources: Sequence[_Source], schema: Schema) -> list[str]:
     """Return a warning where what several sources show differs by more than chance, all comparisons considered."""
     samples: dict[Key, list[tuple[str, Floats]]] = {}
     for source in sources:
-        for key, counts in _counts(source, schema):
+        for key, counts in _source_counts(source, schema):
             samples.setdefault(key, []).append((source.name, counts))
     shared = {key: several for key, several in samples.items() if len(several) > 1}
     if not shared:
@@ -186,7 +193,7 @@ def _contradictions(sources: Sequence[_Source], schema: Schema) -> list[str]:
     off = {key: p for key, p in zip(shared, corrected, strict=True) if p < _SURE}
     if not off:
         return []
-    distances = {key: _furthest(shared[key]) for key in off}
+    distances = {key: _furthest_sources(shared[key]) for key in off}
     ranked = sorted(off, key=lambda key: (off[key], -distances[key][2]))
     left, right, distance = distances[ranked[0]]
     others = shortlist((" × ".join(key) for key in ranked[1:]), _SHOWN)
@@ -198,12 +205,12 @@ def _contradictions(sources: Sequence[_Source], schema: Schema) -> list[str]:
     ]
 
 
-def _counts(source: _Source, schema: Schema) -> Iterable[tuple[Key, Floats]]:
+def _source_counts(source: _Source, schema: Schema) -> Iterable[tuple[Key, Floats]]:
     """Yield the effective counts of each variable, and of each table, with the names of the schema's variables."""
     content, tables = source.content, source.tables
     recoded = None if tables is None else tables.recoded(schema)
     if isinstance(content, Records):
-        totals = _recoded(content, schema).cell_totals() / content.weight_totals.unit
+        totals = _recoded_source(content, schema).cell_totals() / content.weight_totals.unit
         margins = {name: totals[schema.cells(index)] for index, name in enumerate(schema.names)}
     else:
         assert recoded is not None
@@ -219,7 +226,7 @@ def _counts(source: _Source, schema: Schema) -> Iterable[tuple[Key, Floats]]:
         yield from ((names, recoded.array(i).ravel() * scales[i]) for i, names in enumerate(recoded.names))
 
 
-def _furthest(samples: Sequence[tuple[str, Floats]]) -> tuple[str, str, float]:
+def _furthest_sources(samples: Sequence[tuple[str, Floats]]) -> tuple[str, str, float]:
     """Return the sample that differs most surely from the rest, another from which it does, and their distance."""
     counts = np.array([sample for _, sample in samples])
     rest = counts.sum(axis=0) - counts
@@ -229,3 +236,51 @@ def _furthest(samples: Sequence[tuple[str, Floats]]) -> tuple[str, str, float]:
     shares = counts[[odd, other]] / counts[[odd, other]].sum(axis=1, keepdims=True)
     first, second = sorted((odd, other))
     return samples[first][0], samples[second][0], 0.5 * float(np.abs(shares[0] - shares[1]).sum())
+
+
+def evidence_of_source(source: Any, threads: int | None) -> tuple[Evidence, list[str], int]:
+    """Return a source as the solvers take it, warnings about it, and its number of observed cells."""
+    threads = None if threads is None else whole_number("threads", threads, 1)
+    from_sources: tuple[str, ...] = ()
+    if is_several_sources(source):
+        source, from_sources = source if isinstance(source, United) else unite_sources(source, threads)
+    opened = open_source(source)
+    if isinstance(opened, Tables):
+        check_connected(opened)
+        return Evidence(opened.schema, tables=opened, threads=threads), [*from_sources, *opened.notes], 0
+    records, n_observed = opened, opened.n_observed
+    if n_observed == 0:
+        raise DataError(f"none of the {records.n_records} records has an observed cell; there is nothing to fit")
+    constant = [variable.name for variable in records.schema if len(variable) == 1]
+    warnings = list(from_sources)
+    if constant:
+        warnings.append(f"variables with only one category, which have no effect: {shortlist(constant)}")
+    continuous = [v.name for v in records.schema if _is_continuous_source(v)]
+    if continuous:
+        warnings.append(
+            f"numbers that look continuous, each of which is a category now: {shortlist(continuous)}; "
+            "put them into bins: twoway.Discretizer"
+        )
+        warn_caller(warnings[-1])
+    many = [v.name for v in records.schema if len(v) > max(50, 0.2 * records.n_records) and v.name not in continuous]
+    if many:
+        warnings.append(
+            f"nearly as many categories as records: {shortlist(many)}; an identifier or a continuous column? "
+            "leave it out, or put it into bins: twoway.Discretizer"
+        )
+    if records.n_silent:
+        warnings.append(
+            f"{records.n_silent} of {records.n_records} records have no observed cell or weight 0, and have no effect"
+        )
+    fitted = records.for_fit()
+    warnings += fitted.notes
+    if records.n_silent == records.n_records:
+        raise DataError("every record with an observed cell has weight 0; there is nothing to fit")
+    return Evidence(fitted.schema, records=fitted, threads=threads), warnings, n_observed
+
+
+def _is_continuous_source(variable: Variable) -> bool:
+    """Return whether a variable's categories are numbers, some of them with fractions, and too many for categories."""
+    kinds = {label_key(label)[0] for label in variable.categories}
+    has_fractions = any(isinstance(label, float) for label in variable.categories)
+    return kinds == {"number"} and has_fractions and looks_continuous(np.array(variable.values))

@@ -13,7 +13,7 @@ import twoway as tw
 from twoway.data.records import Records
 from twoway.datasets import dirichlet_rows, draw_records, uniform_entries
 from twoway.errors import DataError, UnknownNameError
-from twoway.model.measures import factor_mse, kl_divergence, match_components, mean_relative_error, total_variation
+from twoway.model.comparison import factor_mse, kl_divergence, match_components, mean_relative_error, total_variation
 from twoway.model.pmf import JointPMF
 from twoway.schema import Schema, Variable
 

@@ -15,7 +15,7 @@ from twoway.data.merging import merge_variables
 from twoway.data.records import Records
 from twoway.datasets import dirichlet_rows, draw_records, hide
 from twoway.errors import DataError, MissingFileError
-from twoway.fitting.unite import is_several, unite
+from twoway.fitting.sources import is_several_sources, unite_sources
 from twoway.schema import Schema, Variable
 from twoway.tables.tables import Tables
 
@@ -164,7 +164,7 @@ def test_records_of_the_same_variables_are_one_set_of_records():
 def test_records_with_other_variables_in_another_order_are_records_with_holes():
     one, other = part(NAMES[:4], 300, 1), part(NAMES[:1:-1], 300, 2)
     holes = pd.concat([one, other]).astype("Int64")
-    united = unite([one, other])
+    united = unite_sources([one, other])
     assert isinstance(united.source, Records)
     np.testing.assert_array_equal(united.source.codes(), Records(holes, schema=united.source.schema).codes())
     np.testing.assert_array_equal(united.source.codes(), Records(holes).codes())
@@ -172,12 +172,12 @@ def test_records_with_other_variables_in_another_order_are_records_with_holes():
 
 def test_weights_of_some_records_only():
     counted = Records({"a": [0, 1], "b": [1, 1]}, counts=[2, 3])
-    united = unite([counted, {"a": [1], "b": [0]}])
+    united = unite_sources([counted, {"a": [1], "b": [0]}])
     assert united.source.weights.tolist() == [2.0, 3.0, 1.0]
     # Weights have a scale of their own in each source, which says nothing.
     for scale in (1.0, 1000.0):
         weighted = Records({"a": [0, 1], "b": [1, 1]}, weights=[0.2 * scale, 0.3 * scale])
-        united = unite([weighted, {"a": [1], "b": [0]}])
+        united = unite_sources([weighted, {"a": [1], "b": [0]}])
         assert united.source.weights == pytest.approx([10 / 13, 15 / 13, 1.0])
         assert united.source.total_weight == pytest.approx(0.5**2 / (0.2**2 + 0.3**2) + 1)
 
@@ -203,7 +203,7 @@ def test_tables_and_records_together_are_more_accurate():
     fits = [tw.fit(s, rank=3, solver="spa+em", smoothing=2.0) for s in ([counted, records], records)]
     scores = [pmf.log_prob(fresh).mean() for pmf in fits]
     assert scores[0] > scores[1] + 0.02
-    united = unite([counted, records])
+    united = unite_sources([counted, records])
     # A person of the tables stands in 15 of them with two answers each, and counts as six answers.
     cells = np.repeat(united.source.weights, np.diff(united.source.pointers)).sum()
     assert cells == pytest.approx(6 * 4250, rel=0.001)
@@ -237,11 +237,11 @@ def test_sources_that_cannot_be_read_are_named():
 
 def test_what_is_several_sources_and_what_is_one():
     frame = part(NAMES, 5)
-    assert is_several([frame, frame])
-    assert is_several({"a": frame, "b": tw.count(frame)})
-    assert is_several({"a": "a.csv", "b": "b.csv"})
+    assert is_several_sources([frame, frame])
+    assert is_several_sources({"a": frame, "b": tw.count(frame)})
+    assert is_several_sources({"a": "a.csv", "b": "b.csv"})
     for one in (frame, frame.to_numpy(), {"a": [0, 1]}, {"a": np.arange(2)}, {"a": frame["x1"]}, "a.csv", {}):
-        assert not is_several(one)
+        assert not is_several_sources(one)
     with pytest.raises(DataError, match="from_crosstabs"):
         tw.fit({("a", "b"): frame})
 
@@ -251,7 +251,7 @@ def test_what_is_several_sources_and_what_is_one():
 
 def test_sources_that_agree_are_not_warned_about():
     sources = [part(NAMES[:4], 2000, 1), tw.count(part(NAMES[1:], 2000, 2)), part(NAMES, 2000, 3)]
-    assert not [one for one in unite(sources).warnings if "contradict" in one]
+    assert not [one for one in unite_sources(sources).warnings if "contradict" in one]
 
 
 def test_the_worst_contradiction_is_named_with_its_sources():
@@ -276,4 +276,4 @@ def test_weighted_records_are_tested_by_what_they_are_worth():
     """Weights of thousands, as surveys have them, must not make chance look like a contradiction."""
     rng = np.random.default_rng(77)
     sources = [Records(part(NAMES, 500, seed), weights=rng.random(500) * 1000 + 0.5) for seed in (1, 2)]
-    assert not [one for one in unite(sources).warnings if "contradict" in one]
+    assert not [one for one in unite_sources(sources).warnings if "contradict" in one]
