@@ -19,7 +19,7 @@ class TwowayError(Exception):
     """The base of all errors of the package; its text is safe for a terminal, whatever names are in it."""
 
     def __str__(self) -> str:
-        return _fit_for_terminal(super().__str__())
+        return _error_text(super().__str__())
 
 
 class DataError(TwowayError, ValueError):
@@ -31,7 +31,7 @@ class UnknownNameError(TwowayError, KeyError):
 
     def __str__(self) -> str:
         # KeyError would print its message quoted and escaped.
-        return _fit_for_terminal(str(self.args[0])) if self.args else ""
+        return _error_text(str(self.args[0])) if self.args else ""
 
 
 class UnknownOptionError(TwowayError, TypeError):
@@ -66,7 +66,7 @@ class OutputError(DataError, OSError):
     """A file or folder that cannot be written."""
 
 
-def _fit_for_terminal(message: str) -> str:
+def _error_text(message: str) -> str:
     """Return a message with control characters escaped, and its middle left out where it is long."""
     if len(message) > _LONGEST:
         ends = 3 * _LONGEST // 4, _LONGEST // 4

@@ -66,7 +66,7 @@ def reduce_in_order(
             raise
 
     # This thread works too: handing all to others would cost as much as a small block.
-    others = [_pool(workers, os.getpid()).submit(work_on) for _ in range(1, workers)]
+    others = [_parallel_pool(workers, os.getpid()).submit(work_on) for _ in range(1, workers)]
     try:
         work_on()
     finally:
@@ -77,6 +77,6 @@ def reduce_in_order(
 
 
 @functools.lru_cache(maxsize=4)
-def _pool(workers: int, process: int) -> ThreadPoolExecutor:
+def _parallel_pool(workers: int, process: int) -> ThreadPoolExecutor:
     # A forked child has none of its parent's threads: the process is part of the key.
     return ThreadPoolExecutor(workers, thread_name_prefix="twoway")

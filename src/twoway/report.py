@@ -114,7 +114,7 @@ _TYPES_OF_ITEMS: Mapping[str, type | tuple[type, ...]] = {
 T = TypeVar("T", bound="DataclassInstance")
 
 
-def _checked(entry: T) -> T:
+def _checked_report(entry: T) -> T:
     """Return a part of a report if each of its fields has the right type, which a file from elsewhere may not have."""
     for each in fields(entry):
         value, kind = getattr(entry, each.name), str(each.type)
@@ -125,7 +125,7 @@ def _checked(entry: T) -> T:
     return entry
 
 
-def _with_tuples(described: Mapping[str, Any]) -> dict[str, Any]:
+def _report_tuples(described: Mapping[str, Any]) -> dict[str, Any]:
     """Return a dictionary from JSON with tuples, as reports have them, for its lists."""
     return {key: tuple(value) if isinstance(value, list) else value for key, value in described.items()}
 
@@ -198,21 +198,18 @@ class Report:
     @classmethod
     def from_dict(cls, described: Mapping[str, Any]) -> Report:
         """Return the report that ``to_dict`` described."""
-        entries = _with_tuples(described)
-        entries["starts"] = tuple(
-            _checked(
-                Start(
-                    start["solver"],
-                    tuple(math.inf if value is None else value for value in start["objectives"]),
-                    StopReason(start["stop_reason"]),
-                )
-            )
-            for start in described["starts"]
+        entries = _report_tuples(described)
+        starts = []
+        for start in described["starts"]:
+            objectives = tuple(math.inf if value is None else value for value in start["objectives"])
+            starts.append(_checked_report(Start(start["solver"], objectives, StopReason(start["stop_reason"]))))
+        entries["starts"] = tuple(starts)
+        entries["misfits"] = tuple(
+            _checked_report(TableMisfit(**_report_tuples(misfit))) for misfit in described["misfits"]
         )
-        entries["misfits"] = tuple(_checked(TableMisfit(**_with_tuples(misfit))) for misfit in described["misfits"])
         if described.get("check") is not None:
-            entries["check"] = _checked(FitCheck(**_with_tuples(described["check"])))
-        report = _checked(cls(**entries))
+            entries["check"] = _checked_report(FitCheck(**_report_tuples(described["check"])))
+        report = _checked_report(cls(**entries))
         is_sound = all(start.objectives for start in report.starts) and report.best in range(len(report.starts))
         if report.check is not None:
             is_sound &= len(report.check.variables) == len(report.check.cell) and len(report.check.cell) in (2, 3)

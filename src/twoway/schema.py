@@ -69,11 +69,11 @@ def plain_label(label: object) -> Label:
                 f"a category must be a number below 1.8e308, not a whole number of {value.bit_length()} bits"
             ) from None
     if isinstance(value, str):
-        check_text(value, "a category")
+        check_schema_text(value, "a category")
     return value  # type: ignore[return-value]  # label_key admits labels only
 
 
-def check_text(text: str, what: str) -> None:
+def check_schema_text(text: str, what: str) -> None:
     """Raise where text holds half of a surrogate pair, which no file, terminal or page can show."""
     try:
         text.isascii() or text.encode()
@@ -115,7 +115,7 @@ def first_duplicate(names: Iterable[str]) -> str | None:
     return None
 
 
-def stable_hash(*parts: str) -> int:
+def schema_hash(*parts: str) -> int:
     """Return a 64-bit number for some text, the same in every process."""
     text = "\0".join(parts).encode(errors="surrogatepass")
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
@@ -166,7 +166,7 @@ class Variable:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str):
             raise DataError(f"a variable's name must be text, not {self.name!r}")
-        check_text(self.name, "a variable's name")
+        check_schema_text(self.name, "a variable's name")
         if not isinstance(self.categories, Iterable):
             raise DataError(f"variable {self.name!r} needs categories, such as ('no', 'yes'); got {self.categories!r}")
         categories = tuple(plain_label(label) for label in self.categories)
@@ -311,7 +311,7 @@ class Schema:
     def cell_hashes(self) -> NDArray[np.uint64]:
         """A number for each cell that depends on the variable's name and the label alone; shape (n_categories,)."""
         return np.array(
-            [stable_hash(v.name, *map(str, label_key(label))) for v in self.variables for label in v.categories],
+            [schema_hash(v.name, *map(str, label_key(label))) for v in self.variables for label in v.categories],
             dtype=np.uint64,
         )
 
@@ -371,16 +371,9 @@ class Schema:
     @classmethod
     def from_dict(cls, described: Sequence[Mapping[str, Any]]) -> Schema:
         """Return the schema that ``to_dict`` described."""
-        return cls(
-            tuple(
-                Variable(
-                    entry["name"],
-                    tuple(entry["categories"]),
-                    entry["values"],
-                    entry.get("declared") is not True,
-                    entry.get("missing"),
-                    edges=entry.get("edges"),
-                )
-                for entry in described
-            )
-        )
+        variables = []
+        for entry in described:
+            optional = {key: entry.get(key) for key in ("missing", "edges")}
+            is_found = entry.get("declared") is not True
+            variables.append(Variable(entry["name"], tuple(entry["categories"]), entry["values"], is_found, **optional))
+        return cls(tuple(variables))

@@ -67,13 +67,13 @@ def near_miss(got: object, names: list[object]) -> str:
         return ";"  # not a misspelt name, and the search would be slow
     same_text = [name for name in names if str(name).strip().casefold() == text.casefold()]
     if same_text:
-        return f"; did you mean {describe(same_text[0], beside=got)}?"
+        return f"; did you mean {text_beside(same_text[0], beside=got)}?"
     by_text = {str(name): name for name in names}
     close = difflib.get_close_matches(str(got), by_text, n=1)
     return f"; did you mean {brief(by_text[close[0]])}?" if close else ";"
 
 
-def describe(name: object, *, beside: object) -> str:
+def text_beside(name: object, *, beside: object) -> str:
     """Return ``repr(name)``, with its type where that is all that differs from ``beside``."""
     if type(name) is not type(beside) and str(name) == str(beside):
         return f"the {'text' if isinstance(name, str) else type(name).__name__} {name!r}"

@@ -4,7 +4,7 @@ import pytest
 
 from twoway import errors
 from twoway.errors import unknown
-from twoway.text import describe, near_miss, shortlist
+from twoway.text import near_miss, shortlist, text_beside
 
 
 @pytest.mark.parametrize(
@@ -38,9 +38,9 @@ def test_near_misses():
 
 
 def test_type_is_named_only_where_it_is_all_that_differs():
-    assert describe("1", beside=1) == "the text '1'"
-    assert describe("1", beside="2") == "'1'"
-    assert describe(1, beside="a") == "1"
+    assert text_beside("1", beside=1) == "the text '1'"
+    assert text_beside("1", beside="2") == "'1'"
+    assert text_beside(1, beside="a") == "1"
 
 
 def test_long_lists_are_cut():

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from twoway.errors import DataError
 from twoway.schema import Label, Schema, Variable, label_key, sort_labels
-from twoway.text import describe
+from twoway.text import text_beside
 
 
 def merge_schemas(first: Schema, second: Schema) -> Schema:
@@ -41,8 +41,8 @@ def merge_variables(first: Variable, second: Variable) -> Variable:
         known = written.get(str(label))
         if known is not None:
             raise DataError(
-                f"{first.name!r} has the category {describe(known, beside=label)} in one and "
-                f"{describe(label, beside=known)} in the other; read both as text, or both as numbers"
+                f"{first.name!r} has the category {text_beside(known, beside=label)} in one and "
+                f"{text_beside(label, beside=known)} in the other; read both as text, or both as numbers"
             )
     categories: tuple[Label, ...] = (*first.categories, *new)
     if _is_natural(first):

@@ -9,7 +9,7 @@ import numpy as np
 from twoway.arrays import Floats
 from twoway.model.parameters import normalized_factors
 from twoway.model.pmf import JointPMF
-from twoway.schema import Schema, stable_hash
+from twoway.schema import Schema, schema_hash
 
 # Below this difference of probabilities components have become one.
 _SAME = 1e-3
@@ -20,7 +20,7 @@ def random_start(schema: Schema, rank: int, shares: Floats, seeds: Sequence[int]
 
     What is drawn for a variable depends on its name, not on its place: the order of columns must not matter.
     """
-    generators = (np.random.default_rng([*seeds, stable_hash(name)]) for name in schema.names)
+    generators = (np.random.default_rng([*seeds, schema_hash(name)]) for name in schema.names)
     drawn = [random.exponential(size=(size, rank)) for random, size in zip(generators, schema.sizes, strict=True)]
     # No category is out of reach.
     factors = normalized_factors(schema, shares[:, None] * (np.vstack(drawn) + 0.05))
