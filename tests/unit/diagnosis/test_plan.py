@@ -9,7 +9,7 @@ import pytest
 import twoway as tw
 from twoway.datasets import dirichlet_rows
 from twoway.diagnosis.bounds import table_error
-from twoway.diagnosis.plan import Trial, _needed
+from twoway.diagnosis.plan import Trial, _planned_records
 from twoway.schema import Schema, Variable
 
 TRUTH = dirichlet_rows(4, 3, 2, seed=2)
@@ -74,7 +74,7 @@ def test_the_same_seed_gives_the_same_plan():
 )
 def test_extrapolation_of_the_error(errors, needed, is_beyond):
     trials = [Trial(100 * 4**i, (error,)) for i, error in enumerate(errors)]
-    found, beyond = _needed(trials, 0.05)
+    found, beyond = _planned_records(trials, 0.05)
     assert beyond == is_beyond
     assert found == (None if needed is None else pytest.approx(needed))
 
