@@ -174,7 +174,7 @@ def _count_database(
     address: str, name: str | None, schema: tw.Schema | None, order: int, reading: Reading, inside: bool
 ) -> tuple[tw.Tables, int]:
     """Return the tables of a database's table, and the number of its records."""
-    from twoway.data.sql.records import read_rows
+    from twoway.data.sql.records import read_database_records
     from twoway.tables.counting_inside import count_inside
 
     if reading.extend:
@@ -195,5 +195,5 @@ def _count_database(
         )
         if source.is_counted_inside:
             return count_inside(source, order)
-        records = read_rows(source)
+        records = read_database_records(source)
     return tw.Tables.count(records, order), records.n_records

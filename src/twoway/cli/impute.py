@@ -51,7 +51,7 @@ def impute(
 
     from twoway.data.files.file_table import FileTable
     from twoway.data.files.formats import format_of
-    from twoway.data.frames import fill
+    from twoway.data.frames import fill_frame
     from twoway.model.imputation import imputed_codes, imputed_values
 
     check_output(out, force, model, data, is_records=True)
@@ -79,7 +79,7 @@ def impute(
         if written is not None:  # all other cells stay as they are written
             table, as_text = written, cast("Any", np.frompyfunc(str, 1, 1))
             values = [{name: (rows, as_text(cells)) for name, (rows, cells) in some.items()} for some in values]
-        copies = [fill(table, some, table.column_names) for some in values]
+        copies = [fill_frame(table, some, table.column_names) for some in values]
         result = copies[0] if draws is None else _stack_imputed(copies)
     write_result(result, out, as_json=json)
     if out is not None:

@@ -108,7 +108,7 @@ def bins_option(text: str, known: Sequence[str]) -> tuple[str, int | list[float]
     >>> [bins_option(text, ["age"]) for text in ("age=4", "age=18,40,65", "age=40,")]
     [('age', 4), ('age', [18.0, 40.0, 65.0]), ('age', [40.0])]
     """
-    from twoway.data.binning import parse_number
+    from twoway.data.binning import number_to_bin
 
     if text in known:
         return text, _DEFAULT_BINS
@@ -116,7 +116,7 @@ def bins_option(text: str, known: Sequence[str]) -> tuple[str, int | list[float]
     if name not in known:
         raise unknown("column", name or text, known, where=" to put into bins")
     if "," in wanted:
-        cuts = [parse_number(cut) for cut in wanted.removesuffix(",").split(",")]
+        cuts = [number_to_bin(cut) for cut in wanted.removesuffix(",").split(",")]
         numbers = [cut for cut in cuts if cut is not None]
         if len(numbers) < len(cuts) or any(low >= high for low, high in itertools.pairwise(numbers)):
             raise DataError(f"--bins {text}: the numbers between bins must be finite and ascend, as in {name}=18,40,65")
@@ -139,10 +139,10 @@ def missing_option_hint(labels: Iterable[object]) -> list[str]:
     >>> missing_option_hint([1, 2])
     []
     """
-    from twoway.data.binning import parse_number
+    from twoway.data.binning import number_to_bin
 
     texts = [label for label in labels if isinstance(label, str)]
-    odd = [text for text in texts if parse_number(text) is None]
+    odd = [text for text in texts if number_to_bin(text) is None]
     return odd if len(odd) <= 0.25 * len(texts) else []
 
 
@@ -218,17 +218,17 @@ class Reading:
         from twoway.data.binning import bin_table, with_bins
         from twoway.data.files.file_set import find_files
         from twoway.data.files.file_table import read_file_table
-        from twoway.data.reading import check_columns_of, with_columns_of
+        from twoway.data.reading import check_columns_to_read, columns_to_read
 
         files, labels, table = find_files(path), missing or self.labels, None
-        check_columns_of(files.columns, self.counts, self.weights)
+        check_columns_to_read(files.columns, self.counts, self.weights)
         kept = self.choose(files.columns)
         if not kept:
             raise DataError(f"no column of {files.name!r} is left to use")
         is_streamed = files.is_large(kept)
         needed = [bins_option(text, kept)[0] for text in self.bins or ()] if is_streamed else kept
         if needed:
-            columns = with_columns_of(list(dict.fromkeys(needed)), self.counts, self.weights) or []
+            columns = columns_to_read(list(dict.fromkeys(needed)), self.counts, self.weights) or []
             table = read_file_table(files, columns, missing=labels, where=self.condition)
             if table.num_rows == 0:
                 met = "" if self.condition is None else f" that meet the condition {self.condition!r}"
@@ -255,17 +255,17 @@ class Reading:
         """
         import numpy as np
 
-        from twoway.data.binning import column_numbers, make_bins
+        from twoway.data.binning import make_bins, numbers_to_bin
 
         columns = [table.column(name) for name in (self.counts, self.weights) if name is not None and self.bins]
-        weights = [column_numbers(column, frozenset()) for column in columns]
+        weights = [numbers_to_bin(column, frozenset()) for column in columns]
         # Invalid ones are reported when the records are read.
         known = [np.where(np.isfinite(numbers), numbers, 0.0) for numbers in weights if numbers is not None]
         variables: dict[str, tw.Variable] = {}
         for request in self.bins or ():
             name, wanted = bins_option(request, table.column_names)
             column = table.column(name)
-            numbers = column_numbers(column, missing.markers(name))
+            numbers = numbers_to_bin(column, missing.markers(name))
             if numbers is None:
                 odd = missing_option_hint(column.unique().to_pylist())
                 shown = " ".join(f"--missing {label!r}" for label in odd[:3])

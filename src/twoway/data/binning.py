@@ -74,14 +74,14 @@ def bin_labels(edges: Iterable[float]) -> tuple[str, ...]:
     >>> bin_labels([18, 40])
     ('below 18', '18 to below 40', '40 or more')
     """
-    shown = [format_edge(edge) for edge in edges]
+    shown = [format_bin_edge(edge) for edge in edges]
     if not shown:
         return ("any number",)
     between = [f"{low} to below {high}" for low, high in pairwise(shown)]
     return (f"below {shown[0]}", *between, f"{shown[-1]} or more")
 
 
-def format_edge(edge: float) -> str:
+def format_bin_edge(edge: float) -> str:
     """Return an edge with as many digits as it takes to read the same number again."""
     text = f"{edge + 0.0:.15g}"  # without a negative zero
     return text if float(text) == edge else f"{edge:.17g}"
@@ -126,15 +126,15 @@ def make_bins(
     least, most = observed.min(), observed.max()
     if cuts is None:
         is_even = strategy == "uniform"
-        ideal = np.linspace(least, most, n_bins + 1)[1:-1] if is_even else quantile_cuts(observed, counts, n_bins)
-        cuts = _rounded_cuts(ideal, np.unique(observed))
+        ideal = np.linspace(least, most, n_bins + 1)[1:-1] if is_even else quantile_bin_cuts(observed, counts, n_bins)
+        cuts = _rounded_bin_cuts(ideal, np.unique(observed))
     edges = np.concatenate([[least], cuts, [most]])
-    values = tuple(_means(observed, counts, edges))
+    values = tuple(_bin_means(observed, counts, edges))
     variable = Variable(name, bin_labels(cuts), values, is_found=True, edges=tuple(cuts))
     return Bins(variable, edges, bool((observed == np.rint(observed)).all()))
 
 
-def quantile_cuts(numbers: Floats, counts: Floats, n_bins: int) -> Floats:
+def quantile_bin_cuts(numbers: Floats, counts: Floats, n_bins: int) -> Floats:
     """Return where bins of about as many numbers each begin, but for the first; at most ``n_bins`` - 1 cuts.
 
     A number that is more common than a bin's share has a bin of its own, and the others share the rest: most people
@@ -142,9 +142,9 @@ def quantile_cuts(numbers: Floats, counts: Floats, n_bins: int) -> Floats:
 
     Examples
     --------
-    >>> quantile_cuts(np.arange(8.0), np.ones(8), 4)
+    >>> quantile_bin_cuts(np.arange(8.0), np.ones(8), 4)
     array([2., 4., 6.])
-    >>> quantile_cuts(np.array([0.0] * 90 + [1, 2, 3, 4, 5, 6, 7, 8, 9, 9]), np.ones(100), 4)
+    >>> quantile_bin_cuts(np.array([0.0] * 90 + [1, 2, 3, 4, 5, 6, 7, 8, 9, 9]), np.ones(100), 4)
     array([1., 4., 7.])
     """
     values, places = np.unique(numbers, return_inverse=True)
@@ -172,7 +172,7 @@ def quantile_cuts(numbers: Floats, counts: Floats, n_bins: int) -> Floats:
     return np.array(cuts)
 
 
-def _rounded_cuts(cuts: Floats, values: Floats) -> list[float]:
+def _rounded_bin_cuts(cuts: Floats, values: Floats) -> list[float]:
     """Return cuts with as few digits, at least 3, as separate the same values; cuts that separate nothing are left out.
 
     Labels then show exact edges, and short ones.
@@ -187,7 +187,7 @@ def _rounded_cuts(cuts: Floats, values: Floats) -> list[float]:
     return rounded
 
 
-def _means(numbers: Floats, counts: Floats, edges: Floats) -> list[float]:
+def _bin_means(numbers: Floats, counts: Floats, edges: Floats) -> list[float]:
     """Return the mean of the numbers in each bin; for an empty bin its middle, or its edge where it has only one."""
     inner = edges[1:-1]
     if len(inner) == 0:
@@ -200,7 +200,7 @@ def _means(numbers: Floats, counts: Floats, edges: Floats) -> list[float]:
     return means
 
 
-def looks_continuous(numbers: Floats) -> bool:
+def needs_bins(numbers: Floats) -> bool:
     """Return whether the different numbers of a column are more likely measurements than categories.
 
     More than 100 numbers of any kind are, more than 20 with fractions, and more than 4 with fractions finer than
@@ -208,7 +208,7 @@ def looks_continuous(numbers: Floats) -> bool:
 
     Examples
     --------
-    >>> [looks_continuous(np.arange(*limits)) for limits in ((1, 6), (0, 5, 0.5), (0, 30, 0.5))]
+    >>> [needs_bins(np.arange(*limits)) for limits in ((1, 6), (0, 5, 0.5), (0, 30, 0.5))]
     [False, False, True]
     """
     n_different = len(numbers)
@@ -222,7 +222,7 @@ def looks_continuous(numbers: Floats) -> bool:
 # Columns
 
 
-def column_numbers(column: Any, markers: Markers) -> Floats | None:
+def numbers_to_bin(column: Any, markers: Markers) -> Floats | None:
     """Return an Arrow column or a list as numbers, NaN where missing; None where it holds anything else."""
     import pyarrow as pa
 
@@ -255,14 +255,14 @@ def bin_column(column: Any, variable: Variable, markers: Markers) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    numbers = column_numbers(column, markers)
+    numbers = numbers_to_bin(column, markers)
     if numbers is not None:
         codes = bin_codes(edges, numbers)
         indices = pa.array(codes, pa.int32(), mask=codes < 0)
         return pa.DictionaryArray.from_arrays(indices, pa.array(variable.categories), ordered=True)
 
     def label(cell: Any) -> Any:
-        number = None if variable.find(cell) is not None or missing_key(cell) in markers else parse_number(cell)
+        number = None if variable.find(cell) is not None or missing_key(cell) in markers else number_to_bin(cell)
         return cell if number is None else variable.categories[bisect_right(edges, number)]
 
     if isinstance(column, list):
@@ -292,7 +292,7 @@ def with_bins(schema: Schema, variables: Mapping[str, Variable]) -> Schema:
     return Schema(tuple(map(with_edges, schema)))
 
 
-def parse_number(text: object) -> float | None:
+def number_to_bin(text: object) -> float | None:
     """Return the finite number that a label is or reads as, or None."""
     try:
         number = float(str(text))

@@ -23,7 +23,7 @@ import numpy as np
 from twoway.data.coding import Unseen
 from twoway.data.columns import Columns, open_columns
 from twoway.data.missing import AnyMissing
-from twoway.data.reading import Reader, match_columns, with_columns_of
+from twoway.data.reading import Reader, columns_to_read, match_columns_to_read
 from twoway.data.records import Records
 from twoway.data.scan import Scan
 from twoway.data.source import Block, Combine, FittedSource, PerBlock, RecordSource, StoredRecords, Totals
@@ -111,7 +111,8 @@ class DaskRecords(StoredRecords):
         Reads the partitions once and keeps nothing. ``threads`` are those of Dask's local scheduler; a cluster's
         workers have their own.
         """
-        return _map_reduce_dask(self._code(for_fit=False), per_block, combine, threads)
+        tasks = _dask_tasks(sum_partition, self._code(for_fit=False), (per_block, combine, 1.0))
+        return _combined_by_dask(tasks, combine, threads)
 
     @cached_property
     def _prepared(self) -> tuple[RecordSource, Totals]:
@@ -138,7 +139,8 @@ class _FittedPartitions(FittedSource):
         self._parts = parts
 
     def map_reduce(self, per_block: PerBlock[T], combine: Combine[T], *, threads: int | None = None) -> T:
-        return _map_reduce_dask(self._parts, per_block, combine, threads, 1.0 / self.unit)
+        tasks = _dask_tasks(sum_partition, self._parts, (per_block, combine, 1.0 / self.unit))
+        return _combined_by_dask(tasks, combine, threads)
 
     def sample(self, n_observed: int, *, seed: int) -> Records:
         share = 1.0 if self.n_observed <= n_observed else n_observed / self.n_observed
@@ -157,11 +159,11 @@ def _chosen_dask_columns(source: Any, reader: Reader, columns: Sequence[str] | N
         raise DataError(f"DaskRecords reads a Dask DataFrame; got {type(source).__name__}, which Records may read")
     source = source if where is None else source[where]
     by_name = {str(name): name for name in source.columns}
-    wanted = with_columns_of(columns, reader.counts, reader.weights)
+    wanted = columns_to_read(columns, reader.counts, reader.weights)
     check_known("column", by_name, *(wanted or ()))
     names = reader.variable_columns(list(by_name) if wanted is None else wanted)
     if reader.schema is not None:
-        names = match_columns(reader.schema, names)
+        names = match_columns_to_read(reader.schema, names)
     elif wanted is None:
         return source
     return source[[by_name[name] for name in (*names, *reader.number_columns.values())]]
@@ -317,12 +319,6 @@ def _has_dask_cluster() -> bool:
     from dask.base import get_scheduler
 
     return hasattr(getattr(get_scheduler(), "__self__", None), "scheduler_info")
-
-
-def _map_reduce_dask(
-    parts: Sequence[Any], per_block: PerBlock[T], combine: Combine[T], threads: int | None, factor: float = 1.0
-) -> T:
-    return _combined_by_dask(_dask_tasks(sum_partition, parts, (per_block, combine, factor)), combine, threads)
 
 
 @contextmanager

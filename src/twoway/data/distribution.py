@@ -145,7 +145,7 @@ class Distribution:
         0   no         0.25
         1  yes         0.75
         """
-        return cells_frame(self.variables, {self.quantity: self.array}, library)
+        return distribution_frame(self.variables, {self.quantity: self.array}, library)
 
     def __repr__(self) -> str:
         return self.to_text(whole=False)
@@ -154,16 +154,16 @@ class Distribution:
         """Return the table as lines of text: all of it, or as much as is printed by default."""
         n_rows, n_columns, width = (None, None, None) if whole else (MAX_ROWS, MAX_COLUMNS, MAX_WIDTH)
         if len(self.variables) == 2:
-            return _cross_tab(self, n_rows, n_columns, width)
-        return cells_text(self.variables, {self.quantity: self.array}, n_rows, width)
+            return _distribution_cross_tab(self, n_rows, n_columns, width)
+        return distribution_text(self.variables, {self.quantity: self.array}, n_rows, width)
 
 
-def _number(probability: float) -> str:
+def _probability_text(probability: float) -> str:
     """Return a probability with four decimals, or in powers of ten where those would show nothing."""
     return f"{probability:.1e}" if 0 < abs(probability) < 0.00005 else f"{probability:.4f}"
 
 
-def _cross_tab(table: Distribution, n_rows: int | None, n_columns: int | None, width: int | None) -> str:
+def _distribution_cross_tab(table: Distribution, n_rows: int | None, n_columns: int | None, width: int | None) -> str:
     rows, columns = table.variables
     shown = columns.categories[:n_columns]
     labels = rows.categories[:n_rows]
@@ -172,13 +172,13 @@ def _cross_tab(table: Distribution, n_rows: int | None, n_columns: int | None, w
     head = f"{printable(rows.name, width)} \\ {printable(columns.name, width)}"
     printed = [[head, *(printable(label, width) for label in shown), *mark]]
     for label, line in zip(labels, table.array[:n_rows, : len(shown)], strict=True):
-        printed.append([printable(label, width), *map(_number, line), *mark])
+        printed.append([printable(label, width), *map(_probability_text, line), *mark])
     numbers = {"rows": hidden_rows, "columns": hidden_columns}
     hidden = [f"{number} more {what}" for what, number in numbers.items() if number]
     return aligned(printed, f"… {' and '.join(hidden)}" if hidden else "")
 
 
-def cells_text(
+def distribution_text(
     variables: Sequence[Variable], columns: Mapping[str, NDArray[np.float64]], n_rows: int | None, width: int | None
 ) -> str:
     """Return numbers of cells, arrays with one axis per variable, as lines of text: one row per cell."""
@@ -186,12 +186,12 @@ def cells_text(
     cells = product(*(variable.categories for variable in variables))
     numbers = zip(*(array.ravel()[:n_rows] for array in columns.values()), strict=True)
     for labels, values in zip(cells, numbers, strict=False):
-        printed.append([*(printable(label, width) for label in labels), *map(_number, values)])
+        printed.append([*(printable(label, width) for label in labels), *map(_probability_text, values)])
     n_hidden = next(iter(columns.values())).size - len(printed) + 1
     return aligned(printed, f"… {n_hidden} more rows" if n_hidden > 0 else "")
 
 
-def cells_frame(
+def distribution_frame(
     variables: Sequence[Variable], columns: Mapping[str, NDArray[np.float64]], library: str = "pandas"
 ) -> Any:
     """Return numbers of cells, arrays with one axis per variable, as a frame with one row per cell."""

@@ -107,13 +107,13 @@ def make_labelled_frame(
     return make_frame({**columns, **(numbers or {})}, library, mixed)
 
 
-def in_memory(frame: Any) -> Any:
+def frame_in_memory(frame: Any) -> Any:
     """Return a frame in memory: a polars LazyFrame is collected, anything else is returned as it is."""
     is_lazy = type(frame).__module__.partition(".")[0] == "polars" and hasattr(frame, "collect")
     return frame.collect() if is_lazy else frame
 
 
-def column_names(frame: Any, names: Sequence[str]) -> list[str]:
+def frame_columns(frame: Any, names: Sequence[str]) -> list[str]:
     """Return the names of the columns of a frame that can be filled; those of an array are ``names``."""
     if isinstance(frame, np.ndarray):
         if frame.ndim != 2 or frame.shape[1] != len(names):
@@ -121,11 +121,11 @@ def column_names(frame: Any, names: Sequence[str]) -> list[str]:
                 f"the columns of an array are the {len(names)} variables in order; got the shape {frame.shape}"
             )
         return list(names)
-    columns = frame.column_names if library_of(frame) == "pyarrow" else frame.columns
+    columns = frame.column_names if frame_library(frame) == "pyarrow" else frame.columns
     return [str(name) for name in columns]
 
 
-def library_of(frame: Any) -> str:
+def frame_library(frame: Any) -> str:
     """Return the library of a frame: "pandas", "polars" or "pyarrow"; anything else is an error."""
     import narwhals as nw
 
@@ -138,7 +138,7 @@ def library_of(frame: Any) -> str:
     return str(library)
 
 
-def number_kind(frame: Any, column: str) -> Literal["integer", "single", "double"] | None:
+def frame_number_kind(frame: Any, column: str) -> Literal["integer", "single", "double"] | None:
     """Return which numbers a column of a frame or an array holds; None for anything else.
 
     A column of Python objects holds numbers where none of them is text.
@@ -162,20 +162,20 @@ def number_kind(frame: Any, column: str) -> Literal["integer", "single", "double
     return "single" if series.dtype == nw.Float32 else "integer" if series.dtype.is_integer() else "double"
 
 
-def library_of_source(source: Any) -> str:
+def frame_library_of(source: Any) -> str:
     """Return the library of what records were read from; pandas if that was not a frame.
 
     Examples
     --------
     >>> import polars
-    >>> library_of_source(polars.DataFrame({"a": [1]})), library_of_source("survey.csv")
+    >>> frame_library_of(polars.DataFrame({"a": [1]})), frame_library_of("survey.csv")
     ('polars', 'pandas')
     """
     known = getattr(source, "library", type(source).__module__.partition(".")[0])
     return known if known in LIBRARIES else "pandas"
 
 
-def fill(frame: Any, fills: Mapping[str, Fill], columns: Sequence[str]) -> Any:
+def fill_frame(frame: Any, fills: Mapping[str, Fill], columns: Sequence[str]) -> Any:
     """Return a copy of a frame, of the same library, with some cells replaced.
 
     Parameters
@@ -185,27 +185,27 @@ def fill(frame: Any, fills: Mapping[str, Fill], columns: Sequence[str]) -> Any:
     fills
         For each column to be filled, the rows and the values.
     columns
-        What `column_names` gave.
+        What `frame_columns` gave.
     """
     by_position = {columns.index(name): cells for name, cells in fills.items()}
     if isinstance(frame, np.ndarray):
-        return _fill_numpy(frame, by_position)
-    match library_of(frame):
+        return _fill_numpy_frame(frame, by_position)
+    match frame_library(frame):
         case "pandas":
             filled = frame.copy()
             for position, (rows, values) in by_position.items():
-                filled[frame.columns[position]] = _fill_pandas(frame.iloc[:, position], rows, values)
+                filled[frame.columns[position]] = _fill_pandas_frame(frame.iloc[:, position], rows, values)
             return filled
         case "polars":
-            return frame.with_columns(_fill_polars(frame[name], *filled) for name, filled in fills.items())
+            return frame.with_columns(_fill_polars_frame(frame[name], *filled) for name, filled in fills.items())
         case _:
             for position, (rows, values) in by_position.items():
-                column = _fill_pyarrow(frame.column(position), columns[position], rows, values)
+                column = _fill_pyarrow_frame(frame.column(position), columns[position], rows, values)
                 frame = frame.set_column(position, frame.field(position).with_type(column.type), column)
             return frame
 
 
-def with_categories(frame: Any, columns: Mapping[int, tuple[Ints, Sequence[str]]]) -> Any:
+def frame_with_categories(frame: Any, columns: Mapping[int, tuple[Ints, Sequence[str]]]) -> Any:
     """Return a frame of the same library in which some columns, by position, are ordered categories.
 
     Parameters
@@ -215,7 +215,7 @@ def with_categories(frame: Any, columns: Mapping[int, tuple[Ints, Sequence[str]]
     columns
         The position of a category in each row, -1 where missing, and the labels of the categories.
     """
-    library = library_of(frame)
+    library = frame_library(frame)
     frame = frame.copy() if library == "pandas" else frame
     for position, (codes, labels) in columns.items():
         if library == "pandas":
@@ -246,16 +246,16 @@ def make_drawn_frame(variables: Sequence[Variable], codes: Sequence[NDArray[Any]
         if all(isinstance(label, str) for label in variable.categories)
         and list(variable.categories) != sort_labels(variable.categories)
     }
-    return with_categories(frame, ordered) if ordered else frame
+    return frame_with_categories(frame, ordered) if ordered else frame
 
 
-def _cannot_hold(name: str, dtype: object, values: NDArray[Any]) -> DataError:
+def _frame_cannot_hold(name: str, dtype: object, values: NDArray[Any]) -> DataError:
     return DataError(
         f"column {name!r} of type {dtype} cannot hold {shortlist(list(dict.fromkeys(values.tolist())), 3)}"
     )
 
 
-def _as_dates(values: NDArray[Any], kind: Any) -> NDArray[Any]:
+def _dates_in_frame(values: NDArray[Any], kind: Any) -> NDArray[Any]:
     """Return labels as dates or times where that is what a column holds: as labels they are ISO 8601 text."""
     if not hasattr(kind, "fromisoformat") or not all(isinstance(label, str) for label in values):
         return values
@@ -264,7 +264,7 @@ def _as_dates(values: NDArray[Any], kind: Any) -> NDArray[Any]:
     return dates
 
 
-def _fill_numpy(array: NDArray[Any], fills: Mapping[int, Fill]) -> NDArray[Any]:
+def _fill_numpy_frame(array: NDArray[Any], fills: Mapping[int, Fill]) -> NDArray[Any]:
     values = [label for _, column in fills.values() for label in column.tolist()]
     dtype = array.dtype
     if dtype.kind == "U" and all(isinstance(label, str) for label in values):
@@ -278,16 +278,16 @@ def _fill_numpy(array: NDArray[Any], fills: Mapping[int, Fill]) -> NDArray[Any]:
     for column, (rows, labels) in fills.items():
         observed = np.delete(array[:, column], rows)
         is_dated = dtype.kind == "O" and len(observed) > 0
-        filled[rows, column] = _as_dates(labels, type(observed[0])) if is_dated else labels
+        filled[rows, column] = _dates_in_frame(labels, type(observed[0])) if is_dated else labels
     return filled
 
 
-def _fill_pandas(series: pd.Series[Any], rows: Ints, values: NDArray[Any]) -> pd.Series[Any]:
+def _fill_pandas_frame(series: pd.Series[Any], rows: Ints, values: NDArray[Any]) -> pd.Series[Any]:
     import pandas as pd
 
     observed = np.delete(np.arange(len(series)), rows)
     if len(observed):
-        values = _as_dates(values, type(series.iloc[observed[0]]))
+        values = _dates_in_frame(values, type(series.iloc[observed[0]]))
     if isinstance(series.dtype, pd.CategoricalDtype):
         categories = series.cat.categories
         absent = [label for label in dict.fromkeys(values.tolist()) if label not in categories]
@@ -311,12 +311,12 @@ def _fill_pandas(series: pd.Series[Any], rows: Ints, values: NDArray[Any]) -> pd
     return filled
 
 
-def _fill_polars(series: pl.Series, rows: Ints, values: NDArray[Any]) -> pl.Series:
+def _fill_polars_frame(series: pl.Series, rows: Ints, values: NDArray[Any]) -> pl.Series:
     import polars as pl
 
     if series.dtype.is_temporal():
         kind = date if series.dtype == pl.Date else time if series.dtype == pl.Time else datetime
-        return series.scatter(rows, pl.Series(_as_dates(values, kind).tolist(), dtype=series.dtype))
+        return series.scatter(rows, pl.Series(_dates_in_frame(values, kind).tolist(), dtype=series.dtype))
     filler = pl.Series(series.name, values.tolist())
     if series.dtype == pl.Null:
         series = series.cast(filler.dtype)
@@ -333,37 +333,35 @@ def _fill_polars(series: pl.Series, rows: Ints, values: NDArray[Any]) -> pl.Seri
                 return series.cast(dtype).scatter(rows, fitting)
         except pl.exceptions.PolarsError:
             continue
-    raise _cannot_hold(series.name, series.dtype, values)
+    raise _frame_cannot_hold(series.name, series.dtype, values)
 
 
-def _fill_pyarrow(column: pa.ChunkedArray, name: str, rows: Ints, values: NDArray[Any]) -> pa.ChunkedArray:
+def _fill_pyarrow_frame(column: pa.ChunkedArray, name: str, rows: Ints, values: NDArray[Any]) -> pa.ChunkedArray:
     import pyarrow as pa
     import pyarrow.compute as pc
 
     original = column.type
     if pa.types.is_dictionary(original):
-        plain = _fill_pyarrow(column.cast(original.value_type), name, rows, values)
+        plain = _fill_pyarrow_frame(column.cast(original.value_type), name, rows, values)
         return plain if plain.type != original.value_type else pc.dictionary_encode(plain).cast(original)
     kind = datetime if pa.types.is_timestamp(original) else time if pa.types.is_time(original) else date
     is_temporal = pa.types.is_temporal(original) and not pa.types.is_duration(original)
-    filler = pa.array((_as_dates(values, kind) if is_temporal else values).tolist())
+    filler = pa.array((_dates_in_frame(values, kind) if is_temporal else values).tolist())
     if pa.types.is_null(original):
         column = column.cast(filler.type)
     mask = np.zeros(len(column), dtype=bool)
     mask[rows] = True
     order = np.argsort(rows, kind="stable")
+
+    def is_number(dtype: pa.DataType) -> bool:
+        return bool(pa.types.is_integer(dtype) or pa.types.is_floating(dtype))
+
     whole = column.combine_chunks()
     for dtype in (column.type, pa.float64()):
         try:
             fitting = filler.cast(dtype)
-            if fitting.cast(filler.type).equals(filler) and _is_number(filler.type) == _is_number(dtype):
+            if fitting.cast(filler.type).equals(filler) and is_number(filler.type) == is_number(dtype):
                 return pa.chunked_array([pc.replace_with_mask(whole.cast(dtype), pa.array(mask), fitting.take(order))])
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             continue
-    raise _cannot_hold(name, original, values)
-
-
-def _is_number(dtype: pa.DataType) -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_integer(dtype) or pa.types.is_floating(dtype))
+    raise _frame_cannot_hold(name, original, values)

@@ -30,7 +30,10 @@ def merge_variables(first: Variable, second: Variable) -> Variable:
     >>> merge_variables(Variable("age", ("5-9", "20+")), Variable("age", ("10-19", "20+"))).categories
     ('5-9', '10-19', '20+')
     """
-    merged = replace(first, is_found=first.is_found or second.is_found, missing=_missing_labels(first, second))
+    missing = first.missing or second.missing
+    if first.missing is not None and second.missing is not None:
+        missing = tuple({label_key(label): label for label in (*first.missing, *second.missing)}.values())
+    merged = replace(first, is_found=first.is_found or second.is_found, missing=missing)
     if first == second:
         return merged
     if first.edges is not None or second.edges is not None:
@@ -45,11 +48,12 @@ def merge_variables(first: Variable, second: Variable) -> Variable:
                 f"{text_beside(label, beside=known)} in the other; read both as text, or both as numbers"
             )
     categories: tuple[Label, ...] = (*first.categories, *new)
-    if _is_natural(first):
-        leading = () if _is_natural(second) else second.categories
+    is_natural, is_second_natural = (list(v.categories) == sort_labels(v.categories) for v in (first, second))
+    if is_natural:
+        leading = () if is_second_natural else second.categories
         others = (label for label in categories if not leading or second.find(label) is None)
         categories = (*leading, *sort_labels(others))
-    return replace(merged, categories=categories, values=_values(first, second, categories))
+    return replace(merged, categories=categories, values=_merged_values(first, second, categories))
 
 
 def _merge_bins(first: Variable, second: Variable, merged: Variable) -> Variable:
@@ -61,11 +65,11 @@ def _merge_bins(first: Variable, second: Variable, merged: Variable) -> Variable
         raise DataError(f"{first.name!r} has the edges {first.edges} in one and {second.edges} in the other")
     if labels.edges is not None and labels.categories != bins.categories:
         raise DataError(first.difference(second))
-    values = bins.values if labels.values is None else _values(bins, labels, bins.categories)
+    values = bins.values if labels.values is None else _merged_values(bins, labels, bins.categories)
     return replace(merged, categories=bins.categories, values=values, edges=bins.edges)
 
 
-def _values(first: Variable, second: Variable, categories: tuple[Label, ...]) -> tuple[float, ...] | None:
+def _merged_values(first: Variable, second: Variable, categories: tuple[Label, ...]) -> tuple[float, ...] | None:
     """Return the values of the categories of both; None where labels alone decide."""
     if not any(v.values is not None and v.values != Variable(v.name, v.categories).values for v in (first, second)):
         return None
@@ -76,13 +80,3 @@ def _values(first: Variable, second: Variable, categories: tuple[Label, ...]) ->
             if value is None or values.setdefault(label_key(label), value) != value:
                 raise DataError(f"{first.name!r} has the values {first.values} in one and {second.values} in the other")
     return tuple(values[label_key(label)] for label in categories)
-
-
-def _missing_labels(first: Variable, second: Variable) -> tuple[Label, ...] | None:
-    if first.missing is None or second.missing is None:
-        return first.missing or second.missing
-    return tuple({label_key(label): label for label in (*first.missing, *second.missing)}.values())
-
-
-def _is_natural(variable: Variable) -> bool:
-    return list(variable.categories) == sort_labels(variable.categories)

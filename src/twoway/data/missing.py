@@ -47,10 +47,10 @@ class MissingLabels:
     only: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "labels", _listed(self.labels))
+        object.__setattr__(self, "labels", _plain_missing_labels(self.labels))
         if not isinstance(self.columns, Mapping):
             raise DataError(f"the missing labels of columns are a mapping from a name to labels; got {self.columns!r}")
-        columns = {name: _listed(labels) for name, labels in self.columns.items()}
+        columns = {name: _plain_missing_labels(labels) for name, labels in self.columns.items()}
         object.__setattr__(self, "columns", columns)
 
     @classmethod
@@ -74,7 +74,7 @@ class MissingLabels:
         remembered = USUAL if variable is None or variable.missing is None else variable.missing
         own = (*self.labels, *self.columns.get(name, ()))
         labels = own if self.only else (*remembered, *own)
-        return tuple({label_key(label): label for label in labels}.values())  # type: ignore[arg-type]  # see _listed
+        return tuple({label_key(label): label for label in labels}.values())  # type: ignore[arg-type]  # see _plain_missing_labels
 
     def remembered(self, name: str) -> tuple[Label, ...] | None:
         """Return what the variable of a column should remember: None for the usual labels alone."""
@@ -129,7 +129,7 @@ def clean_label(label: object, name: str, markers: Markers = frozenset()) -> Lab
         raise DataError(f"column {name!r}: {error}") from None
 
 
-def _listed(labels: Iterable[object]) -> tuple[object, ...]:
+def _plain_missing_labels(labels: Iterable[object]) -> tuple[object, ...]:
     """Return labels as plain ones, without those that mean "not observed" in any case."""
     if isinstance(labels, str) or not isinstance(labels, Iterable):
         labels = (labels,)

@@ -41,7 +41,8 @@ class Reader:
     in_memory: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "missing", check_options(self.schema, self.missing, self.unseen, self.in_memory))
+        missing = check_reading_options(self.schema, self.missing, self.unseen, self.in_memory)
+        object.__setattr__(self, "missing", missing)
         for what, column in (("counts", self.counts), ("weights", self.weights)):
             if not self.in_memory and not isinstance(column, str | None):
                 raise DataError(f"{what} must be the name of a column; got {type(column).__name__}")
@@ -61,7 +62,7 @@ class Reader:
 
     def variable_columns(self, names: Sequence[str]) -> list[str]:
         """Return the columns without those of counts and weights; raise where these do not exist."""
-        check_columns_of(names, self.counts, self.weights)
+        check_columns_to_read(names, self.counts, self.weights)
         return [name for name in names if name not in self.number_columns.values()]
 
     def split(
@@ -126,7 +127,7 @@ def read(
     source: Any, reader: Reader, columns: Sequence[str] | None, where: Any
 ) -> tuple[Schema, Ints, NDArray[Any], Floats | None, NDArray[Any] | None]:
     """Return the records in a source: schema, pointers, cells, weights and people."""
-    wanted = with_columns_of(columns, reader.counts, reader.weights)
+    wanted = columns_to_read(columns, reader.counts, reader.weights)
     if isinstance(source, FileSet) or is_path(source):
         from twoway.data.files.file_table import FileTable
 
@@ -148,14 +149,14 @@ def read(
         schema = scan.schema(opened.names, reader.missing)
     else:
         scan = Scan.of(opened.select(()), {}, weights, people, rows=rows)
-        match_columns(reader.schema, opened.names)
+        match_columns_to_read(reader.schema, opened.names)
         schema = reader.extended_schema(opened, rows) if reader.unseen == "extend" else reader.schema
     if scan.n_records:
         scan.weight_totals.check()
     return schema, *reader.encode(opened, schema, rows=rows), weights, people
 
 
-def check_options(schema: Any, missing: AnyMissing, unseen: Unseen, can_extend: bool = False) -> MissingLabels:
+def check_reading_options(schema: Any, missing: AnyMissing, unseen: Unseen, can_extend: bool = False) -> MissingLabels:
     """Return the labels that mean "not observed"; raise if an option of reading makes no sense."""
     if schema is not None and not isinstance(schema, Schema):
         raise DataError(f"schema must be a Schema, not {schema!r}")
@@ -167,7 +168,7 @@ def check_options(schema: Any, missing: AnyMissing, unseen: Unseen, can_extend: 
     return MissingLabels.of(missing)
 
 
-def with_columns_of(columns: str | Sequence[str] | None, counts: Any, weights: Any) -> list[str] | None:
+def columns_to_read(columns: str | Sequence[str] | None, counts: Any, weights: Any) -> list[str] | None:
     """Return columns with those that hold counts and weights; None means all."""
     if columns is None:
         return None
@@ -175,7 +176,7 @@ def with_columns_of(columns: str | Sequence[str] | None, counts: Any, weights: A
     return [*listed, *(name for name in (counts, weights) if isinstance(name, str) and name not in listed)]
 
 
-def check_columns_of(names: Sequence[str], counts: Any, weights: Any) -> None:
+def check_columns_to_read(names: Sequence[str], counts: Any, weights: Any) -> None:
     """Raise if counts or weights name a column that does not exist, or the same one."""
     for what, name in (("counts", counts), ("weights", weights)):
         if isinstance(name, str):
@@ -184,7 +185,7 @@ def check_columns_of(names: Sequence[str], counts: Any, weights: Any) -> None:
         raise DataError(f"column {counts!r} cannot hold both counts and weights: name it as one of them")
 
 
-def match_columns(schema: Schema, names: Sequence[str]) -> list[str]:
+def match_columns_to_read(schema: Schema, names: Sequence[str]) -> list[str]:
     """Return the variables that have a column; columns both lacking and left over are an error."""
     known = set(names)
     absent = [name for name in schema.names if name not in known]

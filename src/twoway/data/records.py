@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from twoway.arrays import Bools, Floats, Ints
 from twoway.data.distribution import Distribution
-from twoway.data.frames import library_of_source
+from twoway.data.frames import frame_library_of
 from twoway.data.missing import AnyMissing
 from twoway.data.source import NO_NUMBERS, Block, Combine, PerBlock
 from twoway.data.weights import WeightTotals, is_unit_weight, merged_weights, scaled_weights, weight_per_person
@@ -121,7 +121,7 @@ class Records:
         if before is not None and counts is None and weights is None:
             before = before if where is None else before.take(np.flatnonzero(where))
             self.weights, self.people = before.weights, before.people
-        self.library = library_of_source(source)
+        self.library = frame_library_of(source)
 
     @classmethod
     def from_cells(

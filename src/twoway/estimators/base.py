@@ -12,12 +12,12 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from twoway.arrays import Bools, Floats
-from twoway.data.binning import Bins, bin_column, column_numbers, looks_continuous, make_bins, parse_number, with_bins
+from twoway.data.binning import Bins, bin_column, make_bins, needs_bins, number_to_bin, numbers_to_bin, with_bins
 from twoway.data.coding import Unseen
 from twoway.data.columns import Columns, open_columns
-from twoway.data.frames import in_memory
+from twoway.data.frames import frame_in_memory
 from twoway.data.missing import MissingLabels
-from twoway.data.reading import check_options
+from twoway.data.reading import check_reading_options
 from twoway.data.records import Records
 from twoway.data.weights import check_weights, weights_as_floats, weights_of_rows
 from twoway.errors import DataError, UnknownNameError, warn_caller, whole_number
@@ -95,7 +95,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]
             None when fitting; afterwards the names that the columns had then. The columns of a frame are put in that
             order; a missing or an additional one is an error that names it.
         """
-        X = in_memory(X)
+        X = frame_in_memory(X)
         if self._is_frame(X):
             import narwhals as nw
 
@@ -136,10 +136,10 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]
     def _read_numbers(columns: Columns, name: str) -> Floats:
         """Return a column of numbers, NaN where missing; anything else is an error."""
         column = columns.read_slice(name, 0, columns.n_rows)
-        numbers = column_numbers(column, _MARKERS)
+        numbers = numbers_to_bin(column, _MARKERS)
         if numbers is None:
             cells = column if isinstance(column, list) else column.to_pylist()
-            odd = next(cell for cell in cells if column_numbers([cell], _MARKERS) is None)
+            odd = next(cell for cell in cells if numbers_to_bin([cell], _MARKERS) is None)
             raise DataError(f"column {name!r} must hold numbers, to put them into bins; got {odd!r}")
         return numbers
 
@@ -147,17 +147,17 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]
     def _find_continuous(columns: Columns, weights: Floats | None) -> dict[str, Floats]:
         """Return the numbers of the columns that look continuous, NaN where missing or of weight 0.
 
-        Fewer whole numbers suffice than for `looks_continuous`: an age is not a category to learn from and predict by.
+        Fewer whole numbers suffice than for `needs_bins`: an age is not a category to learn from and predict by.
         """
         continuous = {}
         for name in columns.names:
             if name in columns.declared:
                 continue
-            numbers = column_numbers(columns.read_slice(name, 0, columns.n_rows), _MARKERS)
+            numbers = numbers_to_bin(columns.read_slice(name, 0, columns.n_rows), _MARKERS)
             if numbers is not None:
                 numbers = numbers if weights is None else np.where(weights > 0, numbers, np.nan)
                 different = np.unique(numbers[~np.isnan(numbers)])
-                if len(different) > _MANY_WHOLE_NUMBERS or looks_continuous(different):
+                if len(different) > _MANY_WHOLE_NUMBERS or needs_bins(different):
                     continuous[name] = numbers
         return continuous
 
@@ -219,7 +219,7 @@ class JointPMFEstimator(TableEstimator):
         """Return X, its columns in the order of training, and its records."""
         check_is_fitted(self)
         X, columns = self._open(X, self._schema.names)
-        check_options(None, (), self.unseen)
+        check_reading_options(None, (), self.unseen)
         try:
             return X, Records(columns, schema=self._schema)
         except UnknownNameError:
@@ -238,7 +238,7 @@ class JointPMFEstimator(TableEstimator):
         """Return the labels of a column that are not categories of its variable, nor numbers for its bins."""
         labels = columns.observed_labels(variable.name, MissingLabels().markers(variable.name, variable))
         new = [label for label in labels if variable.find(label) is None]
-        return sort_labels(label for label in new if variable.edges is None or parse_number(label) is None)
+        return sort_labels(label for label in new if variable.edges is None or number_to_bin(label) is None)
 
     @staticmethod
     def _record_weights(records: Records) -> Floats:

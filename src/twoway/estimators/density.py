@@ -53,8 +53,8 @@ class JointPMFDensity(DensityMixin, JointPMFEstimator):  # type: ignore[misc]
         sample_weight
             How much each record matters; their scale does not. A record of weight 2 is not two records of weight 1.
         """
-        X = frames.in_memory(X)
-        self._library = frames.library_of(X) if self._is_frame(X) else "numpy"
+        X = frames.frame_in_memory(X)
+        self._library = frames.frame_library(X) if self._is_frame(X) else "numpy"
         self._fit_average(self._read_training(X, sample_weight)[0], self._loss)
         return self
 

@@ -97,7 +97,7 @@ class Discretizer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):  # ty
             categories[place] = codes, [str(label) for label in variable.categories]
             if is_array:
                 X[:, place] = np.array([*(variable.values or ()), np.nan])[codes]
-        return X if is_array else frames.with_categories(X, categories)
+        return X if is_array else frames.frame_with_categories(X, categories)
 
     def records(self, X: Any, weights: Any = None) -> Records:
         """Return X as records for `twoway.fit`, with the means of bins as values.

@@ -98,10 +98,10 @@ class JointPMFImputer(OneToOneFeatureMixin, TransformerMixin, JointPMFEstimator)
             return self._bins[name].draw(codes, random) if self.how == "sample" else self._bins[name].means(codes)
 
         codes = imputed_codes(self.pmf_, records, range(len(names)), self.how, seed)
-        columns = frames.column_names(X, names)
+        columns = frames.frame_columns(X, names)
         # They differ where training saw an array, and this is a frame.
         column_of = dict(zip(names, columns, strict=True))
-        return frames.fill(X, imputed_values(X, records.schema, codes, column_of, numbers), columns)
+        return frames.fill_frame(X, imputed_values(X, records.schema, codes, column_of, numbers), columns)
 
     def predict_proba(self, X: Any) -> pd.Series[float]:
         """Return the probability of each category of each missing cell.

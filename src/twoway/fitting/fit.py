@@ -15,7 +15,7 @@ from twoway import __version__
 from twoway.arrays import times_log
 from twoway.checks.contradiction import contradicting_shares, find_contradiction
 from twoway.checks.fit_quality import fit_check, modelled_shares
-from twoway.data.frames import library_of_source
+from twoway.data.frames import frame_library_of
 from twoway.data.source import Block, RecordSource
 from twoway.errors import DataError, unknown_option, whole_number
 from twoway.fitting.sources import evidence_of_source
@@ -124,7 +124,7 @@ def fit(
     pmf = solution.pmf.sorted_by_weight()
     report = _fit_report(pmf, chosen_solver.name, problem, solution, choice, warnings)
     report = replace(report, n_observed=n_observed or None, seconds=time.perf_counter() - began)
-    return pmf.with_report(report).with_library(library_of_source(source))
+    return pmf.with_report(report).with_library(frame_library_of(source))
 
 
 def count(source: Any, order: int = 2, *, threads: int | None = None, **others: Never) -> Tables:

@@ -41,10 +41,10 @@ def imputed_frames(
     make_fills
         From its records and the positions of the variables that have a column to what `imputed_codes` returns.
     """
-    columns = frames.column_names(frame := frames.in_memory(frame), schema.names)
+    columns = frames.frame_columns(frame := frames.frame_in_memory(frame), schema.names)
     indices = [index for index, name in enumerate(schema.names) if name in columns]
     for codes in make_fills(records_for(schema, frame), indices):
-        yield frames.fill(frame, imputed_values(frame, schema, codes), columns)
+        yield frames.fill_frame(frame, imputed_values(frame, schema, codes), columns)
 
 
 def imputed_codes(
@@ -123,7 +123,7 @@ def imputed_values(
     values_of = {}
     for name, (rows, values) in codes.items():
         variable, column = schema[name], name if column_of is None else column_of[name]
-        kind = frames.number_kind(frame, column)
+        kind = frames.frame_number_kind(frame, column)
         is_code = values.dtype.kind in "iu"
         if is_code and numbers is not None and variable.edges is not None:
             values, is_code = numbers(name, values), False

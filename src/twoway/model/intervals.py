@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Floats
-from twoway.data.distribution import MAX_ROWS, Distribution, cells_frame, cells_text
+from twoway.data.distribution import MAX_ROWS, Distribution, distribution_frame, distribution_text
 from twoway.errors import DataError
 from twoway.schema import Label
 from twoway.text import MAX_WIDTH
@@ -130,14 +130,14 @@ class IntervalTable:
 
     def to_frame(self, library: str = "pandas") -> Any:
         """Return a frame of one row per cell: the variables, probability, low and high."""
-        return cells_frame(self.variables, self._columns, library)
+        return distribution_frame(self.variables, self._columns, library)
 
     def __repr__(self) -> str:
         return self.to_text(whole=False)
 
     def to_text(self, *, whole: bool = True) -> str:
         """Return the table as lines of text: all of it, or as much as is printed by default."""
-        return cells_text(self.variables, self._columns, *((None, None) if whole else (MAX_ROWS, MAX_WIDTH)))
+        return distribution_text(self.variables, self._columns, *((None, None) if whole else (MAX_ROWS, MAX_WIDTH)))
 
 
 def interval_ends(

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, overload
 
 import numpy as np
 
-from twoway.data.binning import format_edge
+from twoway.data.binning import format_bin_edge
 from twoway.data.distribution import Distribution
 from twoway.errors import DataError, ImpossibleEvidenceError, QuestionError
 from twoway.model.information import Estimate
@@ -216,9 +216,9 @@ def _asked_division(edge: float, is_above: bool) -> str:
     Bins that hold their upper end begin just above a shorter number: that of "> 30" at 30.000000000000004.
     """
     before = math.nextafter(edge, -math.inf)
-    if len(format_edge(before)) < len(format_edge(edge)):
-        return f"{'>' if is_above else '<='} {format_edge(before)}"
-    return f"{'>=' if is_above else '<'} {format_edge(edge)}"
+    if len(format_bin_edge(before)) < len(format_bin_edge(edge)):
+        return f"{'>' if is_above else '<='} {format_bin_edge(before)}"
+    return f"{'>=' if is_above else '<'} {format_bin_edge(edge)}"
 
 
 def _ask_probability(pmf: JointPMF, targets: tuple[Term, ...], groups: list[str]) -> float | Distribution:

@@ -17,9 +17,9 @@ from twoway.arrays import Ints
 from twoway.data.columns import Columns
 from twoway.data.records import Records
 from twoway.data.scan import Scan
-from twoway.data.sql.connections import clear_errors
+from twoway.data.sql.connections import connection_errors
 from twoway.data.sql.grouping import grouped, grouped_sets
-from twoway.data.sql.records import DatabaseTable, unnumbered_errors
+from twoway.data.sql.records import DatabaseTable, errors_without_record_numbers
 from twoway.data.weights import LEAST_WEIGHT, MOST_COUNT, MOST_WEIGHT, WeightTotals
 from twoway.errors import DataError, UnknownNameError
 from twoway.schema import Schema
@@ -37,7 +37,7 @@ def count_inside(table: DatabaseTable, order: int = 2) -> tuple[Tables, int]:
     """
     backend = table.table.get_backend()
     has_numbers = bool(table.reader.number_columns)
-    with clear_errors(backend):
+    with connection_errors(backend):
         rows = table.rows()
         schema, n_records, totals = table.schema, 0, WeightTotals()
         if schema is None or has_numbers:
@@ -175,7 +175,7 @@ def _codes_inside(table: DatabaseTable, schema: Schema, wide: Any) -> NDArray[np
     if not named.num_columns:
         return np.full((len(wide), len(schema)), -1, dtype=np.int32)
     try:
-        with unnumbered_errors():
+        with errors_without_record_numbers():
             return Records(named, missing=table.reader.missing, schema=schema, unseen=table.unseen).codes()
     except UnknownNameError as error:
         if table.schema is None:

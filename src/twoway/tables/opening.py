@@ -27,13 +27,13 @@ def open_source(source: Any, order: int = 2) -> RecordSource | Tables:
         from twoway.data.dask_records import DaskRecords
 
         return DaskRecords(source)
-    from twoway.data.sql.records import DatabaseTable, is_database_table, read_rows
+    from twoway.data.sql.records import DatabaseTable, is_database_table, read_database_records
 
     if not is_database_table(source):
         return Records(source)
     table = source if isinstance(source, DatabaseTable) else DatabaseTable(source)
     if not table.is_counted_inside:
-        return read_rows(table)
+        return read_database_records(table)
     from twoway.tables.counting_inside import count_inside
 
     return count_inside(table, order)[0]

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import twoway as tw
-from twoway.data.files import scratch
+from twoway.data.files import records as file_records
 from twoway.data.weights import WeightTotals
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.errors import DataError
@@ -135,7 +135,7 @@ def test_tables_know_the_effective_number_of_their_own_records(order, tmp_path):
 @pytest.mark.parametrize("kept_bytes", [2**26, 100])
 @pytest.mark.parametrize("weight", [1.5, 1e-6])
 def test_streamed_files(kept_bytes, weight, tmp_path, monkeypatch, plain):
-    monkeypatch.setattr(scratch, "KEPT_BYTES", kept_bytes)
+    monkeypatch.setattr(file_records, "KEPT_BYTES", kept_bytes)
     FRAME.assign(w=weight, n=2).to_parquet(tmp_path / "survey.parquet")
     path, names = tmp_path / "survey.parquet", list(FRAME.columns)
     one, other = (tw.fit(tw.FileRecords(path, columns=names, **given), starts=2) for given in ({"weights": "w"}, {}))
@@ -150,7 +150,7 @@ def test_streamed_files(kept_bytes, weight, tmp_path, monkeypatch, plain):
 
 @pytest.mark.parametrize("kept_bytes", [2**26, 100])
 def test_streamed_files_with_weights_that_differ(kept_bytes, tmp_path, monkeypatch):
-    monkeypatch.setattr(scratch, "KEPT_BYTES", kept_bytes)
+    monkeypatch.setattr(file_records, "KEPT_BYTES", kept_bytes)
     weights = np.random.default_rng(4).lognormal(0, 0.7, len(FRAME))
     FRAME.assign(w=weights).to_parquet(tmp_path / "survey.parquet")
     streamed = tw.FileRecords(tmp_path / "survey.parquet", weights="w")

@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 from strategies import examples
 
 import twoway as tw
-from twoway.data.binning import looks_continuous, make_bins
+from twoway.data.binning import make_bins, needs_bins
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ from twoway.data.binning import looks_continuous, make_bins
     ],
 )
 def test_what_looks_continuous(numbers, expected):
-    assert looks_continuous(np.asarray(list(numbers), dtype=float)) == expected
+    assert needs_bins(np.asarray(list(numbers), dtype=float)) == expected
 
 
 def mixed(n_records=200):

@@ -1,7 +1,20 @@
-"""Records in files larger than memory: read, coded and handed to the kernels a slice at a time."""
+"""Records in files larger than memory: read, coded and handed to the kernels a slice at a time.
+
+A fit codes them once for all passes: into memory where they fit, equal ones merged; otherwise into a scratch file; if
+that cannot be written, they are read anew in every pass. The scratch file has no name from the moment it is opened, so
+that the system removes it whatever happens to the process (where files without a name do not exist, when it is closed).
+Blocks are read into buffers of their own rather than mapped: what the system keeps of the file in its cache is not
+memory of this process.
+"""
 
 from __future__ import annotations
 
+import os
+import pickle
+import tempfile
+import threading
+import weakref
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, reduce
@@ -14,11 +27,11 @@ from twoway.data.columns import Columns, LabelsByKey
 from twoway.data.files.file_set import FileSet
 from twoway.data.files.file_table import FileTable, Piece
 from twoway.data.files.formats import FilePath
-from twoway.data.files.scratch import prepare_for_fit
 from twoway.data.missing import AnyMissing
-from twoway.data.reading import Reader, match_columns, with_columns_of
+from twoway.data.reading import Reader, columns_to_read, match_columns_to_read
+from twoway.data.records import Records
 from twoway.data.scan import Scan
-from twoway.data.source import Block, Combine, PerBlock, RecordSource, StoredRecords, Totals
+from twoway.data.source import Block, Combine, FittedSource, PerBlock, RecordSource, StoredRecords, Totals
 from twoway.errors import DataError, naming
 from twoway.parallel import reduce_in_order
 from twoway.schema import Schema
@@ -26,7 +39,11 @@ from twoway.schema import Schema
 if TYPE_CHECKING:
     import pyarrow as pa
 
+
 T = TypeVar("T")
+
+KEPT_BYTES = 2**26
+"""Coded records stay in memory up to this, 64 MiB; more of them go to a scratch file."""
 
 
 class FileRecords(StoredRecords):
@@ -85,12 +102,12 @@ class FileRecords(StoredRecords):
             raise DataError(f"where must be a condition in SQL, as text, for records in files; got {where!r}")
         self._reader = Reader(missing, weights, counts, max_categories, schema, unseen)
         options = {"missing": self._reader.missing, "max_categories": max_categories, "schema": schema}
-        wanted = with_columns_of(columns, counts, weights)
+        wanted = columns_to_read(columns, counts, weights)
         self._table = FileTable.open(path, wanted, where=where, unseen=unseen, prepare=prepare, **options)
         self._names = self._reader.variable_columns(self._table.columns)
         if schema is not None:
             self.schema = schema
-            match_columns(schema, self._names)
+            match_columns_to_read(schema, self._names)
 
     def __repr__(self) -> str:
         files = self._table.files
@@ -134,10 +151,21 @@ class FileRecords(StoredRecords):
 
     @cached_property
     def _prepared(self) -> tuple[RecordSource, Totals]:
-        source, totals = prepare_for_fit(self)
+        store = _ScratchStore(self.schema)
+
+        def code(blocks: Iterator[Block]) -> tuple[Totals, list[Records]]:
+            parts = [Totals.of_fitted(Records.from_block(self.schema, block)) for block in blocks]
+            return sum((sizes for _, sizes in parts), Totals()), [fitted for fitted, _ in parts]
+
+        def put(one: tuple[Totals, list[Records]], other: tuple[Totals, list[Records]]) -> tuple[Totals, list[Records]]:
+            for records in (*one[1], *other[1]):
+                store.put(records)
+            return one[0] + other[0], []
+
+        totals, _ = put(self.map_pieces(code, put), (Totals(), []))
         if totals.n_records:
             totals.weight_totals.check()
-        return source, totals
+        return store.records(self, totals), totals
 
     def map_reduce(self, per_block: PerBlock[T], combine: Combine[T], *, threads: int | None = None) -> T:
         """Return the combination of what ``per_block`` gives for each block, always in the same order."""
@@ -154,7 +182,7 @@ class FileRecords(StoredRecords):
         no_records = Block(np.zeros(1, dtype=np.int64), np.empty(0, np.min_scalar_type(self.schema.n_categories - 1)))
 
         def work(piece: Piece) -> T:
-            return per_piece(_at_least(self._blocks(piece), no_records))
+            return per_piece(self._at_least(self._blocks(piece), no_records))
 
         return reduce_in_order(self._pieces(self._table), work, combine, threads=threads)
 
@@ -168,10 +196,159 @@ class FileRecords(StoredRecords):
                 start += part.num_rows
 
     def _pieces(self, table: FileTable) -> Iterator[Piece]:
-        return _at_least(table.pieces(), Piece(table.files.name, 0, lambda: iter(())))
+        return self._at_least(table.pieces(), Piece(table.files.name, 0, lambda: iter(())))
+
+    @staticmethod
+    def _at_least(items: Iterator[T], default: T) -> Iterator[T]:
+        """Yield the items, or a default if there are none."""
+        yield next(items, default)
+        yield from items
 
 
-def _at_least(items: Iterator[T], default: T) -> Iterator[T]:
-    """Yield the items, or a default if there are none."""
-    yield next(items, default)
-    yield from items
+class _ScratchStore:
+    """Takes coded records in their order: into memory, then into a scratch file, then, if none can be made, nowhere."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        self._parts: list[Records] = []
+        self._n_bytes = 0
+        self._file: ScratchFile | None = None
+        self._failure: OSError | None = None
+
+    def put(self, records: Records) -> None:
+        """Add the next records."""
+        if self._failure is not None:
+            return
+        self._parts.append(records)
+        self._n_bytes += records.cells.nbytes + records.pointers.nbytes
+        if self._file is None and self._n_bytes <= KEPT_BYTES:
+            return
+        try:
+            if self._file is None:
+                self._file = ScratchFile(self._schema)
+            for part in self._parts:
+                self._file.append(part)
+        except OSError as error:  # the disk is full, or there is no folder for temporary files
+            self._file, self._failure = None, error
+        self._parts = []
+
+    def records(self, source: RecordSource, totals: Totals) -> RecordSource:
+        """Return all records that were added; those of the source where they could not be stored."""
+        if self._failure is not None:
+            return AgainRecords(source, totals, str(self._failure))
+        if self._file is not None:
+            return ScratchRecords(self._schema, self._file, totals)
+        return Records.joined(self._parts).canonical().effective(totals.fitted_weights.unit)
+
+
+class ScratchFile:
+    """Blocks of records in a file without a name."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._file = tempfile.TemporaryFile(prefix="twoway-", buffering=0)  # noqa: SIM115  (it lives as long as this)
+        weakref.finalize(self, self._file.close)
+        self._offsets = [0]
+        self._length_type = np.min_scalar_type(len(schema))
+        self._reading = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1
+
+    @property
+    def n_bytes(self) -> int:
+        """The size of the file."""
+        return self._offsets[-1]
+
+    def append(self, records: Records) -> None:
+        """Write records as the next block; a full disk raises OSError and leaves what was there."""
+        records, each = records.apart_from_weight()
+        pointers, cells, *weights = records.as_block()
+        lengths = np.diff(pointers).astype(self._length_type)
+        if (lengths == lengths[:1]).all():
+            lengths = lengths[:1]
+        block = (records.n_records, lengths, cells[pointers[0] : pointers[-1]], *weights, each)
+        left = memoryview(pickle.dumps(block, protocol=4))  # later ones give arrays that cannot be written to
+        end = self.n_bytes + len(left)
+        self._file.seek(self.n_bytes)
+        while left:
+            left = left[self._file.write(left) or 0 :]
+        self._offsets.append(end)
+
+    def read(self, number: int, unit: float) -> Block:
+        """Return a block, its weights divided by a unit."""
+        if hasattr(os, "posix_fadvise") and number + 2 < len(self):
+            start, stop = self._offsets[number + 2 : number + 4]
+            os.posix_fadvise(self._file.fileno(), start, stop - start, os.POSIX_FADV_WILLNEED)
+        start, stop = self._offsets[number : number + 2]
+        with self._reading:
+            self._file.seek(start)
+            content = self._file.read(stop - start)
+        n_records, lengths, *arrays, each = pickle.loads(content)
+        pointers = np.zeros(n_records + 1, dtype=np.int64)
+        np.cumsum(np.broadcast_to(lengths, n_records), out=pointers[1:])
+        return Block(pointers, *arrays).scaled(each / unit)
+
+
+class _StreamedRecords(FittedSource):
+    """Records that every pass reads in blocks."""
+
+    _last_sample: tuple[tuple[int, int], Records] | None = None
+
+    def sample(self, n_observed: int, *, seed: int) -> Records:
+        """Return a random part of the records with about so many observed cells, in memory; all if there are fewer.
+
+        What is drawn of a block depends on the seed and on what the block holds.
+        """
+        if self._last_sample is None or self._last_sample[0] != (n_observed, seed):
+            self._last_sample = (n_observed, seed), self._draw(n_observed / max(self.n_observed, 1), seed)
+        return self._last_sample[1]
+
+    def _draw(self, share: float, seed: int) -> Records:
+        def part(block: Block) -> list[Records]:
+            records = Records.from_block(self.schema, block)
+            wanted = records.n_observed if share >= 1 else int(share * records.n_observed)
+            content = zlib.crc32(np.ascontiguousarray(block.cells).tobytes())
+            own_seed = int(np.random.SeedSequence([seed, content]).generate_state(1, np.uint64)[0])
+            return [records.sample(wanted, seed=own_seed)]
+
+        parts: list[Records] = self.map_reduce(part, list.__add__)
+        return Records.joined(parts).canonical().effective()
+
+
+class ScratchRecords(_StreamedRecords):
+    """Records in a scratch file."""
+
+    def __init__(self, schema: Schema, file: ScratchFile, totals: Totals) -> None:
+        super().__init__(schema, totals)
+        self._file = file
+        self.notes = (
+            f"larger than memory: the files were coded once into a scratch file of {file.n_bytes / 1e9:.2f} GB, "
+            "from which every pass reads",
+        )
+
+    def map_reduce(self, per_block: PerBlock[T], combine: Combine[T], *, threads: int | None = None) -> T:
+        """Return the combination of what ``per_block`` gives for each block, always in the same order."""
+
+        def work(number: int) -> T:
+            return per_block(self._file.read(number, self.unit))
+
+        return reduce_in_order(range(len(self._file)), work, combine, threads=threads, n_tasks=len(self._file))
+
+
+class AgainRecords(_StreamedRecords):
+    """Records that their source reads anew in every pass, without those that have no say."""
+
+    def __init__(self, source: RecordSource, totals: Totals, reason: str) -> None:
+        n_heard = totals.n_records - totals.n_silent
+        super().__init__(source.schema, totals._replace(n_fitted=n_heard, n_fitted_observed=totals.n_observed))
+        self._source = source
+        self.notes = (f"larger than memory: every pass reads the files again, for lack of a scratch file ({reason})",)
+
+    def map_reduce(self, per_block: PerBlock[T], combine: Combine[T], *, threads: int | None = None) -> T:
+        """Return the combination of what ``per_block`` gives for each block, always in the same order."""
+
+        def work(block: Block) -> T:
+            heard = Records.from_block(self.schema, block).with_say().as_block()
+            return per_block(heard.scaled(1.0 / self.unit))
+
+        return self._source.map_reduce(work, combine, threads=threads)

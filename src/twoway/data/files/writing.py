@@ -39,22 +39,17 @@ def write_table(table: pa.Table, path: FilePath) -> None:
         write_stream(table, stream, kind)
 
 
-def _write_without_null_labels(table: pa.Table) -> pa.Table:
-    """Return a table without dictionaries that have a null among their labels, which Parquet cannot hold."""
-    import pyarrow as pa
-
-    for place, column in enumerate(table.columns):
-        if pa.types.is_dictionary(column.type) and any(chunk.dictionary.null_count for chunk in column.chunks):
-            table = table.set_column(place, table.column_names[place], column.cast(column.type.value_type))
-    return table
-
-
 def write_stream(table: pa.Table, stream: BinaryIO, kind: str = "csv") -> None:
     """Write an Arrow table to a stream; ``kind`` is what `format_of` returns."""
     if kind == "parquet":
+        import pyarrow as pa
         import pyarrow.parquet as pq
 
-        pq.write_table(_write_without_null_labels(table), stream)
+        # Parquet cannot hold dictionaries that have a null among their labels.
+        for place, column in enumerate(table.columns):
+            if pa.types.is_dictionary(column.type) and any(chunk.dictionary.null_count for chunk in column.chunks):
+                table = table.set_column(place, table.column_names[place], column.cast(column.type.value_type))
+        pq.write_table(table, stream)
     elif kind == "arrow":
         import pyarrow.feather as feather
 

@@ -50,7 +50,7 @@ def opened_table(address: str, name: str) -> Iterator[Any]:
     path = database_file(address)
     if path is not None and not os.path.exists(path):  # an empty one would be made
         raise MissingFileError(f"there is no file {path!r}")
-    with clear_errors(shown):
+    with connection_errors(shown):
         try:
             backend = ibis.connect(address, **({"read_only": True} if urlsplit(address).scheme == "duckdb" else {}))
         except (ValueError, AttributeError):
@@ -61,26 +61,26 @@ def opened_table(address: str, name: str) -> Iterator[Any]:
         except ImportError as error:
             raise DataError(f"{shown!r} needs a package that is not installed: {error}") from None
     try:
-        with clear_errors(shown):
-            table = _find(backend, name, shown)
+        with connection_errors(shown):
+            table = _find_table(backend, name, shown)
         yield table
     finally:
         backend.disconnect()
 
 
-def _find(backend: Any, name: str, shown: str) -> Any:
-    tables = _tables(backend)
+def _find_table(backend: Any, name: str, shown: str) -> Any:
+    tables = _table_names(backend)
     if name in tables:
         return backend.table(name)
     place, _, rest = name.rpartition(".")
-    if place and rest in _tables(backend, place):
+    if place and rest in _table_names(backend, place):
         return backend.table(rest, database=place)
-    if backend.name == "postgres" and _is_hidden(backend, place, rest):
+    if backend.name == "postgres" and _is_hidden_table(backend, place, rest):
         raise DatabaseError(f"{shown}: this account may not read the table {name!r}")
     raise unknown("table", name, tables, where=f" in {shown}")
 
 
-def _is_hidden(backend: Any, place: str, name: str) -> bool:
+def _is_hidden_table(backend: Any, place: str, name: str) -> bool:
     """Return whether PostgreSQL has a table that it does not list, as it lists only those that an account may use."""
     known = (
         "SELECT 1 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
@@ -92,7 +92,7 @@ def _is_hidden(backend: Any, place: str, name: str) -> bool:
         return cursor.execute(known, [whole, name, place]).fetchone() is not None
 
 
-def _tables(backend: Any, place: str | None = None) -> list[str]:
+def _table_names(backend: Any, place: str | None = None) -> list[str]:
     try:
         return list(backend.list_tables(database=place))
     except AttributeError:  # ibis 12 asks DuckDB 2 for what it no longer has
@@ -101,7 +101,7 @@ def _tables(backend: Any, place: str | None = None) -> list[str]:
 
 
 @contextmanager
-def clear_errors(database: Any) -> Iterator[None]:
+def connection_errors(database: Any) -> Iterator[None]:
     """Turn errors of a database, its driver or ibis into errors of this package, in one line."""
     name = database if isinstance(database, str) else f"the {database.name} database"
     try:
@@ -113,10 +113,10 @@ def clear_errors(database: Any) -> Iterator[None]:
         if type(error).__module__ == "builtins" and not isinstance(error, OSError):
             raise
         # Not from the error: a driver's message on an address may hold a password.
-        raise DatabaseError(f"{name}: {_explain(error)}") from None
+        raise DatabaseError(f"{name}: {_explain_connection_error(error)}") from None
 
 
-def _explain(error: Exception) -> str:
+def _explain_connection_error(error: Exception) -> str:
     kind, state = type(error).__name__, getattr(error, "sqlstate", None)
     message = next((line.strip() for line in str(error).splitlines() if line.strip()), kind)
     if state == _NO_PERMISSION or "permission denied" in message:

@@ -49,13 +49,12 @@ def grouped(backend: Any, rows: Any, groups: Groups, sums: Sums, limit: int | No
 
     used = [name for name in rows.columns if any(name in group for group in groups)]
     plain = rows.group_by(used).agg(**sums(rows)) if used else rows.agg(**sums(rows))
-    statement = sqlglot.parse_one(backend.compile(plain), dialect=backend.dialect)
+    statement: Any = sqlglot.parse_one(backend.compile(plain), dialect=backend.dialect)
     if used:
         # ibis cannot express several groupings: its statement gets another GROUP BY, or is repeated.
-        clause: Any = statement.find(sge.Group)
-        select = clause.parent
-        regroup = _grouping_sets if backend.name in _WITH_GROUPING_SETS else _union
-        statement = regroup(statement, select, groups)
+        select = statement.find(sge.Group).parent
+        regrouped = _sets_of_groups if backend.name in _WITH_GROUPING_SETS else _union_of_groups
+        statement = regrouped(statement, select, groups)
     wide = backend.sql(statement.sql(dialect=backend.dialect), schema=plain.schema())
     return backend.to_pyarrow(wide if limit is None else wide.limit(limit))
 
@@ -77,11 +76,11 @@ def grouped_sets(
         As ``sums``, of groups that are sums already.
     """
     if backend.name in _WITH_GROUPING_SETS:
-        for part in _parts(list(combinations(sizes, order)), sizes):
+        for part in _group_parts(list(combinations(sizes, order)), sizes):
             yield grouped(backend, rows, [(), *part], sums)
         return
     done: set[tuple[str, ...]] = set()
-    for columns in _covers(sizes, order):
+    for columns in _covering_groups(sizes, order):
         missing = [group for group in combinations(columns, order) if group not in done]
         small = rows.group_by(columns).agg(**sums(rows)) if columns else rows
         for start in range(0, max(len(missing), 1), _MOST_QUERIES):
@@ -90,7 +89,7 @@ def grouped_sets(
         done.update(missing)
 
 
-def _parts(groups: Groups, sizes: Mapping[str, int]) -> Iterator[Groups]:
+def _group_parts(groups: Groups, sizes: Mapping[str, int]) -> Iterator[Groups]:
     """Yield the groupings in as many parts as a database and this process can take; one, most often."""
     part: list[tuple[str, ...]] = []
     n_rows = 0
@@ -104,12 +103,12 @@ def _parts(groups: Groups, sizes: Mapping[str, int]) -> Iterator[Groups]:
     yield part
 
 
-def _covers(sizes: Mapping[str, int], order: int) -> list[tuple[str, ...]]:
+def _covering_groups(sizes: Mapping[str, int], order: int) -> list[tuple[str, ...]]:
     """Return groups of columns that hold every set of ``order`` columns, each with few combinations of categories.
 
     Examples
     --------
-    >>> _covers({"a": 2, "b": 2, "c": 400, "d": 400}, 2)
+    >>> _covering_groups({"a": 2, "b": 2, "c": 400, "d": 400}, 2)
     [('a', 'b', 'c'), ('a', 'b', 'd'), ('c', 'd')]
     """
     blocks: list[tuple[str, ...]] = []
@@ -126,7 +125,7 @@ def _covers(sizes: Mapping[str, int], order: int) -> list[tuple[str, ...]]:
     return [sum(together, ()) for together in combinations(blocks, min(order, len(blocks)))]
 
 
-def _grouping_sets(statement: Any, select: Any, groups: Groups) -> Any:
+def _sets_of_groups(statement: Any, select: Any, groups: Groups) -> Any:
     """Return a statement of which a part, ``select``, groups rows in several ways at once."""
     import sqlglot.expressions as sge
 
@@ -136,7 +135,7 @@ def _grouping_sets(statement: Any, select: Any, groups: Groups) -> Any:
     return statement
 
 
-def _union(statement: Any, select: Any, groups: Groups) -> Any:
+def _union_of_groups(statement: Any, select: Any, groups: Groups) -> Any:
     """Return a query for each grouping, one after the other, over rows that are computed once."""
     import sqlglot.expressions as sge
 

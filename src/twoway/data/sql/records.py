@@ -12,10 +12,10 @@ from typing import Any
 from twoway.data.coding import Unseen
 from twoway.data.columns import Columns, LabelsByKey
 from twoway.data.missing import AnyMissing
-from twoway.data.reading import Reader, check_columns_of, match_columns
+from twoway.data.reading import Reader, check_columns_to_read, match_columns_to_read
 from twoway.data.records import Records
 from twoway.data.scan import Scan
-from twoway.data.sql.connections import clear_errors
+from twoway.data.sql.connections import connection_errors
 from twoway.errors import DataError, UnknownNameError, check_known
 from twoway.schema import Schema
 
@@ -93,7 +93,7 @@ class DatabaseTable:
         known, types = self.table.columns, self.table.schema()
         self.reader.missing.check_columns([*known, *(() if self.schema is None else self.schema.names)])
         check_known("column", known, *(self.columns or ()))
-        check_columns_of(known, self.counts, self.weights)
+        check_columns_to_read(known, self.counts, self.weights)
         for name in self.names:
             kind = types[name]
             if kind.is_nested() or kind.is_binary() or kind.is_json() or kind.is_geospatial():
@@ -119,13 +119,13 @@ class DatabaseTable:
         names = [name for name in chosen if name not in (self.counts, self.weights)]
         if not names:
             raise DataError("the data has no columns; it needs at least one")
-        return tuple(names if self.schema is None else match_columns(self.schema, names))
+        return tuple(names if self.schema is None else match_columns_to_read(self.schema, names))
 
     def rows(self) -> Any:
         """Return the ibis table of the rows to count: columns c0, c1, …, and ``counts`` and ``weights``, if any."""
         table = self.table
         if isinstance(self.where, str):
-            table = _where(table, self.where)
+            table = _records_where(table, self.where)
         elif self.where is not None:
             table = table.filter(self.where)
         columns = {f"c{place}": table[name] for place, name in enumerate(self.names)}
@@ -133,7 +133,7 @@ class DatabaseTable:
         return table.select(**columns)
 
 
-def read_rows(table: DatabaseTable) -> Records:
+def read_database_records(table: DatabaseTable) -> Records:
     """Return the rows of a database table, which come as a stream of Arrow batches and are coded as they come."""
     import pyarrow as pa
 
@@ -142,17 +142,17 @@ def read_rows(table: DatabaseTable) -> Records:
     index = pa.int16() if table.max_categories is not None and table.max_categories < 2**15 else pa.int32()
     scan, parts = Scan(), []
     known: dict[str, LabelsByKey] = {name: {} for name in table.names}
-    with clear_errors(backend):
+    with connection_errors(backend):
         rows = table.rows()
         types = pa.schema(list(zip(names, rows.schema().to_pyarrow().types, strict=True)))
-        for batch in _batches(backend, rows):
+        for batch in _record_batches(backend, rows):
             part = pa.Table.from_batches([batch]).rename_columns(names)
             scan += reader.scan(Columns.of_table(part), start=scan.n_records, known=known)
             for place, name in enumerate(table.names):
                 coded = part.column(name).dictionary_encode()
                 part = part.set_column(place, name, coded.cast(pa.dictionary(index, types.field(name).type)))
             parts.append(part)
-    with unnumbered_errors():
+    with errors_without_record_numbers():
         return Records(
             pa.concat_tables(parts) if parts else types.empty_table(),
             missing=reader.missing.among(names),
@@ -164,7 +164,7 @@ def read_rows(table: DatabaseTable) -> Records:
 
 
 @contextmanager
-def unnumbered_errors() -> Iterator[None]:
+def errors_without_record_numbers() -> Iterator[None]:
     """Leave the numbers of records out of errors: rows of a database have none."""
     try:
         yield
@@ -172,7 +172,7 @@ def unnumbered_errors() -> Iterator[None]:
         raise UnknownNameError(re.sub(r" \(record \d+\)", "", str(error))) from None
 
 
-def _batches(backend: Any, rows: Any) -> Iterator[Any]:
+def _record_batches(backend: Any, rows: Any) -> Iterator[Any]:
     if backend.name == "duckdb" and not hasattr(backend.con, "fetch_record_batch"):
         # ibis 12 asks DuckDB 2 for what it no longer has.
         yield from backend.to_pyarrow(rows).to_batches(max_chunksize=_BATCH_ROWS)
@@ -180,7 +180,7 @@ def _batches(backend: Any, rows: Any) -> Iterator[Any]:
         yield from backend.to_pyarrow_batches(rows, chunk_size=_BATCH_ROWS)
 
 
-def _where(table: Any, condition: str) -> Any:
+def _records_where(table: Any, condition: str) -> Any:
     """Return the rows of an ibis table for which a condition in the database's SQL holds."""
     import sqlglot
     import sqlglot.expressions as sge

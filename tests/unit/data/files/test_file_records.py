@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import twoway as tw
-from twoway.data.files import file_set, formats, scratch
+from twoway.data.files import file_set, formats
+from twoway.data.files import records as file_records
 from twoway.data.files.file_table import FileTable
 from twoway.data.files.writing import write_table
 from twoway.datasets import dirichlet_rows, hide
@@ -28,7 +29,7 @@ def small_slices(monkeypatch):
 
 @pytest.fixture
 def spilled(monkeypatch):
-    monkeypatch.setattr(scratch, "KEPT_BYTES", 0)
+    monkeypatch.setattr(file_records, "KEPT_BYTES", 0)
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +80,7 @@ def test_the_order_of_rows_and_groups_of_rows_does_not_matter(frame, tmp_path):
 def test_a_fit_from_the_scratch_file_is_that_of_memory(frame, parquet, spilled, weights):
     options = {"rank": 3, "solver": EM(max_iter=40, tol=0), "starts": 1}
     records = tw.FileRecords(parquet, columns=VARIABLES, weights=weights)
-    assert isinstance(records.for_fit(), scratch.ScratchRecords)
+    assert isinstance(records.for_fit(), file_records.ScratchRecords)
     streamed = tw.fit(records, **options)
     in_memory = tw.fit(tw.Records(frame, columns=[*VARIABLES], weights=weights and frame[weights]), **options)
     np.testing.assert_allclose(streamed.stacked, in_memory.stacked, atol=1e-9)
@@ -109,7 +110,7 @@ def test_a_full_disk_means_that_files_are_read_again(frame, parquet, spilled, mo
 
     options = {"rank": 2, "solver": EM(max_iter=10, tol=0), "starts": 1}
     expected = tw.fit(frame[VARIABLES], **options)
-    monkeypatch.setattr(scratch.ScratchFile, "append", full)
+    monkeypatch.setattr(file_records.ScratchFile, "append", full)
     again = tw.fit(tw.FileRecords(parquet, columns=VARIABLES), **options)
     np.testing.assert_allclose(again.stacked, expected.stacked, atol=1e-9)
     assert any("reads the files again" in w and "No space left" in w for w in again.report.warnings)
@@ -119,7 +120,7 @@ def test_a_full_disk_means_that_files_are_read_again(frame, parquet, spilled, mo
 def test_the_scratch_file_has_no_name(parquet, spilled, tmp_path, monkeypatch):
     folder = tmp_path / "scratch"
     folder.mkdir()
-    monkeypatch.setattr(scratch.tempfile, "tempdir", str(folder))
+    monkeypatch.setattr(file_records.tempfile, "tempdir", str(folder))
     records = tw.FileRecords(parquet, columns=VARIABLES)
     assert records.for_fit().n_records > 0
     assert os.listdir(folder) == []  # nothing to remove, whatever becomes of the process
@@ -130,7 +131,7 @@ def test_whole_blocks_are_read_ahead(tmp_path, monkeypatch):
     """What is asked of the system is bytes: cells of more than 256 categories take two each, weights eight."""
     records = tw.Records({"id": np.arange(300), "w": np.arange(300) + 0.5}, weights="w")
     assert records.cells.dtype == np.uint16
-    file = scratch.ScratchFile(records.schema)
+    file = file_records.ScratchFile(records.schema)
     for _ in range(3):
         file.append(records)
     asked = []

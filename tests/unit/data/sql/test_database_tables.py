@@ -15,7 +15,7 @@ from strategies import examples
 
 import twoway as tw
 from twoway.cli import run
-from twoway.data.sql.grouping import _covers, _parts
+from twoway.data.sql.grouping import _covering_groups, _group_parts
 from twoway.errors import DatabaseError, DataError, UnknownNameError
 from twoway.tables.counting_inside import count_inside
 
@@ -284,12 +284,12 @@ def test_the_fewest_scans_without(connect, monkeypatch):
 def test_groupings_are_split_where_a_database_limits_them(connect, monkeypatch):
     sizes = {f"c{place}": 4 for place in range(100)}
     pairs = list(combinations(sizes, 2))
-    parts = list(_parts(pairs, sizes))
+    parts = list(_group_parts(pairs, sizes))
     assert [len(part) for part in parts] == [2000, 2000, 950]
     assert [pair for part in parts for pair in part] == pairs
-    assert len(list(_parts(pairs[:100], dict.fromkeys(sizes, 300)))) == 34
+    assert len(list(_group_parts(pairs[:100], dict.fromkeys(sizes, 300)))) == 34
     for order in (2, 3):
-        covers = _covers(dict(list(sizes.items())[:20]), order)
+        covers = _covering_groups(dict(list(sizes.items())[:20]), order)
         held = {some for cover in covers for some in combinations(cover, order)}
         assert held == set(combinations(list(sizes)[:20], order))
     monkeypatch.setattr("twoway.data.sql.grouping._MOST_GROUPING_SETS", 2)
