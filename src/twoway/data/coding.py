@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Ints
 from twoway.data.binning import bin_column
-from twoway.data.missing import Markers, clean_label, is_null, missing_key
+from twoway.data.missing import Markers, Unseen, clean_label, is_null, missing_key
 from twoway.errors import DataError, unknown
 from twoway.schema import Schema, Variable
-
-Unseen: TypeAlias = Literal["error", "missing", "extend"]
-"""What a label gets that a schema does not have; only records in memory can extend theirs."""
 
 FEW_LABELS = 256
 """So few labels are all looked up, whether they occur or not: finding out would take longer."""

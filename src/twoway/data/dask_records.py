@@ -20,9 +20,8 @@ from uuid import uuid4
 
 import numpy as np
 
-from twoway.data.coding import Unseen
 from twoway.data.columns import Columns, open_columns
-from twoway.data.missing import AnyMissing
+from twoway.data.missing import AnyMissing, Unseen
 from twoway.data.reading import Reader, columns_to_read, match_columns_to_read
 from twoway.data.records import Records
 from twoway.data.scan import Scan

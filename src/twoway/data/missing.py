@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from twoway.errors import DataError, check_known
 from twoway.schema import Label, Schema, Variable, label_key, plain_label
@@ -17,6 +17,8 @@ USUAL: tuple[str, ...] = ("", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", 
 
 Markers: TypeAlias = frozenset[tuple[str, object]]
 """Labels that mean "not observed", as they are compared."""
+Unseen: TypeAlias = Literal["error", "missing", "extend"]
+"""What a label gets that a schema does not have; only records in memory can extend theirs."""
 _DIGITS = 40
 """Decimal numbers of more digits are read as floats, which they may be too large for."""
 

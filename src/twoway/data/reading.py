@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Bools, Floats, Ints
-from twoway.data.coding import Unseen, encode_slice
+from twoway.data.coding import encode_slice
 from twoway.data.columns import Columns, LabelsByKey, open_columns
 from twoway.data.files.file_set import FileSet, is_path
 from twoway.data.merging import merge_variables
-from twoway.data.missing import AnyMissing, Markers, MissingLabels
+from twoway.data.missing import AnyMissing, Markers, MissingLabels, Unseen
 from twoway.data.scan import Scan
 from twoway.data.weights import check_counts, check_weights, weights_as_floats, weights_of_rows
 from twoway.errors import DataError, check_known, whole_number

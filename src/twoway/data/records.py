@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,18 +16,15 @@ from numpy.typing import NDArray
 from twoway.arrays import Bools, Floats, Ints
 from twoway.data.distribution import Distribution
 from twoway.data.frames import frame_library_of
-from twoway.data.missing import AnyMissing
+from twoway.data.missing import AnyMissing, Unseen
 from twoway.data.source import NO_NUMBERS, Block, Combine, PerBlock
 from twoway.data.weights import WeightTotals, is_unit_weight, merged_weights, scaled_weights, weight_per_person
 from twoway.errors import DataError
 from twoway.parallel import reduce_in_order
 from twoway.schema import Schema
 
-if TYPE_CHECKING:
-    from twoway.data.coding import Unseen
-
 WORTH_MERGING = 0.9
-"""Records without weights are merged_weights where fewer than this share of them differ."""
+"""Records without weights are merged where fewer than this share of them differ."""
 
 T = TypeVar("T")
 
@@ -315,7 +312,7 @@ class Records:
         """Return records in canonical order with weights in units of an effective record, which weighs ``unit``.
 
         Where all people weigh the same, so that weights are counts, and so few are equal that they would not have been
-        merged_weights, every record stands for one again.
+        merged, every record stands for one again.
         """
         weights, people = self.weights, self.people
         if weights is not None and people is not None:
@@ -342,7 +339,7 @@ class Records:
         return shows if self.weights is None else shows & (self.weights > 0)
 
     def canonical(self) -> Records:
-        """Return the records in an order of their own, equal ones merged_weights where that makes them fewer.
+        """Return the records in an order of their own, equal ones merged where that makes them fewer.
 
         The order depends on names and labels alone, so that a fit depends on the order neither of rows nor of
         columns. Records of one length stand together, which spares the processor a wrong guess at the end of each.
@@ -356,7 +353,7 @@ class Records:
         order = np.argsort(keys, kind="stable") if self.people is None else np.lexsort((self._weights, keys))
         del keys
         first = ~same_as_previous(self.pointers, self.cells, order)
-        # Weights are merged_weights always: of two equal records, the order would decide which comes first.
+        # Weights are merged always: of two equal records, the order would decide which comes first.
         if self.weights is None and np.count_nonzero(first) >= WORTH_MERGING * self.n_records:
             return self.take(order)
         starts = np.flatnonzero(first)

@@ -13,10 +13,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from twoway.arrays import Bools, Floats
 from twoway.data.binning import Bins, bin_column, make_bins, needs_bins, number_to_bin, numbers_to_bin, with_bins
-from twoway.data.coding import Unseen
 from twoway.data.columns import Columns, open_columns
 from twoway.data.frames import frame_in_memory
-from twoway.data.missing import MissingLabels
+from twoway.data.missing import MissingLabels, Unseen
 from twoway.data.reading import check_reading_options
 from twoway.data.records import Records
 from twoway.data.weights import check_weights, weights_as_floats, weights_of_rows

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from twoway.arrays import Floats
-from twoway.data.coding import Unseen
+from twoway.data.missing import Unseen
 from twoway.data.records import Records
 from twoway.data.source import RecordSource
 from twoway.errors import DataError, UnknownNameError

@@ -68,11 +68,11 @@ class FileSet:
         if self.kind == "json":
             return chosen
         inside = [name for name in chosen if name not in self.partition_names]
-        first = self.paths[0]
+        first, known = self.paths[0], set(self.columns)
         for path in self.paths[1:]:
-            others = formats.columns_of_format(self, path)
+            others = dict.fromkeys(formats.columns_of_format(self, path))
             lacking = [name for name in inside if name not in others]
-            extra = [name for name in others if name not in self.columns] if columns is None else []
+            extra = [name for name in others if name not in known] if columns is None else []
             if lacking or extra:
                 difference = f"lacks the column {lacking[0]!r}" if lacking else f"has a column {extra[0]!r}"
                 raise DataError(

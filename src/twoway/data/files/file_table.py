@@ -21,7 +21,7 @@ from twoway.data.files import formats
 from twoway.data.files.file_set import FileSet, find_files
 from twoway.data.files.formats import FilePath, ReadSlices, clear_format_errors
 from twoway.data.files.text_files import read_text_header, text_kinds, text_relation, type_text_column, typed_text
-from twoway.data.missing import MissingLabels, clean_label
+from twoway.data.missing import MissingLabels, Unseen, clean_label
 from twoway.data.scan import Scan
 from twoway.errors import DataError
 from twoway.schema import Schema, Variable, label_key
@@ -29,8 +29,6 @@ from twoway.text import shortlist
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from twoway.data.coding import Unseen
 
 
 class Piece(NamedTuple):

@@ -22,12 +22,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from twoway.data.coding import Unseen
 from twoway.data.columns import Columns, LabelsByKey
 from twoway.data.files.file_set import FileSet
 from twoway.data.files.file_table import FileTable, Piece
 from twoway.data.files.formats import FilePath
-from twoway.data.missing import AnyMissing
+from twoway.data.missing import AnyMissing, Unseen
 from twoway.data.reading import Reader, columns_to_read, match_columns_to_read
 from twoway.data.records import Records
 from twoway.data.scan import Scan

@@ -17,7 +17,7 @@ from twoway.text import shortlist
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from twoway.data.coding import Unseen
+    from twoway.data.missing import Unseen
 
 DELIMITERS = ",;\t|"
 """What may separate the columns of a text file."""

@@ -9,9 +9,8 @@ from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Any
 
-from twoway.data.coding import Unseen
 from twoway.data.columns import Columns, LabelsByKey
-from twoway.data.missing import AnyMissing
+from twoway.data.missing import AnyMissing, Unseen
 from twoway.data.reading import Reader, check_columns_to_read, match_columns_to_read
 from twoway.data.records import Records
 from twoway.data.scan import Scan
