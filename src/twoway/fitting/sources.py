@@ -11,7 +11,7 @@ import numpy as np
 
 from twoway.arrays import Floats
 from twoway.checks.fit_quality import holm, homogeneity
-from twoway.data.binning import looks_continuous
+from twoway.data.binning import needs_bins
 from twoway.data.merging import merge_schemas
 from twoway.data.records import Records
 from twoway.data.source import RecordSource
@@ -283,4 +283,4 @@ def _is_continuous_source(variable: Variable) -> bool:
     """Return whether a variable's categories are numbers, some of them with fractions, and too many for categories."""
     kinds = {label_key(label)[0] for label in variable.categories}
     has_fractions = any(isinstance(label, float) for label in variable.categories)
-    return kinds == {"number"} and has_fractions and looks_continuous(np.array(variable.values))
+    return kinds == {"number"} and has_fractions and needs_bins(np.array(variable.values))
