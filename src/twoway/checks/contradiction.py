@@ -10,7 +10,7 @@ from itertools import islice
 import numpy as np
 
 from twoway.arrays import Floats, Ints
-from twoway.checks.table_program import ProgramAxis, ProgramMargins, TableProgram
+from twoway.checks.table_program import ProgramAxis, TableProgram
 from twoway.tables.tables import Tables
 from twoway.text import crossed, printable, shortlist
 
@@ -59,23 +59,22 @@ def find_contradiction(
     the tables of 'a', 'b', 'c' contradict each other: beyond sampling error, shares must change by 0.81 in total \
 before any joint has these tables
     """
-    margins, names = ProgramMargins(tables), tables.schema.names
-    for group in islice(_suspected_contradictions(margins, suspects), most_groups):
-        change = TableProgram(margins, ProgramAxis.full(tables.schema, group), _LEVEL).least_change
+    for group in islice(_suspected_contradictions(tables, suspects), most_groups):
+        change = TableProgram(tables, ProgramAxis.full(tables.schema, group), _LEVEL).least_change
         if change > _MIN_CHANGE:
-            return Contradiction(tuple(names[index] for index in group), change)
+            return Contradiction(tuple(tables.schema.names[index] for index in group), change)
     return None
 
 
-def _suspected_contradictions(margins: ProgramMargins, suspects: Iterable[Sequence[str]]) -> Iterator[list[int]]:
+def _suspected_contradictions(tables: Tables, suspects: Iterable[Sequence[str]]) -> Iterator[list[int]]:
     """Yield groups of variables, in schema order, whose joint is small enough to check."""
-    schema = margins.tables.schema
+    schema = tables.schema
     if math.prod(schema.sizes) <= _MAX_CELLS:
         yield list(range(len(schema)))
         return
     for pair in suspects:
         first, second = schema.indices(pair)
-        linked = margins.tables.together[[first, second]].sum(axis=0)
+        linked = tables.together[[first, second]].sum(axis=0)
         linked[[first, second]] = 0
         # Triangles first; two tables that share a variable may still disagree on its shares.
         for third in sorted(np.flatnonzero(linked).tolist(), key=lambda index: -int(linked[index])):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from twoway.arrays import Ints
-from twoway.checks.table_program import ProgramMargins, TableProgram
+from twoway.checks.table_program import TableProgram, choose_program_axes
 from twoway.errors import DataError, ImpossibleEvidenceError, whole_number
 from twoway.model.events import Event, describe_event, parse_event
 from twoway.model.intervals import checked_level
@@ -132,9 +132,8 @@ def probability_range(
         )
     if not asked:
         return ProbabilityRange(question, 1.0, 1.0, (), (), True, 1, level)
-    margins = ProgramMargins(tables)
-    axes, is_sharp = margins.choose_axes(asked, max_cells)
-    program = TableProgram(margins, axes, level)
+    axes, is_sharp = choose_program_axes(tables, asked, max_cells)
+    program = TableProgram(tables, axes, level)
     inside, beside = program.cells(wanted) * program.cells(known), program.cells(known)
     least, greatest = (program.extreme(inside, beside, sign) for sign in (1, -1))
     if least is None or greatest is None:

@@ -55,108 +55,105 @@ class ProgramAxis:
         return self.n_classes < len(self.classes)
 
 
-class ProgramMargins:
-    """The shares of any variables that a table holds together."""
+def program_shares(tables: Tables, axes: Sequence[ProgramAxis]) -> tuple[Floats, float]:
+    """Return the shares of classes of categories in the largest table of these variables, and its records.
 
-    def __init__(self, tables: Tables) -> None:
-        self.tables = tables
+    Some table must hold all the variables, and axes are in schema order.
+    """
+    positions = [axis.variable for axis in axes]
+    holding = tables.holding(positions)
+    index = int(holding[np.argmax(tables.weights[holding])])
+    shares = tables.counts_of(index, positions) / tables.totals[index]
+    for place, axis in enumerate(axes):
+        total = np.zeros([*shares.shape[:place], axis.n_classes, *shares.shape[place + 1 :]])
+        np.add.at(np.moveaxis(total, place, 0), axis.classes, np.moveaxis(shares, place, 0))
+        shares = total
+    return shares, float(tables.weights[index])
 
-    def shares(self, axes: Sequence[ProgramAxis]) -> tuple[Floats, float]:
-        """Return the shares of classes of categories in the largest table of these variables, and its records.
 
-        Some table must hold all the variables, and axes are in schema order.
-        """
-        positions, tables = [axis.variable for axis in axes], self.tables
-        holding = tables.holding(positions)
-        index = int(holding[np.argmax(tables.weights[holding])])
-        others = tuple(np.flatnonzero(~np.isin(tables.sets[index], positions)).tolist())
-        shares = np.asarray(tables.array(index).sum(axis=others) / tables.totals[index])
-        for place, axis in enumerate(axes):
-            total = np.zeros([*shares.shape[:place], axis.n_classes, *shares.shape[place + 1 :]])
-            np.add.at(np.moveaxis(total, place, 0), axis.classes, np.moveaxis(shares, place, 0))
-            shares = total
-        return shares, float(tables.weights[index])
+def _axis_dependence(tables: Tables, one: ProgramAxis, other: ProgramAxis) -> float:
+    """Return how far two variables are from independent, in total variation; 0 where no table holds both."""
+    if not tables.together[one.variable, other.variable]:
+        return 0.0
+    shares, _ = program_shares(tables, sorted((one, other)))
+    return 0.5 * float(np.abs(shares - np.outer(shares.sum(axis=1), shares.sum(axis=0))).sum())
 
-    def dependence(self, one: ProgramAxis, other: ProgramAxis) -> float:
-        """Return how far two variables are from independent, in total variation; 0 where no table holds both."""
-        if not self.tables.together[one.variable, other.variable]:
-            return 0.0
-        shares, _ = self.shares(sorted((one, other)))
-        return 0.5 * float(np.abs(shares - np.outer(shares.sum(axis=1), shares.sum(axis=0))).sum())
 
-    def relevant(self, asked: Sequence[int]) -> list[int]:
-        """Return the variables whose tables can narrow the range of those asked about, these included.
+def _program_variables(tables: Tables, asked: Sequence[int]) -> list[int]:
+    """Return the variables whose tables can narrow the range of those asked about, these included.
 
-        A group that a single variable connects to the rest can be added to any joint of the others that has that
-        variable's shares: it does not narrow anything.
-        """
-        from scipy.sparse.csgraph import connected_components
+    A group that a single variable connects to the rest can be added to any joint of the others that has that
+    variable's shares: it does not narrow anything.
+    """
+    from scipy.sparse.csgraph import connected_components
 
-        if len(asked) == 1:
-            return list(asked)
-        graph = self.tables.together.copy()
-        graph[np.ix_(asked, asked)] = True
+    if len(asked) == 1:
+        return list(asked)
+    graph = tables.together.copy()
+    graph[np.ix_(asked, asked)] = True
 
-        def reached(without: Sequence[int]) -> Bools:
-            part = graph.copy()
-            part[without] = part[:, without] = False
-            _, label = connected_components(part, directed=False)
-            inside: Bools = np.isin(label, [label[index] for index in asked if index not in without])
-            inside[without] = True
-            return inside
+    def reached(without: Sequence[int]) -> Bools:
+        part = graph.copy()
+        part[without] = part[:, without] = False
+        _, label = connected_components(part, directed=False)
+        inside: Bools = np.isin(label, [label[index] for index in asked if index not in without])
+        inside[without] = True
+        return inside
 
-        kept = reached([])
-        if kept.sum() <= _MAX_PRUNED:
-            for index in np.flatnonzero(kept).tolist():
-                kept &= reached([index])
-        return np.flatnonzero(kept).tolist()
+    kept = reached([])
+    if kept.sum() <= _MAX_PRUNED:
+        for index in np.flatnonzero(kept).tolist():
+            kept &= reached([index])
+    return np.flatnonzero(kept).tolist()
 
-    def choose_axes(self, asked: Mapping[int, Ints], max_cells: int) -> tuple[list[ProgramAxis], bool]:
-        """Return the variables of the joint in schema order, and whether nothing that could narrow a range is left out.
 
-        ``asked`` has the class of each category of the variables asked about. Where the relevant variables do not all
-        fit, those that depend most on two others are added, in few classes, which are split again as far as there is
-        room.
-        """
-        relevant = ProgramAxis.full(self.tables.schema, self.relevant(list(asked)))
-        if math.prod(axis.n_classes for axis in relevant) <= max_cells:
-            return relevant, True
-        chosen = [ProgramAxis(index, classes) for index, classes in asked.items()]
-        candidates = {axis.variable: axis for axis in relevant if axis.variable not in asked}
-        links = {index: [self.dependence(axis, other) for other in chosen] for index, axis in candidates.items()}
-        n_cells = math.prod(axis.n_classes for axis in chosen)
-        while candidates:
-            # A variable helps by its tables with two others; one with a single table may lead to the next.
-            best = max(candidates, key=lambda index: (sorted(links[index])[-2:][0], max(links[index]), -index))
-            if max(links[best]) <= _ROUNDING:
-                break
-            partner = chosen[int(np.argmax(links[best]))]
-            axis = self._merged(candidates.pop(best), partner, max(2, min(_HELPER_CLASSES, max_cells // n_cells)))
-            if n_cells * axis.n_classes > max_cells:
-                break
-            n_cells *= axis.n_classes
-            chosen.append(axis)
-            for index, candidate in candidates.items():
-                links[index].append(self.dependence(candidate, axis))
-        for place, axis in enumerate(chosen):
-            finer = n_cells // axis.n_classes * len(axis.classes)
-            if axis.is_merged and finer <= max_cells:
-                chosen[place], n_cells = ProgramAxis(axis.variable, np.arange(len(axis.classes))), finer
-        return sorted(chosen), False
+def choose_program_axes(tables: Tables, asked: Mapping[int, Ints], max_cells: int) -> tuple[list[ProgramAxis], bool]:
+    """Return the variables of the joint in schema order, and whether nothing that could narrow a range is left out.
 
-    def _merged(self, axis: ProgramAxis, partner: ProgramAxis, n_classes: int) -> ProgramAxis:
-        """Return a variable in a few classes of about equal shares, of categories that are alike given another."""
-        if axis.n_classes <= n_classes:
-            return axis
-        shares, _ = self.shares(sorted((axis, partner)))
-        shares = shares if axis < partner else shares.T
-        weights = shares.sum(axis=1)
-        # The last class is the event itself, where the partner is asked about.
-        order = np.argsort(shares[:, -1] / np.maximum(weights, 1e-300), kind="stable")
-        middle = np.cumsum(weights[order]) - 0.5 * weights[order]
-        classes = np.zeros(len(weights), dtype=np.int64)
-        classes[order] = np.minimum((middle * n_classes).astype(np.int64), n_classes - 1)
-        return ProgramAxis(axis.variable, np.unique(classes, return_inverse=True)[1].reshape(-1))
+    ``asked`` has the class of each category of the variables asked about. Where the relevant variables do not all
+    fit, those that depend most on two others are added, in few classes, which are split again as far as there is
+    room.
+    """
+    relevant = ProgramAxis.full(tables.schema, _program_variables(tables, list(asked)))
+    if math.prod(axis.n_classes for axis in relevant) <= max_cells:
+        return relevant, True
+    chosen = [ProgramAxis(index, classes) for index, classes in asked.items()]
+    candidates = {axis.variable: axis for axis in relevant if axis.variable not in asked}
+    links = {index: [_axis_dependence(tables, axis, other) for other in chosen] for index, axis in candidates.items()}
+    n_cells = math.prod(axis.n_classes for axis in chosen)
+    while candidates:
+        # A variable helps by its tables with two others; one with a single table may lead to the next.
+        best = max(candidates, key=lambda index: (sorted(links[index])[-2:][0], max(links[index]), -index))
+        if max(links[best]) <= _ROUNDING:
+            break
+        partner = chosen[int(np.argmax(links[best]))]
+        axis = _merged_axis(tables, candidates.pop(best), partner, max(2, min(_HELPER_CLASSES, max_cells // n_cells)))
+        if n_cells * axis.n_classes > max_cells:
+            break
+        n_cells *= axis.n_classes
+        chosen.append(axis)
+        for index, candidate in candidates.items():
+            links[index].append(_axis_dependence(tables, candidate, axis))
+    for place, axis in enumerate(chosen):
+        finer = n_cells // axis.n_classes * len(axis.classes)
+        if axis.is_merged and finer <= max_cells:
+            chosen[place], n_cells = ProgramAxis(axis.variable, np.arange(len(axis.classes))), finer
+    return sorted(chosen), False
+
+
+def _merged_axis(tables: Tables, axis: ProgramAxis, partner: ProgramAxis, n_classes: int) -> ProgramAxis:
+    """Return a variable in a few classes of about equal shares, of categories that are alike given another."""
+    if axis.n_classes <= n_classes:
+        return axis
+    shares, _ = program_shares(tables, sorted((axis, partner)))
+    shares = shares if axis < partner else shares.T
+    weights = shares.sum(axis=1)
+    # The last class is the event itself, where the partner is asked about.
+    order = np.argsort(shares[:, -1] / np.maximum(weights, 1e-300), kind="stable")
+    middle = np.cumsum(weights[order]) - 0.5 * weights[order]
+    classes = np.zeros(len(weights), dtype=np.int64)
+    classes[order] = np.minimum((middle * n_classes).astype(np.int64), n_classes - 1)
+    return ProgramAxis(axis.variable, np.unique(classes, return_inverse=True)[1].reshape(-1))
 
 
 class TableProgram:
@@ -164,7 +161,7 @@ class TableProgram:
 
     Parameters
     ----------
-    margins
+    tables
         The tables.
     axes
         The variables of the joint, in schema order.
@@ -172,19 +169,19 @@ class TableProgram:
         The probability with which all shares together are within their bounds. None takes tables as exact.
     """
 
-    def __init__(self, margins: ProgramMargins, axes: Sequence[ProgramAxis], level: float | None) -> None:
+    def __init__(self, tables: Tables, axes: Sequence[ProgramAxis], level: float | None) -> None:
         from scipy.sparse import csr_array
 
         self.axes = list(axes)
         self.shape = tuple(axis.n_classes for axis in axes)
         self.n_cells = math.prod(self.shape)
         self._cells = np.indices(self.shape).reshape(len(axes), -1)
-        tables, place_of = margins.tables, {axis.variable: place for place, axis in enumerate(axes)}
+        place_of = {axis.variable: place for place, axis in enumerate(axes)}
         inside = {tuple(index for index in row if index in place_of) for row in tables.sets.tolist()}
         sums = sorted({*inside, *((index,) for row in inside for index in row)} - {()})
         rows, shares, n_records, n_rows = [], [], [], 0
         for positions in sums:
-            margin, weight = margins.shares([axes[place_of[index]] for index in positions])
+            margin, weight = program_shares(tables, [axes[place_of[index]] for index in positions])
             codes = [self._cells[place_of[index]] for index in positions]
             rows.append(n_rows + np.ravel_multi_index(codes, margin.shape))
             shares.append(margin.ravel())

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Floats
-from twoway.checks.table_program import ProgramAxis, ProgramMargins, TableProgram
+from twoway.checks.table_program import ProgramAxis, TableProgram
 from twoway.data.records import Records
 from twoway.model import mixture
 from twoway.model.parameters import normalized_factors
@@ -172,7 +172,7 @@ def far_alternatives(pmf: JointPMF, graph: PairGraph, random: np.random.Generato
     if mixture.n_cells(pmf.factors) > _MAX_PROGRAM_CELLS:
         return []
     axes = ProgramAxis.full(pmf.schema, range(len(pmf.schema)))
-    program = TableProgram(ProgramMargins(exact_tables(pmf, graph)), axes, None)
+    program = TableProgram(exact_tables(pmf, graph), axes, None)
     own = mixture.joint(pmf.weights, pmf.factors)
     joints = []
     for _ in range(_N_SEARCHES):

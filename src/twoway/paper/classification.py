@@ -143,16 +143,12 @@ def _classify_by_sklearn(method: str, data: Split, *, seed: int) -> Result:
 
     from sklearn.model_selection import GridSearchCV, PredefinedSplit
 
-    rows = data.train_and_validation
-    fold = np.where(np.arange(len(rows)) < len(data.train), -1, 0)
+    fold = np.repeat([-1, 0], [len(data.train), len(data.validation)])
     search = GridSearchCV(*classifier_and_grid(method, seed=seed), cv=PredefinedSplit(fold))
-    features = data.frame.drop(columns=_CLASS)
-    began = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about candidates that do not converge: the validation part decides
-        search.fit(features.iloc[rows], data.frame[_CLASS].iloc[rows])
-    seconds = {**trial_seconds(began), "seconds": search.refit_time_}
-    return search.predict(features.iloc[data.test]), seconds, search.best_params_
+        predicted, seconds = _fit_classifier(search, data)
+    return predicted, {**seconds, "seconds": search.refit_time_}, search.best_params_
 
 
 def _classify_by_default(data: Split, *, seed: int, threads: int | None) -> Result:
@@ -160,11 +156,16 @@ def _classify_by_default(data: Split, *, seed: int, threads: int | None) -> Resu
     from twoway.estimators import JointPMFClassifier
 
     model = JointPMFClassifier(random_state=seed, threads=threads, unseen="missing")
+    return *_fit_classifier(model, data), {}
+
+
+def _fit_classifier(model: Any, data: Split) -> tuple[NDArray[Any], Scores]:
+    """Return the predictions of a classifier that is fitted to both parts, and the seconds of the fit."""
     rows, features = data.train_and_validation, data.frame.drop(columns=_CLASS)
     began = time.perf_counter()
     model.fit(features.iloc[rows], data.frame[_CLASS].iloc[rows])
     seconds = trial_seconds(began)
-    return model.predict(features.iloc[data.test]), seconds, {}
+    return model.predict(features.iloc[data.test]), seconds
 
 
 def classifier_and_grid(method: str, *, seed: int) -> tuple[Any, dict[str, list[Any]]]:

@@ -50,10 +50,9 @@ def count_sets(
     per_block = partial(_count_block, schema=schema, order=order, first=first, step=step, square_step=square_steps)
     counts = source.map_reduce(per_block, _add_counts, threads=threads if n_entries <= _THREADED_ENTRIES else 1)
     flat = np.zeros(n_entries)
-    if "plain" in counts:
-        flat += counting.unstrip_counts(counts["plain"], schema.offsets, order)
-    if "weighted" in counts:
-        flat += counting.unstrip_counts(counts["weighted"], schema.offsets, order) * step
+    for name, unit in (("plain", 1.0), ("weighted", step)):
+        if name in counts:
+            flat += counting.unstrip_counts(counts[name], schema.offsets, order) * unit
     squares = None
     if "squares" in counts:
         # At least one step: where weights differ by many powers of ten, the smallest squares are rounded to zero.
@@ -107,18 +106,18 @@ def _count_block(
     """Return what a block adds: records of weight one, or weighted ones in whole steps; and squared weights."""
     from twoway.kernels import counting
 
-    counts = {} if square_step is None else {"squares": _count_squares(block, schema, order, square_step)}
+    counts: dict[str, NDArray[Any]] = {}
+    if square_step is not None:
+        counts["squares"] = _count_squares(block, schema, order, square_step)
     kernel = counting.count_pairs if order == 2 else counting.count_triples
-    n_entries = n_set_cells(schema.sizes, order)
     if block.weights.size:
-        weights = np.rint(block.weights / step).astype(np.int64)
-        weighted = np.zeros(n_entries, dtype=np.int64)
-        kernel(block.pointers, block.cells, weights, first, weighted)
-        return counts | {"weighted": weighted}
-    # A block has fewer than 2³² records; half the memory is half the misses of the cache.
-    plain = np.zeros(n_entries, dtype=np.uint32)
-    kernel(block.pointers, block.cells, np.ones(1, dtype=np.uint32), first, plain)
-    return counts | {"plain": plain}
+        name, weights = "weighted", np.rint(block.weights / step).astype(np.int64)
+    else:
+        # A block has fewer than 2³² records; half the memory is half the misses of the cache.
+        name, weights = "plain", np.ones(1, dtype=np.uint32)
+    counts[name] = np.zeros(n_set_cells(schema.sizes, order), dtype=weights.dtype)
+    kernel(block.pointers, block.cells, weights, first, counts[name])
+    return counts
 
 
 def _count_squares(block: Block, schema: Schema, order: int, step: float) -> Ints:

@@ -111,15 +111,15 @@ def _survey_inside(table: DatabaseTable, backend: Any, rows: Any) -> tuple[Schem
     labels = Columns.of_table(_labels_inside(table, wide))
     scan = Scan.of(labels, table.reader.markers(labels.names), max_categories=table.max_categories)
     scan.n_records = n_records = max(wide.column("w").to_pylist())
-    totals = (
-        _check_weights_inside(table, wide, n_records) if n_records and table.reader.number_columns else WeightTotals()
-    )
+    totals = _check_weights_inside(table, wide, n_records)
     schema = table.schema if table.schema is not None else scan.schema(table.names, table.reader.missing)
     return schema, n_records, totals
 
 
 def _check_weights_inside(table: DatabaseTable, wide: Any, n_records: int) -> WeightTotals:
     """Return what weights add up to, or raise where they cannot be counts or weights."""
+    if not n_records or not table.reader.number_columns:
+        return WeightTotals()
 
     def numbers(column: str) -> list[Any]:
         return [number for number in wide.column(column).to_pylist() if number is not None]
@@ -143,9 +143,8 @@ def _check_weights_inside(table: DatabaseTable, wide: Any, n_records: int) -> We
                     f"record weights must be 0 or between {LEAST_WEIGHT:g} and {MOST_WEIGHT:g}; column {column!r} has "
                     f"{smallest!r} to {largest!r}"
                 )
-    totals = WeightTotals(
-        max(numbers("total")), max(numbers("squares")), largest, smallest, table.weights is not None, is_whole
-    )
+    total, squares = (max(numbers(name)) for name in ("total", "squares"))
+    totals = WeightTotals(total, squares, largest, smallest, table.weights is not None, is_whole)
     totals.check()
     return totals
 

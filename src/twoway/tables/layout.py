@@ -212,6 +212,11 @@ class TableLayout:
         shape = [self.schema.sizes[position] for position in self.sets[index]]
         return self.flat[self.starts[index] : self.starts[index + 1]].reshape(shape)
 
+    def counts_of(self, index: int, positions: Sequence[int]) -> Floats:
+        """Return the counts of some variables, in schema order, in a table at a position that has them all."""
+        others = np.flatnonzero(~np.isin(self.sets[index], positions)).tolist()
+        return np.asarray(self.array(index).sum(axis=tuple(others)))
+
     def cells(self, entries: Ints) -> Ints:
         """Return the cells, in the schema's numbering, that entries of ``flat`` count; shape (n_entries, order)."""
         table = np.searchsorted(self.starts, entries, side="right") - 1
@@ -226,10 +231,9 @@ class TableLayout:
 
     def labels(self, entry: int) -> dict[str, Label]:
         """Return the variables and categories that an entry of ``flat`` counts."""
-        cells = self.cells(np.array([entry]))[0]
-        positions = np.searchsorted(self.schema.offsets, cells, side="right") - 1
-        variables = [self.schema.variables[position] for position in positions]
-        codes = cells - self.schema.offsets[positions]
+        table = int(np.searchsorted(self.starts, entry, side="right")) - 1
+        variables = [self.schema.variables[position] for position in self.sets[table]]
+        codes = np.unravel_index(entry - self.starts[table], [len(variable) for variable in variables])
         return {variable.name: variable.categories[code] for variable, code in zip(variables, codes, strict=True)}
 
     def __iter__(self) -> Iterator[Distribution]:
@@ -273,8 +277,7 @@ class TableLayout:
             raise self._no_table(asked)
         counts = np.zeros([self.schema.sizes[position] for position in order])
         for index in holding:
-            others = tuple(np.flatnonzero(~np.isin(self.sets[index], asked)).tolist())
-            counts += self.array(index).sum(axis=others)
+            counts += self.counts_of(index, asked)
         shares = np.transpose(counts / counts.sum(), [order.index(position) for position in asked])
         variables = [self.schema.variables[position] for position in asked]
         return Distribution(variables, shares, float(self.totals[holding].max()))

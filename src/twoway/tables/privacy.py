@@ -214,11 +214,9 @@ def epsilon_of(rho: float, delta: float) -> float:
     if rho > 0 and (math.isinf(rho) or delta == 0):
         return math.inf
     scale = 1.0 / math.sqrt(2.0 * rho) if rho > 0 else math.inf
-    return (
-        0.0
-        if privacy_leak(0.0, scale) <= delta
-        else _least_private(lambda epsilon: privacy_leak(epsilon, scale), delta)
-    )
+    if privacy_leak(0.0, scale) <= delta:
+        return 0.0
+    return _least_private(lambda epsilon: privacy_leak(epsilon, scale), delta)
 
 
 def noise_scale(epsilon: float, delta: float) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import twoway as tw
-from twoway.checks.table_program import ProgramMargins, TableProgram
+from twoway.checks.table_program import TableProgram, choose_program_axes
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.schema import Schema, Variable
 from twoway.tables.tables import Tables
@@ -130,9 +130,9 @@ def test_more_tables_never_widen_the_range(seed):
 def test_the_ends_are_attained_by_joints_with_these_tables():
     joint = random_joint((2, 3, 2, 2), 4)
     sets = list(itertools.combinations(range(4), 2))
-    margins = ProgramMargins(tables_of(joint, sets))
-    axes, _ = margins.choose_axes({0: np.arange(2), 1: np.arange(3)}, 1000)
-    program = TableProgram(margins, axes, None)
+    tables = tables_of(joint, sets)
+    axes, _ = choose_program_axes(tables, {0: np.arange(2), 1: np.arange(3)}, 1000)
+    program = TableProgram(tables, axes, None)
     event, given = program.cells({0: np.array([1]), 1: np.array([2])}), program.cells({2: np.array([1])})
     for sign in (1, -1):
         value, other = program.extreme(event * given, given, sign)

@@ -98,10 +98,8 @@ class Sheet:
         roles: list[list[MarginRole | None]] = []
         for variable, side in zip(key, labels, strict=True):
             known = schema[variable] if schema is not None and variable in schema else None
-            is_listed = [known is not None and known.find(label) is not None for label in side]
-            roles.append(
-                [None if own else margin_role(label, side) for label, own in zip(side, is_listed, strict=True)]
-            )
+            is_own = (known is not None and known.find(label) is not None for label in side)
+            roles.append([None if own else margin_role(label, side) for label, own in zip(side, is_own, strict=True)])
         inner_rows, inner_columns = ([place for place, role in enumerate(side) if role is None] for side in roles)
         if not inner_rows or not inner_columns:
             absent = "columns" if inner_rows else "rows"
