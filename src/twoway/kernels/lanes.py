@@ -126,6 +126,19 @@ def _lanewise(operation: str) -> Any:
 
 add = _lanewise("fadd")
 multiply = _lanewise("fmul")
+divide = _lanewise("fdiv")
+
+
+@_intrinsic
+def multiply_add(typing_context: Any, left: Any, right: Any, sums: Any) -> Any:
+    """Return left · right + sums, lane by lane; in one step where the processor can."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        triples = zip(*(_unpack_lanes(builder, argument, left.n_vectors) for argument in arguments), strict=True)
+        fused = {"flags": ("contract",)}
+        return _pack_lanes(builder, [builder.fadd(builder.fmul(a, b, **fused), c, **fused) for a, b, c in triples])
+
+    return left(left, left, left), generate
 
 
 @_intrinsic
@@ -176,6 +189,10 @@ def _plain_spread(number: float, prototype: Prototype) -> Floats:
     return np.full(len(prototype), number)
 
 
+def _plain_multiply_add(left: Floats, right: Floats, sums: Floats) -> Floats:
+    return left * right + sums
+
+
 if DISABLED:  # only a compiler understands what is above
     load, store, total, spread = _plain_load, _plain_store, _plain_total, _plain_spread
-    add, multiply = np.add, np.multiply
+    add, multiply, divide, multiply_add = np.add, np.multiply, np.divide, _plain_multiply_add

@@ -1,0 +1,512 @@
+"""The E-step of hidden variables on a tree, and the shares of their states given a record.
+
+A hidden variable is a variable whose categories, its states, are never seen; its factor holds the probability of each
+state in each state of its parent. So θ has a group of rows for each hidden variable but the root, between the root's
+weights and the factors of the visible variables, and the columns of every group sum to one, as with one hidden
+variable alone.
+
+Hidden variables are numbered so that parents come before children. For each record, likelihoods go up from the observed
+cells to the root, and shares come down again. A part of the tree without an observed cell takes no part: it says
+nothing, and its expected counts would only repeat θ. Records are worked off in batches, because a batch times a
+transition is a matrix product: its sums stay in registers, and each row of θ is loaded once for four records.
+
+The promise is that of `kernels.expectation`: log-probabilities and shares are right up to rounding, and shares below
+1e-150 to within an absolute 1e-150.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from twoway.arrays import Bools, Floats, Ints
+from twoway.kernels.jit import Cells, jit, jit_inline
+from twoway.kernels.lanes import Prototype, add, divide, load, multiply, multiply_add, spread, store, total
+
+_BATCH = 64
+# Products are checked, and scaled up where needed, after this many factors.
+_SEGMENT = 16
+_SMALL = 1e-100
+_SCALE = 1e100
+_LOG_SCALE = float(np.log(_SCALE))
+# Below _TINY the probability of a record may have underflowed: it is calculated again, in logarithms.
+_TINY = 1e-150
+_LEAST = 1e-300
+
+
+class TreeRows(NamedTuple):
+    """Where the rows of θ are that belong to each hidden variable."""
+
+    parents: Ints
+    """(K,): the parent of each hidden variable, a smaller number; -1 for the root, which is 0."""
+    firsts: Ints
+    """(K + 1,): the factor of hidden variable k is in the rows from firsts[k] to firsts[k + 1]; the root's is row 0.
+    The rows of the visible cells follow."""
+    homes: Ints
+    """(I,): the hidden variable that the variable of each cell is attached to."""
+
+
+class _Batch(NamedTuple):
+    """What goes up and down for some records: (K · _BATCH · width) each, a row per hidden variable and record."""
+
+    up: Floats
+    """The likelihood of what was observed at and below a hidden variable, in each of its states."""
+    message: Floats
+    """The same in each state of its parent; on the way down, the parent's shares divided by it."""
+    down: Floats
+    """The shares of the states, times the weight of the record."""
+    pending: Ints
+    """(K, _BATCH): how many factors ``up`` has got since it was last checked; 0 where nothing was observed."""
+    active: Bools
+    """(K,): whether any record of the batch has an observed cell at or below the hidden variable."""
+    log_scales: Floats
+    """(_BATCH,): the logarithm of what ``up`` at the root must be multiplied by."""
+
+
+@jit
+def _make_batch(n_hidden: int, width: int) -> _Batch:
+    size = n_hidden * _BATCH * width
+    return _Batch(
+        np.ones(size),
+        np.ones(size),
+        np.zeros(size),
+        np.zeros((n_hidden, _BATCH), dtype=np.int64),
+        np.zeros(n_hidden, dtype=np.bool_),
+        np.zeros(_BATCH),
+    )
+
+
+@jit_inline
+def _four_sums(
+    left: Floats,
+    at: int,
+    across: int,
+    along: int,
+    rows: Floats,
+    first: int,
+    width: int,
+    n: int,
+    prototype: Prototype,
+) -> tuple[Any, Any, Any, Any]:
+    """Return Σ_t left[at + i · across + t · along] · rows[first + t · width] for i = 0 … 3, for the lanes of a row.
+
+    This is the inner part of a matrix product. The four sums stay in registers, and each row serves all four.
+    """
+    a = b = c = d = spread(0.0, prototype)
+    for t in range(n):
+        row = load(rows, first + t * width, prototype)
+        place = at + t * along
+        a = multiply_add(spread(left[place], prototype), row, a)
+        b = multiply_add(spread(left[place + across], prototype), row, b)
+        c = multiply_add(spread(left[place + 2 * across], prototype), row, c)
+        d = multiply_add(spread(left[place + 3 * across], prototype), row, d)
+    return a, b, c, d
+
+
+@jit_inline
+def _multiply_up(
+    up: Floats,
+    at: int,
+    is_first: bool,
+    source: Floats,
+    row: int,
+    width: int,
+    prototype: Prototype,
+) -> None:
+    """Multiply the likelihood of a hidden variable in one record by a row; the first one is just stored."""
+    for f in range(0, width, len(prototype)):
+        product = load(source, row + f, prototype)
+        if not is_first:
+            product = multiply(load(up, at + f, prototype), product)
+        store(up, at + f, product)
+
+
+@jit_inline
+def _rescale(up: Floats, at: int, width: int) -> float:
+    """Scale a row up where it is small; return the logarithm of what it must be multiplied by."""
+    largest = 0.0
+    for f in range(at, at + width):
+        largest = max(largest, up[f])
+    log_scale = 0.0
+    while 0.0 < largest < _SMALL:
+        largest *= _SCALE
+        log_scale -= _LOG_SCALE
+        for f in range(at, at + width):
+            up[f] *= _SCALE
+    return log_scale
+
+
+@jit
+def _go_up(
+    begin: int,
+    n_batch: int,
+    pointers: Ints,
+    cells: Cells,
+    rows: TreeRows,
+    theta: Floats,
+    width: int,
+    batch: _Batch,
+    prototype: Prototype,
+) -> None:
+    """Fill ``up`` and ``message`` with the likelihood of a batch of records."""
+    # Arrays by their own names: a field of a tuple is counted as one more reference each time it is used.
+    parents, firsts, homes = rows
+    up, message, _, pending, active, log_scales = batch
+    n_hidden = parents.size
+    first_cell = firsts[n_hidden]
+    pending[:] = 0
+    active[:] = False
+    log_scales[:] = 0.0
+    for b in range(n_batch):
+        for t in range(pointers[begin + b], pointers[begin + b + 1]):
+            cell = np.int64(cells[t])
+            k = homes[cell]
+            at = (k * _BATCH + b) * width
+            _multiply_up(up, at, pending[k, b] == 0, theta, (first_cell + cell) * width, width, prototype)
+            active[k] = True
+            pending[k, b] += 1
+            if pending[k, b] > _SEGMENT:
+                pending[k, b] = 1
+                log_scales[b] += _rescale(up, at, width)
+    for k in range(n_hidden - 1, 0, -1):
+        if not active[k]:
+            continue
+        for b in range(0, n_batch, 4):
+            at = (k * _BATCH + b) * width
+            for f in range(0, width, len(prototype)):
+                first, second, third, fourth = _four_sums(
+                    up, at, width, 1, theta, firsts[k] * width + f, width, firsts[k + 1] - firsts[k], prototype
+                )
+                store(message, at + f, first)
+                store(message, at + width + f, second)
+                store(message, at + 2 * width + f, third)
+                store(message, at + 3 * width + f, fourth)
+        above = parents[k]
+        active[above] = True
+        for b in range(n_batch):
+            if pending[k, b] > 0:
+                at = (above * _BATCH + b) * width
+                _multiply_up(up, at, pending[above, b] == 0, message, (k * _BATCH + b) * width, width, prototype)
+                pending[above, b] += pending[k, b]
+                if pending[above, b] > _SEGMENT:
+                    pending[above, b] = 1
+                    log_scales[b] += _rescale(up, at, width)
+
+
+@jit_inline
+def _share_root(
+    up: Floats,
+    down: Floats,
+    record: int,
+    theta: Floats,
+    width: int,
+    prototype: Prototype,
+) -> float:
+    """Fill ``down`` at the root with the probability of a record in each state; return their sum."""
+    sums = spread(0.0, prototype)
+    for f in range(0, width, len(prototype)):
+        share = multiply(load(theta, f, prototype), load(up, record * width + f, prototype))
+        store(down, record * width + f, share)
+        sums = add(sums, share)
+    return float(total(sums))
+
+
+@jit_inline
+def _scale_root(down: Floats, record: int, factor: float, width: int, prototype: Prototype) -> None:
+    scale = spread(factor, prototype)
+    for f in range(0, width, len(prototype)):
+        store(down, record * width + f, multiply(load(down, record * width + f, prototype), scale))
+
+
+@jit
+def _go_down(
+    n_batch: int,
+    rows: TreeRows,
+    turned: Floats,
+    width: int,
+    batch: _Batch,
+    ratios: Floats,
+    prototype: Prototype,
+) -> None:
+    """Fill ``down`` below the root, and add what θ must be multiplied by to give the expected transitions."""
+    parents, firsts, _ = rows
+    up, message, down, pending, active, _ = batch
+    least = spread(_LEAST, prototype)
+    nothing = spread(0.0, prototype)
+    for k in range(1, parents.size):
+        if not active[k]:
+            continue
+        for b in range(n_batch):
+            at = (k * _BATCH + b) * width
+            above = (parents[k] * _BATCH + b) * width
+            for f in range(0, width, len(prototype)):
+                if pending[k, b] > 0:
+                    # Where the message is 0, so is the share.
+                    likelihood = add(load(message, at + f, prototype), least)
+                    store(message, at + f, divide(load(down, above + f, prototype), likelihood))
+                else:
+                    store(message, at + f, nothing)
+        here = k * _BATCH * width
+        for f in range(0, width, len(prototype)):
+            for z in range(0, firsts[k + 1] - firsts[k], 4):
+                # States beyond the last are padding: their likelihood is 0, and adds nothing to the rows behind.
+                first, second, third, fourth = _four_sums(
+                    up, here + z, 1, width, message, here + f, width, n_batch, prototype
+                )
+                place = (firsts[k] + z) * width + f
+                store(ratios, place, add(load(ratios, place, prototype), first))
+                store(ratios, place + width, add(load(ratios, place + width, prototype), second))
+                store(ratios, place + 2 * width, add(load(ratios, place + 2 * width, prototype), third))
+                store(ratios, place + 3 * width, add(load(ratios, place + 3 * width, prototype), fourth))
+            for b in range(0, n_batch, 4):
+                at = here + b * width
+                first, second, third, fourth = _four_sums(
+                    message, at, width, 1, turned, k * width * width + f, width, width, prototype
+                )
+                store(down, at + f, multiply(first, load(up, at + f, prototype)))
+                at += width
+                store(down, at + f, multiply(second, load(up, at + f, prototype)))
+                at += width
+                store(down, at + f, multiply(third, load(up, at + f, prototype)))
+                at += width
+                store(down, at + f, multiply(fourth, load(up, at + f, prototype)))
+
+
+@jit
+def _turn(theta: Floats, firsts: Ints, width: int) -> Floats:
+    """Return the factors of hidden variables (K · width, width) with a row for each state of the parent."""
+    turned = np.zeros((firsts.size - 1) * width * width)
+    for k in range(1, firsts.size - 1):
+        for z in range(firsts[k + 1] - firsts[k]):
+            for y in range(width):
+                turned[(k * width + y) * width + z] = theta[(firsts[k] + z) * width + y]
+    return turned
+
+
+@jit
+def expect_tree(
+    pointers: Ints,
+    cells: Cells,
+    record_weights: Floats,
+    rows: TreeRows,
+    theta: Floats,
+    counts: Floats,
+    prototype: Prototype,
+) -> float:
+    """Add the expected counts of some records to ``counts`` and return their log-likelihood.
+
+    Parameters
+    ----------
+    pointers, cells, record_weights
+        A block of records; no weights (size 0) means one each.
+    rows
+        The tree.
+    theta, counts
+        Shape (firsts[-1] + I, width), C-contiguous.
+    prototype
+        From `layout`.
+    """
+    width = theta.shape[1]
+    parents, firsts, homes = rows
+    n_hidden = parents.size
+    n_hidden_rows = firsts[n_hidden]
+    parameters = theta.reshape(-1)
+    sums = counts.reshape(-1)
+    batch = _make_batch(n_hidden, width)
+    up, _, down, pending, _, log_scales = batch
+    ratios = np.zeros((n_hidden_rows + 4) * width)
+    turned = _turn(parameters, firsts, width)
+    logs, nothing = np.empty(0), np.empty(0)
+    n_records = pointers.size - 1
+    log_likelihood = 0.0
+    for begin in range(0, n_records, _BATCH):
+        n_batch = min(_BATCH, n_records - begin)
+        _go_up(begin, n_batch, pointers, cells, rows, parameters, width, batch, prototype)
+        for b in range(n_batch):
+            weight = record_weights[begin + b] if record_weights.size > 0 else 1.0
+            if weight == 0.0 or pending[0, b] == 0:
+                _scale_root(down, b, 0.0, width, prototype)
+                continue
+            probability = _share_root(up, down, b, parameters, width, prototype)
+            if probability >= _TINY:
+                log_likelihood += weight * (np.log(probability) + log_scales[b])
+                _scale_root(down, b, weight / probability, width, prototype)
+            else:
+                _scale_root(down, b, 0.0, width, prototype)
+                if logs.size == 0:
+                    logs = np.log(parameters)
+                log_likelihood += weight * _expect_in_logs(
+                    pointers[begin + b], pointers[begin + b + 1], cells, weight, rows, logs, sums, width, nothing
+                )
+            for f in range(0, width, len(prototype)):
+                store(sums, f, add(load(sums, f, prototype), load(down, b * width + f, prototype)))
+        _go_down(n_batch, rows, turned, width, batch, ratios, prototype)
+        for b in range(n_batch):
+            for t in range(pointers[begin + b], pointers[begin + b + 1]):
+                cell = np.int64(cells[t])
+                row = (n_hidden_rows + cell) * width
+                at = (homes[cell] * _BATCH + b) * width
+                for f in range(0, width, len(prototype)):
+                    store(sums, row + f, add(load(sums, row + f, prototype), load(down, at + f, prototype)))
+    for place in range(width, n_hidden_rows * width):
+        sums[place] += parameters[place] * ratios[place]
+    return log_likelihood
+
+
+@jit
+def posterior_of_tree(
+    pointers: Ints,
+    cells: Cells,
+    rows: TreeRows,
+    theta: Floats,
+    shares: Floats,
+    log_prob: Floats,
+    prototype: Prototype,
+) -> None:
+    """Fill ``shares`` (S, K, width) and ``log_prob`` (S,) for some records.
+
+    The shares of a hidden variable without an observed cell at or below it follow from its parent's; those of an
+    impossible record are NaN.
+    """
+    width = theta.shape[1]
+    parents, firsts, _homes = rows
+    n_hidden = parents.size
+    parameters = theta.reshape(-1)
+    batch = _make_batch(n_hidden, width)
+    up, _, down, pending, _, log_scales = batch
+    ratios = np.zeros((firsts[n_hidden] + 4) * width)
+    turned = _turn(parameters, firsts, width)
+    logs, nothing = np.empty(0), np.empty(0)
+    n_records = pointers.size - 1
+    for begin in range(0, n_records, _BATCH):
+        n_batch = min(_BATCH, n_records - begin)
+        _go_up(begin, n_batch, pointers, cells, rows, parameters, width, batch, prototype)
+        for b in range(n_batch):
+            if pending[0, b] == 0:
+                log_prob[begin + b] = 0.0
+                for f in range(width):
+                    down[b * width + f] = parameters[f]
+                continue
+            probability = _share_root(up, down, b, parameters, width, prototype)
+            if probability >= _TINY:
+                log_prob[begin + b] = np.log(probability) + log_scales[b]
+                _scale_root(down, b, 1.0 / probability, width, prototype)
+            else:
+                log_prob[begin + b] = np.nan
+        _go_down(n_batch, rows, turned, width, batch, ratios, prototype)
+        for b in range(n_batch):
+            s = begin + b
+            if np.isnan(log_prob[s]):
+                if logs.size == 0:
+                    logs = np.log(parameters)
+                here = shares[s].reshape(-1)
+                log_prob[s] = _expect_in_logs(
+                    pointers[s], pointers[s + 1], cells, 1.0, rows, logs, nothing, width, here
+                )
+                continue
+            for k in range(n_hidden):
+                at = (k * _BATCH + b) * width
+                if k == 0 or pending[k, b] > 0:
+                    for f in range(width):
+                        shares[s, k, f] = down[at + f]
+                else:
+                    _follow(k, rows, parameters, width, shares[s])
+
+
+@jit
+def _follow(k: int, rows: TreeRows, theta: Floats, width: int, shares: Floats) -> None:
+    """Fill the shares (K, width) of a hidden variable below which nothing was observed."""
+    shares[k] = 0.0
+    for z in range(rows.firsts[k + 1] - rows.firsts[k]):
+        for y in range(width):
+            shares[k, z] += theta[(rows.firsts[k] + z) * width + y] * shares[rows.parents[k], y]
+
+
+@jit
+def _expect_in_logs(
+    begin: int,
+    end: int,
+    cells: Cells,
+    weight: float,
+    rows: TreeRows,
+    logs: Floats,
+    sums: Floats,
+    width: int,
+    shares: Floats,
+) -> float:
+    """Do the E-step of one record in logarithms, where nothing underflows; return its log-probability.
+
+    Its expected counts are added to ``sums``, where it has a size; its shares (K · width) go to ``shares`` likewise.
+    """
+    n_hidden = rows.parents.size
+    up = np.zeros((n_hidden, width))
+    message = np.zeros((n_hidden, width))
+    seen = np.zeros(n_hidden, dtype=np.bool_)
+    n_hidden_rows = rows.firsts[n_hidden]
+    for t in range(begin, end):
+        cell = np.int64(cells[t])
+        seen[rows.homes[cell]] = True
+        for f in range(width):
+            up[rows.homes[cell], f] += logs[(n_hidden_rows + cell) * width + f]
+    for k in range(n_hidden - 1, 0, -1):
+        if seen[k]:
+            seen[rows.parents[k]] = True
+            for y in range(width):
+                message[k, y] = _log_sum(logs, rows.firsts[k], rows.firsts[k + 1], y, width, up[k])
+                up[rows.parents[k], y] += message[k, y]
+    top = -np.inf
+    for f in range(width):
+        up[0, f] += logs[f]
+        top = max(top, up[0, f])
+    if top == -np.inf:
+        shares[:] = np.nan
+        return -np.inf
+    mass = 0.0
+    for f in range(width):
+        mass += np.exp(up[0, f] - top)
+    log_probability = float(top + np.log(mass))
+    # From here on the root's row of ``down`` holds logarithms of shares.
+    down = np.full((n_hidden, width), -np.inf)
+    for f in range(width):
+        down[0, f] = up[0, f] - log_probability
+    for k in range(1, n_hidden):
+        if not seen[k] and shares.size == 0:
+            continue
+        for z in range(rows.firsts[k + 1] - rows.firsts[k]):
+            mass = 0.0
+            for y in range(width):
+                above = down[rows.parents[k], y]
+                if above > -np.inf:
+                    row = (rows.firsts[k] + z) * width + y
+                    share = np.exp(above - message[k, y] + logs[row] + up[k, z])
+                    mass += share
+                    if sums.size > 0:
+                        sums[row] += weight * share
+            down[k, z] = np.log(mass)
+    if sums.size > 0:
+        for f in range(width):
+            sums[f] += weight * np.exp(down[0, f])
+        for t in range(begin, end):
+            cell = np.int64(cells[t])
+            for f in range(width):
+                sums[(n_hidden_rows + cell) * width + f] += weight * np.exp(down[rows.homes[cell], f])
+    if shares.size > 0:
+        for k in range(n_hidden):
+            for f in range(width):
+                shares[k * width + f] = np.exp(down[k, f])
+    return log_probability
+
+
+@jit
+def _log_sum(logs: Floats, first: int, last: int, y: int, width: int, up: Floats) -> float:
+    """Return log Σ_z exp(up[z]) · θ[first + z, y]."""
+    top = -np.inf
+    for row in range(first, last):
+        top = max(top, logs[row * width + y] + up[row - first])
+    if top == -np.inf:
+        return top
+    mass = 0.0
+    for row in range(first, last):
+        mass += np.exp(logs[row * width + y] + up[row - first] - top)
+    return float(top + np.log(mass))

@@ -1,0 +1,349 @@
+"""Hidden variables on a tree, each with visible variables attached to it: the arithmetic, on arrays alone.
+
+    Pr(x) = Σ_z weights(z_0) · Π_{k>0} transition_k(z_k, z_parent(k)) · Π_n factor_n(x_n, z_home(n))
+
+One hidden variable is the mixture of independent variables of the paper. Logarithms are used throughout, so that no
+product underflows, whatever the number of variables.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.arrays import Floats
+from twoway.model.mixture import draw_codes, draw_components, restrict
+
+Codes = NDArray[np.integer]
+
+
+@dataclass(frozen=True, eq=False)
+class HiddenTree:
+    """Hidden variables on a rooted tree, and the visible variables attached to each."""
+
+    parents: tuple[int, ...]
+    """The parent of each hidden variable: a smaller number, and -1 for the root, which is 0."""
+    homes: tuple[int, ...]
+    """The hidden variable that each visible one is attached to."""
+    weights: Floats
+    """The probability of each state of the root."""
+    transitions: tuple[Floats, ...]
+    """For each hidden variable but the root an array (n_states, n_states of its parent); columns sum to one."""
+    factors: tuple[Floats, ...]
+    """For each visible variable an array (n_categories, n_states of its home); columns sum to one."""
+
+    @classmethod
+    def single(cls, weights: Floats, factors: Sequence[Floats]) -> HiddenTree:
+        """Return the tree of one hidden variable."""
+        return cls((-1,), (0,) * len(factors), weights, (), tuple(factors))
+
+    @property
+    def n_hidden(self) -> int:
+        """The number of hidden variables."""
+        return len(self.parents)
+
+    @cached_property
+    def n_states(self) -> tuple[int, ...]:
+        """The number of states of each hidden variable."""
+        return (len(self.weights), *map(len, self.transitions))
+
+    @cached_property
+    def shares(self) -> tuple[Floats, ...]:
+        """The probability of each state of each hidden variable."""
+        shares = [self.weights]
+        for parent, transition in zip(self.parents[1:], self.transitions, strict=True):
+            shares.append(transition @ shares[parent])
+        return tuple(shares)
+
+    def marginal(self, variable: int) -> Floats:
+        """Return the probability of each category of a visible variable."""
+        return self.factors[variable] @ self.shares[self.homes[variable]]
+
+    def n_cells(self) -> int:
+        """Return the number of cells of the joint of all variables."""
+        return math.prod(map(len, self.factors))
+
+    # The same distribution, written in another way
+
+    def rooted_at(self, root: int) -> HiddenTree:
+        """Return the same tree with another hidden variable as its root."""
+        neighbours: list[list[int]] = [[] for _ in self.parents]
+        for child, parent in enumerate(self.parents[1:], start=1):
+            neighbours[child].append(parent)
+            neighbours[parent].append(child)
+        order, above = [root], {root: -1}
+        for here in order:
+            for other in neighbours[here]:
+                if other not in above:
+                    above[other] = here
+                    order.append(other)
+        number = {old: new for new, old in enumerate(order)}
+        transitions = tuple(
+            self.transitions[old - 1] if self.parents[old] == above[old] else self._turned(above[old])
+            for old in order[1:]
+        )
+        return HiddenTree(
+            (-1, *(number[above[old]] for old in order[1:])),
+            tuple(number[home] for home in self.homes),
+            self.shares[root],
+            transitions,
+            self.factors,
+        )
+
+    def _turned(self, child: int) -> Floats:
+        """Return the probabilities of the states of a hidden variable's parent, given its own."""
+        joint = self.transitions[child - 1] * self.shares[self.parents[child]]
+        mass = self.shares[child]
+        # A state that does not occur may be followed by any other.
+        plain = np.broadcast_to(self.shares[self.parents[child]], joint.shape)
+        return np.divide(joint, mass[:, None], out=plain.copy(), where=mass[:, None] > 0).T
+
+    def of_variables(self, variables: Sequence[int]) -> HiddenTree:
+        """Return a tree of some of the variables only, in the order given, without the hidden ones they do not need.
+
+        Of one or two variables, and wherever a hidden variable lies between all of them, it has one hidden variable.
+        Its root splits the variables into parts with few cells each.
+        """
+        if self.n_hidden == 1:
+            return HiddenTree.single(self.weights, [self.factors[variable] for variable in variables])
+        tree = self.rooted_at(self._middle(variables))
+        children: list[list[int]] = [[] for _ in tree.parents]
+        for child, parent in enumerate(tree.parents[1:], start=1):
+            children[parent].append(child)
+        attached: list[list[int]] = [[] for _ in tree.parents]
+        for position, variable in enumerate(variables):
+            attached[tree.homes[variable]].append(position)
+        factors = {position: tree.factors[variable] for position, variable in enumerate(variables)}
+        # From the leaves to the root: a hidden variable with nothing below it goes; one with a single variable hands
+        # it to its parent; one with a single hidden variable below it hands that on.
+        below: list[list[int]] = [[] for _ in tree.parents]
+        transitions = dict(enumerate(tree.transitions, start=1))
+        for here in range(tree.n_hidden - 1, 0, -1):
+            parent = tree.parents[here]
+            if not attached[here] and not below[here]:
+                continue
+            if len(attached[here]) == 1 and not below[here]:
+                position = attached[here][0]
+                factors[position] = factors[position] @ transitions[here]
+                attached[parent].append(position)
+            elif not attached[here] and len(below[here]) == 1:
+                child = below[here][0]
+                transitions[child] = transitions[child] @ transitions[here]
+                below[parent].append(child)
+            else:
+                below[parent].append(here)
+        order, parents, homes = [0], [-1], [0] * len(variables)
+        for number, here in enumerate(order):
+            for position in attached[here]:
+                homes[position] = number
+            order += below[here]
+            parents += [number] * len(below[here])
+        return HiddenTree(
+            tuple(parents),
+            tuple(homes),
+            tree.weights,
+            tuple(transitions[here] for here in order[1:]),
+            tuple(factors[position] for position in range(len(variables))),
+        )
+
+    def _middle(self, variables: Sequence[int]) -> int:
+        """Return the hidden variable whose removal leaves parts with the fewest cells of these variables."""
+        own = np.zeros(self.n_hidden)
+        largest = np.zeros(self.n_hidden)
+        for variable in variables:
+            size = math.log(len(self.factors[variable]))
+            own[self.homes[variable]] += size
+            largest[self.homes[variable]] = max(largest[self.homes[variable]], size)
+        sizes = own.copy()
+        for here in range(self.n_hidden - 1, 0, -1):
+            parent = self.parents[here]
+            sizes[parent] += sizes[here]
+            largest[parent] = max(largest[parent], sizes[here])
+        return int(np.argmin(np.maximum(largest, sizes[0] - sizes)))
+
+    # Questions
+
+    def log_mass(self, rows: Mapping[int, Floats]) -> float:
+        """Return the logarithm of Σ_x Pr(x) · Π_n likelihood_n(x_n).
+
+        ``rows`` holds for each variable concerned the logarithm of its likelihood in each state of its home.
+        """
+        up, _ = self._up({variable: row[None] for variable, row in rows.items()}, 1)
+        return float(self._at_root(up)[0])
+
+    def log_joint(self, codes: Sequence[Codes]) -> Floats:
+        """Return the logarithm of the joint at some cells, shape (n,); ``codes`` holds (n,) for each variable."""
+        result = np.empty(len(codes[0]))
+        step = max(1, _CHUNK // max(sum(self.n_states), 1))
+        logs = [_log(factor) for factor in self.factors]
+        for first in range(0, len(result), step):
+            part = slice(first, first + step)
+            rows = {variable: logs[variable][code[part]] for variable, code in enumerate(codes)}
+            result[part] = self._at_root(self._up(rows, len(result[part]))[0])
+        return result
+
+    def given(self, allowed: Mapping[int, Codes]) -> tuple[HiddenTree, float]:
+        """Return the tree given that some variables have one of some codes, and the logarithm of the probability."""
+        factors = list(self.factors)
+        rows = {}
+        for variable, codes in allowed.items():
+            rows[variable] = _log(self.factors[variable][codes].sum(axis=0))[None]
+            factors[variable] = self.factors[variable].copy()
+            restrict(factors[variable], codes)
+        up, messages = self._up(rows, 1)
+        log_probability = float(self._at_root(up)[0])
+        if log_probability == -np.inf:
+            return self, log_probability
+        weights = np.exp(_log(self.weights) + (0.0 if up[0] is None else up[0][0]) - log_probability)
+        transitions = []
+        for child, transition in enumerate(self.transitions, start=1):
+            likelihood, message = up[child], messages[child]
+            if likelihood is None or message is None:
+                transitions.append(transition)
+                continue
+            possible = message[0] > -np.inf
+            with np.errstate(invalid="ignore"):
+                following = np.exp(_log(transition) + likelihood[0][:, None] - message[0])
+            # A state of the parent that the evidence rules out may be followed by any.
+            transitions.append(np.where(possible, following, transition))
+        tree = HiddenTree(self.parents, self.homes, weights / weights.sum(), tuple(transitions), tuple(factors))
+        return tree, log_probability
+
+    def joint(self) -> Floats:
+        """Return the joint of all variables, one axis each."""
+        parts: list[list[tuple[list[int], Floats]]] = [[] for _ in self.parents]
+        for variable, home in enumerate(self.homes):
+            parts[home].append(([variable], self.factors[variable]))
+        for here in range(self.n_hidden - 1, 0, -1):
+            axes, product = _product(parts[here])
+            parts[self.parents[here]].append((axes, product @ self.transitions[here - 1]))
+        items = parts[0]
+        sizes = [len(item) for _, item in items]
+        split = min(range(len(sizes) + 1), key=lambda at: math.prod(sizes[:at]) + math.prod(sizes[at:]))
+        plain = np.ones((1, len(self.weights)))
+        first, left = _product([([], self.weights[None]), *items[:split]])
+        second, right = _product([([], plain), *items[split:]])
+        axes = first + second
+        joint = (left @ right.T).reshape([len(self.factors[axis]) for axis in axes])
+        return joint.transpose(np.argsort(axes))
+
+    def draw(self, n: int, rng: np.random.Generator) -> list[Codes]:
+        """Return n records drawn from the tree: codes of shape (n,) for each variable."""
+        states = [draw_components(self.weights, n, rng)]
+        for parent, transition in zip(self.parents[1:], self.transitions, strict=True):
+            states.append(draw_codes(transition, states[parent], rng))
+        return [draw_codes(factor, states[home], rng) for factor, home in zip(self.factors, self.homes, strict=True)]
+
+    def log_contexts(self, rows: Mapping[int, Floats]) -> list[Floats]:
+        """Return for each variable the logarithm of Σ_x Pr(x) · Π likelihood without its own factor and likelihood.
+
+        It is one number for each state of the variable's home: the probability of a category is the sum over states of
+        its factor's row times these. ``rows`` is as for `log_mass`.
+        """
+        _up, messages = self._up({variable: row[None] for variable, row in rows.items()}, 1)
+        # What comes from above and from all sides of each hidden variable.
+        down: list[Floats] = [_log(self.weights)]
+        for child, transition in enumerate(self.transitions, start=1):
+            parent = self.parents[child]
+            others = down[parent] + self._without(parent, rows, messages, child=child)
+            down.append(_log_product(others[None], transition.T)[0])
+        return [
+            down[home] + self._without(home, rows, messages, variable=variable)
+            for variable, home in enumerate(self.homes)
+        ]
+
+    @cached_property
+    def _sides(self) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
+        """The children of each hidden variable, and the visible variables attached to it."""
+        children: list[list[int]] = [[] for _ in self.parents]
+        attached: list[list[int]] = [[] for _ in self.parents]
+        for child, parent in enumerate(self.parents[1:], start=1):
+            children[parent].append(child)
+        for variable, home in enumerate(self.homes):
+            attached[home].append(variable)
+        return tuple((tuple(c), tuple(a)) for c, a in zip(children, attached, strict=True))
+
+    def _without(
+        self,
+        here: int,
+        rows: Mapping[int, Floats],
+        messages: Sequence[Floats | None],
+        *,
+        child: int = -1,
+        variable: int = -1,
+    ) -> Floats:
+        """Return the likelihood below a hidden variable, without one child's or one variable's part in it."""
+        children, attached = self._sides[here]
+        total = np.zeros(self.n_states[here])
+        for other in children:
+            if other != child and (message := messages[other]) is not None:
+                total = total + message[0]
+        for other in attached:
+            if other != variable and other in rows:
+                total = total + rows[other]
+        return total
+
+    def _at_root(self, up: Sequence[Floats | None]) -> Floats:
+        """Return the logarithm of the probability of what was sent up."""
+        likelihood = up[0]
+        if likelihood is None:
+            return np.zeros(1)
+        return np.asarray(np.logaddexp.reduce(likelihood + _log(self.weights), axis=1))
+
+    def _up(self, rows: Mapping[int, Floats], n: int) -> tuple[list[Floats | None], list[Floats | None]]:
+        """Return the log-likelihood (n, n_states) of what lies below each hidden variable, and its message upward.
+
+        ``rows`` holds for each variable concerned an array (n, n_states of its home). None means that nothing is known.
+        """
+        up: list[Floats | None] = [None] * self.n_hidden
+        messages: list[Floats | None] = [None] * self.n_hidden
+        for variable, row in rows.items():
+            before = up[self.homes[variable]]
+            up[self.homes[variable]] = row if before is None else before + row
+        for here in range(self.n_hidden - 1, 0, -1):
+            likelihood = up[here]
+            if likelihood is None:
+                continue
+            message = messages[here] = _log_product(likelihood, self.transitions[here - 1])
+            before = up[self.parents[here]]
+            up[self.parents[here]] = message if before is None else before + message
+        return up, messages
+
+
+_CHUNK = 2**20
+
+
+def _product(items: Iterable[tuple[list[int], Floats]]) -> tuple[list[int], Floats]:
+    """Return the product of arrays (cells, n_states) for every combination of their cells, and all their axes."""
+    axes: list[int] = []
+    product: Floats | None = None
+    for more, item in items:
+        axes = axes + more
+        if product is None:
+            product = item
+        else:
+            product = (product[:, None, :] * item[None, :, :]).reshape(-1, item.shape[1])
+    assert product is not None
+    return axes, product
+
+
+def _log(numbers: Floats) -> Floats:
+    with np.errstate(divide="ignore"):
+        return np.log(numbers)
+
+
+def _log_product(logs: Floats, matrix: Floats) -> Floats:
+    """Return log(exp(logs) @ matrix), shape (n, columns), exact also where single terms underflow."""
+    top = logs.max(axis=1, keepdims=True)
+    top = np.where(top > -np.inf, top, 0.0)
+    result = _log(np.exp(logs - top) @ matrix) + top
+    lost = np.argwhere(result == -np.inf)
+    if len(lost):
+        terms = logs[lost[:, 0]] + _log(matrix).T[lost[:, 1]]
+        result[lost[:, 0], lost[:, 1]] = np.logaddexp.reduce(terms, axis=1)
+    return result
