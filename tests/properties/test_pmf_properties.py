@@ -101,7 +101,7 @@ def test_the_laws_of_information(data):
     assert pmf.mutual_information(a, [b, c]) == pytest.approx(
         information + pmf.mutual_information(a, c, given=b), abs=1e-12
     )
-    table = pairwise_information(pmf.weights, pmf.factors)
+    table = pairwise_information(pmf.trees)
     assert (table >= 0).all()
 
 

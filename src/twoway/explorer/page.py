@@ -77,7 +77,7 @@ def describe_page(model: JointPMF | Bootstrap, title: str) -> dict[str, Any]:
         "weights": _page_base64(pmf.weights),
         "factors": _page_base64(pmf.stacked),
         "replicates": _describe_page_replicates(model) if isinstance(model, Bootstrap) else None,
-        "links": page_links(pairwise_information(pmf.weights, pmf.factors), LINKS),
+        "links": page_links(pairwise_information(pmf.trees), LINKS),
     }
 
 

@@ -48,7 +48,7 @@ def summarize(pmf: JointPMF, source: RecordSource | Tables) -> dict[str, Any]:
     if report is None:
         raise DataError("the model has no report: a summary needs the model that a fit returned")
     names = pmf.schema.names
-    information = pairwise_information(pmf.weights, pmf.factors)
+    information = pairwise_information(pmf.trees)
     pairs = np.column_stack(np.triu_indices(len(names), 1))
     strongest = pairs[np.argsort(-information[tuple(pairs.T)], kind="stable")[:_MOST_PAIRS]]
     summary: dict[str, Any] = {

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from twoway.data.distribution import Distribution
 from twoway.errors import DataError
 from twoway.model.information import Estimate
-from twoway.model.mixture import is_small_mixture
 from twoway.model.pmf import JointPMF, check_model, model_of
 
 
@@ -157,7 +156,7 @@ def kl_divergence(
     _check_comparable(truth, estimate)
     indices = truth.schema.indices(truth.schema.names if names is None else names)
     asked = [truth.schema.names[index] for index in indices]
-    if is_small_mixture([truth.factors[index] for index in indices]):
+    if truth.trees.of_variables(indices).is_small:
         p, q = np.asarray(truth.marginal(asked)), np.asarray(estimate.marginal(asked))
         seen = p > 0
         with np.errstate(divide="ignore"):

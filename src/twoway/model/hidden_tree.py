@@ -12,14 +12,17 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from twoway.arrays import Floats
-from twoway.model.mixture import draw_codes, draw_components, restrict
+from twoway.model.mixture import Codes, draw_codes, draw_components, draw_each, restrict
 
-Codes = NDArray[np.integer]
+if TYPE_CHECKING:
+    from twoway.kernels.trees import TreeRows
+
+_CHUNK = 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,6 +235,30 @@ class HiddenTree:
         joint = (left @ right.T).reshape([len(self.factors[axis]) for axis in axes])
         return joint.transpose(np.argsort(axes))
 
+    def tables_with(self, variable: int) -> Floats:
+        """Return the joint of a variable with each variable, side by side: shape (its categories, all categories).
+
+        Beside itself it stands as if drawn twice, given its home.
+        """
+        tree = self.rooted_at(self.homes[variable])
+        joints = [tree.factors[variable] * tree.weights]
+        for parent, transition in zip(tree.parents[1:], tree.transitions, strict=True):
+            joints.append(joints[parent] @ transition.T)
+        return np.hstack([joints[home] @ factor.T for home, factor in zip(tree.homes, tree.factors, strict=True)])
+
+    def likeliest_states(self) -> list[int]:
+        """Return the codes of the variables in the most probable cell and states together."""
+        tops = [_log(factor).max(axis=0) for factor in self.factors]
+        up = [np.zeros(n_states) for n_states in self.n_states]
+        for top, home in zip(tops, self.homes, strict=True):
+            up[home] += top
+        for here in range(self.n_hidden - 1, 0, -1):
+            up[self.parents[here]] += (_log(self.transitions[here - 1]) + up[here][:, None]).max(axis=0)
+        states = [int((_log(self.weights) + up[0]).argmax())]
+        for here, transition in enumerate(self.transitions, start=1):
+            states.append(int((_log(transition[:, states[self.parents[here]]]) + up[here]).argmax()))
+        return [int(factor[:, states[home]].argmax()) for factor, home in zip(self.factors, self.homes, strict=True)]
+
     def draw(self, n: int, rng: np.random.Generator) -> list[Codes]:
         """Return n records drawn from the tree: codes of shape (n,) for each variable."""
         states = [draw_components(self.weights, n, rng)]
@@ -256,6 +283,54 @@ class HiddenTree:
             down[home] + self._without(home, rows, messages, variable=variable)
             for variable, home in enumerate(self.homes)
         ]
+
+    def draw_states(self, codes: Codes, rng: np.random.Generator) -> list[Codes]:
+        """Return a state of each hidden variable for each record, drawn given what is observed of it.
+
+        ``codes`` has the shape (n_records, n_variables), -1 where a cell is missing. No record may be impossible.
+        """
+        rows = {}
+        for variable, factor in enumerate(self.factors):
+            # The row behind the last, which -1 finds, stands for a missing cell.
+            logs = np.vstack([_log(factor), np.zeros(factor.shape[1])])
+            rows[variable] = logs[codes[:, variable]]
+        up, _ = self._up(rows, len(codes))
+        states: list[Codes] = []
+        for here, likelihood in enumerate(up):
+            logs = _log(self.weights) if here == 0 else _log(self.transitions[here - 1]).T[states[self.parents[here]]]
+            logs = np.broadcast_to(logs, (len(codes), self.n_states[here]))
+            logs = logs if likelihood is None else logs + likelihood
+            states.append(draw_each(np.exp(logs - logs.max(axis=1, keepdims=True)), rng))
+        return states
+
+    @cached_property
+    def packed(self) -> tuple[TreeRows, Floats, tuple[int, ...]]:
+        """The tree as the kernels take it: where its rows are, θ, and the lanes' prototype."""
+        from twoway.kernels.lanes import layout
+        from twoway.kernels.trees import TreeRows
+
+        width, prototype = layout(max(self.n_states))
+        sizes = [len(factor) for factor in self.factors]
+        firsts = np.cumsum([0, 1, *self.n_states[1:]])
+        theta = np.zeros((firsts[-1] + sum(sizes), width))
+        theta[0, : self.n_states[0]] = self.weights
+        first = 1
+        for matrix in (*self.transitions, *self.factors):
+            theta[first : first + len(matrix), : matrix.shape[1]] = matrix
+            first += len(matrix)
+        homes = np.repeat(np.array(self.homes, dtype=np.int64), sizes)
+        return TreeRows(np.array(self.parents, dtype=np.int64), firsts, homes), theta, prototype
+
+    def unpacked(self, theta: Floats) -> HiddenTree:
+        """Return the tree of the same form with other parameters, as the kernels take them."""
+        matrices = []
+        first = 1
+        for matrix in (*self.transitions, *self.factors):
+            matrices.append(theta[first : first + len(matrix), : matrix.shape[1]].copy())
+            first += len(matrix)
+        n = len(self.transitions)
+        weights = theta[0, : len(self.weights)].copy()
+        return HiddenTree(self.parents, self.homes, weights, tuple(matrices[:n]), tuple(matrices[n:]))
 
     @cached_property
     def _sides(self) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
@@ -313,9 +388,6 @@ class HiddenTree:
             before = up[self.parents[here]]
             up[self.parents[here]] = message if before is None else before + message
         return up, messages
-
-
-_CHUNK = 2**20
 
 
 def _product(items: Iterable[tuple[list[int], Floats]]) -> tuple[list[int], Floats]:

@@ -14,7 +14,7 @@ from twoway.data.frames import Fill
 from twoway.data.records import Records
 from twoway.errors import check_known, warn_caller, whole_number
 from twoway.model.mixture import draw_codes
-from twoway.model.posterior import posterior_of, records_for
+from twoway.model.posterior import Posterior, records_for
 from twoway.schema import Schema
 from twoway.text import shortlist
 
@@ -73,22 +73,22 @@ def imputed_codes(
     rng = np.random.default_rng(seeds[0] if len(seeds) == 1 else seeds)
     parts: dict[int, list[Fill]] = {index: [] for index in indices}
     impossible: list[NDArray[np.int64]] = []
-    for first, missing, memberships in _blocks_to_impute(pmf, records):
-        is_impossible = np.isnan(memberships[:, 0])
+    for first, codes, posterior in _blocks_to_impute(pmf, records):
+        missing, is_impossible = codes < 0, posterior.is_impossible
         impossible.append(np.flatnonzero(is_impossible & missing[:, indices].any(axis=1)) + first)
         missing[is_impossible] = False
-        components = _imputed_components(memberships, rng) if how == "sample" else None
+        components = posterior.draw(codes, rng) if how == "sample" else None
         for index in indices:
             holes = np.flatnonzero(missing[:, index])
             if len(holes) == 0:
                 continue
             values: NDArray[Any]
             if components is not None:
-                values = draw_codes(pmf.factors[index], components[holes], rng)
+                values = draw_codes(pmf.factors[index], components(index)[holes], rng)
             elif how == "mean" and (numbers := schema.variables[index].values) is not None:
-                values = memberships[holes] @ (pmf.factors[index].T @ np.array(numbers))
+                values = posterior.memberships(index)[holes] @ (pmf.factors[index].T @ np.array(numbers))
             else:
-                values = _imputed_modes(memberships, holes, pmf.factors[index])
+                values = _imputed_modes(posterior.memberships(index), holes, pmf.factors[index])
             parts[index].append((holes + first, values))
     if warn:
         warn_of_impossible(np.concatenate(impossible) if impossible else np.empty(0, dtype=np.int64))
@@ -170,10 +170,10 @@ def impute_probabilities(
     order of the records. Probabilities are NaN where a record is impossible under the model, with a warning.
     """
     parts = [(np.empty(0, dtype=np.int64),) * 3 + (np.empty(0),)]
-    for first, missing, memberships in _blocks_to_impute(pmf, records):
+    for first, block_codes, posterior in _blocks_to_impute(pmf, records):
         for index in indices:
-            holes = np.flatnonzero(missing[:, index])
-            shares = memberships[holes] @ pmf.factors[index].T
+            holes = np.flatnonzero(block_codes[:, index] < 0)
+            shares = posterior.memberships(index)[holes] @ pmf.factors[index].T
             n_holes, n_categories = shares.shape
             places = np.repeat(holes + first, n_categories), np.full(shares.size, index)
             parts.append((*places, np.tile(np.arange(n_categories), n_holes), shares.ravel()))
@@ -192,13 +192,13 @@ def warn_of_impossible(rows: NDArray[np.int64], consequence: str = "missing cell
         )
 
 
-def _blocks_to_impute(pmf: JointPMF, records: Records) -> Iterator[tuple[int, NDArray[np.bool_], Floats]]:
-    """Yield blocks of records: the first one's number, which cells are missing, and memberships, NaN if impossible."""
+def _blocks_to_impute(pmf: JointPMF, records: Records) -> Iterator[tuple[int, NDArray[Any], Posterior]]:
+    """Yield blocks of records: the first one's number, their codes, -1 where missing, and their posterior."""
     first = 0
     for block in records.blocks():
-        missing = Records.from_cells(records.schema, block.pointers, block.cells).codes() < 0
-        yield first, missing, posterior_of(block, pmf.weights, pmf.stacked, impossible=np.nan)[0]
-        first += len(missing)
+        codes = Records.from_cells(records.schema, block.pointers, block.cells).codes()
+        yield first, codes, Posterior.of(pmf.trees, block)
+        first += len(codes)
 
 
 def _imputed_modes(memberships: Floats, holes: NDArray[np.int64], factor: Floats) -> NDArray[Any]:
@@ -208,14 +208,3 @@ def _imputed_modes(memberships: Floats, holes: NDArray[np.int64], factor: Floats
         part = slice(start, start + step)
         codes[part] = (memberships[holes[part]] @ factor.T).argmax(axis=1)
     return codes
-
-
-def _imputed_components(memberships: Floats, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return a component for each record, drawn by its own memberships."""
-    cumulative = np.cumsum(memberships, axis=1)
-    uniform = rng.random(len(memberships)) * cumulative[:, -1]
-    # The first component whose cumulated share exceeds the number: never one of share 0. A product that
-    # rounds up to the whole belongs to the last component that has any share.
-    drawn = (cumulative <= uniform[:, np.newaxis]).sum(axis=1, dtype=np.int64)
-    last = memberships.shape[1] - 1 - (memberships[:, ::-1] > 0).argmax(axis=1)
-    return np.asarray(np.minimum(drawn, last))

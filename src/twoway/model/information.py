@@ -10,7 +10,7 @@ import numpy as np
 
 from twoway.arrays import Floats
 from twoway.errors import DataError, whole_number
-from twoway.model.mixture import draw_codes, draw_components, is_small_mixture, joint_chunks, log_joint
+from twoway.model.trees import Trees
 
 N_SAMPLES = 2**16
 """Records drawn where a sub-joint is too large to visit every cell."""
@@ -45,9 +45,7 @@ class Estimate(float):
         return f"Estimate({number}, standard_error={self.standard_error!r})" if self.standard_error else number
 
 
-def signed_entropies(
-    weights: Floats, factors: Sequence[Floats], terms: Sequence[Term], base: float | None, seed: int
-) -> Estimate:
+def signed_entropies(trees: Trees, terms: Sequence[Term], base: float | None, seed: int) -> Estimate:
     """Return a sum of entropies with signs, not below 0: an entropy, or a mutual information.
 
     All terms are estimated on the same draws, where they are not exact, so that their errors cancel as
@@ -55,53 +53,48 @@ def signed_entropies(
 
     Parameters
     ----------
-    weights, factors
-        The mixture, with a factor for each variable asked about.
+    trees
+        The model of the variables asked about.
     terms
-        The sign of each entropy and the positions in ``factors`` of its variables.
+        The sign of each entropy and the positions of its variables.
     base
         The base of the logarithm; None for nats.
     seed
         The seed of the draws.
     """
     unit, seed = _entropy_unit(base), whole_number("seed", seed, 0)
-    if all(is_small_mixture([factors[n] for n in subset]) for _, subset in terms):
-        exact = math.fsum(sign * _exact_entropy(weights, [factors[n] for n in subset]) for sign, subset in terms)
-        return Estimate(max(0.0, exact / unit))
-    rng = np.random.default_rng(seed)
-    components = draw_components(weights, N_SAMPLES, rng)
-    codes = [draw_codes(factor, components, rng) for factor in factors]
+    parts = [(sign, subset, trees.of_variables(subset)) for sign, subset in terms if subset]
+    if all(part.is_small for _, _, part in parts):
+        return Estimate(max(0.0, math.fsum(sign * _exact_entropy(part) for sign, _, part in parts) / unit))
+    codes = trees.draw(N_SAMPLES, np.random.default_rng(seed))
     surprisals = np.zeros(N_SAMPLES)
-    for sign, subset in terms:
-        if subset:
-            surprisals -= sign * log_joint(weights, [factors[n] for n in subset], [codes[n] for n in subset])
+    for sign, subset, part in parts:
+        surprisals -= sign * part.log_joint([codes[n] for n in subset])
     spread = float(surprisals.std(ddof=1)) / math.sqrt(N_SAMPLES)
     return Estimate(max(0.0, float(surprisals.mean()) / unit), spread / unit)
 
 
-def _exact_entropy(weights: Floats, factors: Sequence[Floats]) -> float:
-    """Return the entropy of some variables in nats, by visiting every cell."""
-    if not factors:
-        return 0.0
+def _exact_entropy(trees: Trees) -> float:
+    """Return the entropy of all variables in nats, by visiting every cell."""
     parts = []
-    for chunk in joint_chunks(weights, factors):
+    for chunk in trees.joint_chunks():
         positive = chunk[chunk > 0]
         parts.append(-float(positive @ np.log(positive)))
     return max(0.0, math.fsum(parts))
 
 
-def pairwise_information(weights: Floats, factors: Sequence[Floats]) -> Floats:
+def pairwise_information(trees: Trees) -> Floats:
     """Return the mutual information of every pair of variables in nats; on the diagonal, their entropies.
 
     Shape (n_variables, n_variables).
     """
-    stacked = np.vstack(factors)
+    factors = trees.factors
     starts = np.cumsum([0, *map(len, factors)])[:-1]
-    shares = stacked @ weights
+    shares = np.concatenate([factor @ trees.state_shares(variable) for variable, factor in enumerate(factors)])
     table = np.empty((len(factors), len(factors)))
     for index, factor in enumerate(factors):
         # All tables that hold this variable, side by side.
-        joint = (factor * weights) @ stacked.T
+        joint = trees.tables_with(index)
         own = shares[starts[index] : starts[index] + len(factor)]
         # One after the other: the product of two small shares may underflow.
         ratio = np.divide(joint, own[:, None], out=np.ones_like(joint), where=joint > 0)

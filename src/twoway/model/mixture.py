@@ -26,12 +26,6 @@ def n_cells(factors: Sequence[Floats]) -> int:
     return math.prod(len(factor) for factor in factors)
 
 
-def is_small_mixture(factors: Sequence[Floats]) -> bool:
-    """Return whether questions about these variables are answered by visiting every cell."""
-    # A pair is never sampled: its cells are visited in chunks and are not kept.
-    return len(factors) <= 2 or n_cells(factors) <= MAX_CELLS
-
-
 def joint(weights: Floats, factors: Sequence[Floats]) -> Floats:
     """Return the joint of some variables, one axis each."""
     left, right = _halves(weights, factors)
@@ -121,6 +115,17 @@ def draw_codes(factor: Floats, components: Codes, rng: np.random.Generator) -> C
         members = order[ends[component] : ends[component + 1]]
         codes[members] = _invert_mixture_shares(np.cumsum(factor[:, component]), uniform[members])
     return codes
+
+
+def draw_each(memberships: Floats, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return a component for each record, drawn by its own memberships (n_records, rank)."""
+    cumulative = np.cumsum(memberships, axis=1)
+    uniform = rng.random(len(memberships)) * cumulative[:, -1]
+    # The first component whose cumulated share exceeds the number: never one of share 0. A product that
+    # rounds up to the whole belongs to the last component that has any share.
+    drawn = (cumulative <= uniform[:, np.newaxis]).sum(axis=1, dtype=np.int64)
+    last = memberships.shape[1] - 1 - (memberships[:, ::-1] > 0).argmax(axis=1)
+    return np.asarray(np.minimum(drawn, last))
 
 
 def _invert_mixture_shares(cumulative: Floats, uniform: Floats) -> Codes:

@@ -1,18 +1,21 @@
-"""The file of a model: its schema, its report, its weights and its factors."""
+"""The file of a model: its schema, its report, its weights and its factors, or its hidden trees."""
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Floats
 from twoway.errors import DataError, FileFormatError, TwowayError
-from twoway.model.parameters import check_parameters
+from twoway.model.hidden_tree import HiddenTree
+from twoway.model.parameters import check_columns, check_parameters
+from twoway.model.trees import Trees
 from twoway.report import Report
 from twoway.schema import Schema
 from twoway.storage import container
@@ -21,48 +24,111 @@ from twoway.storage import container
 _TOLERANCE = 1e-9
 
 
+Parameters: TypeAlias = tuple[Floats, Floats] | Trees
+"""Weights and stacked factors of one hidden variable, or trees of several."""
+
+
 def write_model(
     path: str | os.PathLike[str],
     schema: Schema,
-    weights: Floats,
-    stacked: Floats,
+    parameters: Parameters,
     report: Report | None,
     more: Mapping[str, Floats] | None = None,
 ) -> None:
     """Write a model whole or not at all; ``more`` are arrays that go with it, such as replicates."""
     header = {"schema": schema.to_dict(), "report": None if report is None else report.to_dict()}
-    arrays = {"weights": weights, "stacked": stacked, **(more or {})}
+    if isinstance(parameters, Trees):
+        arrays = {**_tree_arrays(parameters), **(more or {})}
+    else:
+        arrays = {"weights": parameters[0], "stacked": parameters[1], **(more or {})}
     if report is not None and report.support is not None:
         arrays["support"] = report.support
     container.write(path, "model", header, arrays)
 
 
-def read_model(path: str | os.PathLike[str]) -> tuple[Schema, Floats, Floats, Report | None]:
-    """Return schema, weights, stacked factors and report of a model file; an invalid one raises `FileFormatError`."""
+def read_model(path: str | os.PathLike[str]) -> tuple[Schema, Parameters, Report | None]:
+    """Return schema, parameters and report of a model file; an invalid one raises `FileFormatError`."""
     return parse_model(path, *container.read(path, "model"))
 
 
 def parse_model(
     path: str | os.PathLike[str], header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
-) -> tuple[Schema, Floats, Floats, Report | None]:
-    """Return schema, weights, stacked factors and report from the contents of a model file.
+) -> tuple[Schema, Parameters, Report | None]:
+    """Return schema, parameters and report from the contents of a model file.
 
     The arrays are as they were written: rescaled, they would not be saved to the same bytes again.
     """
     try:
         schema = Schema.from_dict(header["schema"])
         report = None if header["report"] is None else Report.from_dict(header["report"])
-        weights, stacked = arrays["weights"], arrays["stacked"]
-        if weights.dtype != np.float64 or stacked.dtype != np.float64:
-            raise DataError(f"its arrays are of {weights.dtype} and {stacked.dtype}, not float64")
-        if weights.ndim != 1 or len(weights) == 0 or stacked.shape != (schema.n_categories, len(weights)):
-            raise DataError(f"its arrays have the shapes {weights.shape} and {stacked.shape}")
-        check_parameters(schema, weights, stacked, _TOLERANCE)
+        parameters = _parse_trees(schema, arrays) if "tree_shares" in arrays else _parse_single(schema, arrays)
         if report is not None and "support" in arrays:
             support = arrays["support"].astype(np.float64)
-            if support.shape != (1 + len(schema), len(weights)) or not (np.isfinite(support) & (support >= 0)).all():
+            rank = report.rank if isinstance(parameters, Trees) else len(parameters[0])
+            if support.shape != (1 + len(schema), rank) or not (np.isfinite(support) & (support >= 0)).all():
                 raise DataError("its array of support must hold nonnegative numbers, with a row for each variable")
             report = replace(report, support=support)
     except (TwowayError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
         raise FileFormatError(f"{str(path)!r} is not a valid model file: {error}") from error
-    return schema, weights, stacked, report
+    return schema, parameters, report
+
+
+def _parse_single(schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> tuple[Floats, Floats]:
+    weights, stacked = arrays["weights"], arrays["stacked"]
+    if weights.dtype != np.float64 or stacked.dtype != np.float64:
+        raise DataError(f"its arrays are of {weights.dtype} and {stacked.dtype}, not float64")
+    if weights.ndim != 1 or len(weights) == 0 or stacked.shape != (schema.n_categories, len(weights)):
+        raise DataError(f"its arrays have the shapes {weights.shape} and {stacked.shape}")
+    check_parameters(schema, weights, stacked, _TOLERANCE)
+    return weights, stacked
+
+
+def _tree_arrays(trees: Trees) -> dict[str, NDArray[Any]]:
+    """Return the arrays of trees, those of one tree behind those of the other."""
+    matrices = [(tree.weights[:, None], *tree.transitions, *tree.factors) for tree in trees.trees]
+    return {
+        "tree_shares": trees.shares,
+        "tree_sizes": np.array([tree.n_hidden for tree in trees.trees]),
+        "tree_parents": np.array([parent for tree in trees.trees for parent in tree.parents]),
+        "tree_states": np.array([states for tree in trees.trees for states in tree.n_states]),
+        "tree_homes": np.array([tree.homes for tree in trees.trees]),
+        "tree_numbers": np.concatenate([matrix.ravel() for some in matrices for matrix in some]),
+    }
+
+
+def _parse_trees(schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> Trees:
+    """Return the trees in the arrays of a file, or raise where they are none."""
+    shares, numbers = arrays["tree_shares"], arrays["tree_numbers"]
+    if shares.dtype != np.float64 or numbers.dtype != np.float64:
+        raise DataError(f"its arrays are of {shares.dtype} and {numbers.dtype}, not float64")
+    sizes = arrays["tree_sizes"].astype(np.int64)
+    parents, states = arrays["tree_parents"].astype(np.int64), arrays["tree_states"].astype(np.int64)
+    homes = arrays["tree_homes"].astype(np.int64)
+    n_trees = len(shares)
+    if n_trees == 0 or sizes.shape != (n_trees,) or homes.shape != (n_trees, len(schema)) or (sizes < 1).any():
+        raise DataError(f"its arrays have the shapes {shares.shape}, {sizes.shape} and {homes.shape}")
+    if parents.shape != (sizes.sum(),) or states.shape != parents.shape or (states < 1).any():
+        raise DataError(f"its arrays have the shapes {parents.shape} and {states.shape}")
+    check_columns("the shares of trees", shares[:, None], None, _TOLERANCE)
+    trees, first, place = [], 0, 0
+    for number, size in enumerate(sizes.tolist()):
+        above, n_states = parents[first : first + size].tolist(), states[first : first + size].tolist()
+        first += size
+        is_ordered = above[0] == -1 and all(0 <= parent < child for child, parent in enumerate(above[1:], start=1))
+        if not is_ordered or not ((homes[number] >= 0) & (homes[number] < size)).all():
+            raise DataError("its hidden variables are not a tree")
+        shapes = [(n_states[0], 1)]
+        shapes += [(n_states[child], n_states[parent]) for child, parent in enumerate(above[1:], start=1)]
+        shapes += [(len(v), n_states[home]) for v, home in zip(schema, homes[number].tolist(), strict=True)]
+        names = ["the weights", *["a transition"] * (size - 1), *(f"the factor of {v.name!r}" for v in schema)]
+        matrices = []
+        for name, shape in zip(names, shapes, strict=True):
+            matrix = numbers[place : place + math.prod(shape)].reshape(shape)
+            check_columns(name, matrix, range(len(matrix)), _TOLERANCE)
+            matrices.append(matrix)
+            place += matrix.size
+        weights, transitions, factors = matrices[0][:, 0], matrices[1:size], matrices[size:]
+        trees.append(HiddenTree(tuple(above), tuple(homes[number].tolist()), weights, (*transitions,), (*factors,)))
+    if place != len(numbers):
+        raise DataError(f"its trees need {place} numbers, and there are {len(numbers)}")
+    return Trees(shares, tuple(trees))

@@ -92,14 +92,12 @@ def exact_parameters(schema: Schema, joint: ArrayLike) -> tuple[Floats, Floats]:
 
 def check_parameters(schema: Schema, weights: Floats, stacked: Floats, tolerance: float) -> None:
     """Raise where weights or a column of a factor are not probabilities that sum to one."""
-    _check_parameter_columns("the weights", weights[:, np.newaxis], None, tolerance)
+    check_columns("the weights", weights[:, np.newaxis], None, tolerance)
     for index, variable in enumerate(schema):
-        _check_parameter_columns(
-            f"the factor of {variable.name!r}", stacked[schema.cells(index)], variable.categories, tolerance
-        )
+        check_columns(f"the factor of {variable.name!r}", stacked[schema.cells(index)], variable.categories, tolerance)
 
 
-def _check_parameter_columns(what: str, columns: Floats, labels: Sequence[Label] | None, tolerance: float) -> None:
+def check_columns(what: str, columns: Floats, labels: Sequence[Label] | None, tolerance: float) -> None:
     """Raise where a column is not a PMF; ``labels`` are those of the rows of a factor, None for weights."""
     places = np.argwhere(~(np.isfinite(columns) & (columns >= 0)))
     if len(places):

@@ -22,11 +22,13 @@ from twoway.data.distribution import Distribution
 from twoway.errors import DataError, ImpossibleEvidenceError, whole_number
 from twoway.model import mixture
 from twoway.model.events import Event, Names, describe_event, parse_event
+from twoway.model.hidden_tree import HiddenTree
 from twoway.model.information import Estimate, signed_entropies
 from twoway.model.mixture import MAX_CELLS
 from twoway.model.mode import Mode, find_mode
-from twoway.model.model_file import read_model, write_model
+from twoway.model.model_file import Parameters, read_model, write_model
 from twoway.model.parameters import as_numbers, exact_parameters, read_only, stack_parameters
+from twoway.model.trees import Trees
 from twoway.report import Report
 from twoway.schema import Schema
 from twoway.text import printable, shortlist
@@ -34,6 +36,7 @@ from twoway.text import printable, shortlist
 if TYPE_CHECKING:
     from twoway.data.source import Block
     from twoway.model.imputation import How
+    from twoway.model.posterior import Posterior
 
 
 class JointPMF:
@@ -66,7 +69,7 @@ class JointPMF:
     yes   0.6000
     """
 
-    __slots__ = ("factors", "library", "report", "schema", "stacked", "weights")
+    __slots__ = ("factors", "library", "report", "schema", "stacked", "trees", "weights")
 
     schema: Schema
     """The variables."""
@@ -76,6 +79,8 @@ class JointPMF:
     """The factors of all variables below one another, shape (schema.n_categories, rank); read-only."""
     factors: tuple[Floats, ...]
     """One array (n_categories, rank) for each variable: views of ``stacked``."""
+    trees: Trees
+    """The hidden variables: one, or those of a tree, or of several trees in a mixture."""
     report: Report | None
     """How the model was fitted, None where it was not."""
     library: str
@@ -91,8 +96,18 @@ class JointPMF:
     ) -> None:
         weights, stacked = read_only(weights), read_only(stacked)
         factors = tuple(stacked[schema.cells(index)] for index in range(len(schema)))
-        for name, value in zip(self.__slots__, (factors, library, report, schema, stacked, weights), strict=True):
+        trees = Trees(np.ones(1), (HiddenTree.single(weights, factors),))
+        for name, value in zip(
+            self.__slots__, (factors, library, report, schema, stacked, trees, weights), strict=True
+        ):
             object.__setattr__(self, name, value)
+
+    def __getattr__(self, name: str) -> Never:
+        if name in ("weights", "stacked"):
+            raise AttributeError(
+                f"this model has {self.n_hidden} hidden variables on a tree; {name} are those of a model with one"
+            )
+        raise AttributeError(f"a JointPMF has no attribute {name!r}")
 
     def __setattr__(self, name: str, value: object) -> Never:
         raise AttributeError(
@@ -114,6 +129,38 @@ class JointPMF:
         pmf = cls.__new__(cls)
         pmf._set(schema, weights, stacked, report, library)
         return pmf
+
+    @classmethod
+    def from_trees(
+        cls, schema: Schema, trees: Trees, report: Report | None = None, library: str = "pandas"
+    ) -> JointPMF:
+        """Return the PMF of hidden variables on trees: nothing is checked or rescaled."""
+        if (single := trees.single) is not None:
+            return cls.from_stacked(schema, single.weights, np.vstack(single.factors), report, library)
+        pmf = cls.__new__(cls)
+        for name, value in (
+            ("factors", trees.factors),
+            ("library", library),
+            ("report", report),
+            ("schema", schema),
+            ("trees", trees),
+        ):
+            object.__setattr__(pmf, name, value)
+        return pmf
+
+    @property
+    def parameters(self) -> Parameters:
+        """Weights and stacked factors of a model with one hidden variable, or the trees of one with several."""
+        return self.trees if self.trees.single is None else (self.weights, self.stacked)
+
+    @classmethod
+    def from_parameters(
+        cls, schema: Schema, parameters: Parameters, report: Report | None = None, library: str = "pandas"
+    ) -> JointPMF:
+        """Return the PMF of valid `parameters`: nothing is checked or rescaled."""
+        if isinstance(parameters, Trees):
+            return cls.from_trees(schema, parameters, report, library)
+        return cls.from_stacked(schema, *parameters, report, library)
 
     @classmethod
     def from_joint(cls, joint: ArrayLike, schema: Schema) -> JointPMF:
@@ -145,34 +192,45 @@ class JointPMF:
         if parts.shape != (len(pmfs),) or not (np.isfinite(parts).all() and (parts >= 0).all() and parts.any()):
             raise DataError(f"shares must be {len(pmfs)} numbers, not negative and not all 0; got {shares!r}")
         parts = parts / parts.sum()
-        weights = np.concatenate([part * pmf.weights for part, pmf in zip(parts, pmfs, strict=True)])
-        return cls.from_stacked(pmfs[0].schema, weights / weights.sum(), np.hstack([pmf.stacked for pmf in pmfs]))
+        if all(pmf.trees.single is not None for pmf in pmfs):
+            weights = np.concatenate([part * pmf.weights for part, pmf in zip(parts, pmfs, strict=True)])
+            return cls.from_stacked(pmfs[0].schema, weights / weights.sum(), np.hstack([pmf.stacked for pmf in pmfs]))
+        of_trees = np.concatenate([part * pmf.trees.shares for part, pmf in zip(parts, pmfs, strict=True)])
+        return cls.from_trees(pmfs[0].schema, Trees.of(of_trees, [tree for pmf in pmfs for tree in pmf.trees.trees]))
 
     @property
     def rank(self) -> int:
-        """The number of components."""
-        return len(self.weights)
+        """The number of components: the states of the hidden variable; of several, the most that any has."""
+        return max(max(tree.n_states) for tree in self.trees.trees)
+
+    @property
+    def n_hidden(self) -> int:
+        """The number of hidden variables: one, or more on a tree; those of all trees in a mixture."""
+        return sum(tree.n_hidden for tree in self.trees.trees)
 
     def __repr__(self) -> str:
         n = len(self.schema)
         listed = ", ".join(f"{printable(v.name)} ({len(v)})" for v in self.schema.variables[:6])
         more = f", … ({n - 6} more)" if n > 6 else ""
-        return f"JointPMF(rank {self.rank}, {n} variable{'s' * (n != 1)}: {listed}{more})"
+        hidden = f"rank {self.rank}" if self.trees.single else f"{self.n_hidden} hidden of up to {self.rank} states"
+        return f"JointPMF({hidden}, {n} variable{'s' * (n != 1)}: {listed}{more})"
 
     def __reduce__(self) -> tuple[Callable[..., JointPMF], tuple[Any, ...]]:
         # Pickle would copy each factor once more, and make all arrays writeable.
-        return type(self).from_stacked, (self.schema, self.weights, self.stacked, self.report, self.library)
+        return type(self).from_parameters, (self.schema, self.parameters, self.report, self.library)
 
     def with_report(self, report: Report | None) -> JointPMF:
         """Return the same PMF with another report."""
-        return self.from_stacked(self.schema, self.weights, self.stacked, report, self.library)
+        return self.from_parameters(self.schema, self.parameters, report, self.library)
 
     def with_library(self, library: str) -> JointPMF:
         """Return the same PMF; its `sample` returns frames of another library."""
-        return self.from_stacked(self.schema, self.weights, self.stacked, self.report, library)
+        return self.from_parameters(self.schema, self.parameters, self.report, library)
 
     def sorted_by_weight(self) -> JointPMF:
-        """Return the same PMF with its components in the order of their weights, largest first."""
+        """Return the same PMF with its components in the order of their weights, largest first; a tree as it is."""
+        if self.trees.single is None:
+            return self
         order = np.argsort(-self.weights, kind="stable")
         return self.from_stacked(self.schema, self.weights[order], self.stacked[:, order], self.report, self.library)
 
@@ -197,6 +255,8 @@ class JointPMF:
         allowed = parse_event(self.schema, event)
         if not allowed:
             return 1.0
+        if self.trees.single is None:
+            return min(1.0, math.exp(self.trees.log_probability(allowed)))
         masses, exponent = mixture.component_masses(self.weights, self._rows(allowed))
         return min(1.0, math.ldexp(float(masses.sum()), exponent))
 
@@ -210,14 +270,14 @@ class JointPMF:
         Exact, and refused where it would have more than ten million cells.
         """
         indices = self._indices(names)
-        factors = [self.factors[index] for index in indices]
-        if mixture.n_cells(factors) > MAX_CELLS:
+        trees = self.trees.of_variables(indices)
+        if trees.n_cells > MAX_CELLS:
             raise DataError(
                 f"the joint of {len(indices)} variables, {shortlist(self.schema.names[i] for i in indices)}, has "
-                f"{mixture.n_cells(factors):,} cells; at most {MAX_CELLS:,} are allowed: name fewer variables"
+                f"{trees.n_cells:,} cells; at most {MAX_CELLS:,} are allowed: name fewer variables"
             )
         variables = [self.schema.variables[i] for i in indices]
-        return Distribution(variables, read_only(mixture.joint(self.weights, factors)))
+        return Distribution(variables, read_only(trees.joint()))
 
     def given(self, evidence: Event) -> JointPMF:
         """Return the PMF of all variables given what is known of some.
@@ -232,10 +292,14 @@ class JointPMF:
             so that a record with missing cells can be given as it is.
         """
         allowed = parse_event(self.schema, evidence)
+        if self.trees.single is None:
+            if (trees := self.trees.given(allowed)) is None:
+                raise _impossible(evidence)
+            return self.from_trees(self.schema, trees, library=self.library)
         masses, _ = mixture.component_masses(self.weights, self._rows(allowed))
         total = masses.sum()
         if not total > 0:
-            raise ImpossibleEvidenceError(f"the evidence {describe_event(evidence)} has probability 0 under the model")
+            raise _impossible(evidence)
         stacked = self.stacked.copy()
         for index, codes in allowed.items():
             mixture.restrict(stacked[self.schema.cells(index)], codes)
@@ -248,7 +312,7 @@ class JointPMF:
         ``proven`` is whether it found one.
         """
         indices = self._indices(self.schema.names if names is None else names)
-        codes, probability, proven = find_mode(self.weights, [self.factors[index] for index in indices])
+        codes, probability, proven = find_mode(self.trees.of_variables(indices))
         variables = (self.schema.variables[index] for index in indices)
         values = {variable.name: variable.categories[code] for variable, code in zip(variables, codes, strict=True)}
         return Mode(values, min(1.0, probability), proven)
@@ -261,7 +325,8 @@ class JointPMF:
                 f"{name!r} has no expected value: its categories {shortlist(variable.categories)} have no numeric "
                 "values; give them with Variable(name, categories, values)"
             )
-        return float(np.array(variable.values) @ (self.factors[self.schema.index(name)] @ self.weights))
+        index = self.schema.index(name)
+        return float(np.array(variable.values) @ (self.factors[index] @ self.trees.state_shares(index)))
 
     def entropy(self, names: Names, base: float | None = None, *, seed: int = 0) -> Estimate:
         """Return the entropy of one variable or several together, in nats unless another base is given.
@@ -277,8 +342,8 @@ class JointPMF:
         seed
             The seed of the draws, where there are any.
         """
-        factors = [self.factors[index] for index in self._indices(names)]
-        return signed_entropies(self.weights, factors, [(1, range(len(factors)))], base, seed)
+        trees = self.trees.of_variables(self._indices(names))
+        return signed_entropies(trees, [(1, range(len(trees.factors)))], base, seed)
 
     def mutual_information(
         self, a: Names, b: Names, given: Names | None = None, base: float | None = None, *, seed: int = 0
@@ -305,7 +370,7 @@ class JointPMF:
         places = iter(range(len(indices)))
         first, second, known = (list(islice(places, len(group))) for group in groups)
         terms = [(1, first + known), (1, second + known), (-1, first + second + known), (-1, known)]
-        return signed_entropies(self.weights, [self.factors[index] for index in indices], terms, base, seed)
+        return signed_entropies(self.trees.of_variables(indices), terms, base, seed)
 
     def _indices(self, names: Names) -> list[int]:
         indices = self.schema.indices(names)
@@ -330,9 +395,7 @@ class JointPMF:
         """
         n = whole_number("the number of records to draw", n, 0, most=10**12)
         rng = np.random.default_rng(whole_number("seed", seed, 0))
-        components = mixture.draw_components(self.weights, n, rng)
-        codes = [mixture.draw_codes(factor, components, rng) for factor in self.factors]
-        return frames.make_drawn_frame(self.schema.variables, codes, library or self.library)
+        return frames.make_drawn_frame(self.schema.variables, self.trees.draw(n, rng), library or self.library)
 
     def log_prob(self, source: Any) -> Floats:
         """Return the logarithm of each record's probability, shape (n_records,); missing cells are summed out.
@@ -343,26 +406,39 @@ class JointPMF:
             A frame, a 2-D array whose columns are the variables in order, a list of mappings or `Records`. Columns that
             are not in the schema are ignored; variables without a column count as missing.
         """
-        return self._posterior(source, 1)
+        return self._posterior(source, lambda posterior: posterior.log_prob)
 
-    def memberships(self, source: Any) -> Floats:
+    def memberships(self, source: Any, of: str | None = None) -> Floats:
         """Return Pr(component | record), shape (n_records, rank).
 
         A record with nothing observed has the weights. One that is impossible under the model has NaN, with a warning.
-        ``source`` is what `log_prob` takes.
+
+        Parameters
+        ----------
+        source
+            What `log_prob` takes.
+        of
+            A variable: the memberships are those of the hidden variable that it is attached to. Only a model with
+            several hidden variables needs it.
         """
         from twoway.model.imputation import warn_of_impossible
 
-        memberships = self._posterior(source, 0)
+        if of is None and self.n_hidden > 1:
+            raise DataError(
+                f"this model has {self.n_hidden} hidden variables; choose one by a variable attached to it: "
+                f"memberships(records, of={self.schema.names[0]!r})"
+            )
+        index = 0 if of is None else self.schema.index(of)
+        memberships = self._posterior(source, lambda posterior: posterior.memberships(index))
         warn_of_impossible(np.flatnonzero(np.isnan(memberships[:, 0])), "memberships are NaN")
         return memberships
 
-    def _posterior(self, source: Any, part: int) -> Floats:
-        """Return memberships or log-probabilities of records: the part of `posterior_of` asked for."""
-        from twoway.model.posterior import posterior_of, records_for
+    def _posterior(self, source: Any, part: Callable[[Posterior], Floats]) -> Floats:
+        """Return a part of the posterior of records, such as log-probabilities."""
+        from twoway.model.posterior import Posterior, records_for
 
         def per_block(block: Block) -> list[Floats]:
-            return [posterior_of(block, self.weights, self.stacked, impossible=np.nan)[part]]
+            return [part(Posterior.of(self.trees, block))]
 
         return np.concatenate(records_for(self.schema, source).map_reduce(per_block, operator.add))
 
@@ -415,12 +491,16 @@ class JointPMF:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file, whole or not at all; the same model gives the same bytes."""
-        write_model(path, self.schema, self.weights, self.stacked, self.report)
+        write_model(path, self.schema, self.parameters, self.report)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> JointPMF:
         """Return the model in a file; anything but a valid model file raises `FileFormatError`."""
-        return cls.from_stacked(*read_model(path))
+        return cls.from_parameters(*read_model(path))
+
+
+def _impossible(evidence: Event) -> ImpossibleEvidenceError:
+    return ImpossibleEvidenceError(f"the evidence {describe_event(evidence)} has probability 0 under the model")
 
 
 def model_of(model: Any, what: str = "the model") -> JointPMF:

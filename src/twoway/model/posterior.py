@@ -1,17 +1,22 @@
-"""Posteriors: records read by a model's schema, and the probability of each component given a record."""
+"""Posteriors: records read by a model's schema, and the probability of each hidden state given a record."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from twoway.arrays import Floats
 from twoway.data.missing import Unseen
 from twoway.data.records import Records
 from twoway.data.source import Block
 from twoway.errors import DataError
+from twoway.model.hidden_tree import HiddenTree
+from twoway.model.mixture import Codes, draw_each
+from twoway.model.trees import Trees
 from twoway.schema import Schema
 
 
@@ -50,3 +55,86 @@ def posterior_of(
     if impossible is not None:
         memberships[log_prob == -np.inf] = impossible
     return memberships, log_prob
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """What the records of a block say about the hidden variables of a model."""
+
+    trees: Trees
+    log_prob: Floats
+    """The logarithm of each record's probability, (n_records,)."""
+    tree_shares: Floats
+    """The probability of each tree given the record, (n_records, n_trees); NaN where the record is impossible."""
+    states: tuple[Floats, ...]
+    """For each tree (n_records, n_hidden, n_states): the probability of each state given the record and the tree."""
+
+    @classmethod
+    def of(cls, trees: Trees, block: Block) -> Posterior:
+        """Return the posterior of a block of records."""
+        states, logs = zip(*(_states_of(tree, block) for tree in trees.trees), strict=True)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            weighted = np.column_stack(logs) + np.log(trees.shares)
+            log_prob = np.logaddexp.reduce(weighted, axis=1)
+            return cls(trees, log_prob, np.exp(weighted - log_prob[:, None]), states)
+
+    @property
+    def is_impossible(self) -> NDArray[np.bool_]:
+        """Whether each record has the probability 0."""
+        return np.asarray(self.log_prob == -np.inf)
+
+    def memberships(self, variable: int) -> Floats:
+        """Return the probability of each state in the columns of a variable's factor, (n_records, n_states)."""
+        if self.trees.single is not None:
+            return self._of_tree(0, variable)
+        parts = range(len(self.states))
+        return np.hstack([self.tree_shares[:, [m]] * self._of_tree(m, variable) for m in parts])
+
+    def _of_tree(self, number: int, variable: int) -> Floats:
+        tree = self.trees.trees[number]
+        home = tree.homes[variable]
+        return self.states[number][:, home, : tree.n_states[home]]
+
+    def draw(self, codes: Codes, rng: np.random.Generator) -> Callable[[int], Codes]:
+        """Return a function from a variable to a column of its factor for each record, drawn for all together.
+
+        ``codes`` are those of the records, -1 where missing. Of an impossible record nothing meaningful is drawn.
+        """
+        if self.trees.single is not None:
+            memberships = self._of_tree(0, 0)
+            drawn = draw_each(memberships, rng)
+            return lambda variable: drawn
+        possible = np.flatnonzero(~self.is_impossible)
+        chosen = np.zeros(len(codes), dtype=np.int64)
+        chosen[possible] = draw_each(self.tree_shares[possible], rng)
+        states = []
+        for number, tree in enumerate(self.trees.trees):
+            rows = possible[chosen[possible] == number]
+            states.append((rows, tree.draw_states(codes[rows], rng)))
+
+        def columns(variable: int) -> Codes:
+            result, first = np.zeros(len(codes), dtype=np.int64), 0
+            for tree, (rows, drawn) in zip(self.trees.trees, states, strict=True):
+                result[rows] = first + drawn[tree.homes[variable]]
+                first += tree.n_states[tree.homes[variable]]
+            return result
+
+        return columns
+
+
+def _states_of(tree: HiddenTree, block: Block) -> tuple[Floats, Floats]:
+    """Return the probability of each state given each record, (n_records, n_hidden, width), and log-probabilities."""
+    from twoway.kernels.expectation import posterior
+    from twoway.kernels.trees import posterior_of_tree
+
+    rows, theta, prototype = tree.packed
+    n = len(block.pointers) - 1
+    log_prob = np.empty(n)
+    if tree.n_hidden == 1:
+        memberships = np.empty((n, len(tree.weights)))
+        posterior(block.pointers, block.cells, theta, memberships, log_prob, prototype)
+        memberships[log_prob == -np.inf] = np.nan
+        return memberships[:, None, :], log_prob
+    states = np.empty((n, tree.n_hidden, theta.shape[1]))
+    posterior_of_tree(block.pointers, block.cells, rows, theta, states, log_prob, prototype)
+    return states, log_prob

@@ -105,7 +105,7 @@ def plot_dependence(pmf: JointPMF, names: Sequence[str] | None = None, *, ax: Ax
     """
     pmf = model_of(pmf)
     indices = list(range(len(pmf.schema))) if names is None else pmf.schema.indices(names)
-    information = pairwise_information(pmf.weights, [pmf.factors[index] for index in indices]) / math.log(2)
+    information = pairwise_information(pmf.trees.of_variables(indices)) / math.log(2)
     np.fill_diagonal(information, 0.0)
     shown = drawn_variables(information) if names is None else np.arange(len(indices))
     order = shown[dependence_order(information[np.ix_(shown, shown)])]

@@ -325,7 +325,7 @@ class Bootstrap:
         pmfs, arrays = [self.center, *self.replicates], {} if self.observed is None else self.observed.arrays()
         arrays["replicate_weights"] = np.array([pmf.weights for pmf in pmfs])
         arrays["replicate_stacked"] = np.array([pmf.stacked for pmf in pmfs])
-        write_model(path, self.pmf.schema, self.pmf.weights, self.pmf.stacked, self.pmf.report, arrays)
+        write_model(path, self.pmf.schema, self.pmf.parameters, self.pmf.report, arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Bootstrap:
@@ -345,7 +345,7 @@ def load(path: str | os.PathLike[str]) -> JointPMF | Bootstrap:
     `JointPMF.load` returns the model without replicates, `Bootstrap.load` requires them.
     """
     header, arrays = container.read(path, "model")
-    pmf = JointPMF.from_stacked(*parse_model(path, header, arrays))
+    pmf = JointPMF.from_parameters(*parse_model(path, header, arrays))
     if "replicate_weights" not in arrays or "replicate_stacked" not in arrays:
         return pmf
     weights, stacked = arrays["replicate_weights"], arrays["replicate_stacked"]

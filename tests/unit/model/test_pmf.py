@@ -21,7 +21,9 @@ from twoway.datasets import dirichlet_rows
 from twoway.errors import DataError, ImpossibleEvidenceError, UnknownNameError
 from twoway.model import information, mixture
 from twoway.model import mode as mode_search
+from twoway.model.hidden_tree import HiddenTree
 from twoway.model.pmf import Estimate, JointPMF, Mode
+from twoway.model.trees import Trees
 from twoway.schema import Schema, Variable, label_key
 
 quick = examples(40)
@@ -267,7 +269,7 @@ def test_mode_is_brute_force(data):
 @given(pmfs(max_variables=5))
 @quick
 def test_branch_and_bound_finds_the_mode(pmf):
-    codes, log_probability, is_proven = mode_search.search_mode(pmf.weights, pmf.factors)
+    codes, log_probability, is_proven = mode_search.search_mode(pmf.trees)
     joint = brute.write_out(pmf)
     assert is_proven
     assert math.exp(log_probability) == pytest.approx(joint.max(), rel=1e-9)
@@ -280,10 +282,10 @@ def test_mode_of_many_variables_reports_whether_it_is_proven(monkeypatch):
     assert mode.proven
     assert mode.probability == pytest.approx(pmf.prob(mode.values), rel=1e-9)
     flat = random_pmf(numbered(40, 3), 8, concentration=50)
-    _, log_probability, is_proven = mode_search.search_mode(flat.weights, flat.factors, max_nodes=5)
+    _, log_probability, is_proven = mode_search.search_mode(flat.trees, max_nodes=5)
     assert not is_proven
     parts = [(flat.weights[:, None][f], [factor[:, [f]] for factor in flat.factors]) for f in range(flat.rank)]
-    own = [mode_search.search_mode(*part) for part in parts]
+    own = [mode_search.search_mode(Trees(np.ones(1), (HiddenTree.single(*part),))) for part in parts]
     cells = [dict(zip(flat.schema.names, codes, strict=True)) for codes, _, _ in own]
     assert math.exp(log_probability) >= max(flat.prob(cell) for cell in cells) * (1 - 1e-9)
 
@@ -800,7 +802,7 @@ def test_means_where_there_are_values_and_modes_elsewhere():
 @quick
 @given(pmfs(min_variables=1, max_variables=4))
 def test_the_information_of_all_pairs_is_that_of_each(pmf):
-    table = information.pairwise_information(pmf.weights, pmf.factors)
+    table = information.pairwise_information(pmf.trees)
     names = pmf.schema.names
     each = [[pmf.entropy(a) if a == b else pmf.mutual_information(a, b) for b in names] for a in names]
     np.testing.assert_allclose(table, each, atol=1e-12)
@@ -810,7 +812,7 @@ def test_information_of_what_hardly_ever_happens():
     """Two shares so small that their product is no number any more."""
     schema = Schema((Variable("a", (0, 1)), Variable("b", (0, 1))))
     pmf = JointPMF.from_stacked(schema, np.array([1.0, 1e-200]), np.vstack([np.eye(2), np.eye(2)]))
-    table = information.pairwise_information(pmf.weights, pmf.factors)
+    table = information.pairwise_information(pmf.trees)
     assert np.isfinite(table).all()
     assert (table >= 0).all()
 
