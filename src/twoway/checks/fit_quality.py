@@ -180,6 +180,10 @@ def modelled_shares(pmf: JointPMF, tables: Tables) -> Floats:
     """Return a model's shares of the cells of tables, as in ``flat``; those of each table add up to one."""
     n_entries = len(tables.flat)
     shares = np.empty(n_entries)
+    if pmf.n_hidden > 1:
+        for index, names in enumerate(tables.names):
+            shares[tables.starts[index] : tables.starts[index + 1]] = np.asarray(pmf.marginal(names)).ravel()
+        return shares
     step = max(1, _MAX_NUMBERS // pmf.rank)
     for begin in range(0, n_entries, step):
         entries = np.arange(begin, min(begin + step, n_entries))

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Never, SupportsFloat
+from typing import Any, Literal, Never, SupportsFloat, TypeAlias, get_args
 
 import numpy as np
 
@@ -17,18 +17,22 @@ from twoway.checks.contradiction import contradicting_shares, find_contradiction
 from twoway.checks.fit_quality import fit_check, modelled_shares
 from twoway.data.frames import frame_library_of
 from twoway.data.source import Block, RecordSource
-from twoway.errors import DataError, unknown_option, whole_number
+from twoway.errors import DataError, check_known, unknown_option, whole_number
 from twoway.fitting.sources import evidence_of_source
-from twoway.model.parameters import n_parameters, sufficient_rank
+from twoway.model.parameters import sufficient_rank
 from twoway.model.pmf import JointPMF
 from twoway.model.posterior import posterior_of
 from twoway.report import FitCheck, Monitor, Report, StopReason, TableMisfit
-from twoway.solvers import Evidence, Problem, Smoothing, Solution, SolverChoice, Watch, find_solver
-from twoway.solvers.evidence import theta_of
+from twoway.solvers import Evidence, Problem, Smoothing, Solution, Solver, SolverChoice, Watch, find_solver
+from twoway.solvers.evidence import theta_of, tree_rows
 from twoway.solvers.rank import RankChoice, choose_rank_from
+from twoway.solvers.tree import USUAL_STATES, Tree
 from twoway.storage.checkpoint import Checkpoint
 from twoway.tables.opening import open_source
 from twoway.tables.tables import Tables
+
+Structure: TypeAlias = Literal["single", "tree"]
+"""The hidden variables of a model: one, or several on a tree."""
 
 _MOST_SMOOTHING = 1e15
 # A model of more numbers would take 8 GB, and its fit a multiple of that.
@@ -48,6 +52,7 @@ def fit(
     seed: int = 0,
     starts: int | None = None,
     smoothing: float | None = None,
+    structure: Structure = "single",
     threads: int | None = None,
     monitor: Monitor | bool | None = None,
     checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
@@ -73,6 +78,9 @@ def fit(
         How many starts to run, of which the best is taken; each solver has a sensible default.
     smoothing
         Pseudo-records per component. None lets the solver "auto" choose it by held-out likelihood, and is 0 for others.
+    structure
+        "single": one hidden variable, given which all others are independent. "tree": hidden variables on a tree, so
+        that neighbours depend on each other directly; the rank is the number of states of each, and the solver "auto".
     threads
         All cores by default.
     monitor
@@ -100,7 +108,12 @@ def fit(
     began = time.perf_counter()
     seed = whole_number("seed", seed, 0)
     rank = None if rank is None else whole_number("rank", rank, 1)
-    chosen_solver, given_smoothing = find_solver(solver, starts), _fit_smoothing(smoothing)
+    check_known("structure", get_args(Structure), structure)
+    is_tree = structure == "tree"
+    if is_tree and solver != "auto":
+        raise DataError(f"structure 'tree' has a solver of its own; solver={solver!r} is for structure 'single'")
+    chosen_solver: Solver = Tree(starts or Tree.n_starts) if is_tree else find_solver(solver, starts)
+    given_smoothing = _fit_smoothing(smoothing)
     evidence, warnings, n_observed = evidence_of_source(source, threads)
     n_categories = evidence.schema.n_categories
     if rank is not None and rank * n_categories > _MOST_NUMBERS:
@@ -112,10 +125,9 @@ def fit(
     if saved is not None:
         saved.open(_fit_description(evidence, rank, chosen_solver, seed, given_smoothing))
     with Watch.showing(monitor, saved) as watch:
-        choice = choose_rank_from(evidence, None, seed=seed, watch=watch) if rank is None else None
-        problem = Problem(
-            evidence, rank or (choice.rank if choice else 1), seed, smoothing=given_smoothing, watch=watch
-        )
+        choice = choose_rank_from(evidence, None, seed=seed, watch=watch) if rank is None and not is_tree else None
+        n_states = rank or (choice.rank if choice else USUAL_STATES)
+        problem = Problem(evidence, n_states, seed, smoothing=given_smoothing, watch=watch)
         solution = chosen_solver.solve(problem)
     if saved is not None:
         saved.close(is_interrupted=watch.interrupted)
@@ -202,7 +214,8 @@ def _fit_report(
     warnings = [*warnings, *dict.fromkeys(solution.warnings)]
     if choice is not None and choice.candidates[0].get("held_out", 0.0) is None:
         warnings.append("there is too little data to choose a rank by; give one")
-    if pmf.rank > (enough := sufficient_rank(pmf.schema)):
+    is_single = pmf.n_hidden == 1
+    if is_single and pmf.rank > (enough := sufficient_rank(pmf.schema)):
         warnings.append(
             f"rank {pmf.rank} is more than any joint distribution of these variables needs; {enough} is enough"
         )
@@ -213,7 +226,7 @@ def _fit_report(
         )
     if solution.stop_reason is StopReason.INTERRUPTED or problem.watch.interrupted:
         warnings.append("the fit was interrupted; this is the best model up to then")
-    expected = evidence.sets.expected(theta_of(pmf), pmf.rank)
+    expected = evidence.sets.expected(theta_of(pmf), pmf.rank, tree_rows(pmf))
     compared, n_tables = evidence.compared_tables(_MOST_COMPARED, _MOST_COMPARED_CELLS, seed=problem.seed)
     check = fit_check(pmf, compared, n_tables)
     report = Report(
@@ -225,10 +238,10 @@ def _fit_report(
         objective_name=solution.objective_name,
         starts=(solution.as_start(), *solution.others),
         best=0,
-        n_parameters=n_parameters(pmf.schema, pmf.rank),
+        n_parameters=pmf.n_parameters,
         candidates=(*(choice.candidates if choice else ()), *solution.candidates),
         warnings=tuple(warnings),
-        support=evidence.sets.support(expected.counts, pmf.rank),
+        support=evidence.sets.support(expected.counts, pmf.rank) if is_single else None,
         check=check,
     )
     if evidence.records is None:
@@ -252,7 +265,7 @@ def _fit_report_of_records(
         warning = "some records are impossible under this model: it gives their values no probability"
         return replace(report, n_records=n_records, warnings=(*report.warnings, warning))
     relative_entropy = None
-    if pmf.rank > 1:
+    if pmf.n_hidden == 1 and pmf.rank > 1:
         total = records.map_reduce(uncertainty, float.__add__, threads=threads)
         relative_entropy = 1.0 - total / (n_records * float(np.log(pmf.rank)))
     return replace(

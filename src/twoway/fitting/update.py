@@ -171,6 +171,6 @@ def _update_model(pmf: JointPMF, report: Report, sets: CellSets, loop: Loop) -> 
 
     descent = loop.descend(step, start)
     new = sets.expected(theta_of(descent.pmf), rank).counts
-    updated = pmf_of(schema, maximize(remembered + new, nothing, shares, schema.offsets, rank), rank)
+    updated = pmf_of(pmf, maximize(remembered + new, nothing, shares, schema.offsets, rank))
     support = counts_of_variables(old + new, schema, rank)
     return updated, Start("update", descent.objectives, descent.stop_reason), support

@@ -208,6 +208,12 @@ class JointPMF:
         """The number of hidden variables: one, or more on a tree; those of all trees in a mixture."""
         return sum(tree.n_hidden for tree in self.trees.trees)
 
+    @property
+    def n_parameters(self) -> int:
+        """How many of its numbers are free."""
+        matrices = [m for tree in self.trees.trees for m in (tree.weights[:, None], *tree.transitions, *tree.factors)]
+        return len(self.trees.trees) - 1 + sum((len(matrix) - 1) * int(matrix.shape[1]) for matrix in matrices)
+
     def __repr__(self) -> str:
         n = len(self.schema)
         listed = ", ".join(f"{printable(v.name)} ({len(v)})" for v in self.schema.variables[:6])

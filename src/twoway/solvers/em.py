@@ -13,7 +13,7 @@ import numpy as np
 from twoway.arrays import Floats
 from twoway.errors import DataError
 from twoway.model.pmf import JointPMF
-from twoway.solvers.evidence import CellSets, Theta
+from twoway.solvers.evidence import CellSets, Theta, theta_groups, tree_rows
 from twoway.solvers.loop import Descent, Loop, Watch
 from twoway.solvers.problem import Problem, Smoothing, Solution
 from twoway.solvers.starts import is_one_component
@@ -62,14 +62,19 @@ def fit_cells_by_em(
     from twoway.kernels.lanes import pad_to_lanes
     from twoway.kernels.maximization import log_prior, maximize
 
-    schema, rank, shares = sets.schema, start.rank, sets.shares
-    pseudo_counts = np.empty(1 + schema.n_categories)
-    pseudo_counts[0] = smoothing.weights * sets.total_copies
-    pseudo_counts[1:] = smoothing.factors * np.repeat(sets.copies, schema.sizes) * shares
+    schema, rank, rows, groups = sets.schema, start.rank, tree_rows(start), theta_groups(start)
+    # The states of each hidden variable but the root are drawn to equal shares, as the root's are.
+    n_hidden = groups[-1] - schema.n_categories
+    shares = np.concatenate([np.full(n_hidden, 1.0 / rank), sets.shares])
+    amounts = np.empty(1 + groups[-1])
+    amounts[0] = smoothing.weights * sets.total_copies
+    # A table speaks of the transitions on one path of the tree only.
+    amounts[1 : 1 + n_hidden] = smoothing.weights * float(sets.copies.mean())
+    amounts[1 + n_hidden :] = smoothing.factors * np.repeat(sets.copies, schema.sizes)
+    pseudo_counts = np.concatenate([amounts[:1], amounts[1:] * shares])
     own_counts = None
     if pseudo_shares is not None:
-        amounts = np.concatenate([pseudo_counts[:1], smoothing.factors * np.repeat(sets.copies, schema.sizes)])
-        own_counts, pseudo_counts = amounts[:, None] * pseudo_shares, np.zeros(1 + schema.n_categories)
+        own_counts, pseudo_counts = amounts[:, None] * pseudo_shares, np.zeros(len(amounts))
     penalised = bool(pseudo_counts.any())
     # The penalty is counted from its least value, so that objectives stay near the log-likelihood.
     plainest = pad_to_lanes(np.full(rank, 1.0 / rank), np.repeat(shares[:, None], rank, axis=1))
@@ -77,14 +82,14 @@ def fit_cells_by_em(
     total_weight = sets.records.total_weight
 
     def update(theta: Theta) -> tuple[Theta, float]:
-        expected = sets.expected(theta, rank)
+        expected = sets.expected(theta, rank, rows)
         value = expected.log_likelihood
         if penalised:
             value += log_prior(theta, pseudo_counts, rank) - least_penalty
         if own_counts is not None:
             value += float(xlogy(own_counts, theta[:, :rank]).sum())
             expected.counts[:, :rank] += own_counts
-        following = maximize(expected.counts, pseudo_counts, shares, schema.offsets, rank)
+        following = maximize(expected.counts, pseudo_counts, shares, groups, rank)
         return following, sets.offset - value / total_weight
 
     return loop.descend(update, start)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -18,12 +18,17 @@ from twoway.arrays import Bools, Floats, Ints, times_log
 from twoway.data.records import Records
 from twoway.data.source import Block, RecordSource
 from twoway.errors import DataError
+from twoway.model.hidden_tree import HiddenTree
 from twoway.model.pmf import JointPMF
+from twoway.model.trees import Trees
 from twoway.schema import Schema
 from twoway.tables.counting import n_set_cells
 from twoway.tables.pair_graph import PairGraph
 from twoway.tables.tables import Tables
 from twoway.text import shortlist
+
+if TYPE_CHECKING:
+    from twoway.kernels.trees import TreeRows
 
 Theta = Floats
 """Parameters as the kernels take them, (1 + n_categories, width): the weights above the stacked factors."""
@@ -51,32 +56,58 @@ class ExpectedCounts:
 
 
 def theta_of(pmf: JointPMF) -> Theta:
-    """Return a PMF's parameters as the kernels take them."""
+    """Return a PMF's parameters as the kernels take them; those of hidden variables on a tree are above the factors."""
     from twoway.kernels.lanes import pad_to_lanes
 
-    return pad_to_lanes(pmf.weights, pmf.stacked)
+    return _tree_of(pmf).packed[1].copy() if pmf.n_hidden > 1 else pad_to_lanes(pmf.weights, pmf.stacked)
 
 
-def pmf_of(schema: Schema, theta: Theta, rank: int) -> JointPMF:
-    """Return the PMF of parameters."""
-    return JointPMF.from_stacked(schema, theta[0, :rank].copy(), theta[1:, :rank].copy())
+def pmf_of(form: JointPMF, theta: Theta) -> JointPMF:
+    """Return the PMF of parameters, of the same form as another: with its variables, and as many hidden states."""
+    if form.n_hidden > 1:
+        return JointPMF.from_trees(form.schema, Trees(np.ones(1), (_tree_of(form).unpacked(theta),)))
+    return JointPMF.from_stacked(form.schema, theta[0, : form.rank].copy(), theta[1:, : form.rank].copy())
 
 
-def expected_counts(records: RecordSource, theta: Theta, rank: int, threads: int | None) -> ExpectedCounts:
+def theta_groups(pmf: JointPMF) -> Ints:
+    """Return where the groups of rows of θ begin, behind its first row: hidden variables, then visible ones."""
+    offsets = pmf.schema.offsets
+    if pmf.n_hidden == 1:
+        return offsets
+    hidden = np.cumsum([0, *_tree_of(pmf).n_states[1:]])
+    return np.concatenate([hidden[:-1], hidden[-1] + offsets])
+
+
+def tree_rows(pmf: JointPMF) -> TreeRows | None:
+    """Return which rows of θ belong to which hidden variable, None where there is one."""
+    return _tree_of(pmf).packed[0] if pmf.n_hidden > 1 else None
+
+
+def _tree_of(pmf: JointPMF) -> HiddenTree:
+    (tree,) = pmf.trees.trees
+    return tree
+
+
+def expected_counts(
+    records: RecordSource, theta: Theta, rank: int, threads: int | None, rows: TreeRows | None = None
+) -> ExpectedCounts:
     """Return the sums of the E-step over all records."""
-    return records.map_reduce(
-        partial(_expected_counts_of_block, theta=theta, rank=rank), ExpectedCounts.__add__, threads=threads
-    )
+    per_block = partial(_expected_counts_of_block, theta=theta, rank=rank, rows=rows)
+    return records.map_reduce(per_block, ExpectedCounts.__add__, threads=threads)
 
 
-def _expected_counts_of_block(block: Block, *, theta: Theta, rank: int) -> ExpectedCounts:
+def _expected_counts_of_block(block: Block, *, theta: Theta, rank: int, rows: TreeRows | None) -> ExpectedCounts:
     # Kernels are imported where the block is: one that travelled there would be compiled anew.
     from twoway.kernels.expectation import expect
     from twoway.kernels.lanes import layout
+    from twoway.kernels.trees import expect_tree
 
     counts = np.zeros(theta.shape)
     _, prototype = layout(rank)
-    return ExpectedCounts(counts, expect(block.pointers, block.cells, block.weights, theta, counts, prototype))
+    observed = (block.pointers, block.cells, block.weights)
+    if rows is None:
+        return ExpectedCounts(counts, expect(*observed, theta, counts, prototype))
+    return ExpectedCounts(counts, expect_tree(*observed, rows, theta, counts, prototype))
 
 
 def counts_of_variables(counts: Theta, schema: Schema, rank: int) -> Floats:
@@ -127,9 +158,9 @@ class CellSets:
         """The variables."""
         return self.records.schema
 
-    def expected(self, theta: Theta, rank: int) -> ExpectedCounts:
+    def expected(self, theta: Theta, rank: int, rows: TreeRows | None = None) -> ExpectedCounts:
         """Return the sums of the E-step over all sets."""
-        return expected_counts(self.records, theta, rank, self.threads)
+        return expected_counts(self.records, theta, rank, self.threads, rows)
 
     @cached_property
     def totals(self) -> Floats:

@@ -20,7 +20,7 @@ import numpy as np
 from twoway.errors import DataError, whole_number
 from twoway.model.pmf import JointPMF
 from twoway.report import Monitor, Progress, ProgressBar, StopReason
-from twoway.solvers.evidence import Theta, pmf_of, theta_of
+from twoway.solvers.evidence import Theta, pmf_of, theta_groups, theta_of
 from twoway.storage.checkpoint import Checkpoint, SavedLoop
 
 # The longest extrapolation tried at first; it grows while it succeeds.
@@ -168,11 +168,12 @@ class Loop:
         if state.stop_reason is None:
             self._run(update, state, start)
         assert state.stop_reason is not None
-        return Descent(pmf_of(start.schema, state.best, start.rank), tuple(state.objectives), state.stop_reason)
+        return Descent(pmf_of(start, state.best), tuple(state.objectives), state.stop_reason)
 
     def _run(self, update: Update, state: _State, start: JointPMF) -> None:
         from twoway.kernels.maximization import extrapolate
 
+        groups = theta_groups(start)
         began = time.monotonic()
         stop_reason = StopReason.MAX_ITER
 
@@ -205,7 +206,7 @@ class Loop:
                 state.best = first
                 state.objectives.append(at_first)
                 candidate = np.zeros(point.shape)
-                length = extrapolate(point, first, second, start.schema.offsets, start.rank, state.longest, candidate)
+                length = extrapolate(point, first, second, groups, start.rank, state.longest, candidate)
                 state.point = second
                 if length > 1.0 and state.passes < self.max_iter:
                     third, at_candidate = step(candidate)

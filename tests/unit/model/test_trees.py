@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from hidden_trees import SIZES, random_tree
+from hidden_trees import random_tree
 
 import twoway as tw
 from twoway.errors import DataError, ImpossibleEvidenceError
