@@ -163,6 +163,8 @@ class Report:
     """One for each table that was fitted, worst first; empty where records were fitted."""
     check: FitCheck | None = None
     """In how many tables the model is off by more than chance; None where no two variables were observed together."""
+    n_hidden: int = 1
+    """The number of hidden variables; more than one lie on a tree."""
     candidates: tuple[Mapping[str, Any], ...] = ()
     """What was compared to choose rank and smoothing, where they were chosen."""
     warnings: tuple[str, ...] = ()
@@ -219,8 +221,9 @@ class Report:
 
     def __str__(self) -> str:
         kept = self.starts[self.best]
+        form = f"rank {self.rank}" if self.n_hidden == 1 else f"{self.n_hidden} hidden variables of {self.rank} states"
         lines = [
-            f"solver      {self.solver}, rank {self.rank}, seed {self.seed}",
+            f"solver      {self.solver}, {form}, seed {self.seed}",
             f"smoothing   {self.smoothing:.3g} pseudo-records per component, {self.weight_smoothing:.3g} for weights",
             f"starts      {len(self.starts)}; kept {kept.solver}, {kept.stop_reason.value} after {kept.n_iter} passes",
             f"objective   {kept.objective:.6g} ({self.objective_name})",

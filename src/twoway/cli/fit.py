@@ -39,6 +39,7 @@ def fit(
     solver: str = Option("auto", help="auto, em, coupled-nmf, spa, ctd, mle-ad, or a chain: spa+em."),
     seed: Seed = 0,
     smoothing: float | None = Option(None, help="Pseudo-records per component (default: chosen)."),
+    structure: str = Option("single", help="Hidden variables: single, or several on a tree."),
     tables: Path | None = Option(
         None, help="Instead of records, published cross-tabs: a folder with one per file, or a banner sheet."
     ),
@@ -89,12 +90,15 @@ def fit(
         united = _read_all_to_fit(data or [], reading)
         source = united.source
     _check_questions_to_fit(ask or [], source.schema)
+    if intervals and structure != "single":
+        raise DataError("--intervals needs --structure single")
     if intervals and not isinstance(source, tw.Records | tw.Tables):
         raise DataError(
             "--intervals needs records that fit into memory; `twoway count` these first, then fit the tables"
         )
     common: dict[str, Any] = {"seed": seed, "threads": threads, "monitor": shows_progress() or None}
     options: dict[str, Any] = {"rank": rank, "solver": solver, "smoothing": smoothing, "checkpoint": checkpoint}
+    options["structure"] = structure
     pmf = tw.fit(united or source, **options, **common)
     if intervals:
         tw.bootstrap(pmf, source, **common).save(out)
@@ -176,9 +180,11 @@ def _fit_text(learned: dict[str, Any]) -> str:
         evidence = f"{learned['sources']} sources together: {evidence}"
     end = {"converged": "converged", "direct": "solved directly", "interrupted": "interrupted by Ctrl-C"}
     ended = f"{learned['solver']}, {end.get(learned['stop_reason'], 'not converged')}"
+    rank, hidden = learned["rank"], learned["hidden"]
+    form = f"rank {rank}" if hidden == 1 else f"{hidden} hidden variables of {rank} states on a tree"
     rows = [
         ["learned from", evidence],
-        ["model", f"{learned['variables']} variables, rank {learned['rank']}: {learned['model']}"],
+        ["model", f"{learned['variables']} variables, {form}: {learned['model']}"],
         ["fit", f"{ended} after {learned['passes']} passes, {learned['seconds']:.1f} s"],
     ]
     likelihood = learned.get("log_likelihood_per_record")

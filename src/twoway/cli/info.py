@@ -50,11 +50,13 @@ def _model_info(path: Path) -> tuple[dict[str, Any], str]:
     content = {
         "kind": "model",
         "rank": pmf.rank,
-        "weights": pmf.weights,
+        "hidden": pmf.n_hidden,
+        "weights": pmf.weights if pmf.n_hidden == 1 else None,
         "variables": pmf.schema.to_dict(),
         "report": None if pmf.report is None else pmf.report.to_dict(),
     }
-    parts = [f"a model of rank {pmf.rank} with {len(pmf.schema)} variables", _variables_info(pmf.schema)]
+    form = f"rank {pmf.rank}" if pmf.n_hidden == 1 else f"{pmf.n_hidden} hidden variables of {pmf.rank} states"
+    parts = [f"a model of {form} with {len(pmf.schema)} variables", _variables_info(pmf.schema)]
     if pmf.report is not None:
         parts.append(output_wording(str(pmf.report)))
     return content, "\n\n".join(parts)

@@ -36,5 +36,5 @@ def sample(
 
     check_output(out, force, model, is_records=True)
     pmf = asked_given(tw.JointPMF.load(model), given)
-    drawn = pmf.from_stacked(tw.Schema(tuple(map(plain, pmf.schema))), pmf.weights, pmf.stacked)
+    drawn = pmf.from_parameters(tw.Schema(tuple(map(plain, pmf.schema))), pmf.parameters)
     write_result(drawn.sample(n, seed=seed, library="pyarrow"), out, as_json=json)

@@ -17,7 +17,7 @@ from twoway import __version__
 from twoway.arrays import Floats
 from twoway.model.information import pairwise_information
 from twoway.model.intervals import angle_of
-from twoway.model.pmf import JointPMF, check_model
+from twoway.model.pmf import JointPMF, check_model, single_model
 from twoway.schema import Variable
 from twoway.storage.container import check_path, whole_or_not_at_all
 from twoway.uncertainty.bootstrap import LEAST_REPLICATES, Bootstrap
@@ -64,7 +64,7 @@ def explore(pmf: JointPMF | Bootstrap, path: str | os.PathLike[str], *, title: s
 
 def describe_page(model: JointPMF | Bootstrap, title: str) -> dict[str, Any]:
     """Return everything that the page shows, as JSON; the exact parameters in base64."""
-    pmf = model.pmf if isinstance(model, Bootstrap) else model
+    pmf = single_model(model, "the explorer")
     return {
         "title": _page_text(title),
         "version": __version__,

@@ -239,6 +239,7 @@ def _fit_report(
         starts=(solution.as_start(), *solution.others),
         best=0,
         n_parameters=pmf.n_parameters,
+        n_hidden=pmf.n_hidden,
         candidates=(*(choice.candidates if choice else ()), *solution.candidates),
         warnings=tuple(warnings),
         support=evidence.sets.support(expected.counts, pmf.rank) if is_single else None,

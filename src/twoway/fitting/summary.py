@@ -54,6 +54,7 @@ def summarize(pmf: JointPMF, source: RecordSource | Tables) -> dict[str, Any]:
     summary: dict[str, Any] = {
         "variables": len(names),
         "rank": pmf.rank,
+        "hidden": pmf.n_hidden,
         "solver": report.solver,
         "stop_reason": report.stop_reason.value,
         "passes": report.starts[report.best].n_iter,

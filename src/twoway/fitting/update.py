@@ -18,7 +18,7 @@ from twoway.data.records import Records
 from twoway.data.source import RecordSource
 from twoway.errors import DataError, UnknownNameError
 from twoway.model.parameters import n_parameters, normalized_factors
-from twoway.model.pmf import JointPMF, model_of
+from twoway.model.pmf import JointPMF, single_model
 from twoway.model.posterior import records_for
 from twoway.report import Monitor, Report, Start
 from twoway.schema import Schema
@@ -74,7 +74,7 @@ def update(
     2500.0
     """
     began = time.perf_counter()
-    pmf = model_of(pmf)
+    pmf = single_model(pmf, "an update")
     report = pmf.report
     if report is None or report.support is None:
         raise DataError(

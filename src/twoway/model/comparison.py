@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from twoway.data.distribution import Distribution
 from twoway.errors import DataError
 from twoway.model.information import Estimate
-from twoway.model.pmf import JointPMF, check_model, model_of
+from twoway.model.pmf import JointPMF, check_model, model_of, single_model
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def factor_mse(truth: JointPMF, estimate: JointPMF) -> float:
     >>> factor_mse(truth, truth)
     0.0
     """
-    _check_comparable(truth, estimate)
+    _check_comparable(single_model(truth, "factor_mse"), single_model(estimate, "factor_mse"))
     if truth.rank != estimate.rank:
         raise DataError(f"components can be matched for equal ranks only; got {truth.rank} and {estimate.rank}")
     matched = match_components(truth, estimate)
@@ -126,7 +126,7 @@ def mean_relative_error(
     >>> mean_relative_error(dirichlet_rows(40, 4, 2, seed=1), dirichlet_rows(40, 4, 2, seed=1)) < 1e-7
     True
     """
-    _check_comparable(truth, estimate)
+    _check_comparable(single_model(truth, "mean_relative_error"), single_model(estimate, "mean_relative_error"))
     if relative_to not in ("truth", "estimate"):
         raise DataError(f"relative_to must be 'truth' or 'estimate', not {relative_to!r}")
     pairs = (truth, truth), (truth, estimate), (estimate, estimate)

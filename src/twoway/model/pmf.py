@@ -516,6 +516,17 @@ def model_of(model: Any, what: str = "the model") -> JointPMF:
     return pmf  # type: ignore[no-any-return]
 
 
+def single_model(model: Any, task: str) -> JointPMF:
+    """Return a model that must have one hidden variable; ``task`` is what needs it."""
+    pmf = model_of(model)
+    if pmf.n_hidden > 1:
+        raise DataError(
+            f"{task} needs a model with one hidden variable, and this one has {pmf.n_hidden}; "
+            "fit it with structure='single'"
+        )
+    return pmf
+
+
 def check_model(pmf: object, what: str = "the model") -> None:
     """Raise where something is not a model."""
     if not isinstance(pmf, JointPMF):

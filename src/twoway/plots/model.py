@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from twoway.errors import DataError
 from twoway.model.information import pairwise_information
-from twoway.model.pmf import JointPMF, model_of
+from twoway.model.pmf import JointPMF, model_of, single_model
 from twoway.plots.drawing import draw_heatmap, draw_pairs, drawing_axes, drawn_label, drawn_variables
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def plot_components(pmf: JointPMF, names: str | Sequence[str] | None = None, *, 
     >>> [label.get_text() for label in ax.get_yticklabels()][:5]
     ['x1', '0', '1', '2', 'x2']
     """
-    pmf = model_of(pmf)
+    pmf = single_model(pmf, "plot_components")
     indices = _variables_of_model_shown(pmf) if names is None else pmf.schema.indices(names)
     # A variable is a row of its name, with empty cells, and one for each of its categories.
     empty = np.full((1, pmf.rank), np.nan)
@@ -156,7 +156,7 @@ def plot_scatter(pmf: JointPMF, names: str | Sequence[str] | None = None, *, ax:
     >>> plot_scatter(tw.datasets.dirichlet_rows(4, 5, 3)).get_title()
     '20 categories of 4 variables'
     """
-    pmf = model_of(pmf)
+    pmf = single_model(pmf, "plot_scatter")
     if pmf.rank != 3:
         raise DataError(f"a scatter plot needs three components; this model has rank {pmf.rank}")
     indices = pmf.schema.indices(pmf.schema.names if names is None else names)

@@ -24,6 +24,9 @@ _FIRST_SHARE = 0.25
 _SHARE_RATIO = 0.8
 _STAGES = 12
 _STAGE_PASSES = 10
+# Smoothing of a variable on a tree, for a size of four categories, and how it grows with their number.
+_USUAL_SIZE = 4.0
+_SIZE_POWER = 1.5
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,10 @@ def fit_cells_by_em(
     amounts[0] = smoothing.weights * sets.total_copies
     # A table speaks of the transitions on one path of the tree only.
     amounts[1 : 1 + n_hidden] = smoothing.weights * float(sets.copies.mean())
-    amounts[1 + n_hidden :] = smoothing.factors * np.repeat(sets.copies, schema.sizes)
+    sizes = np.array(schema.sizes)
+    # On a tree few states rest on many records each, and what they share out among many categories must be held back.
+    by_size = np.ones(len(sizes)) if rows is None else (sizes / _USUAL_SIZE) ** _SIZE_POWER
+    amounts[1 + n_hidden :] = smoothing.factors * np.repeat(sets.copies * by_size, sizes)
     pseudo_counts = np.concatenate([amounts[:1], amounts[1:] * shares])
     own_counts = None
     if pseudo_shares is not None:

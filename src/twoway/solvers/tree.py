@@ -7,7 +7,7 @@ a hidden Chow-Liu tree (Liu and Van den Broeck, 2021). With one inner vertex it 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -18,7 +18,7 @@ from twoway.data.records import Records
 from twoway.model.hidden_tree import HiddenTree
 from twoway.model.pmf import JointPMF
 from twoway.model.trees import Trees
-from twoway.schema import Schema, stable_hash
+from twoway.schema import Schema, schema_hash
 from twoway.solvers.em import fit_cells_by_em
 from twoway.solvers.loop import Loop
 from twoway.solvers.problem import Problem, Smoothing, Solution
@@ -61,11 +61,12 @@ class TreeShape:
         lengths = information.max(initial=0.0) - information + 1.0
         first, second = tables.sets.T
         edges = minimum_spanning_tree(coo_array((lengths, (first, second)), shape=(n, n)).tocsr()).tocoo()
-        return cls.of_edges(n, list(zip(edges.row.tolist(), edges.col.tolist(), strict=True)))
+        return cls.of_edges(tables.schema.names, zip(edges.row.tolist(), edges.col.tolist(), strict=True))
 
     @classmethod
-    def of_edges(cls, n_variables: int, edges: Sequence[tuple[int, int]]) -> TreeShape:
+    def of_edges(cls, names: Sequence[str], edges: Iterable[tuple[int, int]]) -> TreeShape:
         """Return the hidden variables of a tree of visible ones."""
+        n_variables = len(names)
         neighbours: list[list[int]] = [[] for _ in range(n_variables)]
         for one, other in edges:
             neighbours[one].append(other)
@@ -73,8 +74,8 @@ class TreeShape:
         is_inner = [len(some) > 1 for some in neighbours]
         if not any(is_inner):
             return cls((-1,), (0,) * n_variables, (0,))
-        # The vertex with most neighbours is the root; ties go to the first.
-        root = max(range(n_variables), key=lambda vertex: len(neighbours[vertex]))
+        # The root is the vertex with most neighbours, by name where several have: the order of columns must not matter.
+        root = max(range(n_variables), key=lambda vertex: (len(neighbours[vertex]), names[vertex]))
         owners, parents, number = [root], [-1], {root: 0}
         for here in owners:
             for other in sorted(neighbours[here]):
@@ -114,7 +115,7 @@ def random_tree_start(
     """
 
     def columns(name: str, around: Floats) -> Floats:
-        random = np.random.default_rng([*seeds, stable_hash(name)])
+        random = np.random.default_rng([*seeds, schema_hash(name)])
         drawn = around[:, None] * (random.exponential(size=(len(around), n_states)) + 0.05)
         return np.asarray(drawn / drawn.sum(axis=0))
 

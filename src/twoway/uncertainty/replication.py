@@ -11,7 +11,7 @@ from twoway.arrays import Floats
 from twoway.errors import DataError, whole_number
 from twoway.model.intervals import checked_level
 from twoway.model.parameters import normalized_factors
-from twoway.model.pmf import JointPMF, model_of
+from twoway.model.pmf import JointPMF, single_model
 from twoway.model.posterior import records_for
 from twoway.parallel import usable_cores
 from twoway.report import Monitor, Progress, StopReason
@@ -80,7 +80,7 @@ def bootstrap(
     >>> bool(0 <= answer.low < answer < answer.high <= 1)
     True
     """
-    pmf = model_of(pmf)
+    pmf = single_model(pmf, "the bootstrap")
     n, seed = whole_number("n", n, LEAST_REPLICATES), whole_number("seed", seed, 0)
     threads = usable_cores() if threads is None else whole_number("threads", threads, 1)
     smoothing = _smoothing_to_replicate(pmf)
