@@ -53,6 +53,7 @@ from .model.comparison import factor_mse as factor_mse
 from .model.comparison import kl_divergence as kl_divergence
 from .model.comparison import mean_relative_error as mean_relative_error
 from .model.comparison import total_variation as total_variation
+from .model.hidden_tree import HiddenTree as HiddenTree
 from .model.information import Estimate as Estimate
 from .model.intervals import Interval as Interval
 from .model.intervals import Intervals as Intervals
@@ -63,6 +64,7 @@ from .model.sql_view import sql_view as sql_view
 from .model.surprises import Surprise as Surprise
 from .model.surprises import SurprisingCell as SurprisingCell
 from .model.surprises import surprises as surprises
+from .model.trees import Trees as Trees
 from .plots import plot_components as plot_components
 from .plots import plot_convergence as plot_convergence
 from .plots import plot_dependence as plot_dependence

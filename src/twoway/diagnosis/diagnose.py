@@ -21,7 +21,7 @@ from twoway.errors import DataError, whole_number
 from twoway.fitting.sources import evidence_of_source
 from twoway.model.comparison import match_components
 from twoway.model.parameters import n_parameters
-from twoway.model.pmf import JointPMF
+from twoway.model.pmf import JointPMF, single_model
 from twoway.report import Monitor, Progress
 from twoway.solvers import EM, Evidence, Problem, Watch
 from twoway.solvers.rank import choose_rank_from, table_spectrum
@@ -76,6 +76,7 @@ def diagnose(
         model, evidence = None, None
         source = getattr(source, "pmf", source)  # that of a Bootstrap
         if isinstance(source, JointPMF):
+            single_model(source, "diagnose")
             model, tables, rank = source, _tables_to_diagnose(source, rank, pairs), source.rank
         elif pairs is not None:
             raise DataError("pairs= is for a model; of tables and records, all pairs are used")

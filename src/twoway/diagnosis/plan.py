@@ -15,7 +15,7 @@ from twoway.diagnosis.bounds import largest_epsilon, records_for_spa, records_fo
 from twoway.errors import DataError, whole_number
 from twoway.fitting.fit import count, fit
 from twoway.model.comparison import total_variation
-from twoway.model.pmf import JointPMF
+from twoway.model.pmf import JointPMF, single_model
 from twoway.report import Monitor, Progress
 from twoway.schema import Schema
 from twoway.solvers import Watch
@@ -168,6 +168,7 @@ def plan(
 def _planned_model(model: JointPMF | Schema, rank: int | None, seed: int) -> JointPMF:
     model = getattr(model, "pmf", model)  # that of a Bootstrap
     if isinstance(model, JointPMF):
+        single_model(model, "plan")
         if rank not in (None, model.rank):
             raise DataError(f"the model has rank {model.rank}, and rank={rank} was asked for; leave rank out")
         return model

@@ -137,6 +137,12 @@ def test_what_a_tree_cannot_yet_do_says_so(fitted, records, tmp_path):
         lambda: tw.update(fitted, records),
         lambda: tw.explore(fitted, tmp_path / "page.html"),
         lambda: tw.plot_components(fitted),
+        lambda: tw.plot_scatter(fitted),
+        lambda: tw.sql_view(fitted, "survey"),
+        lambda: tw.diagnose(fitted),
+        lambda: tw.plan(fitted),
+        lambda: tw.factor_mse(fitted, fitted),
+        lambda: tw.mean_relative_error(fitted, fitted),
     ):
         with pytest.raises(DataError, match="one hidden variable"):
             task()
