@@ -21,7 +21,7 @@ import pandas as pd
 
 import twoway as tw
 from twoway.kernels.trees import expect_tree
-from twoway.model.hidden_tree import HiddenTree
+from twoway.model.hidden_tree import HiddenTree, packed_tree
 
 N_STRONGEST = 15
 AGES = [-1, 29, 39, 49, 59, 69, 200]
@@ -107,7 +107,7 @@ def speed() -> None:
     rng = np.random.default_rng(0)
     for n_hidden in (13, 7):
         tree = random_chain(n_hidden, rng)
-        rows, theta, prototype = tree.packed
+        rows, theta, prototype = packed_tree(tree)
         observed = rng.random((N_RECORDS, N_VARIABLES)) < OBSERVED
         codes = rng.integers(N_CATEGORIES, size=observed.shape) + N_CATEGORIES * np.arange(N_VARIABLES)
         cells, pointers = codes[observed].astype(np.uint16), np.cumsum([0, *observed.sum(axis=1)])

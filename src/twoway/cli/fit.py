@@ -90,8 +90,6 @@ def fit(
         united = _read_all_to_fit(data or [], reading)
         source = united.source
     _check_questions_to_fit(ask or [], source.schema)
-    if intervals and structure != "single":
-        raise DataError("--intervals needs --structure single")
     if intervals and not isinstance(source, tw.Records | tw.Tables):
         raise DataError(
             "--intervals needs records that fit into memory; `twoway count` these first, then fit the tables"

@@ -93,12 +93,16 @@ def draw_records(
         raise DataError(f"observed must be a probability, not {observed!r}, or one per variable")
     shares = np.broadcast_to(shares, len(schema))
     random = np.random.default_rng(seed)
-    components = random.choice(pmf.rank, size=n_records, p=pmf.weights)
     codes = np.empty((n_records, len(schema)), dtype=np.int32)
-    for index, factor in enumerate(pmf.factors):
-        below = np.cumsum(factor, axis=0)[:-1]
-        codes[:, index] = (random.uniform(size=n_records) >= below[:, components]).sum(axis=0)
-        codes[random.uniform(size=n_records) >= shares[index], index] = -1
+    if pmf.n_hidden > 1:
+        codes[:] = np.column_stack(pmf.trees.draw(n_records, random))
+        codes[random.uniform(size=codes.shape) >= shares] = -1
+    else:
+        components = random.choice(pmf.rank, size=n_records, p=pmf.weights)
+        for index, factor in enumerate(pmf.factors):
+            below = np.cumsum(factor, axis=0)[:-1]
+            codes[:, index] = (random.uniform(size=n_records) >= below[:, components]).sum(axis=0)
+            codes[random.uniform(size=n_records) >= shares[index], index] = -1
     pointers = np.zeros(n_records + 1, dtype=np.int64)
     cells = np.empty(int(np.count_nonzero(codes >= 0)), dtype=np.min_scalar_type(schema.n_categories - 1))
     compress(codes, schema.offsets, pointers, cells)

@@ -304,8 +304,7 @@ class HiddenTree:
         return states
 
     @cached_property
-    def packed(self) -> tuple[TreeRows, Floats, tuple[int, ...]]:
-        """The tree as the kernels take it: where its rows are, θ, and the lanes' prototype."""
+    def _packed(self) -> tuple[TreeRows, Floats, tuple[int, ...]]:
         from twoway.kernels.lanes import layout
         from twoway.kernels.trees import TreeRows
 
@@ -320,17 +319,6 @@ class HiddenTree:
             first += len(matrix)
         homes = np.repeat(np.array(self.homes, dtype=np.int64), sizes)
         return TreeRows(np.array(self.parents, dtype=np.int64), firsts, homes), theta, prototype
-
-    def unpacked(self, theta: Floats) -> HiddenTree:
-        """Return the tree of the same form with other parameters, as the kernels take them."""
-        matrices = []
-        first = 1
-        for matrix in (*self.transitions, *self.factors):
-            matrices.append(theta[first : first + len(matrix), : matrix.shape[1]].copy())
-            first += len(matrix)
-        n = len(self.transitions)
-        weights = theta[0, : len(self.weights)].copy()
-        return HiddenTree(self.parents, self.homes, weights, tuple(matrices[:n]), tuple(matrices[n:]))
 
     @cached_property
     def _sides(self) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
@@ -388,6 +376,23 @@ class HiddenTree:
             before = up[self.parents[here]]
             up[self.parents[here]] = message if before is None else before + message
         return up, messages
+
+
+def packed_tree(tree: HiddenTree) -> tuple[TreeRows, Floats, tuple[int, ...]]:
+    """Return a tree as the kernels take it: where its rows are, θ, and the lanes' prototype."""
+    return tree._packed
+
+
+def unpacked_tree(tree: HiddenTree, theta: Floats) -> HiddenTree:
+    """Return a tree of the same form with other parameters, as the kernels take them."""
+    matrices = []
+    first = 1
+    for matrix in (*tree.transitions, *tree.factors):
+        matrices.append(theta[first : first + len(matrix), : matrix.shape[1]].copy())
+        first += len(matrix)
+    n = len(tree.transitions)
+    weights = theta[0, : len(tree.weights)].copy()
+    return HiddenTree(tree.parents, tree.homes, weights, tuple(matrices[:n]), tuple(matrices[n:]))
 
 
 def _product(items: Iterable[tuple[list[int], Floats]]) -> tuple[list[int], Floats]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -81,6 +81,33 @@ def _parse_single(schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> tuple[F
         raise DataError(f"its arrays have the shapes {weights.shape} and {stacked.shape}")
     check_parameters(schema, weights, stacked, _TOLERANCE)
     return weights, stacked
+
+
+def replicate_arrays(pmfs: Sequence[Parameters]) -> dict[str, NDArray[Any]]:
+    """Return the parameters of models of the same form, such as replicates, as arrays that go with one of them."""
+    if isinstance(pmfs[0], Trees):
+        numbers = [_tree_arrays(parameters)["tree_numbers"] for parameters in pmfs if isinstance(parameters, Trees)]
+        return {"replicate_numbers": np.array(numbers)}
+    weights, stacked = zip(*pmfs, strict=True)
+    return {"replicate_weights": np.array(weights), "replicate_stacked": np.array(stacked)}
+
+
+def parse_replicates(schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> list[Parameters]:
+    """Return the parameters of the replicates in a model file, none where it has none."""
+    if "replicate_numbers" in arrays:
+        rows = arrays["replicate_numbers"]
+        if rows.ndim != 2:
+            raise DataError(f"their array has the shape {rows.shape}")
+        return [_parse_trees(schema, {**arrays, "tree_numbers": numbers}) for numbers in rows]
+    if "replicate_weights" not in arrays or "replicate_stacked" not in arrays:
+        return []
+    weights, stacked = arrays["replicate_weights"], arrays["replicate_stacked"]
+    n, own = weights.shape[0] if weights.ndim else 0, (arrays["weights"].shape, arrays["stacked"].shape)
+    if (weights.shape, stacked.shape) != ((n, *own[0]), (n, *own[1])):
+        raise DataError(f"their arrays have the shapes {weights.shape} and {stacked.shape}")
+    for parameters in zip(weights, stacked, strict=True):
+        check_parameters(schema, *parameters, _TOLERANCE)
+    return list(zip(weights, stacked, strict=True))
 
 
 def _tree_arrays(trees: Trees) -> dict[str, NDArray[Any]]:

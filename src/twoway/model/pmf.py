@@ -209,6 +209,13 @@ class JointPMF:
         return sum(tree.n_hidden for tree in self.trees.trees)
 
     @property
+    def has_zeros(self) -> bool:
+        """Whether a weight, a transition or a factor holds a probability of 0."""
+        return not all(
+            matrix.all() for tree in self.trees.trees for matrix in (tree.weights, *tree.transitions, *tree.factors)
+        )
+
+    @property
     def n_parameters(self) -> int:
         """How many of its numbers are free."""
         matrices = [m for tree in self.trees.trees for m in (tree.weights[:, None], *tree.transitions, *tree.factors)]

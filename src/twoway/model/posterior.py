@@ -14,7 +14,7 @@ from twoway.data.missing import Unseen
 from twoway.data.records import Records
 from twoway.data.source import Block
 from twoway.errors import DataError
-from twoway.model.hidden_tree import HiddenTree
+from twoway.model.hidden_tree import HiddenTree, packed_tree
 from twoway.model.mixture import Codes, draw_each
 from twoway.model.trees import Trees
 from twoway.schema import Schema
@@ -127,7 +127,7 @@ def _states_of(tree: HiddenTree, block: Block) -> tuple[Floats, Floats]:
     from twoway.kernels.expectation import posterior
     from twoway.kernels.trees import posterior_of_tree
 
-    rows, theta, prototype = tree.packed
+    rows, theta, prototype = packed_tree(tree)
     n = len(block.pointers) - 1
     log_prob = np.empty(n)
     if tree.n_hidden == 1:

@@ -125,6 +125,21 @@ class Trees:
         shares = np.exp(weights - weights.max())
         return Trees(shares / shares.sum(), trees)
 
+    def softened(self, shares: Floats, part: float) -> Trees:
+        """Return trees without zeros: a part of equal states and of overall shares (n_categories,) mixed in."""
+
+        def mixed(matrix: Floats, around: Floats) -> Floats:
+            return (1.0 - part) * matrix + part * around[:, None]
+
+        trees = []
+        for tree in self.trees:
+            own = np.split(shares, np.cumsum([len(factor) for factor in tree.factors])[:-1])
+            weights = mixed(tree.weights[:, None], np.full(tree.n_states[0], 1 / tree.n_states[0]))[:, 0]
+            transitions = tuple(mixed(matrix, np.full(len(matrix), 1 / len(matrix))) for matrix in tree.transitions)
+            factors = tuple(mixed(factor, around) for factor, around in zip(tree.factors, own, strict=True))
+            trees.append(HiddenTree(tree.parents, tree.homes, weights, transitions, factors))
+        return Trees(self.shares, tuple(trees))
+
     def draw(self, n: int, rng: np.random.Generator) -> list[Codes]:
         """Return n records drawn from the mixture: codes of shape (n,) for each variable."""
         if len(self.trees) == 1:

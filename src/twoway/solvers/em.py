@@ -65,18 +65,9 @@ def fit_cells_by_em(
     from twoway.kernels.lanes import pad_to_lanes
     from twoway.kernels.maximization import log_prior, maximize
 
-    schema, rank, rows, groups = sets.schema, start.rank, tree_rows(start), theta_groups(start)
-    # The states of each hidden variable but the root are drawn to equal shares, as the root's are.
-    n_hidden = groups[-1] - schema.n_categories
-    shares = np.concatenate([np.full(n_hidden, 1.0 / rank), sets.shares])
-    amounts = np.empty(1 + groups[-1])
-    amounts[0] = smoothing.weights * sets.total_copies
-    # A table speaks of the transitions on one path of the tree only.
-    amounts[1 : 1 + n_hidden] = smoothing.weights * float(sets.copies.mean())
-    sizes = np.array(schema.sizes)
-    # On a tree few states rest on many records each, and what they share out among many categories must be held back.
-    by_size = np.ones(len(sizes)) if rows is None else (sizes / _USUAL_SIZE) ** _SIZE_POWER
-    amounts[1 + n_hidden :] = smoothing.factors * np.repeat(sets.copies * by_size, sizes)
+    rank, rows, groups = start.rank, tree_rows(start), theta_groups(start)
+    amounts, shares = smoothing_of_rows(sets, start, smoothing)
+    amounts *= _copies_of_rows(sets, start)
     pseudo_counts = np.concatenate([amounts[:1], amounts[1:] * shares])
     own_counts = None
     if pseudo_shares is not None:
@@ -99,6 +90,27 @@ def fit_cells_by_em(
         return following, sets.offset - value / total_weight
 
     return loop.descend(update, start)
+
+
+def smoothing_of_rows(sets: CellSets, form: JointPMF, smoothing: Smoothing) -> tuple[Floats, Floats]:
+    """Return how many pseudo-records each row of θ belongs to, and how the rows behind the first share them.
+
+    The states of each hidden variable but the root are drawn to equal shares, as the root's are.
+    """
+    n_hidden, sizes = theta_groups(form)[-1] - sets.schema.n_categories, np.array(sets.schema.sizes)
+    # On a tree few states rest on many records each, and what they share out among many categories must be held back.
+    by_size = np.ones(len(sizes)) if n_hidden == 0 else (sizes / _USUAL_SIZE) ** _SIZE_POWER
+    of_states = np.full(1 + n_hidden, smoothing.weights)
+    amounts = np.concatenate([of_states, smoothing.factors * np.repeat(by_size, sizes)])
+    return amounts, np.concatenate([np.full(n_hidden, 1.0 / form.rank), sets.shares])
+
+
+def _copies_of_rows(sets: CellSets, form: JointPMF) -> Floats:
+    """Return how often a person is counted in each row of θ."""
+    n_hidden = theta_groups(form)[-1] - sets.schema.n_categories
+    # A table speaks of the transitions on one path of the tree only.
+    of_states = np.full(n_hidden, float(sets.copies.mean()))
+    return np.concatenate([[sets.total_copies], of_states, np.repeat(sets.copies, sets.schema.sizes)])
 
 
 def annealed_by_em(sets: CellSets, start: JointPMF, smoothing: Smoothing, max_iter: int, watch: Watch) -> JointPMF:

@@ -18,7 +18,7 @@ from twoway.arrays import Bools, Floats, Ints, times_log
 from twoway.data.records import Records
 from twoway.data.source import Block, RecordSource
 from twoway.errors import DataError
-from twoway.model.hidden_tree import HiddenTree
+from twoway.model.hidden_tree import HiddenTree, packed_tree, unpacked_tree
 from twoway.model.pmf import JointPMF
 from twoway.model.trees import Trees
 from twoway.schema import Schema
@@ -59,13 +59,13 @@ def theta_of(pmf: JointPMF) -> Theta:
     """Return a PMF's parameters as the kernels take them; those of hidden variables on a tree are above the factors."""
     from twoway.kernels.lanes import pad_to_lanes
 
-    return _tree_of(pmf).packed[1].copy() if pmf.n_hidden > 1 else pad_to_lanes(pmf.weights, pmf.stacked)
+    return packed_tree(_tree_of(pmf))[1].copy() if pmf.n_hidden > 1 else pad_to_lanes(pmf.weights, pmf.stacked)
 
 
 def pmf_of(form: JointPMF, theta: Theta) -> JointPMF:
     """Return the PMF of parameters, of the same form as another: with its variables, and as many hidden states."""
     if form.n_hidden > 1:
-        return JointPMF.from_trees(form.schema, Trees(np.ones(1), (_tree_of(form).unpacked(theta),)))
+        return JointPMF.from_trees(form.schema, Trees(np.ones(1), (unpacked_tree(_tree_of(form), theta),)))
     return JointPMF.from_stacked(form.schema, theta[0, : form.rank].copy(), theta[1:, : form.rank].copy())
 
 
@@ -80,7 +80,7 @@ def theta_groups(pmf: JointPMF) -> Ints:
 
 def tree_rows(pmf: JointPMF) -> TreeRows | None:
     """Return which rows of θ belong to which hidden variable, None where there is one."""
-    return _tree_of(pmf).packed[0] if pmf.n_hidden > 1 else None
+    return packed_tree(_tree_of(pmf))[0] if pmf.n_hidden > 1 else None
 
 
 def _tree_of(pmf: JointPMF) -> HiddenTree:

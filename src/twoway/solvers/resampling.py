@@ -10,7 +10,6 @@ import numpy as np
 from twoway.arrays import Floats
 from twoway.data.records import Records
 from twoway.datasets.synthetic import draw_records
-from twoway.model.mixture import joint
 from twoway.model.pmf import JointPMF
 from twoway.solvers.evidence import CellSets
 from twoway.tables.privacy import nonnegative_noisy
@@ -60,7 +59,7 @@ class TableResampling:
         is_finite = math.isfinite(self._n_people)
         self._observed = self._observed_shares() if is_finite else None
         # What the model expects of each table, before it is rounded by chance.
-        self._model = [joint(pmf.weights, [pmf.factors[index] for index in row]) for row in tables.sets.tolist()]
+        self._model = [pmf.trees.of_variables(row).joint() for row in tables.sets.tolist()]
 
     def _observed_shares(self) -> Floats:
         """Return how often each variable was observed, (n_variables,), if so many people make these tables."""

@@ -20,8 +20,7 @@ from twoway.model.events import Event, Names
 from twoway.model.imputation import imputed_codes, imputed_frames, warn_of_impossible
 from twoway.model.intervals import Interval, Intervals, IntervalTable, Scale, checked_level, interval_ends
 from twoway.model.mode import Mode
-from twoway.model.model_file import parse_model, write_model
-from twoway.model.parameters import check_parameters
+from twoway.model.model_file import parse_model, parse_replicates, replicate_arrays, write_model
 from twoway.model.pmf import JointPMF
 from twoway.model.posterior import records_for
 from twoway.report import Report
@@ -323,8 +322,7 @@ class Bootstrap:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a model file with its replicates; `tw.load` reads it."""
         pmfs, arrays = [self.center, *self.replicates], {} if self.observed is None else self.observed.arrays()
-        arrays["replicate_weights"] = np.array([pmf.weights for pmf in pmfs])
-        arrays["replicate_stacked"] = np.array([pmf.stacked for pmf in pmfs])
+        arrays |= replicate_arrays([pmf.parameters for pmf in pmfs])
         write_model(path, self.pmf.schema, self.pmf.parameters, self.pmf.report, arrays)
 
     @classmethod
@@ -346,16 +344,13 @@ def load(path: str | os.PathLike[str]) -> JointPMF | Bootstrap:
     """
     header, arrays = container.read(path, "model")
     pmf = JointPMF.from_parameters(*parse_model(path, header, arrays))
-    if "replicate_weights" not in arrays or "replicate_stacked" not in arrays:
-        return pmf
-    weights, stacked = arrays["replicate_weights"], arrays["replicate_stacked"]
     try:
-        n = weights.shape[0] if weights.ndim else 0
-        if n < 2 or (weights.shape, stacked.shape) != ((n, *pmf.weights.shape), (n, *pmf.stacked.shape)):
-            raise DataError(f"their arrays have the shapes {weights.shape} and {stacked.shape}")
-        for own in zip(weights, stacked, strict=True):
-            check_parameters(pmf.schema, *own, 1e-9)
-        center, *replicates = (JointPMF.from_stacked(pmf.schema, *own) for own in zip(weights, stacked, strict=True))
+        parameters = parse_replicates(pmf.schema, arrays)
+        if not parameters:
+            return pmf
+        if len(parameters) < 2:
+            raise DataError("there must be at least two")
+        center, *replicates = (JointPMF.from_parameters(pmf.schema, own) for own in parameters)
         reflected, observed = not (pmf.report and pmf.report.smoothing), ObservedTables.from_arrays(pmf, arrays)
         return Bootstrap(pmf, tuple(replicates), center, reflected=reflected, observed=observed)
     except (DataError, LookupError) as error:

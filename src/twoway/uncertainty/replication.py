@@ -10,13 +10,12 @@ import numpy as np
 from twoway.arrays import Floats
 from twoway.errors import DataError, whole_number
 from twoway.model.intervals import checked_level
-from twoway.model.parameters import normalized_factors
-from twoway.model.pmf import JointPMF, single_model
+from twoway.model.pmf import JointPMF, model_of
 from twoway.model.posterior import records_for
 from twoway.parallel import usable_cores
 from twoway.report import Monitor, Progress, StopReason
-from twoway.solvers.em import fit_cells_by_em
-from twoway.solvers.evidence import CellSets
+from twoway.solvers.em import fit_cells_by_em, smoothing_of_rows
+from twoway.solvers.evidence import CellSets, theta_groups
 from twoway.solvers.loop import Loop, Watch
 from twoway.solvers.problem import Smoothing
 from twoway.solvers.resampling import RecordResampling, Resampling, TableResampling
@@ -80,7 +79,9 @@ def bootstrap(
     >>> bool(0 <= answer.low < answer < answer.high <= 1)
     True
     """
-    pmf = single_model(pmf, "the bootstrap")
+    pmf = model_of(pmf)
+    if len(pmf.trees.trees) > 1:
+        raise DataError("the bootstrap needs a model that was fitted, not an average of several")
     n, seed = whole_number("n", n, LEAST_REPLICATES), whole_number("seed", seed, 0)
     threads = usable_cores() if threads is None else whole_number("threads", threads, 1)
     smoothing = _smoothing_to_replicate(pmf)
@@ -92,14 +93,14 @@ def bootstrap(
 
         def fit(sets: CellSets, smoothing: Smoothing, drawn: Floats | None = None) -> tuple[JointPMF, StopReason]:
             # A model may have zeros, which multiplicative updates cannot leave.
-            start = softened_start(pmf, sets.shares, 1e-6) if drawn is not None or (pmf.stacked == 0).any() else pmf
+            start = softened_start(pmf, sets.shares, 1e-6) if drawn is not None or pmf.has_zeros else pmf
             descent = fit_cells_by_em(sets, start, smoothing, loop, drawn)
             return descent.pmf, descent.stop_reason
 
         def replicate(number: int) -> tuple[JointPMF, StopReason]:
             random = np.random.default_rng([seed, number, 1])
             own = choices[random.choice(len(choices), p=chances)]
-            drawn = replicate_prior(original, pmf.rank, own, random) if own.factors else None
+            drawn = replicate_prior(original, pmf, own, random) if own.factors else None
             return fit(resampling.draw(seed, number), own, drawn)
 
         fits: list[tuple[JointPMF, StopReason]] = []
@@ -162,18 +163,19 @@ def replicate_smoothings(pmf: JointPMF) -> tuple[list[Smoothing], Floats]:
     return [Smoothing(*amount) for amount in amounts.tolist()], chances / chances.sum()
 
 
-def replicate_prior(sets: CellSets, rank: int, smoothing: Smoothing, random: np.random.Generator) -> Floats:
-    """Return the shares that smoothing draws each component towards in one replicate, (1 + n_categories, rank).
+def replicate_prior(sets: CellSets, form: JointPMF, smoothing: Smoothing, random: np.random.Generator) -> Floats:
+    """Return the shares that smoothing draws each state towards in one replicate, (rows of θ, rank).
 
     Smoothing is a prior for components: so many records with the variables' overall shares. The components' true
     shares are then about as far from these as so many random records are (a Dirichlet distribution), and replicates
     in which both records and prior are drawn again spread as the truth does given the data. With a fixed prior, all
     replicates would shrink dependence alike, and their spread would not show by how much.
     """
-    schema = sets.schema
-    drawn = np.empty((1 + schema.n_categories, rank))
+    rank, (amounts, shares) = form.rank, smoothing_of_rows(sets, form, smoothing)
+    drawn = np.empty((len(amounts), rank))
     drawn[0] = random.gamma(smoothing.weights, size=rank) + _LEAST_SHARE if smoothing.weights else 1.0
     drawn[0] *= rank / drawn[0].sum()
-    drawn[1:] = random.gamma(np.repeat(smoothing.factors * sets.shares[:, None], rank, axis=1)) + _LEAST_SHARE
-    drawn[1:] = normalized_factors(schema, drawn[1:])
+    drawn[1:] = random.gamma(np.repeat((amounts[1:] * shares)[:, None], rank, axis=1)) + _LEAST_SHARE
+    starts = theta_groups(form)
+    drawn[1:] /= np.repeat(np.add.reduceat(drawn[1:], starts[:-1], axis=0), np.diff(starts), axis=0)
     return drawn

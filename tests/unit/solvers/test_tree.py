@@ -131,9 +131,31 @@ def test_two_variables_have_one_hidden(records):
     assert pmf.weights.shape == (3,)
 
 
+def test_bootstrap(fitted, records, truth, tmp_path):
+    boot = tw.bootstrap(fitted, records, n=40)
+    event = {"x0": "a", "x9": "b"}
+    answer = boot.prob(event)
+    assert answer == pytest.approx(fitted.prob(event))
+    assert answer.low < truth.prob(event) < answer.high
+    assert answer.high - answer.low < 0.05
+    boot.save(tmp_path / "boot.twoway")
+    loaded = tw.load(tmp_path / "boot.twoway")
+    assert isinstance(loaded, tw.Bootstrap)
+    assert loaded.prob(event) == answer
+    assert (loaded.prob(event).low, loaded.prob(event).high) == (answer.low, answer.high)
+    completed = boot.impute(records.mask(np.random.default_rng(0).random(records.shape) < 0.2), m=2)
+    assert not completed[0].isna().any(axis=None)
+
+
+def test_bootstrap_of_tables(records):
+    tables = tw.count(records)
+    pmf = tw.fit(tables, structure="tree", rank=3, starts=1)
+    answer = tw.bootstrap(pmf, tables, n=20).prob({"x0": "a", "x1": "a"})
+    assert answer.low < answer < answer.high
+
+
 def test_what_a_tree_cannot_yet_do_says_so(fitted, records, tmp_path):
     for task in (
-        lambda: tw.bootstrap(fitted, records),
         lambda: tw.update(fitted, records),
         lambda: tw.explore(fitted, tmp_path / "page.html"),
         lambda: tw.plot_components(fitted),

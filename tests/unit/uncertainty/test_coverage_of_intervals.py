@@ -35,8 +35,8 @@ def test_mutual_information_at_200_records_is_not_always_too_low():
 
 def test_priors_are_drawn_like_records():
     sets = CellSets.of_records(RECORDS, 1)
-    smoothing = Smoothing(20.0, 50.0)
-    drawn = np.array([replicate_prior(sets, 2, smoothing, np.random.default_rng(seed)) for seed in range(2000)])
+    smoothing, form = Smoothing(20.0, 50.0), tw.fit(RECORDS, rank=2, starts=1, smoothing=1)
+    drawn = np.array([replicate_prior(sets, form, smoothing, np.random.default_rng(seed)) for seed in range(2000)])
     np.testing.assert_allclose(drawn[:, 0].sum(axis=1), 2)
     np.testing.assert_allclose(drawn[:, 1:4].sum(axis=1), 1)
     np.testing.assert_allclose(drawn[:, 0].mean(axis=0), 1, atol=0.02)
@@ -44,7 +44,7 @@ def test_priors_are_drawn_like_records():
     expected = np.sqrt(sets.shares * (1 - sets.shares) / 21)  # the spread of a Dirichlet distribution of 20 records
     np.testing.assert_allclose(drawn[:, 1:].std(axis=0), np.repeat(expected[:, None], 2, axis=1), rtol=0.1)
     # However weak, no share is lost.
-    weak = replicate_prior(sets, 3, Smoothing(1e-9, 1e-9), np.random.default_rng(0))
+    weak = replicate_prior(sets, form, Smoothing(1e-9, 1e-9), np.random.default_rng(0))
     assert np.isfinite(weak).all()
     assert (weak > 0).all()
 
