@@ -18,7 +18,7 @@ from twoway.uncertainty.bootstrap import Bootstrap
 def check(data: bytes) -> None:
     """Raise where a file is neither refused nor sound."""
     path = write_file(data)
-    container.kind_of(path)
+    container.container_kind(path)
     try:
         pmf = JointPMF.load(path)
     except FileFormatError as error:

@@ -13,7 +13,7 @@ from twoway.tables.tables import Tables
 def check(data: bytes) -> None:
     """Raise where a file is neither refused nor sound."""
     path = write_file(data)
-    container.kind_of(path)
+    container.container_kind(path)
     try:
         tables = Tables.load(path)
     except FileFormatError as error:
