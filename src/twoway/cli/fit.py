@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from twoway.fitting.sources import United
 
 _LONGEST_NAME = 255  # bytes, in every file system in use
+# Above this share of tables off by more than chance, another structure is suggested.
+_MANY_OFF = 0.05
 _MOST_NAMES = 5
 _MOST_WARNINGS = 6
 
@@ -220,3 +222,6 @@ def _fit_hints(learned: dict[str, Any]) -> Iterator[str]:
         ways += [f"--drop {printable(name, 40)!r} leaves a column out" for name in many if not many[name]][:1]
         names = shortlist(many, _MOST_NAMES)
         yield f"more than {MANY_CATEGORIES} categories, so few records for each: {names}; {', '.join(ways)}"
+    check = learned["check"]
+    if check is not None and learned["hidden"] == 1 and check["n_off"] > _MANY_OFF * check["n_compared"]:
+        yield "one hidden variable does not describe how these variables depend on each other; try --structure tree"

@@ -1,4 +1,4 @@
-"""Hidden variables on a tree, each with visible variables attached to it: the arithmetic, on arrays alone.
+"""Hidden variables on a tree, with visible ones attached: all arithmetic of one class, on arrays alone.
 
     Pr(x) = Σ_z weights(z_0) · Π_{k>0} transition_k(z_k, z_parent(k)) · Π_n factor_n(x_n, z_home(n))
 

@@ -24,6 +24,8 @@ from twoway.schema import Label
 
 MAX_NODES = 20_000
 """Nodes visited before the search gives up on a proof."""
+_MAX_TREE_NODES = 500
+"""The same with hidden variables on a tree, where a node takes some milliseconds."""
 _MAX_SWEEPS = 100
 _ROUNDING = 1e-10
 
@@ -58,12 +60,14 @@ def visit_for_mode(trees: Trees) -> tuple[list[int], float]:
     return [int(code) for code in np.unravel_index(best_at, [len(factor) for factor in trees.factors])], best
 
 
-def search_mode(trees: Trees, max_nodes: int = MAX_NODES) -> tuple[list[int], float, bool]:
+def search_mode(trees: Trees, max_nodes: int | None = None) -> tuple[list[int], float, bool]:
     """Return the most probable cell, the logarithm of its probability, and whether no other can beat it.
 
     After ``max_nodes`` it is the best cell so far.
     """
     single = trees.single
+    if max_nodes is None:
+        max_nodes = MAX_NODES if single is not None else _MAX_TREE_NODES
     ceilings = _TreeBounds(trees) if single is None else _MixtureBounds(single.weights, single.factors)
     best, best_log = ceilings.first_cell()
     offsets = np.cumsum([0, *(len(factor) for factor in trees.factors)])

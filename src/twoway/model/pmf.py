@@ -1,7 +1,7 @@
 """JointPMF: the joint probability of discrete variables; one class, more than half of it docstrings.
 
-Pr(i1, …, iN) = Σ_f weights_f · Π_n factor_n(i_n, f). Variables that a question does not name are summed out by
-leaving their factors away, so no answer needs the joint itself.
+Pr(i1, …, iN) = Σ_f weights_f · Π_n factor_n(i_n, f), or the same with hidden variables on a tree (`HiddenTree`).
+Variables that a question does not name are summed out by leaving their factors away, so no answer needs the joint.
 """
 
 from __future__ import annotations
@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 
 class JointPMF:
     """The joint probability mass function of discrete variables, as a mixture of independent ones.
+
+    That is the model of one hidden variable, which this constructor makes. ``fit(structure="tree")`` returns one of
+    several hidden variables on a tree, which has no ``weights`` and ``stacked``. Everything else works alike.
 
     Parameters
     ----------
