@@ -41,7 +41,9 @@ class Tree:
     def block(self, records):
         """Return pointers and cells of records: a code, or -1 for a missing cell, for each variable."""
         cells = [[self.offsets[n] + code for n, code in enumerate(record) if code >= 0] for record in records]
-        return np.cumsum([0, *map(len, cells)]), np.array(list(itertools.chain(*cells)), dtype=np.uint16)
+        return np.cumsum([0, *map(len, cells)]), np.array(
+            list(itertools.chain(*cells)), dtype=np.min_scalar_type(self.offsets[-1] - 1)
+        )
 
     def expect(self, records, weights=()):
         counts = np.zeros_like(self.theta)
