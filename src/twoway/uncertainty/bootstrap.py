@@ -25,7 +25,6 @@ from twoway.model.pmf import JointPMF
 from twoway.model.posterior import records_for
 from twoway.report import Report
 from twoway.schema import Schema
-from twoway.solvers.starts import softened_start
 from twoway.storage import container
 from twoway.text import crossed
 from twoway.uncertainty.observed_tables import DOUBT, ObservedTables
@@ -306,6 +305,8 @@ class Bootstrap:
 
     def draws(self, records: Records, indices: Sequence[int], m: int, *, seed: int) -> Iterator[dict[str, Fill]]:
         """Yield ``m`` times what fills the missing cells of some variables, each time from a different replicate."""
+        from twoway.solvers.starts import softened_start
+
         if whole_number("m", m, 2) > (known := len(self.replicates)):
             raise DataError(f"each completed table needs its own replicate: {m} were asked for, and there are {known}")
         possible = self.pmf.log_prob(records) > -np.inf

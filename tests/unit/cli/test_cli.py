@@ -698,11 +698,14 @@ def test_ask_imports_nothing_heavy(folder):
         "import sys\nsys.argv = ['twoway', 'ask', 'm.twoway', 'P(vote | age = 40+)', 'I(vote; age)', '--json']\n"
         "from twoway.cli import main\n"
         "try:\n    main()\nexcept SystemExit as ended:\n    assert ended.code == 0\n"
-        "print(' '.join({name.split('.')[0] for name in sys.modules}))"
+        "print(' '.join({name.split('.')[0] for name in sys.modules}))\n"
+        "print(' '.join(name for name in sys.modules if name.startswith('twoway.')))"
     )
     done = subprocess.run([sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, check=True)
-    found = set(done.stdout.splitlines()[-1].split())
+    *_, found, own = (set(line.split()) for line in done.stdout.splitlines()[-2:])
     assert "numpy" in found
+    assert "twoway.model.pmf" in own
+    assert not {name for name in own if name.startswith(("twoway.solvers", "twoway.uncertainty", "twoway.tables"))}
     heavy = {
         "numba",
         "scipy",
