@@ -146,7 +146,8 @@ class Tree:
     def solve(self, problem: Problem) -> Solution:
         """Return the best of several starts."""
         evidence = problem.evidence
-        shape = TreeShape.of_tables(evidence.connected_tables(2))
+        has_pairs = len(evidence.schema) > 1
+        shape = TreeShape.of_tables(evidence.connected_tables(2)) if has_pairs else TreeShape((-1,), (0,), (0,))
         sets, candidates = evidence.sets, _NO_CANDIDATES
         if problem.smoothing is None:
             smoothing = _TABLE_SMOOTHING

@@ -125,6 +125,12 @@ def test_missing_cells(records, truth):
     assert (filled.to_numpy() == records.to_numpy())[~hidden.to_numpy()].all()
 
 
+def test_one_variable(records):
+    pmf = tw.fit(records[["x0"]], structure="tree", rank=2)
+    shares = records["x0"].value_counts(normalize=True).sort_index().to_numpy()
+    np.testing.assert_allclose(pmf.marginal("x0"), shares, atol=0.01)
+
+
 def test_two_variables_have_one_hidden(records):
     pmf = tw.fit(records[["x0", "x1"]], structure="tree", rank=3)
     assert pmf.n_hidden == 1
