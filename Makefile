@@ -96,7 +96,7 @@ test-bare: .venv/.developers
 
 # Tracers do not see compiled code, so the kernels' tests also run uncompiled. An empty cache makes the compiler run
 # under the tracer, too.
-UNCOMPILED = tests/unit/kernels/test_kernels.py tests/unit/kernels/test_counting.py tests/unit/data/test_records.py \
+UNCOMPILED = tests/unit/kernels/test_kernels.py tests/unit/kernels/test_kernels_of_trees.py tests/unit/kernels/test_counting.py tests/unit/data/test_records.py \
   tests/unit/solvers/test_ctd.py::test_contractions_equal_their_twin tests/unit/solvers/test_ctd.py::test_a_sweep_improves_and_knows_where_it_ends \
   tests/unit/solvers/test_ctd.py::test_a_block_falls_until_it_is_solved_and_stays_on_its_simplex
 coverage: .venv/.developers system
