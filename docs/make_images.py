@@ -1,4 +1,4 @@
-"""Create the pictures of the documentation: docs/img/explorer.png and docs/img/digits.svg.
+"""Create the pictures of the documentation: docs/img/explorer.png, explorer-tree.png and digits.svg.
 
     python docs/make_images.py
 
@@ -81,20 +81,26 @@ def read_survey() -> pd.DataFrame:
 
 
 def draw_explorer(folder: Path) -> None:
-    """Write the survey's page and take a picture of it."""
+    """Write the survey's pages and take pictures of them."""
     from browser.chromium import open_browser
 
-    page_file = folder / "election.html"
-    tw.explore(tw.fit(read_survey(), rank=6), page_file, title="US election survey, 2000")
+    survey = read_survey()
+    pictures = (
+        ("explorer", "single", "#party=independent&Gore: cares about people=Extremely well,Quite well"),
+        ("explorer-tree", "tree", "#!view=map"),
+    )
     with open_browser() as browser:
-        page = browser.new_page(viewport={"width": 1280, "height": 940}, device_scale_factor=1.5)
-        page.goto(f"{page_file.as_uri()}#party=independent&Gore: cares about people=Extremely well,Quite well")
-        page.wait_for_timeout(500)
-        page.screenshot(path=IMAGES / "explorer.png")
+        for name, structure, address in pictures:
+            page_file = folder / f"{name}.html"
+            tw.explore(tw.fit(survey, rank=6, structure=structure), page_file, title="US election survey, 2000")
+            page = browser.new_page(viewport={"width": 1280, "height": 940}, device_scale_factor=1.5)
+            page.goto(page_file.as_uri() + address)
+            page.wait_for_timeout(500)
+            page.screenshot(path=IMAGES / f"{name}.png")
 
 
 def main() -> None:
-    """Make both pictures."""
+    """Make all pictures."""
     with tempfile.TemporaryDirectory() as scratch:
         demo(Path(scratch))
         shutil.copy(Path(scratch) / "digits.svg", IMAGES / "digits.svg")

@@ -4,26 +4,38 @@ from dataclasses import replace
 
 import numpy as np
 
-from twoway.explorer.page import page_angles, page_steps
-from twoway.model.intervals import share_of
+from twoway.explorer.page import page_columns, page_numbers
+from twoway.model.hidden_tree import HiddenTree
+from twoway.model.intervals import angle_of, share_of
 from twoway.model.pmf import JointPMF
+from twoway.model.trees import Trees
 
 
 def unpack(packed, boot):
     """Return a bootstrap with the replicates of a page; ``boot`` is what was packed."""
-    model, schema = page_angles(boot.pmf), boot.pmf.schema
+    model = angle_of(page_numbers(boot.pmf))
     codes = np.frombuffer(packed.codes, np.uint8)
     if packed.bits == 4:
         codes = np.column_stack([codes & 15, codes >> 4]).ravel()
     most = 2 ** (packed.bits - 1) - 1
-    moved = codes[: (1 + packed.count) * model.size].reshape(-1, *model.shape).astype(np.float64) - most
-    parameters = share_of(model + page_steps(boot.pmf, packed.steps) * moved)
-    center, *replicates = (
-        JointPMF(columns(one[0]), [columns(one[1:][schema.cells(n)]) for n in range(len(schema))], schema)
-        for one in parameters
-    )
+    moved = codes[: (1 + packed.count) * model.size].reshape(-1, model.size).astype(np.float64) - most
+    numbers = share_of(model + packed.steps.astype(np.float64)[page_columns(boot.pmf)] * moved)
+    center, *replicates = (JointPMF.from_trees(boot.pmf.schema, like(boot.pmf.trees, one)) for one in numbers)
     return replace(boot, center=center, replicates=tuple(replicates))
 
 
-def columns(array):
-    return array / array.sum(axis=0)
+def like(trees, numbers):
+    """Return trees of the same form with other numbers; each column is rescaled to sum to one."""
+    matrices = iter(np.split(numbers, np.cumsum([matrix.size for matrix in trees.matrices])[:-1]))
+
+    def scaled(shape):
+        matrix = next(matrices).reshape(shape)
+        return matrix / matrix.sum(axis=0)
+
+    shares = scaled(trees.shares.shape)
+    made = []
+    for tree in trees.trees:
+        weights = scaled(tree.weights.shape)
+        transitions, factors = (tuple(scaled(m.shape) for m in some) for some in (tree.transitions, tree.factors))
+        made.append(HiddenTree(tree.parents, tree.homes, weights, transitions, factors))
+    return Trees(shares, tuple(made))

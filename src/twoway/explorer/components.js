@@ -1,13 +1,15 @@
-// The components: how common each is, and which categories stand out in it.
+// The components, which are the states of a hidden variable: how common each is, and which categories stand out in it.
 
 const STANDING_OUT = 8;
 
 /** Return the cells that tell most of a component from all records: [index, code, share in it, share in all]. */
 function standingOut(model, component) {
+  const { shares } = model.given(new Map(), new Set([component]));
   const found = [];
+  if (!shares) return found; // it never occurs
   for (let index = 0; index < model.variables.length; index++) {
     for (let cell = model.offsets[index]; cell < model.offsets[index + 1]; cell++) {
-      const within = model.factors[cell * model.rank + component];
+      const within = shares[cell];
       const overall = model.prior.shares[cell];
       if (within > overall) found.push([within * Math.log(within / overall), index, cell - model.offsets[index], within, overall]);
     }
@@ -21,8 +23,9 @@ class ComponentCard {
 
   constructor(model, component, actions) {
     this.component = component;
-    this.#row = new Row(make("span", { className: "label" }, "how common"), model.weights[component], () => actions.pickComponent(component));
-    this.#row.element.ariaLabel = `Component ${component + 1}`;
+    const name = `${model.isTree ? "State" : "Component"} ${model.stateNumbers[component]}`;
+    this.#row = new Row(make("span", { className: "label" }, "how common"), model.prior.weights[component], () => actions.pickComponent(component));
+    this.#row.element.ariaLabel = name;
     const facts = standingOut(model, component).map(([index, code, within, overall]) => {
       const { name, categories } = model.variables[index];
       return make(
@@ -36,8 +39,8 @@ class ComponentCard {
     });
     this.element = make(
       "article",
-      { className: "card kind", ariaLabel: `Component ${component + 1}` },
-      make("header", {}, make("h3", {}, `Component ${component + 1}`), make("button", { className: "small", type: "button", onclick: () => actions.showComponent(component) }, "everything about it")),
+      { className: "card kind", ariaLabel: name },
+      make("header", {}, make("h3", {}, name), make("button", { className: "small", type: "button", onclick: () => actions.showComponent(component) }, "everything about it")),
       this.#row.element,
       make("ul", { className: "rows" }, ...facts),
     );

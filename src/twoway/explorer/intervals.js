@@ -17,22 +17,21 @@ class Replicates {
     this.count = count;
     const packed = decodeBytes(codes);
     const step = decodeNumbers(steps, true);
-    const each = (1 + model.offsets.at(-1)) * model.rank;
-    const angles = Float64Array.from([...model.weights, ...model.factors], PROBABILITY.to);
+    const { form, numbers } = model;
+    const angles = numbers.map(PROBABILITY.to);
     const most = 2 ** (bits - 1) - 1;
     const code = (at) => ((packed[Math.floor((at * bits) / 8)] >> ((at * bits) % 8)) & (2 ** bits - 1)) - most;
-    // Row 0 holds the weights; a step goes with a component of the weights or of a variable.
-    const stepAt = new Float64Array(each);
-    [0, ...model.offsets.slice(0, -1).map((cell) => 1 + cell)].forEach((first, block) => {
-      const end = block ? 1 + model.offsets[block] : 1;
-      for (let row = first; row < end; row++) {
-        for (let f = 0; f < model.rank; f++) stepAt[row * model.rank + f] = step[block * model.rank + f];
-      }
-    });
+    // Each column of a matrix has a step of its own.
+    const stepAt = new Float64Array(numbers.length);
+    let before = 0;
+    for (const { at, rows, columns } of form.matrices) {
+      for (let place = 0; place < rows * columns; place++) stepAt[at + place] = step[before + (place % columns)];
+      before += columns;
+    }
     // The first is the center, the fit that replicates differ from by chance.
     this.#several = Array.from({ length: 1 + count }, (_, number) => {
-      const theta = angles.map((angle, at) => PROBABILITY.back(angle + stepAt[at] * code(number * each + at)));
-      return restored(theta, model);
+      const moved = angles.map((angle, at) => PROBABILITY.back(angle + stepAt[at] * code(number * angles.length + at)));
+      return restored(moved, form);
     });
   }
 
@@ -43,20 +42,16 @@ class Replicates {
   }
 }
 
-/** Return a mixture whose weights and columns sum to one. */
-function restored(theta, { offsets, rank }) {
-  const weights = theta.slice(0, rank);
-  const factors = theta.slice(rank);
-  const total = weights.reduce((sum, weight) => sum + weight, 0);
-  for (let f = 0; f < rank; f++) {
-    weights[f] /= total;
-    for (let index = 0; index < offsets.length - 1; index++) {
+/** Return trees whose columns sum to one. */
+function restored(numbers, form) {
+  for (const { at, rows, columns } of form.matrices) {
+    for (let column = at; column < at + columns; column++) {
       let sum = 0;
-      for (let cell = offsets[index]; cell < offsets[index + 1]; cell++) sum += factors[cell * rank + f];
-      for (let cell = offsets[index]; cell < offsets[index + 1]; cell++) factors[cell * rank + f] /= sum;
+      for (let row = 0; row < rows; row++) sum += numbers[column + row * columns];
+      for (let row = 0; row < rows; row++) numbers[column + row * columns] /= sum;
     }
   }
-  return new Mixture(weights, factors, offsets);
+  return new Trees(form, numbers);
 }
 
 /** What the replicates answer to one question, from which any number in the answer gets its interval. */

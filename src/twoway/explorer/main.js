@@ -12,7 +12,7 @@ const described = JSON.parse(document.getElementById("model").textContent);
 const model = new Model(described);
 const replicates = described.replicates && new Replicates(model, described.replicates);
 const at = Object.fromEntries([...document.querySelectorAll("[id]")].map((element) => [element.id, element]));
-let { state, unknown } = State.fromHash(location.hash, model.variables, model.rank);
+let { state, unknown } = State.fromHash(location.hash, model);
 let answer = null;
 let limit = PAGE;
 
@@ -29,6 +29,11 @@ const actions = {
     at["tab-answers"].focus();
     scrollTo({ top: 0 });
   },
+  showHidden(hidden) {
+    view(() => Object.assign(state, { hidden, view: "components" }));
+    at["tab-components"].focus();
+    scrollTo({ top: 0 });
+  },
   focus(index) {
     const isMap = state.view === "map";
     view(() => Object.assign(state, { focus: index, view: "map" }));
@@ -38,7 +43,7 @@ const actions = {
   },
 };
 const cards = model.variables.map(() => null);
-const kinds = [];
+let kinds = { hidden: null, cards: [] };
 const inSight = new Set();
 const watcher = new IntersectionObserver(
   (entries) => entries.forEach(({ target, isIntersecting }) => inSight[isIntersecting ? "add" : "delete"](target)),
@@ -46,7 +51,7 @@ const watcher = new IntersectionObserver(
 );
 let frame = 0;
 let timer = 0;
-const linkMap = new LinkMap(model, { lines: at.lines, nodes: at.nodes, related: at.related }, actions);
+const linkMap = new LinkMap(model, { frame: at.frame, lines: at.lines, nodes: at.nodes, related: at.related }, actions);
 
 function cardOf(index) {
   if (!cards[index]) {
@@ -60,7 +65,7 @@ function cardOf(index) {
 function change(action) {
   action();
   unknown = [];
-  location.hash = state.toHash(model.variables);
+  location.hash = state.toHash(model);
   update();
   say(spokenAnswer());
 }
@@ -68,7 +73,7 @@ function change(action) {
 /** Change what is looked at: the address follows, without an entry in the history. */
 function view(action) {
   action();
-  location.replace(state.toHash(model.variables));
+  location.replace(state.toHash(model));
   draw();
 }
 
@@ -89,6 +94,7 @@ function draw() {
   drawKnown();
   if (state.view === "answers") drawCards();
   if (state.view === "map") linkMap.show(answer, state);
+  if (at.tree) at.tree.value = model.form.hidden[state.hidden].tree;
   if (state.view === "components") drawComponents();
 }
 
@@ -141,11 +147,14 @@ function placeCards(shown) {
 }
 
 function drawComponents() {
-  if (!kinds.length) {
-    for (let component = 0; component < model.rank; component++) kinds.push(new ComponentCard(model, component, actions));
-    at.kinds.replaceChildren(...kinds.map((kind) => kind.element));
+  if (kinds.hidden !== state.hidden) {
+    const { first, states } = model.form.hidden[state.hidden];
+    const cards = Array.from({ length: states }, (_, place) => new ComponentCard(model, first + place, actions));
+    kinds = { hidden: state.hidden, cards };
+    at.kinds.replaceChildren(...cards.map((kind) => kind.element));
   }
-  for (const kind of kinds) kind.show(answer, state);
+  if (model.isTree) at.hidden.value = state.hidden;
+  for (const kind of kinds.cards) kind.show(answer, state);
 }
 
 // What is known
@@ -155,9 +164,12 @@ function evidenceTexts() {
     const { name, categories } = model.variables[index];
     return { name, value: oneOf([...codes].sort((a, b) => a - b).map((code) => categories[code])), remove: () => actions.clear(index) };
   });
-  if (state.components.size) {
-    const value = oneOf([...state.components].sort((a, b) => a - b).map((component) => String(component + 1)));
-    texts.push({ name: "component", value, remove: () => change(() => state.components.clear()) });
+  const { owners } = model.form;
+  for (const hidden of new Set([...state.components].map((component) => owners[component]))) {
+    const components = [...state.components].filter((component) => owners[component] === hidden).sort((a, b) => a - b);
+    const value = oneOf(components.map((component) => model.stateNumbers[component]));
+    const remove = () => change(() => components.forEach((component) => state.components.delete(component)));
+    texts.push({ name: model.isTree ? "state" : "component", value, remove });
   }
   return texts;
 }
@@ -251,6 +263,15 @@ at.find.addEventListener("input", () => {
   say(at.count.textContent);
 });
 at.order.addEventListener("change", () => view(() => (state.order = at.order.value)));
+if (model.isTree) {
+  at.hidden.append(...model.form.hidden.map((_, hidden) => make("option", { value: hidden }, model.hiddenName(hidden))));
+  at.hidden.addEventListener("change", () => view(() => (state.hidden = Number(at.hidden.value))));
+}
+if (at.tree) {
+  const { hidden, leaves } = model.form;
+  at.tree.append(...leaves.map((_, tree) => make("option", { value: tree }, `${tree + 1} (${percent(model.numbers[tree])})`)));
+  at.tree.addEventListener("change", () => view(() => (state.hidden = hidden.findIndex(({ tree }) => tree === Number(at.tree.value)))));
+}
 at.more.addEventListener("click", () => {
   limit += PAGE;
   drawCards();
@@ -279,13 +300,21 @@ document.addEventListener("keydown", (event) => {
 });
 addEventListener("hashchange", () => {
   // Our own changes have been shown already; this is the back button, a bookmark or an edited address.
-  if (location.hash === state.toHash(model.variables)) return;
-  ({ state, unknown } = State.fromHash(location.hash, model.variables, model.rank));
+  if (location.hash === state.toHash(model)) return;
+  ({ state, unknown } = State.fromHash(location.hash, model));
   update();
 });
 new ResizeObserver(() => state.view === "map" && linkMap.show(answer, state)).observe(at.nodes);
 
-const about = [`${number(model.variables.length)} ${model.variables.length === 1 ? "variable" : "variables"}`, `${number(model.rank)} ${model.rank === 1 ? "component" : "components"}`];
+/** Return how many components there are, or how many hidden variables. */
+function aboutHidden() {
+  const { hidden, owners, leaves } = model.form;
+  if (!model.isTree) return `${number(owners.length)} ${owners.length === 1 ? "component" : "components"}`;
+  const trees = leaves.length > 1 ? `${number(leaves.length)} trees with ` : "";
+  return `${trees}${number(hidden.length)} hidden variables of up to ${number(Math.max(...hidden.map(({ states }) => states)))} states`;
+}
+
+const about = [`${number(model.variables.length)} ${model.variables.length === 1 ? "variable" : "variables"}`, aboutHidden()];
 if (model.records !== null) about.unshift(`learned from ${number(model.records)} records`);
 if (replicates) {
   document.documentElement.classList.add("has-ranges");

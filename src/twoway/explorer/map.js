@@ -1,5 +1,6 @@
 // The map: variables joined where one tells about the other. It shows so many variables as a person can take in: all of
-// a small model, otherwise those of the strongest links, or a chosen variable and what depends on it.
+// a small model, otherwise those of the strongest links, or a chosen variable and what depends on it. Hidden variables on a
+// tree are drawn as that tree, with all of its variables.
 
 const MAP_SIZE = 28;
 const NEIGHBOURS = 14;
@@ -141,7 +142,7 @@ class LinkMap {
   #drawn = null;
   #card = null;
 
-  /** elements: lines, nodes, related. actions: those of cards. */
+  /** elements: frame, lines, nodes, related. actions: those of cards. */
   constructor(model, elements, actions) {
     this.#model = model;
     this.#elements = elements;
@@ -151,8 +152,12 @@ class LinkMap {
   show(answer, state) {
     // Labels keep clear of one another for the width of the frame that they are laid out in.
     const width = this.#elements.nodes.clientWidth;
-    if (this.#drawn?.focus !== state.focus || this.#drawn.width !== width) this.#draw(state.focus, width);
+    const { tree } = this.#model.form.hidden[state.hidden];
+    const isDrawn = this.#drawn?.focus === state.focus && this.#drawn.width === width && this.#drawn.tree === tree;
+    // Without a width the page is not laid out yet, and this is called again once it is.
+    if (width && !isDrawn) this.#draw(state.focus, width, tree);
     for (const [index, node] of this.#nodes) {
+      if (index < 0) continue;
       const change = answer.shares && state.hasEvidence ? this.#model.change(index, answer.shares) : 0;
       node.style.setProperty("--change", Math.min(1, 1.5 * change).toFixed(3));
       node.classList.toggle("is-known", state.evidence.has(index));
@@ -160,24 +165,28 @@ class LinkMap {
     this.#card?.show(answer, state);
   }
 
-  #draw(focus, width) {
-    this.#drawn = { focus, width };
-    const chosen = chooseMap(this.#model, focus);
-    this.#nodes = new Map(chosen.shown.map((index) => [index, this.#makeNode(index, focus)]));
+  #draw(focus, width, tree) {
+    this.#drawn = { focus, width, tree };
+    const { isTree } = this.#model;
+    const chosen = isTree ? chooseTree(this.#model, tree) : chooseMap(this.#model, focus);
+    this.#nodes = new Map(chosen.shown.map((index) => [index, index < 0 ? this.#makeJoint(jointOf(index)) : this.#makeNode(index, focus)]));
+    this.#elements.frame.classList.toggle("is-dense", isTree && chosen.shown.length > DENSE);
     this.#elements.nodes.replaceChildren(...this.#nodes.values());
     const widths = new Map([...this.#nodes].map(([index, node]) => [index, (100 * node.offsetWidth) / width]));
-    const places = layOut(chosen, focus, widths);
+    const { places, rows } = isTree ? branchOut(chosen, widths) : { places: layOut(chosen, focus, widths), rows: 0 };
+    this.#elements.frame.style.minHeight = isTree ? `${ROW * rows}px` : "";
     for (const [index, node] of this.#nodes) {
       node.style.left = `${places.get(index).x}%`;
       node.style.top = `${places.get(index).y}%`;
     }
     const strongest = chosen.links[0]?.[2] ?? 1;
     this.#elements.lines.replaceChildren(...chosen.links.toReversed().map(([a, b, information]) => {
-      const line = document.createElementNS("http://www.w3.org/2000/svg", "line");
+      const line = document.createElementNS("http://www.w3.org/2000/svg", "path");
       const [one, other] = [places.get(a), places.get(b)];
-      for (const [name, value] of Object.entries({ x1: one.x, y1: one.y, x2: other.x, y2: other.y })) line.setAttribute(name, value);
+      const middle = (one.end + other.end) / 2;
+      line.setAttribute("d", isTree ? `M${one.end} ${one.y}C${middle} ${one.y} ${middle} ${other.y} ${other.end} ${other.y}` : `M${one.x} ${one.y}L${other.x} ${other.y}`);
       const strength = Math.sqrt(information / strongest);
-      line.style.strokeWidth = `${1 + 7 * strength}px`;
+      line.style.strokeWidth = `${1 + (isTree ? 5 : 7) * strength}px`;
       line.style.opacity = 0.25 + 0.6 * strength;
       line.classList.toggle("at-focus", a === focus || b === focus);
       return line;
@@ -189,6 +198,11 @@ class LinkMap {
     const { name } = this.#model.variables[index];
     const isFocus = index === focus;
     return make("button", { className: "node", type: "button", ariaPressed: String(isFocus), title: name, onclick: () => this.#actions.focus(isFocus ? null : index) }, makeLabel(name));
+  }
+
+  #makeJoint(hidden) {
+    const name = this.#model.hiddenName(hidden);
+    return make("button", { className: "joint", type: "button", title: name, ariaLabel: `The states of ${name}`, onclick: () => this.#actions.showHidden(hidden) });
   }
 
   #drawRelated(focus) {

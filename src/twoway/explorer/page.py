@@ -17,7 +17,7 @@ from twoway import __version__
 from twoway.arrays import Floats
 from twoway.model.information import pairwise_information
 from twoway.model.intervals import angle_of
-from twoway.model.pmf import JointPMF, check_model, single_model
+from twoway.model.pmf import JointPMF, check_model, model_of
 from twoway.schema import Variable
 from twoway.storage.container import check_path, whole_or_not_at_all
 from twoway.uncertainty.bootstrap import LEAST_REPLICATES, Bootstrap
@@ -26,7 +26,10 @@ LINKS = 20
 """The page contains the strongest links of each variable, to this many others."""
 
 # One script, in the order in which its parts use one another.
-_SCRIPTS = ("model.js", "intervals.js", "wording.js", "state.js", "cards.js", "map.js", "components.js", "main.js")
+_SCRIPTS = (
+    *("model.js", "intervals.js", "wording.js", "state.js", "cards.js"),
+    *("tree.js", "map.js", "components.js", "main.js"),
+)
 
 
 def explore(pmf: JointPMF | Bootstrap, path: str | os.PathLike[str], *, title: str | None = None) -> None:
@@ -64,7 +67,7 @@ def explore(pmf: JointPMF | Bootstrap, path: str | os.PathLike[str], *, title: s
 
 def describe_page(model: JointPMF | Bootstrap, title: str) -> dict[str, Any]:
     """Return everything that the page shows, as JSON; the exact parameters in base64."""
-    pmf = single_model(model, "the explorer")
+    pmf = model_of(model)
     return {
         "title": _page_text(title),
         "version": __version__,
@@ -74,8 +77,8 @@ def describe_page(model: JointPMF | Bootstrap, title: str) -> dict[str, Any]:
             {"name": variable.name, "categories": page_labels(variable), "values": variable.values}
             for variable in pmf.schema
         ],
-        "weights": _page_base64(pmf.weights),
-        "factors": _page_base64(pmf.stacked),
+        "trees": [{"parents": tree.parents, "states": tree.n_states, "homes": tree.homes} for tree in pmf.trees.trees],
+        "numbers": _page_base64(page_numbers(pmf)),
         "replicates": _describe_page_replicates(model) if isinstance(model, Bootstrap) else None,
         "links": page_links(pairwise_information(pmf.trees), LINKS),
     }
@@ -167,7 +170,7 @@ class PackedReplicates:
     """How far replicates are from the model, in whole steps.
 
     The distance is that of ``arcsin(sqrt(parameter))``, a scale on which chance moves all parameters of a component
-    about equally. A step is as long as needed for the farthest parameter of a variable and component.
+    about equally. A step is as long as needed for the farthest parameter in a column of a matrix.
     """
 
     count: int
@@ -175,9 +178,9 @@ class PackedReplicates:
     bits: int
     """8 or 4 bits per number."""
     steps: NDArray[np.float32]
-    """(1 + n_variables, rank): the length of a step for the weights, and for each variable and component."""
+    """(n_columns,): the length of a step for each column of each matrix."""
     codes: NDArray[np.uint8]
-    """(1 + count, 1 + n_categories, rank) numbers of steps, from ``-most``, the low bits of a byte first."""
+    """(1 + count, n_numbers) numbers of steps, from ``-most``, the low bits of a byte first."""
 
 
 def pack_page_replicates(boot: Bootstrap) -> PackedReplicates:
@@ -185,16 +188,17 @@ def pack_page_replicates(boot: Bootstrap) -> PackedReplicates:
 
     At least 20 replicates are kept, whatever their size: fewer cannot give the ends of a 90 % interval.
     """
-    model = page_angles(boot.pmf)
+    model = angle_of(page_numbers(boot.pmf))
     models = [boot.center, *boot.replicates]
     bits = 8 if len(models) * model.size <= BUDGET else 4
     kept = models[: max(1 + LEAST_REPLICATES, 8 * BUDGET // bits // model.size)]
-    distances = np.array([page_angles(pmf) for pmf in kept]) - model
+    distances = np.array([angle_of(page_numbers(pmf)) for pmf in kept]) - model
     most = 2 ** (bits - 1) - 1
-    starts = np.concatenate([[0], 1 + np.asarray(boot.pmf.schema.offsets[:-1])])
-    farthest = np.maximum.reduceat(np.abs(distances).max(axis=0), starts, axis=0)
+    columns = page_columns(boot.pmf)
+    farthest = np.zeros(columns[-1] + 1)
+    np.maximum.at(farthest, columns, np.abs(distances).max(axis=0))
     steps = (farthest / most).astype(np.float32)
-    lengths = page_steps(boot.pmf, steps)
+    lengths = steps.astype(np.float64)[columns]
     codes = np.rint(np.divide(distances, lengths, out=np.zeros_like(distances), where=lengths > 0))
     codes = (np.clip(codes, -most, most) + most).astype(np.uint8).ravel()
     if bits == 4:
@@ -203,11 +207,13 @@ def pack_page_replicates(boot: Bootstrap) -> PackedReplicates:
     return PackedReplicates(len(kept) - 1, bits, steps, codes)
 
 
-def page_angles(pmf: JointPMF) -> Floats:
-    """Return weights and factors, (1 + n_categories, rank), as angles."""
-    return angle_of(np.vstack([pmf.weights, pmf.stacked]))
+def page_numbers(pmf: JointPMF) -> Floats:
+    """Return all parameters as a page holds them: the matrices one behind the other, row by row."""
+    return np.concatenate([matrix.ravel() for matrix in pmf.trees.matrices])
 
 
-def page_steps(pmf: JointPMF, steps: NDArray[np.float32]) -> Floats:
-    """Return the length of a step for each parameter, (1 + n_categories, rank)."""
-    return np.repeat(steps.astype(np.float64), [1, *pmf.schema.sizes], axis=0)
+def page_columns(pmf: JointPMF) -> NDArray[np.int64]:
+    """Return the column that each of the numbers is in, counted through all matrices."""
+    ends = np.cumsum([matrix.shape[1] for matrix in pmf.trees.matrices])
+    parts = zip(ends, pmf.trees.matrices, strict=True)
+    return np.concatenate([np.tile(np.arange(end - m.shape[1], end), len(m)) for end, m in parts])

@@ -7,13 +7,15 @@ const ORDERS = ["data", "changed"];
 class State {
   /** From a variable's position to the set of its categories that may hold. */
   evidence = new Map();
-  /** The components that may hold; empty for all. */
+  /** The components that may hold, which are the states of hidden variables; empty for all. */
   components = new Set();
   view = "answers";
   order = "data";
   find = "";
   /** The variable at the centre of the map, or null. */
   focus = null;
+  /** The hidden variable whose states are shown, in the tree that is drawn. */
+  hidden = 0;
 
   get hasEvidence() {
     return this.evidence.size > 0 || this.components.size > 0;
@@ -34,23 +36,24 @@ class State {
     this.components.clear();
   }
 
-  toHash(variables) {
+  toHash({ variables, stateNumbers }) {
     const parts = [];
     for (const [index, codes] of this.evidence) {
       const { name, categories } = variables[index];
       parts.push(`${encode(name)}=${[...codes].map((code) => encode(categories[code])).join(",")}`);
     }
-    if (this.components.size) parts.push(`!component=${[...this.components].map((f) => f + 1).join(",")}`);
+    if (this.components.size) parts.push(`!component=${[...this.components].map((state) => stateNumbers[state]).join(",")}`);
     if (this.view !== "answers") parts.push(`!view=${this.view}`);
     if (this.order !== "data") parts.push(`!order=${this.order}`);
     if (this.find) parts.push(`!find=${encode(this.find)}`);
     if (this.focus !== null) parts.push(`!focus=${encode(variables[this.focus].name)}`);
+    if (this.hidden) parts.push(`!hidden=${this.hidden + 1}`);
     // Not an empty hash: to a browser that means the top of the page.
     return `#${parts.join("&") || "!"}`;
   }
 
   /** Return the state that an address holds, and what in it this page does not know. */
-  static fromHash(hash, variables, rank) {
+  static fromHash(hash, { variables, stateNumbers, form }) {
     const state = new State();
     const unknown = [];
     const positions = new Map(variables.map(({ name }, index) => [name, index]));
@@ -61,9 +64,10 @@ class State {
       else if (key === "!order" && ORDERS.includes(value)) state.order = value;
       else if (key === "!find") state.find = texts[0];
       else if (key === "!focus" && positions.has(texts[0])) state.focus = positions.get(texts[0]);
+      else if (key === "!hidden" && value - 1 in form.hidden) state.hidden = value - 1;
       else if (key === "!component") {
         for (const text of texts) {
-          if (/^[1-9]\d*$/.test(text) && Number(text) <= rank) state.components.add(Number(text) - 1);
+          if (stateNumbers.includes(text)) state.components.add(stateNumbers.indexOf(text));
           else unknown.push(`component ${text}`);
         }
       } else if (positions.has(decode(key))) {

@@ -112,14 +112,13 @@ def parse_replicates(schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> list
 
 def _tree_arrays(trees: Trees) -> dict[str, NDArray[Any]]:
     """Return the arrays of trees, those of one tree behind those of the other."""
-    matrices = [(tree.weights[:, None], *tree.transitions, *tree.factors) for tree in trees.trees]
     return {
         "tree_shares": trees.shares,
         "tree_sizes": np.array([tree.n_hidden for tree in trees.trees]),
         "tree_parents": np.array([parent for tree in trees.trees for parent in tree.parents]),
         "tree_states": np.array([states for tree in trees.trees for states in tree.n_states]),
         "tree_homes": np.array([tree.homes for tree in trees.trees]),
-        "tree_numbers": np.concatenate([matrix.ravel() for some in matrices for matrix in some]),
+        "tree_numbers": np.concatenate([matrix.ravel() for matrix in trees.matrices[1:]]),
     }
 
 

@@ -214,15 +214,12 @@ class JointPMF:
     @property
     def has_zeros(self) -> bool:
         """Whether a weight, a transition or a factor holds a probability of 0."""
-        return not all(
-            matrix.all() for tree in self.trees.trees for matrix in (tree.weights, *tree.transitions, *tree.factors)
-        )
+        return not all(matrix.all() for matrix in self.trees.matrices[1:])
 
     @property
     def n_parameters(self) -> int:
         """How many of its numbers are free."""
-        matrices = [m for tree in self.trees.trees for m in (tree.weights[:, None], *tree.transitions, *tree.factors)]
-        return len(self.trees.trees) - 1 + sum((len(matrix) - 1) * int(matrix.shape[1]) for matrix in matrices)
+        return sum((len(matrix) - 1) * int(matrix.shape[1]) for matrix in self.trees.matrices)
 
     def __repr__(self) -> str:
         n = len(self.schema)

@@ -44,6 +44,12 @@ class Trees:
         """The tree, where there is one and it has one hidden variable."""
         return self.trees[0] if len(self.trees) == 1 and self.trees[0].n_hidden == 1 else None
 
+    @property
+    def matrices(self) -> list[Floats]:
+        """All parameters, as arrays whose columns sum to one: the shares, then weights, transitions and factors."""
+        parts = [(tree.weights[:, None], *tree.transitions, *tree.factors) for tree in self.trees]
+        return [self.shares[:, None], *(matrix for some in parts for matrix in some)]
+
     @cached_property
     def factors(self) -> tuple[Floats, ...]:
         """For each variable an array (n_categories, n_states): the states of its home in each tree, side by side."""

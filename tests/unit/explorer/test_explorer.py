@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import math
 import re
 from dataclasses import replace
 
@@ -34,8 +35,9 @@ def read_model(page):
 
 def test_the_model_is_there_bit_by_bit():
     described = read_model(render_page(describe_page(PMF, "title")))
-    for name, array in (("weights", PMF.weights), ("factors", PMF.stacked)):
-        assert base64.b64decode(described[name]) == array.astype("<f8").tobytes()
+    numbers = np.concatenate([[1.0], PMF.weights, PMF.stacked.ravel()])
+    assert base64.b64decode(described["numbers"]) == numbers.astype("<f8").tobytes()
+    assert described["trees"] == [{"parents": [-1], "states": [2], "homes": [0] * 4}]
     assert [variable["name"] for variable in described["variables"]] == list(PMF.schema.names)
     assert described["variables"][0] == {"name": "x1", "categories": ["0", "1", "2"], "values": [0.0, 1.0, 2.0]}
     for a, b, information in described["links"]:
@@ -99,10 +101,10 @@ def small_boot(n):
 @pytest.mark.parametrize(("bits", "share"), [(8, 0.02), (4, 0.25)])
 def test_the_replicates_of_a_page_give_nearly_the_same_intervals(bits, share, monkeypatch):
     boot = small_boot(40)
-    n_numbers = (1 + len(boot.replicates)) * (boot.pmf.weights.size + boot.pmf.stacked.size)
-    monkeypatch.setattr("twoway.explorer.page.BUDGET", n_numbers * bits // 8)
+    n_numbers = (1 + len(boot.replicates)) * (1 + boot.pmf.weights.size + boot.pmf.stacked.size)
+    monkeypatch.setattr("twoway.explorer.page.BUDGET", math.ceil(n_numbers * bits / 8))
     packed = pack_page_replicates(boot)
-    assert (packed.bits, packed.count, len(packed.codes)) == (bits, 40, n_numbers * bits // 8)
+    assert (packed.bits, packed.count, len(packed.codes)) == (bits, 40, math.ceil(n_numbers * bits / 8))
     several = unpack(packed, boot)
     for pair in (PMF.schema.names[:2], PMF.schema.names[2:]):
         exact, near = boot.marginal(pair), several.marginal(pair)

@@ -160,10 +160,9 @@ def test_bootstrap_of_tables(records):
     assert answer.low < answer < answer.high
 
 
-def test_what_a_tree_cannot_yet_do_says_so(fitted, records, tmp_path):
+def test_what_a_tree_cannot_yet_do_says_so(fitted, records):
     for task in (
         lambda: tw.update(fitted, records),
-        lambda: tw.explore(fitted, tmp_path / "page.html"),
         lambda: tw.plot_components(fitted),
         lambda: tw.plot_scatter(fitted),
         lambda: tw.sql_view(fitted, "survey"),
