@@ -1,0 +1,314 @@
+"""Mixtures of trees of the visible variables, each with a shape of its own (Meilă and Jordan, 2000).
+
+Components begin as those of a mixture of independent variables. In each, the variables that depend on each other most
+become neighbours: a Chow-Liu tree of the two-way tables in which a record counts as much as it belongs to the
+component. Pseudo-records draw every tree to what it began from, its component without any dependence, and to the
+two-way tables of all records: with one component it is the Chow-Liu tree of the data.
+
+A tree of visible variables is one of hidden variables that are copies of them, so the result answers every question.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.arrays import Floats, Ints, times_log
+from twoway.data.records import Records
+from twoway.errors import DataError
+from twoway.kernels.visible_trees import VisibleRows
+from twoway.model.hidden_tree import HiddenTree
+from twoway.model.pmf import JointPMF
+from twoway.model.trees import Trees
+from twoway.report import Progress, StopReason
+from twoway.schema import Schema
+from twoway.solvers.em import fit_cells_by_em
+from twoway.solvers.loop import Descent, Loop
+from twoway.solvers.problem import Problem, Smoothing, Solution
+
+PairCounts: TypeAlias = NDArray[np.float32]
+"""Counts of all pairs of cells: half the memory, and twice the speed, where digits are to spare."""
+# Records that belong to a component less than this are left out when its tree is chosen.
+_LITTLE = 1e-6
+_START_TOL = 1e-3
+
+
+@dataclass(frozen=True)
+class TreeMixture:
+    """A mixture of as many trees of the visible variables as the rank says, each with a shape of its own."""
+
+    max_iter: int = 200
+    """Passes over the records."""
+    tol: float = 1e-5
+    """Stop when a pass lowers the objective by less than this share."""
+
+    name: ClassVar[str] = "tree-mixture"
+
+    def solve(self, problem: Problem) -> Solution:
+        """Return the mixture that a start leads to: the one given, or the end of EM from a random one."""
+        records = problem.evidence.records
+        if not isinstance(records, Records):
+            raise DataError(f"solver {self.name!r} needs records in memory; structure='tree' also fits tables")
+        loop, smoothing = problem.loop(self), problem.given_smoothing
+        start = problem.start
+        if start is None:
+            sets = problem.evidence.sets
+            start = fit_cells_by_em(sets, problem.first_point(sets), smoothing, replace(loop, tol=_START_TOL)).pmf
+        descent = fit_tree_mixture(records, start, smoothing, loop)
+        return problem.solution(self, descent, "negative penalised log-likelihood per record")
+
+
+def fit_tree_mixture(records: Records, start: JointPMF, smoothing: Smoothing, loop: Loop) -> Descent:
+    """Return the mixture of trees that a mixture of independent variables leads to, by EM.
+
+    ``smoothing.factors`` is the number of pseudo-records by which a tree is drawn to its component of the start, for
+    each category of a variable's parent, and also that by which it is drawn to the two-way tables of all records.
+    The objective is the negative log-likelihood for each unit of weight, with the penalty that smoothing stands for.
+    """
+    problem = _TreesOfRecords.of(records, start, smoothing)
+    shares = start.memberships(records) * problem.weights[:, None]
+    here: _Mixture | None = None
+    objectives: list[float] = []
+    stop_reason, shapes_move = StopReason.MAX_ITER, True
+    with loop.watch.guard():
+        while len(objectives) < loop.max_iter and not loop.watch.interrupted:
+            following = problem.with_new_shapes(shares) if here is None or shapes_move else problem.step(here, shares)
+            objective, following_shares = problem.evaluate(following)
+            if here is not None and shapes_move and objective > objectives[-1]:
+                shapes_move = False  # these are no better: keep the old ones from here on
+                continue
+            here, shares = following, following_shares
+            objectives.append(objective)
+            loop.watch.show(Progress(loop.task, len(objectives), loop.max_iter, objective))
+            if len(objectives) > 1 and objectives[-2] - objective <= loop.tol * abs(objective):
+                stop_reason = StopReason.CONVERGED
+                break
+    if here is None:
+        raise KeyboardInterrupt
+    if loop.watch.interrupted:
+        stop_reason = StopReason.INTERRUPTED
+    trees = [problem.hidden_tree(tree) for tree in here.trees]
+    return Descent(JointPMF.from_trees(records.schema, Trees.of(here.shares, trees)), tuple(objectives), stop_reason)
+
+
+class _Shape(NamedTuple):
+    """A tree of the variables, and for each cell of its tables, one table behind the other, where it belongs."""
+
+    rows: VisibleRows
+    cells: Ints
+    """The category of the variable."""
+    parent_cells: Ints
+    """The category of its parent; of the root, its own."""
+    columns: Ints
+    """The column: cells of one column are the categories of a variable, given one of the parent's."""
+
+
+class _Tree(NamedTuple):
+    shape: _Shape
+    tables: Floats
+    """The probability of each category given the parent's."""
+    pseudo_counts: Floats
+    """What smoothing adds to the counts of the tables' cells."""
+    plain_prior: float
+    """The logarithm of the prior where no variable depends on its parent, from which the penalty is counted."""
+
+
+class _Mixture(NamedTuple):
+    shares: Floats
+    trees: list[_Tree]
+
+
+@dataclass(frozen=True)
+class _TreesOfRecords:
+    """Records as matrices, with the variables sorted by name, so that the order of columns does not matter."""
+
+    schema: Schema
+    order: Ints
+    """(N,): the variable in each column."""
+    codes: NDArray[np.int32]
+    """(n_records, N), -1 where a cell is missing."""
+    weights: Floats
+    """(n_records,)."""
+    starts: Floats
+    """(n_categories, M): the shares of each variable's categories in the components of the start."""
+    smoothing: Smoothing
+
+    @classmethod
+    def of(cls, records: Records, start: JointPMF, smoothing: Smoothing) -> _TreesOfRecords:
+        order = np.array(sorted(range(len(records.schema)), key=records.schema.names.__getitem__))
+        weights = np.ones(records.n_records) if records.weights is None else records.weights
+        starts = np.vstack([start.factors[variable] for variable in order])
+        codes = np.ascontiguousarray(records.codes()[:, order])
+        return cls(records.schema, order, codes, weights, starts, smoothing)
+
+    @cached_property
+    def sizes(self) -> Ints:
+        return np.array(self.schema.sizes)[self.order]
+
+    @cached_property
+    def offsets(self) -> Ints:
+        return np.concatenate([[0], np.cumsum(self.sizes)])
+
+    # Pairs of variables
+
+    @cached_property
+    def _indicators(self) -> tuple[PairCounts, Any]:
+        """Columns of ones and zeros: one for all records, then categories; and what makes all categories of them.
+
+        The last category of a variable without missing cells is what the others leave, and has no column.
+        """
+        from scipy.sparse import csr_array
+
+        columns, entries = [np.ones(len(self.codes), dtype=np.float32)], []
+        for codes, size, first in zip(self.codes.T, self.sizes, self.offsets[:-1], strict=True):
+            has_holes = bool(codes.min() < 0)
+            for code in range(size):
+                if code < size - 1 or has_holes:
+                    entries.append((1.0, first + code, len(columns)))
+                    columns.append((codes == code).astype(np.float32))
+                else:
+                    entries.append((1.0, first + code, 0))
+                    entries += [(-1.0, first + code, len(columns) - 1 - other) for other in range(size - 1)]
+        values, rows, places = zip(*entries, strict=True)
+        shape = (int(self.offsets[-1]), len(columns))
+        return np.column_stack(columns), csr_array((np.array(values, dtype=np.float32), (rows, places)), shape=shape)
+
+    def _count_pairs(self, weights: Floats) -> PairCounts:
+        """Return how often each two categories are observed together, (n_categories, n_categories)."""
+        indicators, expand = self._indicators
+        kept = np.flatnonzero(weights > _LITTLE)
+        some = indicators[kept]
+        counts = some.T @ (some * weights[kept, None].astype(np.float32))
+        return np.asarray(np.maximum(expand @ (expand @ counts).T, np.float32(0.0)))
+
+    @cached_property
+    def _pseudo_pairs(self) -> PairCounts:
+        """The counts of pairs that smoothing adds to those of each tree: the shares in all records."""
+        counts = self._count_pairs(self.weights)
+        is_shown = (self.codes >= 0).astype(np.float32)
+        totals = is_shown.T @ (is_shown * self.weights[:, None].astype(np.float32))
+        each = np.divide(self.smoothing.factors, totals, out=np.zeros_like(totals), where=totals > 0)
+        return np.asarray(counts * np.repeat(np.repeat(each, self.sizes, axis=0), self.sizes, axis=1))
+
+    # Trees
+
+    def with_new_shapes(self, shares: Floats) -> _Mixture:
+        """Return the Chow-Liu tree of each component, with a record of the share (n_records, M) in each."""
+        from twoway.kernels.visible_trees import pair_information
+
+        trees = []
+        for component, weights in enumerate(shares.T):
+            pairs = self._count_pairs(weights)
+            shape = self._shape(*spanning_tree(pair_information(pairs, self._pseudo_pairs, self.offsets)))
+            tree = self._plain_tree(shape, component)
+            trees.append(self._with_counts(tree, pairs[shape.cells, shape.parent_cells].astype(np.float64)))
+        return _Mixture(self._component_shares(shares), trees)
+
+    def step(self, mixture: _Mixture, shares: Floats) -> _Mixture:
+        """Return the M-step of trees that keep their shapes, with a record of the share (n_records, M) in each."""
+        from twoway.kernels.visible_trees import expect_visible_tree
+
+        trees = []
+        for tree, weights in zip(mixture.trees, shares.T, strict=True):
+            counts, rows = np.zeros(tree.tables.shape), np.flatnonzero(weights)
+            log_prob = np.empty(len(rows))
+            expect_visible_tree(self.codes[rows], weights[rows], tree.shape.rows, tree.tables, counts, log_prob)
+            trees.append(self._with_counts(tree, counts))
+        return _Mixture(self._component_shares(shares), trees)
+
+    def evaluate(self, mixture: _Mixture) -> tuple[float, Floats]:
+        """Return the objective, and the weight of each record in each tree, (n_records, M)."""
+        from twoway.kernels.visible_trees import expect_visible_tree
+
+        logs = np.empty((len(mixture.trees), len(self.codes)))
+        for log_prob, tree in zip(logs, mixture.trees, strict=True):
+            expect_visible_tree(self.codes, self.weights, tree.shape.rows, tree.tables, np.empty(0), log_prob)
+        logs += np.log(mixture.shares)[:, None]
+        log_prob = np.logaddexp.reduce(logs, axis=0)
+        log_prior = self.smoothing.weights * np.log(mixture.shares * len(mixture.shares)).sum()
+        for tree in mixture.trees:
+            log_prior += times_log(tree.pseudo_counts, tree.tables).sum() - tree.plain_prior
+        value = self.weights @ log_prob + log_prior
+        return -float(value / self.weights.sum()), (np.exp(logs - log_prob) * self.weights).T
+
+    def _component_shares(self, shares: Floats) -> Floats:
+        totals = shares.sum(axis=0) + self.smoothing.weights
+        return np.asarray(totals / totals.sum())
+
+    def _shape(self, variables: Ints, parents: Ints) -> _Shape:
+        sizes = self.sizes[variables]
+        n_columns = np.where(parents >= 0, sizes[parents], 1)
+        firsts = np.concatenate([[0], np.cumsum(sizes * n_columns)])
+        vertex = np.repeat(np.arange(len(variables)), sizes * n_columns)
+        code, column = np.divmod(np.arange(firsts[-1]) - firsts[vertex], n_columns[vertex])
+        cells = self.offsets[variables[vertex]] + code
+        above = self.offsets[variables[parents[vertex]]] + column
+        columns = np.concatenate([[0], np.cumsum(n_columns)])[vertex] + column
+        rows = VisibleRows(variables, parents, sizes, firsts)
+        return _Shape(rows, cells, np.where(vertex == 0, cells, above), columns)
+
+    def _plain_tree(self, shape: _Shape, component: int) -> _Tree:
+        """Return a tree as smoothing would have it, without any counts."""
+        around = self.starts[shape.cells, component]
+        overall = self._pseudo_pairs[shape.cells, shape.cells].astype(np.float64)
+        of_pairs = self._pseudo_pairs[shape.cells, shape.parent_cells].astype(np.float64)
+        plain = self.smoothing.factors * times_log(around, around).sum()
+        if self.smoothing.factors:
+            plain += times_log(of_pairs, overall / self.smoothing.factors).sum()
+        return _Tree(shape, around, of_pairs + self.smoothing.factors * around, float(plain))
+
+    @staticmethod
+    def _with_counts(tree: _Tree, counts: Floats) -> _Tree:
+        counts = counts + tree.pseudo_counts
+        totals = np.bincount(tree.shape.columns, counts)[tree.shape.columns]
+        tables = np.divide(counts, totals, out=tree.tables.copy(), where=totals > 0)
+        return tree._replace(tables=tables)
+
+    def hidden_tree(self, tree: _Tree) -> HiddenTree:
+        """Return a tree with a hidden copy of each variable that has children, to which those without are attached."""
+        variables, parents, sizes, firsts = tree.shape.rows
+        tables = [part.reshape(size, -1) for part, size in zip(np.split(tree.tables, firsts[1:-1]), sizes, strict=True)]
+        inner = sorted({0, *parents[1:].tolist()})
+        number = {vertex: place for place, vertex in enumerate(inner)}
+        homes, factors = [0] * len(variables), [np.empty((0, 0))] * len(variables)
+        for vertex, variable in enumerate(self.order[variables].tolist()):
+            is_inner = vertex in number
+            homes[variable] = number[vertex if is_inner else int(parents[vertex])]
+            factors[variable] = np.eye(len(tables[vertex])) if is_inner else tables[vertex]
+        return HiddenTree(
+            (-1, *(number[int(parents[vertex])] for vertex in inner[1:])),
+            tuple(homes),
+            tables[0][:, 0],
+            tuple(tables[vertex] for vertex in inner[1:]),
+            tuple(factors),
+        )
+
+
+def spanning_tree(lengths: Floats) -> tuple[Ints, Ints]:
+    """Return the tree of largest total length over all pairs (N, N): vertices, parents before children, and parents.
+
+    A parent is a place among the vertices, -1 for the root: the vertex with most neighbours, and of these the first.
+    """
+    n = len(lengths)
+    longest, nearest, outside = lengths[0].copy(), np.zeros(n, dtype=np.int64), np.arange(n) > 0
+    neighbours: list[list[int]] = [[] for _ in range(n)]
+    for _ in range(n - 1):  # Prim (1957)
+        vertex = int(np.argmax(np.where(outside, longest, -np.inf)))
+        neighbours[vertex].append(int(nearest[vertex]))
+        neighbours[nearest[vertex]].append(vertex)
+        outside[vertex] = False
+        closer = outside & (lengths[vertex] > longest)
+        longest[closer], nearest[closer] = lengths[vertex, closer], vertex
+    root = max(range(n), key=lambda vertex: len(neighbours[vertex]))
+    vertices, parents, place = [root], [-1], {root: 0}
+    for here, vertex in enumerate(vertices):
+        for other in neighbours[vertex]:
+            if other not in place:
+                place[other] = len(vertices)
+                vertices.append(other)
+                parents.append(here)
+    return np.array(vertices), np.array(parents)

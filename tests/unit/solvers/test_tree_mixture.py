@@ -1,0 +1,243 @@
+"""Mixtures of trees of the visible variables: against sums over all cells, and from records of every kind."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import twoway as tw
+from twoway.data.records import Records
+from twoway.errors import DataError
+from twoway.kernels.visible_trees import VisibleRows, expect_visible_tree, pair_information
+from twoway.report import StopReason
+from twoway.solvers import Evidence, Problem, Smoothing, Watch
+from twoway.solvers.loop import Loop
+from twoway.solvers.starts import random_start
+from twoway.solvers.tree_mixture import TreeMixture, fit_tree_mixture, spanning_tree
+
+SIZES = (2, 3, 2, 3, 2)
+SCHEMA = tw.Schema(tuple(tw.Variable(f"x{n}", tuple(range(size))) for n, size in enumerate(SIZES)))
+LOOP = Loop("trees", 300, 1e-6)
+
+
+def records_of(codes, schema=SCHEMA, weights=None):
+    codes = np.asarray(codes)
+    columns = {name: np.where(codes[:, n] < 0, np.nan, codes[:, n]) for n, name in enumerate(schema.names)}
+    return Records(columns, schema=schema).reweighted(None if weights is None else np.array(weights, dtype=float))
+
+
+def draw(n, *, holes=0.0, seed=0):
+    """Return the codes of records of a chain, whose links differ between two classes, in an order that hides it."""
+    rng = np.random.default_rng(seed)
+    codes = np.zeros((n, 5), dtype=int)
+    kind = rng.integers(0, 2, n)
+    codes[:, 0] = rng.integers(0, 2, n)
+    for place, before in ((3, 0), (1, 3), (4, 1), (2, 4)):
+        follows = (codes[:, before] + kind * place) % SIZES[place]
+        codes[:, place] = np.where(rng.random(n) < 0.8, follows, rng.integers(0, SIZES[place], n))
+    return np.where(rng.random(codes.shape) < holes, -1, codes)
+
+
+def fit(codes, rank=3, smoothing=1.0, weights=None, loop=LOOP, schema=SCHEMA, seed=0):
+    records = records_of(codes, schema, weights)
+    shares = np.concatenate([np.full(size, 1 / size) for size in schema.sizes])
+    start = random_start(schema, rank, shares, (seed,))
+    return records, fit_tree_mixture(records, start, Smoothing(smoothing, smoothing), loop)
+
+
+@pytest.fixture(scope="module")
+def tree():
+    rng = np.random.default_rng(3)
+    variables, parents = np.array([2, 0, 4, 1, 3]), np.array([-1, 0, 0, 1, 1])
+    sizes = np.array(SIZES)[variables]
+    n_columns = [1, *sizes[parents[1:]]]
+    tables = [rng.dirichlet(np.ones(size), size=n).T for size, n in zip(sizes, n_columns, strict=True)]
+    firsts = np.cumsum([0, *(table.size for table in tables)])
+    return VisibleRows(variables, parents, sizes, firsts), tables
+
+
+def cells_of(rows, whole):
+    """Return which cell of the tables a whole record has in each."""
+    own = np.array(whole)[rows.variables]
+    n_columns = [1, *rows.sizes[rows.parents[1:]]]
+    above = [0, *own[rows.parents[1:]]]
+    return rows.firsts[:-1] + own * n_columns + above
+
+
+def test_kernel_equals_the_sum_over_missing_cells(tree):
+    rows, tables = tree
+    flat = np.concatenate([table.ravel() for table in tables])
+    codes = np.array(
+        [[0, 2, 1, 0, 1], [-1, 2, 1, 0, 1], [-1, -1, -1, 2, -1], [0, -1, -1, -1, 1], [-1] * 5], dtype=np.int32
+    )
+    weights = np.array([1.0, 2.0, 0.5, 1.0, 3.0])
+    expected_logs, expected_counts = [], np.zeros(len(flat))
+    for record, weight in zip(codes, weights, strict=True):
+        ways = [range(size) if code < 0 else [code] for code, size in zip(record, SIZES, strict=True)]
+        places = [cells_of(rows, whole) for whole in itertools.product(*ways)]
+        chances = np.array([flat[place].prod() for place in places])
+        expected_logs.append(np.log(chances.sum()))
+        for place, chance in zip(places, chances / chances.sum(), strict=True):
+            expected_counts[place] += weight * chance
+    counts, log_prob = np.zeros(len(flat)), np.empty(len(codes))
+    expect_visible_tree(codes, weights, rows, flat, counts, log_prob)
+    np.testing.assert_allclose(log_prob, expected_logs, atol=1e-12)
+    np.testing.assert_allclose(counts, expected_counts, atol=1e-12)
+
+
+def test_kernel_gives_impossible_records_no_counts(tree):
+    rows, tables = tree
+    flat = np.concatenate([table.ravel() for table in tables])
+    flat[: SIZES[2]] = [0.0, 1.0]  # the root is never 0
+    codes, counts, log_prob = (
+        np.array([[0, 0, 0, 0, 0], [-1, 0, 0, 0, 0]], dtype=np.int32),
+        np.zeros(len(flat)),
+        np.empty(2),
+    )
+    expect_visible_tree(codes[1:], np.ones(1), rows, flat, counts, log_prob[1:])
+    expect_visible_tree(codes[:1], np.zeros(1), rows, flat, counts, log_prob[:1])
+    assert (log_prob == -np.inf).all()
+    assert not counts.any()
+
+
+def test_information_and_spanning_tree():
+    rng = np.random.default_rng(0)
+    offsets = np.cumsum([0, 2, 3, 2])
+    counts = rng.integers(0, 5, (7, 7)).astype(np.float32)
+    counts[0, 2:5] = 0
+    counts, pseudo = counts + counts.T, np.full((7, 7), 0.25, dtype=np.float32)
+    information = pair_information(counts, pseudo, offsets)
+    table = (counts + pseudo)[:2, 2:5].astype(float)
+    shares = table / table.sum()
+    plain = (shares * np.log(shares / np.outer(shares.sum(axis=1), shares.sum(axis=0)))).sum()
+    assert information[0, 1] == information[1, 0] == pytest.approx(plain - 2 / (2 * table.sum()), abs=1e-6)
+
+    lengths = rng.random((5, 5))
+    lengths += lengths.T
+    vertices, parents = spanning_tree(lengths)
+    ours = sum(lengths[vertices[k], vertices[parents[k]]] for k in range(1, 5))
+    pairs = list(itertools.combinations(range(5), 2))
+    best = max(sum(lengths[e] for e in edges) for edges in itertools.combinations(pairs, 4) if is_connected(edges))
+    assert ours == pytest.approx(best)
+    assert (parents[1:] < np.arange(1, 5)).all()
+    assert [len(v) for v in spanning_tree(np.zeros((1, 1)))] == [1, 1]
+
+
+def is_connected(edges):
+    reached = {0}
+    for _ in edges:
+        reached |= {v for edge in edges for v in edge if reached & set(edge)}
+    return len(reached) == 5
+
+
+def test_one_component_is_the_tree_of_chow_and_liu():
+    codes = draw(400)
+    records, descent = fit(codes, rank=1, smoothing=0.0)
+    tables = {(i, j): np.zeros((SIZES[i], SIZES[j])) for i, j in itertools.combinations(range(5), 2)}
+    for (i, j), table in tables.items():
+        np.add.at(table, (codes[:, i], codes[:, j]), 1 / 400)
+    best = -np.inf
+    for edges in itertools.combinations(tables, 4):
+        if is_connected(edges):
+            margins = [np.bincount(codes[:, n], minlength=SIZES[n]) / 400 for n in range(5)]
+            score, logs = 0.0, sum(np.log(margins[n][codes[:, n]]) for n in range(5))
+            for i, j in edges:
+                shares = tables[i, j] / np.outer(margins[i], margins[j])
+                logs = logs + np.log(shares[codes[:, i], codes[:, j]])
+                score -= (SIZES[i] - 1) * (SIZES[j] - 1) / 2
+            if logs.sum() + score > best:
+                best, expected = logs.sum() + score, logs
+    np.testing.assert_allclose(descent.pmf.log_prob(records), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("holes", [0.0, 0.3])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_objective_never_rises_and_is_that_of_the_model(holes, weighted):
+    codes = draw(300, holes=holes)
+    weights = np.random.default_rng(1).exponential(size=300) if weighted else None
+    records, descent = fit(codes, weights=weights)
+    assert descent.stop_reason is StopReason.CONVERGED
+    assert len(descent.objectives) > 3
+    assert (np.diff(descent.objectives) <= 1e-12).all()
+    records, descent = fit(codes, weights=weights, smoothing=1e-9)
+    mean = np.average(descent.pmf.log_prob(records), weights=weights)
+    assert descent.objective == pytest.approx(-mean, abs=1e-6)
+    whole = [list(cell) for cell in itertools.product(*map(range, SIZES))]
+    assert np.exp(descent.pmf.log_prob(records_of(whole))).sum() == pytest.approx(1.0)
+
+
+def test_mixture_finds_what_one_tree_cannot():
+    schema = tw.Schema(tuple(tw.Variable(name, (0, 1)) for name in "abcdef"))
+
+    def pairs(n, seed):
+        """Three pairs, which agree in half of the records and differ in the others."""
+        rng = np.random.default_rng(seed)
+        first = rng.integers(0, 2, (n, 3))
+        return np.hstack([first, first ^ rng.integers(0, 2, (n, 1)) ^ (rng.random((n, 3)) < 0.05)])
+
+    test = records_of(pairs(500, 1), schema)
+    one, two = (
+        max(fit(pairs(500, 0), rank, schema=schema, seed=seed)[1].pmf.log_prob(test).mean() for seed in range(3))
+        for rank in (1, 2)
+    )
+    assert one == pytest.approx(-6 * np.log(2), abs=0.05)
+    assert two > one + 0.7
+
+
+def test_weights_are_repetitions():
+    codes = draw(60, holes=0.2)
+    times = np.random.default_rng(2).integers(0, 4, 60)
+    _, weighted = fit(codes, weights=times)
+    _, repeated = fit(np.repeat(codes, times, axis=0))
+    assert weighted.objective == pytest.approx(repeated.objective, rel=1e-5)
+    np.testing.assert_allclose(
+        weighted.pmf.log_prob(records_of(codes)), repeated.pmf.log_prob(records_of(codes)), atol=1e-3
+    )
+
+
+def test_order_of_columns_does_not_matter():
+    codes = draw(200, holes=0.2)
+    order = [3, 0, 4, 2, 1]
+    turned = tw.Schema(tuple(SCHEMA.variables[n] for n in order))
+    one = fit(codes)[1].pmf
+    other = fit(codes[:, order], schema=turned)[1].pmf
+    np.testing.assert_allclose(
+        one.log_prob(records_of(codes)), other.log_prob(records_of(codes[:, order], turned)), atol=1e-9
+    )
+
+
+def test_variables_of_one_category_and_single_variables():
+    schema = tw.Schema((tw.Variable("a", (0, 1)), tw.Variable("b", (0,)), tw.Variable("c", (0, 1, 2))))
+    codes = np.array([[0, 0, 0], [1, 0, 2], [1, -1, 2], [0, 0, -1], [1, 0, 1]])
+    pmf = fit(codes, rank=2, schema=schema)[1].pmf
+    assert pmf.prob({"b": 0}) == pytest.approx(1.0)
+    assert pmf.prob({"c": 2}) > pmf.prob({"c": 1})
+    single = tw.Schema((tw.Variable("a", (0, 1)),))
+    pmf = fit(np.array([[0], [1], [1], [1]]), rank=2, schema=single, smoothing=0.0)[1].pmf
+    assert pmf.prob({"a": 1}) == pytest.approx(0.75)
+
+
+def test_ctrl_c_keeps_the_best_so_far():
+    seen = []
+
+    def press(progress):
+        seen.append(progress.done)
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+
+    _, descent = fit(draw(300), loop=Loop("trees", 60, 0.0, Watch(press)))
+    assert seen == [1, 2]
+    assert descent.stop_reason is StopReason.INTERRUPTED
+    assert len(descent.objectives) == 2
+
+
+def test_solver_of_a_problem():
+    records = records_of(draw(300, holes=0.1))
+    solution = TreeMixture().solve(
+        Problem(Evidence(SCHEMA, records=records, threads=1), rank=2, smoothing=Smoothing(1.0, 1.0))
+    )
+    assert solution.solver == "tree-mixture"
+    assert (np.diff(solution.objectives) <= 1e-12).all()
+    assert len(solution.pmf.trees.trees) == 2
+    with pytest.raises(DataError, match="needs records"):
+        TreeMixture().solve(Problem(Evidence(SCHEMA, tables=tw.count(records), threads=1), rank=2))
