@@ -53,6 +53,7 @@ from .model.comparison import factor_mse as factor_mse
 from .model.comparison import kl_divergence as kl_divergence
 from .model.comparison import mean_relative_error as mean_relative_error
 from .model.comparison import total_variation as total_variation
+from .model.counts import Counts as Counts
 from .model.hidden_tree import HiddenTree as HiddenTree
 from .model.information import Estimate as Estimate
 from .model.intervals import Interval as Interval

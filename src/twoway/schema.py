@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from twoway.arrays import Ints
 from twoway.errors import DataError, unknown
 
 Label: TypeAlias = str | int | float | bool
@@ -348,6 +349,12 @@ class Schema:
     def cells(self, index: int) -> slice:
         """Return the cells of the variable at a position."""
         return slice(int(self.offsets[index]), int(self.offsets[index + 1]))
+
+    def cells_in(self, other: Schema) -> Ints:
+        """Return where another schema, which has all variables and categories, has each cell; shape (n_categories,)."""
+        return np.array(
+            [other.offsets[other.index(v.name)] + other[v.name].code(label) for v in self for label in v.categories]
+        )
 
     def subset(self, names: Sequence[str]) -> Schema:
         """Return the schema of some variables, in the order given."""

@@ -52,6 +52,9 @@ def fit(
     intervals: bool = Option(
         False, "--intervals", help="Also store replicates of the model, which `ask --interval` needs."
     ),
+    no_counts: bool = Option(
+        False, "--no-counts", help="Do not store the two-way counts, which `ask` shows beside its answers."
+    ),
     threads: Threads = None,
     ask: list[str] | None = Option(
         None, metavar="QUESTION", help="A question to answer after the fit, as in `twoway ask`. Repeatable."
@@ -100,10 +103,8 @@ def fit(
     options: dict[str, Any] = {"rank": rank, "solver": solver, "smoothing": smoothing, "checkpoint": checkpoint}
     options["structure"] = structure
     pmf = tw.fit(united or source, **options, **common)
-    if intervals:
-        tw.bootstrap(pmf, source, **common).save(out)
-    else:
-        pmf.save(out)
+    model = tw.bootstrap(pmf, source, **common) if intervals else pmf
+    model.save(out, counts=not no_counts)
     if checkpoint is not None:
         checkpoint.remove()
     learned = _fit_summary(pmf, source) | {"model": str(out), "sources": len(data or [tables])}

@@ -52,6 +52,7 @@ def _model_info(path: Path) -> tuple[dict[str, Any], str]:
         "rank": pmf.rank,
         "hidden": pmf.n_hidden,
         "weights": pmf.weights if pmf.n_hidden == 1 else None,
+        "counts": pmf.counts is not None,
         "variables": pmf.schema.to_dict(),
         "report": None if pmf.report is None else pmf.report.to_dict(),
     }
@@ -59,6 +60,8 @@ def _model_info(path: Path) -> tuple[dict[str, Any], str]:
     parts = [f"a model of {form} with {len(pmf.schema)} variables", _variables_info(pmf.schema)]
     if pmf.report is not None:
         parts.append(output_wording(str(pmf.report)))
+    kept = "the two-way counts that the model was fitted to: exact numbers, also small ones"
+    parts.append(f"counts: {'none' if pmf.counts is None else kept}")
     return content, "\n\n".join(parts)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -18,7 +19,8 @@ from twoway.checks.fit_quality import fit_check, modelled_shares
 from twoway.data.frames import frame_library_of
 from twoway.data.source import Block, RecordSource
 from twoway.errors import DataError, check_known, unknown_option, whole_number
-from twoway.fitting.sources import evidence_of_source
+from twoway.fitting.sources import TABLES_AS_RECORDS, evidence_of_source
+from twoway.model.counts import MAX_BYTES, Counts
 from twoway.model.parameters import sufficient_rank
 from twoway.model.pmf import JointPMF
 from twoway.model.posterior import posterior_of
@@ -28,6 +30,7 @@ from twoway.solvers.evidence import theta_of, tree_rows
 from twoway.solvers.rank import RankChoice, choose_rank_from
 from twoway.solvers.tree import USUAL_STATES, Tree
 from twoway.storage.checkpoint import Checkpoint
+from twoway.tables.counting import n_set_cells
 from twoway.tables.opening import open_source
 from twoway.tables.tables import Tables
 
@@ -135,8 +138,10 @@ def fit(
             saved.remove()
     pmf = solution.pmf.sorted_by_weight()
     report = _fit_report(pmf, chosen_solver.name, problem, solution, choice, warnings)
-    report = replace(report, n_observed=n_observed or None, seconds=time.perf_counter() - began)
-    return pmf.with_report(report).with_library(frame_library_of(source))
+    counts, left_out = _fit_counts(evidence, warnings)
+    report = replace(report, n_observed=n_observed or None, warnings=(*report.warnings, *left_out))
+    report = replace(report, seconds=time.perf_counter() - began)
+    return pmf.with_report(report).with_counts(counts).with_library(frame_library_of(source))
 
 
 def count(source: Any, order: int = 2, *, threads: int | None = None, **others: Never) -> Tables:
@@ -249,6 +254,28 @@ def _fit_report(
         misfits = _fit_misfits(pmf, evidence.tables(evidence.given_order))
         return replace(report, misfits=misfits, warnings=(*warnings, *_fit_contradictions(compared, check)))
     return _fit_report_of_records(report, pmf, evidence.records, expected.log_likelihood, evidence.threads)
+
+
+def _fit_counts(evidence: Evidence, warnings: list[str]) -> tuple[Counts | None, list[str]]:
+    """Return the counts that a model keeps of its evidence, and a warning where they are too large.
+
+    Noisy tables are no counts, nor are tables that were made records.
+    """
+    sizes, order, tables = evidence.schema.sizes, evidence.given_order, None
+    n_cells, n_tables = n_set_cells(sizes, 2), math.comb(len(sizes), 2)
+    if evidence.records is None:
+        tables = evidence.tables(order)
+        n_cells, n_tables = len(tables.flat), len(tables)
+    if TABLES_AS_RECORDS in warnings or (tables is not None and (tables.releases or tables.noise.any())):
+        return None, []
+    if (n_bytes := 4 * (n_cells + order * n_tables)) > MAX_BYTES:
+        return None, [
+            f"the model does not keep its two-way counts: they would take {n_bytes / 1e6:,.0f} MB, and at most "
+            f"{MAX_BYTES / 1e6:.0f} are kept; answers are shown without what was observed"
+        ]
+    if tables is None:
+        return Counts.of_tables(evidence.tables(2), evidence.sets.totals), []
+    return Counts.of_tables(tables), []
 
 
 def _fit_report_of_records(

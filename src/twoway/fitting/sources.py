@@ -25,6 +25,10 @@ from twoway.text import shortlist
 # Beyond so many categories, all pairs are too many to count only to see whether sources agree.
 _MOST_CELLS = 3000
 _SURE = 0.05
+TABLES_AS_RECORDS = (
+    "tables were fitted as records of the variables of each table, each answer counted once; "
+    "log-likelihood, AIC and BIC are those of such records"
+)
 _SHOWN = 4
 
 Key = tuple[str, ...]
@@ -97,10 +101,7 @@ def unite_sources(sources: Sequence[Any] | Mapping[str, Any], threads: int | Non
         return United(reduce(Tables.__add__, tables), tuple(warnings))
     if tables:
         warnings += [note for table in tables for note in table.notes]
-        warnings.append(
-            "tables were fitted as records of the variables of each table, each answer counted once; "
-            "log-likelihood, AIC and BIC are those of such records"
-        )
+        warnings.append(TABLES_AS_RECORDS)
     parts = [
         _cells_of_source(part) if isinstance(part, Tables) else _source_in_effective_records(part) for part in contents
     ]
@@ -147,13 +148,7 @@ def _recoded_source(records: Records, schema: Schema) -> Records:
     """Return records in the numbering of a schema that has all their variables and categories."""
     if records.schema == schema:
         return records
-    cell_of = np.array(
-        [
-            schema.offsets[schema.index(variable.name)] + schema[variable.name].code(label)
-            for variable in records.schema
-            for label in variable.categories
-        ]
-    )
+    cell_of = records.schema.cells_in(schema)
     first, last = int(records.pointers[0]), int(records.pointers[-1])
     pointers, cells = records.pointers - first, cell_of[records.cells[first:last]]
     if (np.diff(cell_of) < 0).any():

@@ -17,6 +17,7 @@ from twoway.data.missing import Unseen
 from twoway.data.records import Records
 from twoway.data.source import RecordSource
 from twoway.errors import DataError, UnknownNameError
+from twoway.model.counts import Counts
 from twoway.model.parameters import n_parameters, normalized_factors
 from twoway.model.pmf import JointPMF, single_model
 from twoway.model.posterior import records_for
@@ -25,6 +26,7 @@ from twoway.schema import Schema
 from twoway.solvers.evidence import CellSets, Theta, counts_of_variables, pmf_of, theta_of
 from twoway.solvers.loop import Loop, Watch
 from twoway.solvers.starts import softened_start
+from twoway.tables.tables import Tables
 
 # What a start gives to a category that is impossible in a component, of the variable's overall shares.
 _SOFTENING = 1e-3
@@ -85,13 +87,14 @@ def update(
     fitted = records.for_fit()
     if fitted.n_observed == 0:
         return pmf
-    pmf = _extended_to_update(pmf, fitted.schema)
     sets = CellSets.of_records(fitted, threads)
+    counts = _updated_counts(pmf.counts, sets)
+    pmf = _extended_to_update(pmf, fitted.schema)
     with Watch.showing(monitor) as watch:
         updated, start, support = _update_model(pmf, report, sets, Loop("update", max_iter, tol, watch))
     n_records = None if report.n_records is None else report.n_records + fitted.total_weight
     warnings = [warning for warning in report.warnings if warning != _UPDATED]
-    return updated.with_report(
+    return updated.with_counts(counts).with_report(
         Report(
             solver=f"{report.solver.removesuffix('+update')}+update",
             rank=updated.rank,
@@ -133,9 +136,18 @@ def _extended_to_update(pmf: JointPMF, schema: Schema) -> JointPMF:
     if pmf.schema == schema:
         return pmf
     stacked = np.zeros((schema.n_categories, pmf.rank))
-    for index, (old, new) in enumerate(zip(pmf.schema, schema, strict=True)):
-        stacked[schema.offsets[index] + np.array([new.code(label) for label in old.categories])] = pmf.factors[index]
+    stacked[pmf.schema.cells_in(schema)] = pmf.stacked
     return JointPMF.from_stacked(schema, pmf.weights, stacked, pmf.report)
+
+
+def _updated_counts(old: Counts | None, sets: CellSets) -> Counts | None:
+    """Return the counts of old and new records; None where the old ones were not records, or are not known."""
+    if old is None or not old.singles.size:
+        return None
+    schema, tables = sets.schema, old.tables + Tables.count(sets.records, threads=sets.threads)
+    singles = sets.totals.copy()
+    singles[old.schema.cells_in(schema)] += old.singles
+    return Counts.of_tables(tables if tables.schema == schema else tables.recoded(schema), singles)
 
 
 def _update_model(pmf: JointPMF, report: Report, sets: CellSets, loop: Loop) -> tuple[JointPMF, Start, Floats]:

@@ -1,4 +1,4 @@
-"""The file of a model: its schema, its report, its weights and its factors, or its hidden trees."""
+"""The file of a model: its schema, its report, its weights and factors or its hidden trees, and what was counted."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from twoway.arrays import Floats
 from twoway.errors import DataError, FileFormatError, TwowayError
+from twoway.model.counts import Counts
 from twoway.model.hidden_tree import HiddenTree
 from twoway.model.parameters import check_columns, check_parameters
 from twoway.model.trees import Trees
@@ -46,17 +47,13 @@ def write_model(
     container.write(path, "model", header, arrays)
 
 
-def read_model(path: str | os.PathLike[str]) -> tuple[Schema, Parameters, Report | None]:
-    """Return schema, parameters and report of a model file; an invalid one raises `FileFormatError`."""
-    return parse_model(path, *container.read(path, "model"))
-
-
 def parse_model(
     path: str | os.PathLike[str], header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
-) -> tuple[Schema, Parameters, Report | None]:
-    """Return schema, parameters and report from the contents of a model file.
+) -> tuple[Schema, Parameters, Report | None, Counts | None]:
+    """Return schema, parameters, report and counts from the contents of a model file.
 
-    The arrays are as they were written: rescaled, they would not be saved to the same bytes again.
+    An invalid one raises `FileFormatError`. The arrays are as they were written: rescaled, they would not be saved to
+    the same bytes again.
     """
     try:
         schema = Schema.from_dict(header["schema"])
@@ -68,9 +65,10 @@ def parse_model(
             if support.shape != (1 + len(schema), rank) or not (np.isfinite(support) & (support >= 0)).all():
                 raise DataError("its array of support must hold nonnegative numbers, with a row for each variable")
             report = replace(report, support=support)
+        counts = Counts.from_arrays(schema, arrays)
     except (TwowayError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
         raise FileFormatError(f"{str(path)!r} is not a valid model file: {error}") from error
-    return schema, parameters, report
+    return schema, parameters, report, counts
 
 
 def _parse_single(schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> tuple[Floats, Floats]:

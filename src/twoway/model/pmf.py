@@ -21,16 +21,18 @@ from twoway.data import frames
 from twoway.data.distribution import Distribution
 from twoway.errors import DataError, ImpossibleEvidenceError, whole_number
 from twoway.model import mixture
+from twoway.model.counts import Counts
 from twoway.model.events import Event, Names, describe_event, parse_event
 from twoway.model.hidden_tree import HiddenTree
 from twoway.model.information import Estimate, signed_entropies
 from twoway.model.mixture import MAX_CELLS
 from twoway.model.mode import Mode, find_mode
-from twoway.model.model_file import Parameters, read_model, write_model
+from twoway.model.model_file import Parameters, parse_model, write_model
 from twoway.model.parameters import as_numbers, exact_parameters, read_only, stack_parameters
 from twoway.model.trees import Trees
 from twoway.report import Report
 from twoway.schema import Schema
+from twoway.storage import container
 from twoway.text import printable, shortlist
 
 if TYPE_CHECKING:
@@ -72,7 +74,7 @@ class JointPMF:
     yes   0.6000
     """
 
-    __slots__ = ("factors", "library", "report", "schema", "stacked", "trees", "weights")
+    __slots__ = ("counts", "factors", "library", "report", "schema", "stacked", "trees", "weights")
 
     schema: Schema
     """The variables."""
@@ -86,6 +88,8 @@ class JointPMF:
     """The hidden variables: one, or those of a tree, or of several trees in a mixture."""
     report: Report | None
     """How the model was fitted, None where it was not."""
+    counts: Counts | None
+    """What was counted of the records or tables that the model was fitted to; None where that is not known."""
     library: str
     """The library of the frame that was fitted, in which `sample` returns records; files do not keep it."""
 
@@ -101,7 +105,7 @@ class JointPMF:
         factors = tuple(stacked[schema.cells(index)] for index in range(len(schema)))
         trees = Trees(np.ones(1), (HiddenTree.single(weights, factors),))
         for name, value in zip(
-            self.__slots__, (factors, library, report, schema, stacked, trees, weights), strict=True
+            self.__slots__, (None, factors, library, report, schema, stacked, trees, weights), strict=True
         ):
             object.__setattr__(self, name, value)
 
@@ -142,6 +146,7 @@ class JointPMF:
             return cls.from_stacked(schema, single.weights, np.vstack(single.factors), report, library)
         pmf = cls.__new__(cls)
         for name, value in (
+            ("counts", None),
             ("factors", trees.factors),
             ("library", library),
             ("report", report),
@@ -158,12 +163,20 @@ class JointPMF:
 
     @classmethod
     def from_parameters(
-        cls, schema: Schema, parameters: Parameters, report: Report | None = None, library: str = "pandas"
+        cls,
+        schema: Schema,
+        parameters: Parameters,
+        report: Report | None = None,
+        counts: Counts | None = None,
+        library: str = "pandas",
     ) -> JointPMF:
         """Return the PMF of valid `parameters`: nothing is checked or rescaled."""
         if isinstance(parameters, Trees):
-            return cls.from_trees(schema, parameters, report, library)
-        return cls.from_stacked(schema, *parameters, report, library)
+            pmf = cls.from_trees(schema, parameters, report, library)
+        else:
+            pmf = cls.from_stacked(schema, *parameters, report, library)
+        object.__setattr__(pmf, "counts", counts)
+        return pmf
 
     @classmethod
     def from_joint(cls, joint: ArrayLike, schema: Schema) -> JointPMF:
@@ -230,22 +243,27 @@ class JointPMF:
 
     def __reduce__(self) -> tuple[Callable[..., JointPMF], tuple[Any, ...]]:
         # Pickle would copy each factor once more, and make all arrays writeable.
-        return type(self).from_parameters, (self.schema, self.parameters, self.report, self.library)
+        return type(self).from_parameters, (self.schema, self.parameters, self.report, self.counts, self.library)
 
     def with_report(self, report: Report | None) -> JointPMF:
         """Return the same PMF with another report."""
-        return self.from_parameters(self.schema, self.parameters, report, self.library)
+        return self.from_parameters(self.schema, self.parameters, report, self.counts, self.library)
+
+    def with_counts(self, counts: Counts | None) -> JointPMF:
+        """Return the same PMF with other counts of what it was fitted to, or without."""
+        return self.from_parameters(self.schema, self.parameters, self.report, counts, self.library)
 
     def with_library(self, library: str) -> JointPMF:
         """Return the same PMF; its `sample` returns frames of another library."""
-        return self.from_parameters(self.schema, self.parameters, self.report, library)
+        return self.from_parameters(self.schema, self.parameters, self.report, self.counts, library)
 
     def sorted_by_weight(self) -> JointPMF:
         """Return the same PMF with its components in the order of their weights, largest first; a tree as it is."""
         if self.trees.single is None:
             return self
         order = np.argsort(-self.weights, kind="stable")
-        return self.from_stacked(self.schema, self.weights[order], self.stacked[:, order], self.report, self.library)
+        parameters = self.weights[order], self.stacked[:, order]
+        return self.from_parameters(self.schema, parameters, self.report, self.counts, self.library)
 
     # Probabilities
 
@@ -502,14 +520,24 @@ class JointPMF:
 
     # Files
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file, whole or not at all; the same model gives the same bytes."""
-        write_model(path, self.schema, self.parameters, self.report)
+    def save(self, path: str | os.PathLike[str], *, counts: bool = True) -> None:
+        """Write the model to a file, whole or not at all; the same model gives the same bytes.
+
+        Parameters
+        ----------
+        path
+            Where to write; an existing file is replaced once the new one is complete.
+        counts
+            Whether to keep the two-way counts that the model was fitted to. They are exact, also where they are small:
+            leave them out of a file for people who may not see them.
+        """
+        arrays = self.counts.arrays() if counts and self.counts is not None else None
+        write_model(path, self.schema, self.parameters, self.report, arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> JointPMF:
         """Return the model in a file; anything but a valid model file raises `FileFormatError`."""
-        return cls.from_parameters(*read_model(path))
+        return cls.from_parameters(*parse_model(path, *container.read(path, "model")))
 
 
 def _impossible(evidence: Event) -> ImpossibleEvidenceError:

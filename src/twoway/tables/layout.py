@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 Entry = tuple[Sequence[int], Floats, float]
 """Positions of variables, counts with an axis for each, and the effective number of records."""
 
+NO_TOTAL = "has no total"
+"""In a note about a table whose number of records is assumed."""
+
 # Of a table's total and weight: their squares can be added.
 _LEAST_COUNT, _MOST_COUNT = 1e-150, 1e150
 

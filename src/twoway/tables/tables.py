@@ -17,7 +17,7 @@ from twoway.data.weights import effective_weights
 from twoway.errors import DataError, FileFormatError, TwowayError, check_known
 from twoway.schema import Label, Schema
 from twoway.storage import container
-from twoway.tables.layout import TableLayout, layout_entries, layout_ranks, layout_starts, layout_totals
+from twoway.tables.layout import NO_TOTAL, TableLayout, layout_entries, layout_ranks, layout_starts, layout_totals
 from twoway.tables.privacy import Release, TotalPrivacy, release_tables
 
 if TYPE_CHECKING:
@@ -296,6 +296,11 @@ class Tables(TableLayout):
         Releases about different people promise more: each record was in one of them.
         """
         return TotalPrivacy.of(self.releases) if self.releases and _NO_PROMISE not in self.notes else None
+
+    @property
+    def lacks_totals(self) -> bool:
+        """Whether the number of records behind a published table is assumed, not known."""
+        return any(NO_TOTAL in note for note in self.notes)
 
     def as_records(self, pair_weights: Literal["counts", "equal"] = "counts") -> Records:
         """Return one weighted record for each table cell that was counted, observed in the table's variables.

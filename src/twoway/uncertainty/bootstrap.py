@@ -320,10 +320,16 @@ class Bootstrap:
 
     # Files
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a model file with its replicates; `tw.load` reads it."""
-        pmfs, arrays = [self.center, *self.replicates], {} if self.observed is None else self.observed.arrays()
-        arrays |= replicate_arrays([pmf.parameters for pmf in pmfs])
+    def save(self, path: str | os.PathLike[str], *, counts: bool = True) -> None:
+        """Write a model file with its replicates; `tw.load` reads it.
+
+        ``counts`` is as for `JointPMF.save`. Without counts, intervals from the file cannot be wider where the model
+        does not fit what was observed.
+        """
+        arrays = replicate_arrays([pmf.parameters for pmf in (self.center, *self.replicates)])
+        if counts:
+            arrays |= {} if self.observed is None else self.observed.arrays()
+            arrays |= {} if self.pmf.counts is None else self.pmf.counts.arrays()
         write_model(path, self.pmf.schema, self.pmf.parameters, self.pmf.report, arrays)
 
     @classmethod

@@ -18,7 +18,7 @@ from twoway.errors import DataError, check_known, unknown
 from twoway.schema import Label, Schema
 from twoway.tables.crosstabs.cells import parse_cell
 from twoway.tables.crosstabs.sheets import Key, Margin, Sheet, find_label_codes, find_sheet_schema, read_sheets
-from twoway.tables.layout import Entry
+from twoway.tables.layout import NO_TOTAL, Entry
 from twoway.text import shortlist
 
 TableKind: TypeAlias = Literal["counts", "joint", "row", "column"]
@@ -365,7 +365,7 @@ class PublishedTables:
             total = table.total if table.total is not None else table.weight
             if total is None:
                 total = nominal
-                self.notes.append(f"{table.name} has no total; counted as {total:g} records")
+                self.notes.append(f"{table.name} {NO_TOTAL}; counted as {total:g} records")
             # Counts that were given stay what they are, to the last bit.
             is_counts = not table.is_conditional and table.values.sum() == total
             counts = table.values if is_counts else table.joint * total

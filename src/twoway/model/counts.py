@@ -1,0 +1,115 @@
+"""What a model was learned from, counted: how many records show each category, and each pair of categories."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.arrays import Floats
+from twoway.errors import DataError
+from twoway.model.events import Names
+from twoway.schema import Schema
+
+if TYPE_CHECKING:
+    from twoway.tables.tables import Tables
+
+MAX_BYTES = 20 * 10**6
+"""Larger counts are left out of a model."""
+_FIELDS = ("sets", "flat", "singles")
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """How many records show each category, and each pair of categories; effective numbers where records have weights.
+
+    Of published tables that do not tell their number of records, they are shares, which add up to one.
+
+    Examples
+    --------
+    >>> from twoway.fitting.fit import fit
+    >>> pmf = fit({"age": ["young", "old", "old", None], "vote": ["no", "yes", "yes", "yes"]}, rank=1)
+    >>> pmf.counts.of("vote"), pmf.counts.of(["age", "vote"])
+    (array([1., 3.]), array([[0., 2.],
+           [1., 0.]]))
+    """
+
+    schema: Schema
+    sets: NDArray[Any]
+    """The positions of each table's variables, shape (n_tables, 2), as in `Tables`; (n_tables, 3) for triples."""
+    flat: NDArray[Any]
+    """The counts of all tables one after the other, each in C order."""
+    singles: NDArray[Any]
+    """The counts of all categories, shape (n_categories,); empty where there are tables alone."""
+
+    def __post_init__(self) -> None:
+        sets, flat, singles, n_variables = self.sets, self.flat, self.singles, len(self.schema)
+        if sets.ndim != 2 or sets.shape[1] not in (2, 3) or sets.dtype.kind not in "iu":
+            raise DataError(f"the sets of variables that were counted are {sets.dtype} of the shape {sets.shape}")
+        if sets.size and not (0 <= sets.min() <= sets.max() < n_variables and (sets[:, 1:] > sets[:, :-1]).all()):
+            raise DataError("the sets of variables that were counted are not positions of variables in order")
+        if flat.shape != (self._ends[-1],) or singles.shape not in ((0,), (self.schema.n_categories,)):
+            raise DataError(f"the counts have the shapes {flat.shape} and {singles.shape}")
+        if not all(((counts >= 0) & (counts < np.inf)).all() for counts in (flat, singles)):
+            raise DataError("the counts must be finite and not negative")
+
+    @cached_property
+    def _ends(self) -> Floats:
+        """Where each table ends in ``flat``, behind a 0; no number that a file may claim overflows."""
+        return np.cumsum([0.0, *np.array(self.schema.sizes, dtype=np.float64)[self.sets].prod(axis=1)])
+
+    @classmethod
+    def of_tables(cls, tables: Tables, singles: Floats | None = None) -> Counts:
+        """Return the counts of tables, and those of all categories where the tables are of records."""
+        numbers = np.ones(len(tables)) if tables.lacks_totals else tables.weights
+        flat = tables.flat * np.repeat(numbers / tables.totals, np.diff(tables.starts))
+        return cls(tables.schema, tables.sets, _packed(flat), _packed(np.zeros(0) if singles is None else singles))
+
+    @property
+    def tables(self) -> Tables:
+        """The counts of pairs as tables."""
+        from twoway.tables.tables import Tables
+
+        return Tables(self.schema, self.sets, self.flat)
+
+    def of(self, names: Names) -> Floats | None:
+        """Return the counts of one or two variables, an axis each, in the order given; None where there are none.
+
+        Where several tables have the variables, those of the largest.
+        """
+        asked = self.schema.indices(names)
+        if len(asked) == 1 and self.singles.size:
+            return self.singles[self.schema.cells(asked[0])].astype(np.float64)
+        holding = np.flatnonzero(np.isin(self.sets, asked).sum(axis=1) == len(asked)).tolist()
+        found = [self._table(index, asked) for index in holding]
+        return max(found, key=np.sum) if found else None
+
+    def _table(self, index: int, asked: Sequence[int]) -> Floats:
+        """Return the counts of some variables of one table."""
+        own = self.sets[index].tolist()
+        counts = self.flat[int(self._ends[index]) : int(self._ends[index + 1])].astype(np.float64)
+        others = tuple(axis for axis, position in enumerate(own) if position not in asked)
+        counts = np.asarray(counts.reshape([self.schema.sizes[position] for position in own]).sum(axis=others))
+        return counts if list(asked) == sorted(asked) else counts.T
+
+    # Files
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays of a file that `from_arrays` reads."""
+        return {f"count_{name}": getattr(self, name) for name in _FIELDS}
+
+    @classmethod
+    def from_arrays(cls, schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> Counts | None:
+        """Return the counts that `arrays` wrote; None where a file has none."""
+        return cls(schema, *(arrays[f"count_{name}"] for name in _FIELDS)) if "count_sets" in arrays else None
+
+
+def _packed(counts: Floats) -> NDArray[Any]:
+    """Return counts in the smallest type that holds them: whole numbers, or else seven digits of each."""
+    most = counts.max(initial=0.0)
+    is_whole = most < 2**32 and (counts == np.rint(counts)).all()
+    return counts.astype(np.min_scalar_type(int(most)) if is_whole else np.float32)
