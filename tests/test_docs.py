@@ -64,13 +64,23 @@ def test_readme(tmp_path, monkeypatch):
     for line, source in code_blocks(text):
         run_block(source, line, namespace)
     # The output on the page is correct, up to the last digits on another processor.
-    tables = re.findall(r"^18-39 +([\d.]+) +([\d.]+)\n40\+ +([\d.]+) +([\d.]+)$", text, re.MULTILINE)
+    row = r"([\d.]+)(?: \(.*?\))? +([\d.]+)\b.*"
+    tables = re.findall(rf"^18-39 +{row}\n40\+ +{row}$", text, re.MULTILINE)
     by_command, joint = np.array(tables, dtype=float).reshape(2, 2, 2)
     computed = np.asarray(namespace["pmf"].marginal(["age", "vote"]))
     np.testing.assert_allclose(computed, joint, atol=0.0003)
     # The command chose another rank, so it agrees less closely.
     np.testing.assert_allclose(computed / computed.sum(axis=1, keepdims=True), by_command, atol=0.02)
     survey = namespace["survey"]
+    for age, no, yes, n_records in re.findall(
+        r"^(\S+) +[\d.]+ \(([\d.]+)\) +[\d.]+ \(([\d.]+)\) +(\d+)$", text, re.MULTILINE
+    ):
+        votes = survey[survey["age"] == age]["vote"].dropna()
+        assert (int(n_records), float(no), float(yes)) == (
+            len(votes),
+            round((votes == "no").mean(), 4),
+            round((votes == "yes").mean(), 4),
+        )
     assert f"{len(survey):,} records, {survey.isna().to_numpy().mean():.1%} of their cells missing" in text
     for name, nats in re.findall(r"age × (\w+): ([\d.]+) nats", text):
         assert namespace["pmf"].mutual_information("age", name) == pytest.approx(float(nats), abs=0.01)

@@ -73,6 +73,8 @@ from .plots import plot_rank as plot_rank
 from .plots import plot_residuals as plot_residuals
 from .plots import plot_scatter as plot_scatter
 from .questions import ask as ask
+from .questions.observed import Observed as Observed
+from .questions.observed import observed as observed
 from .report import FitCheck as FitCheck
 from .report import Monitor as Monitor
 from .report import Progress as Progress

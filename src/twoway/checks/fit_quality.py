@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Floats, Ints
+from twoway.checks.chance import LEAST_EXPECTED, SIGNIFICANT, holm, standardized_residuals
 from twoway.errors import DataError
 from twoway.model.pmf import JointPMF, model_of
 from twoway.model.posterior import records_for
@@ -19,10 +20,7 @@ from twoway.schema import Label
 from twoway.tables.tables import Tables
 from twoway.text import crossed, plain_data, printable
 
-# Cells of which fewer are expected are taken together: χ² would not hold for them.
-_LEAST_EXPECTED = 5.0
 _MAX_SHOWN = 10
-_SIGNIFICANT = 0.05
 # Products of a model's shares in memory at a time.
 _MAX_NUMBERS = 2**21
 
@@ -55,7 +53,7 @@ class PairFit:
     @property
     def is_off(self) -> bool:
         """Whether the misfit is more than chance, all tables considered."""
-        return self.corrected_p < _SIGNIFICANT
+        return self.corrected_p < SIGNIFICANT
 
     def __str__(self) -> str:
         return (
@@ -170,7 +168,7 @@ def fit_check(pmf: JointPMF, tables: Tables, n_tables: int) -> FitCheck | None:
         return None
     columns, worst_cells, order = _compare_fit(pmf, tables)
     worst = order[0]
-    n_off = int((columns["corrected_p"] < _SIGNIFICANT).sum())
+    n_off = int((columns["corrected_p"] < SIGNIFICANT).sum())
     cell = tuple(tables.labels(worst_cells[worst]).values())
     shares = (float(columns[name][worst]) for name in ("observed", "modelled"))
     return FitCheck(n_tables, len(tables), n_off, tables.names[worst], cell, *shares)
@@ -208,7 +206,7 @@ def _compare_fit(pmf: JointPMF, tables: Tables) -> tuple[dict[str, NDArray[Any]]
         return np.bincount(table, values, n_tables).astype(np.float64)
 
     shares, modelled = tables.flat / tables.totals[table], modelled_shares(pmf, tables)
-    is_few = totals[table] * modelled < _LEAST_EXPECTED
+    is_few = totals[table] * modelled < LEAST_EXPECTED
     few, modelled_few = sums(shares * is_few), sums(modelled * is_few)
     has_few = modelled_few > 0
     terms = np.zeros_like(shares)
@@ -239,53 +237,3 @@ def _compare_fit(pmf: JointPMF, tables: Tables) -> tuple[dict[str, NDArray[Any]]
     }
     order = np.lexsort((-columns["total_variation"], -columns["standardized"]))
     return columns, worst, order
-
-
-# What chance explains
-
-
-def holm(p_values: Sequence[float]) -> NDArray[np.float64]:
-    """Return p-values corrected for their number, whatever depends on what (Holm, 1979)."""
-    values = np.asarray(p_values, dtype=np.float64)
-    order = np.argsort(values, kind="stable")
-    stepped = np.maximum.accumulate(values[order] * np.arange(len(values), 0, -1))
-    corrected = np.empty_like(values)
-    corrected[order] = np.minimum(stepped, 1.0)
-    return corrected
-
-
-def homogeneity(counts: NDArray[np.float64]) -> float:
-    """Return the p-value of Pearson's test that samples, counts (n_samples, n_cells), have the same shares.
-
-    Examples
-    --------
-    >>> (
-    ...     homogeneity(np.array([[50.0, 50.0], [49.0, 51.0]])) > 0.5,
-    ...     homogeneity(np.array([[90.0, 10.0], [40.0, 60.0]])) < 1e-6,
-    ... )
-    (True, True)
-    """
-    from scipy.stats import chi2
-
-    totals = counts.sum(axis=1)
-    few = totals.min() * counts.sum(axis=0) < _LEAST_EXPECTED * totals.sum()
-    merged = np.column_stack([counts[:, ~few], counts[:, few].sum(axis=1)])
-    merged = merged[:, merged.any(axis=0)]
-    if merged.shape[1] < 2:
-        return 1.0
-    expected = np.outer(totals, merged.sum(axis=0) / totals.sum())
-    statistic = (np.square(merged - expected) / expected).sum()
-    return float(chi2.sf(statistic, (len(merged) - 1) * (merged.shape[1] - 1)))
-
-
-def standardized_residuals(shares: Floats, modelled: Floats, n_records: float | Floats) -> Floats:
-    """Return the differences of observed shares from a model's, each divided by its standard error.
-
-    Examples
-    --------
-    >>> standardized_residuals(np.array([0.2, 0.8]), np.array([0.25, 0.75]), 100).round(2)
-    array([-1.15,  1.15])
-    """
-    # Of a rare cell too, chance moves the count by about one.
-    errors = np.sqrt(np.maximum(modelled * (1.0 - modelled), 1.0 / n_records) / n_records)
-    return np.asarray((shares - modelled) / errors)

@@ -14,12 +14,14 @@ from twoway.cli.output import is_terminal, note, output_json, say, say_json
 from twoway.errors import DataError
 from twoway.questions import Answer, Question, parse
 from twoway.questions.answer import asked_codes, asked_evidence, asked_given
+from twoway.questions.language import quote_word
+from twoway.questions.observed import Observed, observed
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 _SHOWN_LABELS = 8
-_NUMBERS = ("value", "low", "high")
+_NUMBERS = ("value", "low", "high", "observed", "records")
 
 
 def read_questions(questions: list[str]) -> list[str]:
@@ -60,16 +62,22 @@ def printed_answer(
 ) -> tuple[dict[str, Any], str]:
     """Return the answer to a question as plain data, with notes, and as text.
 
-    Replicates of the model add an interval to the answer.
+    Replicates of the model add an interval to the answer, and its counts what was observed.
     """
     question = parse(text, pmf.schema)
     result = tw.ask(pmf, question, base=base)
-    content, shown = _printed_result(question, result, base)
+    seen = observed(pmf, question)
+    beside = {} if seen is None else seen.columns
+    content, shown = _printed_result(question, result, base, beside)
     content = {"question": str(question), **content}
     notes: list[str] = []
     if boot is not None:
-        interval, shown = _printed_interval(boot, question, result, shown, base, notes)
+        interval, shown = _printed_interval(boot, question, result, shown, base, notes, beside)
         content |= interval
+    if seen is not None:
+        content |= {name: numbers.tolist() for name, numbers in beside.items()}
+        shown += _printed_observed(beside) if isinstance(result, float) else ""
+        notes += _printed_difference(seen, result)
     known = asked_evidence(pmf.schema, question.given)
     probability = pmf.prob(known) if known else None
     if probability is not None:
@@ -78,11 +86,14 @@ def printed_answer(
     return content, shown
 
 
-def _printed_result(question: Question, result: Answer, base: float | None) -> tuple[dict[str, Any], str]:
+def _printed_result(
+    question: Question, result: Answer, base: float | None, beside: dict[str, Any]
+) -> tuple[dict[str, Any], str]:
     if isinstance(result, tw.Distribution):
         axes = [{"variable": variable.name, "categories": list(variable.categories)} for variable in result.variables]
         key = "probabilities" if result.quantity == "probability" else "values"
-        return {"axes": axes, key: result.array.tolist()}, result.to_text(whole=not is_terminal(sys.stdout))
+        shown = result.to_text(whole=not is_terminal(sys.stdout), beside=beside)
+        return {"axes": axes, key: result.array.tolist()}, shown
     if isinstance(result, tw.Mode):
         lines = [f"{name} = {label}" for name, label in result.values.items()]
         lines.append(f"probability {result.probability:.4g}{'' if result.proven else ', not proven to be the highest'}")
@@ -95,7 +106,13 @@ def _printed_result(question: Question, result: Answer, base: float | None) -> t
 
 
 def _printed_interval(
-    boot: tw.Bootstrap, question: Question, result: Answer, text: str, base: float | None, notes: list[str]
+    boot: tw.Bootstrap,
+    question: Question,
+    result: Answer,
+    text: str,
+    base: float | None,
+    notes: list[str],
+    beside: dict[str, Any],
 ) -> tuple[dict[str, Any], str]:
     """Return the ends of an answer's interval, and the answer with them as text; add what affects them to the notes."""
     from twoway.questions.answer import ask_with_interval
@@ -109,9 +126,30 @@ def _printed_interval(
     notes += [sure.note] if sure.note else []
     if isinstance(sure, tw.IntervalTable):
         content = {"low": sure.low.array.tolist(), "high": sure.high.array.tolist(), "level": boot.level}
-        return content, sure.to_text(whole=not is_terminal(sys.stdout))
+        return content, sure.to_text(whole=not is_terminal(sys.stdout), beside=beside)
     content = {"low": sure.low, "high": sure.high, "level": boot.level}
     return content, f"{text} ({boot.level:.0%}: {_printed_number(sure.low)} to {_printed_number(sure.high)})"
+
+
+def _printed_observed(beside: dict[str, Any]) -> str:
+    """Return what was observed of one probability, behind the modelled one."""
+    records = f" ({beside['records']:,.0f} records)" if "records" in beside else ""
+    share = float(beside["observed"])
+    return f", observed {'–' if share != share else _printed_number(share)}{records}"
+
+
+def _printed_difference(seen: Observed, result: Answer) -> Iterator[str]:
+    """Yield a line where what was observed differs from the answer by more than chance."""
+    modelled = np.asarray(result)
+    if (worst := seen.most_unlike(modelled)) is None:
+        return
+    cell = result.events()[worst] if isinstance(result, tw.Distribution) else {}
+    where = ", ".join(f"{quote_word(name)} = {quote_word(label)}" for name, label in cell.items())
+    share, n_records = (float(numbers.flat[worst]) for numbers in (seen.shares, seen.records))
+    yield (
+        f"observed and modelled shares differ by more than chance{', most at ' if where else ''}{where}: "
+        f"observed {share:.4f} of {n_records:,.0f} records, modelled {float(modelled.flat[worst]):.4f}"
+    )
 
 
 def _printed_number(value: float) -> str:
@@ -156,26 +194,26 @@ def _written_answers(contents: list[dict[str, Any]]) -> Any:
 
     rows = [row for content in contents for row in _written_rows(content)]
     names = list(dict.fromkeys(name for _, labels, _ in rows for name in labels))
+    numbers = [key for key in _NUMBERS if any(key in values for _, _, values in rows)]
     for name in names:
-        if name in ("question", *_NUMBERS):
+        if name in ("question", *numbers):
             raise DataError(f"the variable {name!r} has the name of a column of the file; write a .json file instead")
     columns: dict[str, list[Any]] = {"question": [question for question, _, _ in rows]}
     for name in names:
         labels_of_name = [labels.get(name) for _, labels, _ in rows]
         is_mixed = len({type(label) for label in labels_of_name if label is not None}) > 1
         columns[name] = [str(label) if is_mixed and label is not None else label for label in labels_of_name]
-    for key in _NUMBERS:
-        if any(key in values for _, _, values in rows):
-            columns[key] = [values.get(key) for _, _, values in rows]
+    for key in numbers:
+        columns[key] = [values.get(key) for _, _, values in rows]
     return pa.table(columns)
 
 
 def _written_rows(content: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], dict[str, float]]]:
-    """Yield the question, the labels, and the number with its interval, for each number of an answer."""
+    """Yield the question, the labels, and the number with what is known beside it, for each number of an answer."""
     axes = content.get("axes", [])
     key = next(key for key in ("probabilities", "values", "value", "probability") if key in content)
     arrays = {"value": np.ravel(content[key])}
-    arrays |= {end: np.ravel(content[end]) for end in ("low", "high") if end in content}
+    arrays |= {name: np.ravel(content[name]) for name in _NUMBERS[1:] if name in content}
     for place, cell in enumerate(itertools.product(*(axis["categories"] for axis in axes))):
         labels = dict(zip([axis["variable"] for axis in axes], cell, strict=True)) | content.get("mode", {})
         numbers = {name: float(array[place]) for name, array in arrays.items() if np.isfinite(array[place])}

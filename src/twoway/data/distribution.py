@@ -150,32 +150,51 @@ class Distribution:
     def __repr__(self) -> str:
         return self.to_text(whole=False)
 
-    def to_text(self, *, whole: bool = True) -> str:
-        """Return the table as lines of text: all of it, or as much as is printed by default."""
+    def to_text(self, *, whole: bool = True, beside: Mapping[str, Floats] | None = None) -> str:
+        """Return the table as lines of text: all of it, or as much as is printed by default.
+
+        ``beside`` are other numbers of each cell: "observed", shares, and perhaps "records", the same along a row.
+        """
         n_rows, n_columns, width = (None, None, None) if whole else (MAX_ROWS, MAX_COLUMNS, MAX_WIDTH)
         if len(self.variables) == 2:
-            return _distribution_cross_tab(self, n_rows, n_columns, width)
-        return distribution_text(self.variables, {self.quantity: self.array}, n_rows, width)
+            n_columns = n_columns and n_columns // (2 if beside else 1)
+            return _distribution_cross_tab(self, n_rows, n_columns, width, beside or {})
+        return distribution_text(self.variables, {self.quantity: self.array, **(beside or {})}, n_rows, width)
 
 
 def _probability_text(probability: float) -> str:
-    """Return a probability with four decimals, or in powers of ten where those would show nothing."""
+    """Return a probability with four decimals, or in powers of ten where those would show nothing; "–" for NaN."""
+    if probability != probability:
+        return "–"
     return f"{probability:.1e}" if 0 < abs(probability) < 0.00005 else f"{probability:.4f}"
 
 
-def _distribution_cross_tab(table: Distribution, n_rows: int | None, n_columns: int | None, width: int | None) -> str:
+def _distribution_number(column: str, number: float) -> str:
+    return f"{number:,.0f}" if column == "records" else _probability_text(number)
+
+
+def _distribution_cross_tab(
+    table: Distribution, n_rows: int | None, n_columns: int | None, width: int | None, beside: Mapping[str, Floats]
+) -> str:
     rows, columns = table.variables
     shown = columns.categories[:n_columns]
     labels = rows.categories[:n_rows]
     hidden_columns, hidden_rows = len(columns) - len(shown), len(rows) - len(labels)
     mark = ["…"] if hidden_columns else []
     head = f"{printable(rows.name, width)} \\ {printable(columns.name, width)}"
-    printed = [[head, *(printable(label, width) for label in shown), *mark]]
-    for label, line in zip(labels, table.array[:n_rows, : len(shown)], strict=True):
-        printed.append([printable(label, width), *map(_probability_text, line), *mark])
+    printed = [[head, *(printable(label, width) for label in shown), *mark, *(["records"] * ("records" in beside))]]
+    for row, label in enumerate(labels):
+        cells = [_probability_text(number) for number in table.array[row, : len(shown)]]
+        if "observed" in beside:
+            seen = map(_probability_text, beside["observed"][row])
+            cells = [f"{cell} ({share})" for cell, share in zip(cells, seen, strict=False)]
+        records = [_distribution_number("records", beside["records"][row, 0])] if "records" in beside else []
+        printed.append([printable(label, width), *cells, *mark, *records])
     numbers = {"rows": hidden_rows, "columns": hidden_columns}
     hidden = [f"{number} more {what}" for what, number in numbers.items() if number]
-    return aligned(printed, f"… {' and '.join(hidden)}" if hidden else "")
+    more = [f"… {' and '.join(hidden)}"] if hidden else []
+    more += ["in brackets: the observed share"] if "observed" in beside else []
+    return aligned(printed, "\n".join(more))
 
 
 def distribution_text(
@@ -186,7 +205,7 @@ def distribution_text(
     cells = product(*(variable.categories for variable in variables))
     numbers = zip(*(array.ravel()[:n_rows] for array in columns.values()), strict=True)
     for labels, values in zip(cells, numbers, strict=False):
-        printed.append([*(printable(label, width) for label in labels), *map(_probability_text, values)])
+        printed.append([*(printable(label, width) for label in labels), *map(_distribution_number, columns, values)])
     n_hidden = next(iter(columns.values())).size - len(printed) + 1
     return aligned(printed, f"… {n_hidden} more rows" if n_hidden > 0 else "")
 

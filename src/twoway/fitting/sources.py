@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from twoway.arrays import Floats
-from twoway.checks.fit_quality import holm, homogeneity
+from twoway.checks.chance import holm, homogeneity
 from twoway.data.binning import needs_bins
 from twoway.data.merging import merge_schemas
 from twoway.data.records import Records

@@ -60,7 +60,8 @@ class Counts:
     @cached_property
     def _ends(self) -> Floats:
         """Where each table ends in ``flat``, behind a 0; no number that a file may claim overflows."""
-        return np.cumsum([0.0, *np.array(self.schema.sizes, dtype=np.float64)[self.sets].prod(axis=1)])
+        sizes = np.array(self.schema.sizes, dtype=np.float64)
+        return np.concatenate([[0.0], np.cumsum(sizes[self.sets].prod(axis=1))])
 
     @classmethod
     def of_tables(cls, tables: Tables, singles: Floats | None = None) -> Counts:

@@ -135,9 +135,10 @@ class IntervalTable:
     def __repr__(self) -> str:
         return self.to_text(whole=False)
 
-    def to_text(self, *, whole: bool = True) -> str:
-        """Return the table as lines of text: all of it, or as much as is printed by default."""
-        return distribution_text(self.variables, self._columns, *((None, None) if whole else (MAX_ROWS, MAX_WIDTH)))
+    def to_text(self, *, whole: bool = True, beside: Mapping[str, Floats] | None = None) -> str:
+        """Return the table as lines of text: all of it, or as much as is printed by default; see `Distribution`."""
+        columns = {**self._columns, **(beside or {})}
+        return distribution_text(self.variables, columns, *((None, None) if whole else (MAX_ROWS, MAX_WIDTH)))
 
 
 def interval_ends(

@@ -158,6 +158,12 @@ def asked_given(pmf: JointPMF, conditions: str | Iterable[Term]) -> JointPMF:
 
 def asked_evidence(schema: Schema, terms: Iterable[Term]) -> dict[str, list[Label]]:
     """Return the labels that terms allow, for each variable that they constrain."""
+    allowed = asked_evidence_codes(schema, terms)
+    return {name: [schema[name].categories[code] for code in codes] for name, codes in allowed.items()}
+
+
+def asked_evidence_codes(schema: Schema, terms: Iterable[Term]) -> dict[str, list[int]]:
+    """Return the codes of the labels that terms allow, for each variable that they constrain."""
     allowed: dict[str, list[int]] = {}
     for term in terms:
         if term.operator:
@@ -166,7 +172,7 @@ def asked_evidence(schema: Schema, terms: Iterable[Term]) -> dict[str, list[Labe
             if not kept:
                 raise QuestionError(f"the conditions on {term.name!r} exclude every category")
             allowed[term.name] = kept
-    return {name: [schema[name].categories[code] for code in codes] for name, codes in allowed.items()}
+    return allowed
 
 
 def asked_codes(variable: Variable, term: Term) -> list[int]:
@@ -231,13 +237,13 @@ def _ask_probability(pmf: JointPMF, targets: tuple[Term, ...], groups: list[str]
         if not groups:
             return joint
         sums = joint.array.sum(axis=tuple(range(len(groups), joint.array.ndim)), keepdims=True)
-        return Distribution(joint.variables, _share_in_groups(joint.array, sums))
+        return Distribution(joint.variables, share_in_groups(joint.array, sums))
     probability = pmf.prob(event)
     if not groups:
         return probability
     every = pmf.marginal(groups)
     hit = pmf.given(event).marginal(groups).array * probability if probability > 0 else np.zeros_like(every.array)
-    return Distribution(every.variables, _share_in_groups(hit, every.array))
+    return Distribution(every.variables, share_in_groups(hit, every.array))
 
 
 def _ask_expectation(pmf: JointPMF, name: str, groups: list[str]) -> float | Distribution:
@@ -247,10 +253,10 @@ def _ask_expectation(pmf: JointPMF, name: str, groups: list[str]) -> float | Dis
         return whole
     joint = pmf.marginal([*groups, name])
     sums = joint.array @ np.array(pmf.schema[name].values)
-    return Distribution(joint.variables[:-1], _share_in_groups(sums, joint.array.sum(axis=-1)), quantity="expectation")
+    return Distribution(joint.variables[:-1], share_in_groups(sums, joint.array.sum(axis=-1)), quantity="expectation")
 
 
-def _share_in_groups(shares: Any, of: Any) -> Any:
+def share_in_groups(shares: Any, of: Any) -> Any:
     """Return shares of each group; NaN for a group with probability 0."""
     with np.errstate(invalid="ignore"):
         return np.where(of > 0, shares / of, np.nan)

@@ -103,7 +103,7 @@ def test_intervals_from_fit_to_ask(twoway, files):
     _, out, _ = twoway("ask", model, "P(x1 = 0)", "--interval")
     assert "(90%: 0." in out
     _, out, _ = twoway("ask", model, "P(x1)", "--interval")
-    assert out.splitlines()[0].split() == ["x1", "probability", "low", "high"]
+    assert out.splitlines()[0].split() == ["x1", "probability", "low", "high", "observed", "records"]
     code, _, err = twoway("update", model, files / "records.csv", "-o", files / "more.twoway")
     assert code == 0, err
     assert "note:" in err

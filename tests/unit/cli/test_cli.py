@@ -115,9 +115,9 @@ def test_ask(cli, folder):
     pmf = tw.load(folder / "m.twoway")
     code, out, _ = cli("ask", "m.twoway", "P(vote = yes | age = 18-39)")
     assert code == 0
-    assert float(out) == pytest.approx(pmf.given({"age": "18-39"}).prob({"vote": "yes"}), abs=1e-4)
+    assert float(out.split(",")[0]) == pytest.approx(pmf.given({"age": "18-39"}).prob({"vote": "yes"}), abs=1e-4)
     code, out, _ = cli("ask", "m.twoway", "P(vote)", "H(vote)", "mode(vote, age)")
-    assert out.startswith("P(vote)\nvote  probability\nno")
+    assert out.startswith("P(vote)\nvote  probability  observed  records\nno")
     assert " nats\n\nmode(vote, age)\n" in out
     code, out, _ = cli("ask", "m.twoway", "P(vote)", "I(vote; age)", "--json", "--base", "2")
     first, second = map(json.loads, out.splitlines())
@@ -128,13 +128,45 @@ def test_ask(cli, folder):
     assert cli("ask", "m.twoway", "P(vote)", "--json") == cli("ask", "--json", "m.twoway", "P(vote)")
 
 
+def test_answers_show_what_was_observed(cli, folder, tmp_path):
+    frame = pd.read_csv(folder / "survey.csv").dropna(subset=["age", "vote"])
+    young = frame[frame["age"] == "18-39"]
+    n, share = len(young), (young["vote"] == "yes").mean()
+    out = cli("ask", "m.twoway", "P(vote = yes | age = 18-39)")[1]
+    assert out.endswith(f", observed {share:.4f} ({n:,} records)\n")
+    out = cli("ask", "m.twoway", "P(vote | age)")[1].splitlines()
+    assert out[0].split() == ["age", "\\", "vote", "no", "yes", "records"]
+    assert out[1].split()[4:] == [f"({share:.4f})", str(n)]
+    assert out[-1] == "in brackets: the observed share"
+    content = json.loads(cli("ask", "m.twoway", "P(vote | age)", "--json")[1])
+    assert content["observed"][0] == pytest.approx([1 - share, share])
+    assert content["records"] == [[n, n], [len(frame) - n] * 2]
+    three = json.loads(cli("ask", "m.twoway", "P(vote | age, trust)", "--json")[1])
+    assert not {"observed", "records"} & three.keys()
+    secret = str(tmp_path / "secret.twoway")
+    fit = ("fit", str(folder / "survey.csv"), "-o", secret, "--only", "age,vote", "--rank", "1", "--smoothing", "1")
+    assert cli(*fit, "--no-counts")[0] == 0
+    assert "observed" not in cli("ask", secret, "P(vote | age)")[1]
+    assert cli("info", secret)[1].endswith("\n\ncounts: none\n")
+    assert json.loads(cli("info", secret, "--json")[1])["counts"] is False
+    # One component makes age and vote independent, which they are not.
+    assert cli(*fit, "--force")[0] == 0
+    assert "exact numbers" in cli("info", secret)[1]
+    err = cli("ask", secret, "P(vote = yes | age = 18-39)")[2]
+    assert f"shares differ by more than chance: observed {share:.4f} of {n:,} records, modelled" in err
+    err = cli("ask", secret, "P(vote | age)")[2]
+    assert "differ by more than chance, most at age = " in err
+    assert err.count("note") == 1
+    assert cli("ask", secret, "P(vote)")[2] == ""
+
+
 def test_answers_go_to_a_file(cli, folder, tmp_path):
     pmf = tw.load(folder / "m.twoway")
     asked = ["P(vote | age)", "P(trust = 2)", "mode(vote, trust)", "H(vote)"]
     code, out, _ = cli("ask", "m.twoway", *asked, "-o", str(tmp_path / "answers.csv"))
     assert (code, out) == (0, "")
     table = pd.read_csv(tmp_path / "answers.csv")
-    assert list(table) == ["question", "age", "vote", "trust", "value"]
+    assert list(table) == ["question", "age", "vote", "trust", "value", "observed", "records"]
     assert list(table["question"]) == [asked[0]] * 4 + asked[1:]
     assert list(table["value"][:4]) == pytest.approx(tw.ask(pmf, asked[0]).array.ravel())
     assert table.loc[3, ["age", "vote"]].tolist() == ["40+", "yes"]
@@ -194,7 +226,7 @@ def test_bins_at_given_numbers(cli, folder, tmp_path):
     assert income.values[0] == pytest.approx(seen[seen < 10000].mean())
     assert income.values[3] == 1e9
     code, out, _ = cli("ask", model, "P(income >= 20000)")
-    assert float(out) == pytest.approx((seen >= 20000).mean(), abs=0.02)
+    assert float(out.split(",")[0]) == pytest.approx((seen >= 20000).mean(), abs=0.02)
     code, _, err = cli("ask", model, "P(income >= 15000)")
     assert code == 3
     assert "10000, 20000" in err
@@ -205,7 +237,7 @@ def test_bins_at_given_numbers(cli, folder, tmp_path):
 def test_ask_notes_what_could_be_misread(cli):
     _, out, err = cli("ask", "m.twoway", "P(age >= 40+)")
     assert "note: age >= 40+ selects, in the order of the categories: 40+" in err
-    assert float(out) > 0
+    assert float(out.split(",")[0]) > 0
     _, _, err = cli("ask", "m.twoway", "P(vote | age = 18-39, trust = 1, income >= 34400)")
     assert "of the 600 records" in err
 
@@ -576,7 +608,7 @@ def test_a_long_list_of_categories_is_shortened_in_notes(cli, tmp_path):
     path.write_text("day,vote\n" + "".join(f"2024-01-{n % 28 + 1:02d},{n % 2}\n" for n in range(100)))
     assert cli("fit", str(path), "-o", model, "--rank", "1")[0] == 0
     _, out, err = cli("ask", model, "P(day >= 2024-01-10)")
-    assert float(out) == pytest.approx(0.67, abs=0.05)
+    assert float(out.split(",")[0]) == pytest.approx(0.67, abs=0.05)
     assert "2024-01-10, 2024-01-11, …, 2024-01-28 (19 categories)" in err
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from strategies import NUMBERS, TEXTS, examples, frames, schemas
 
 import twoway as tw
-from twoway.checks.fit_quality import homogeneity
+from twoway.checks.chance import homogeneity
 from twoway.data.merging import merge_variables
 from twoway.data.records import Records
 from twoway.datasets import dirichlet_rows, draw_records, hide

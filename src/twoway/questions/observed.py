@@ -1,0 +1,89 @@
+"""What was observed, beside what a model answers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from twoway.arrays import Floats
+from twoway.checks.chance import SIGNIFICANT, holm, standardized_residuals
+from twoway.model.pmf import JointPMF, model_of
+from twoway.questions.answer import asked_evidence_codes, share_in_groups
+from twoway.questions.language import Question, parse
+
+if TYPE_CHECKING:
+    from twoway.uncertainty.bootstrap import Bootstrap
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """The observed share for each probability that answers a question, and the records behind it."""
+
+    shares: Floats
+    """As many numbers as the answer has; NaN where no record shows the condition."""
+    records: Floats
+    """The number of records that show the variables and the condition, an effective number where they have weights;
+    NaN where published tables do not tell it."""
+
+    @property
+    def columns(self) -> dict[str, Floats]:
+        """What is known, as columns beside the answer: observed shares, and records."""
+        return {"observed": self.shares} | ({} if np.isnan(self.records).any() else {"records": self.records})
+
+    def most_unlike(self, modelled: ArrayLike) -> int | None:
+        """Return the place of the share that differs most from the model's; None where chance explains all of them.
+
+        Differences count in standard errors, as in `fit_quality`, and allow for the number of shares.
+        """
+        known = np.isfinite(self.shares) & (self.records > 0) & np.isfinite(modelled)
+        residuals = standardized_residuals(self.shares, np.asarray(modelled), np.where(known, self.records, 1.0))
+        off = np.where(known, residuals, 0.0)
+        p_values = [math.erfc(abs(z) / math.sqrt(2.0)) for z in off.ravel().tolist()]
+        worst = int(np.abs(off).argmax())
+        return worst if holm(p_values)[worst] < SIGNIFICANT else None
+
+
+def observed(pmf: JointPMF | Bootstrap, question: str | Question) -> Observed | None:
+    """Return what was observed of a question for probabilities; None where the model keeps no counts for it.
+
+    Counts are of one or two variables, so the question may name no more. Records with a missing cell there are left
+    out.
+
+    Examples
+    --------
+    >>> from twoway.fitting.fit import fit
+    >>> pmf = fit({"age": ["young", "old", "old", None], "vote": ["no", "yes", "no", "yes"]}, rank=1)
+    >>> seen = observed(pmf, "P(vote = yes | age)")
+    >>> seen.shares, seen.records
+    (array([0.5, 0. ]), array([2., 1.]))
+    """
+    pmf = model_of(pmf)
+    asked = parse(question, pmf.schema) if isinstance(question, str) else question
+    groups = [term.name for term in asked.given if not term.operator]
+    shown = [*groups, *(term.name for term in asked.targets if not term.operator)]
+    # An axis for each variable: groups, targets without a value, and those to be summed out.
+    names = list(dict.fromkeys([*shown, *(term.name for term in (*asked.targets, *asked.given))]))
+    counts = pmf.counts.of(names) if asked.kind == "P" and len(names) <= 2 and pmf.counts is not None else None
+    if counts is None or not counts.any():
+        return None
+    among = _restricted(counts, names, asked_evidence_codes(pmf.schema, asked.given))
+    hits = _restricted(among, names, asked_evidence_codes(pmf.schema, asked.targets))
+    hits = hits.sum(axis=tuple(range(len(shown), hits.ndim)))
+    records = among.sum(axis=tuple(range(len(groups), among.ndim)))
+    records = np.broadcast_to(records.reshape(records.shape + (1,) * (hits.ndim - records.ndim)), hits.shape)
+    # Shares of an unknown number of records add up to one.
+    return Observed(share_in_groups(hits, records), records if counts.sum() > 1.001 else np.full(hits.shape, np.nan))
+
+
+def _restricted(counts: Floats, names: Sequence[str], allowed: Mapping[str, Sequence[int]]) -> Floats:
+    """Return the counts of allowed categories, and 0 elsewhere."""
+    for axis, name in enumerate(names):
+        if name in allowed:
+            kept = np.isin(np.arange(counts.shape[axis]), allowed[name])
+            counts = np.where(kept if axis == counts.ndim - 1 else kept[:, None], counts, 0.0)
+    return counts

@@ -1,0 +1,134 @@
+"""What was observed, beside the answers of a model."""
+
+import math
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import twoway as tw
+from twoway.checks.chance import standardized_residuals
+
+RANDOM = np.random.default_rng(0)
+FRAME = pd.DataFrame(
+    {
+        "age": RANDOM.choice(["18-39", "40, or so", "65+"], 300, p=[0.5, 0.3, 0.2]),
+        "vote": RANDOM.choice(["no", "yes"], 300),
+        "trust": RANDOM.choice([1, 2, 3, 4], 300),
+        "w": RANDOM.choice([0.5, 1.0, 3.0], 300),
+    }
+)
+FRAME.loc[RANDOM.random(300) < 0.2, "vote"] = None
+FRAME.loc[RANDOM.random(300) < 0.1, "age"] = None
+FRAME.loc[FRAME["age"] == "65+", "trust"] = None  # never seen together
+MODEL = tw.fit(FRAME.drop(columns="w"), rank=2, smoothing=1)
+EVENTS = {
+    "vote": (lambda vote: vote == "yes", "vote = yes"),
+    "age": (lambda age: age != "65+", "age != 65+"),
+    "trust": (lambda trust: trust >= 3, "trust >= 3"),
+}
+
+
+def brute(frame, event, given):
+    """Return the share and the number of records, by the definition."""
+    names = {name for name, _ in (*event, *given)}
+    whole = frame.dropna(subset=list(names))
+    for name, holds in given:
+        whole = whole[whole[name].map(holds).astype(bool)]
+    hit = whole
+    for name, holds in event:
+        hit = hit[hit[name].map(holds).astype(bool)]
+    return (len(hit) / len(whole) if len(whole) else math.nan), len(whole)
+
+
+def equals(label):
+    return lambda value: value == label
+
+
+@pytest.mark.parametrize(("target", "given"), [(a, b) for a, b in product(EVENTS, EVENTS) if a != b])
+def test_shares_and_records_are_those_of_the_records(target, given):
+    event, known = (target, EVENTS[target][0]), (given, EVENTS[given][0])
+    texts = EVENTS[target][1], EVENTS[given][1]
+
+    def check(question, *expected):
+        seen = tw.observed(MODEL, question)
+        shares, records = np.array(expected).reshape(-1, 2).T
+        np.testing.assert_allclose(seen.shares.ravel(), shares)
+        np.testing.assert_array_equal(seen.records.ravel(), records)
+        assert seen.shares.shape == np.shape(tw.ask(MODEL, question))
+
+    of = {name: MODEL.schema[name].categories for name in (target, given)}
+    check(f"P({texts[0]})", brute(FRAME, [event], []))
+    check(f"P({texts[0]} | {texts[1]})", brute(FRAME, [event], [known]))
+    check(f"P({texts[0]}, {texts[1]})", brute(FRAME, [event, known], []))
+    check(f"P({texts[0]} | {given})", *[brute(FRAME, [event], [(given, equals(label))]) for label in of[given]])
+    check(f"P({target} | {texts[1]})", *[brute(FRAME, [(target, equals(label))], [known]) for label in of[target]])
+    check(f"P({target} | {texts[0]})", *[brute(FRAME, [(target, equals(label))], [event]) for label in of[target]])
+    cells = list(product(of[given], of[target]))
+    check(f"P({target} | {given})", *[brute(FRAME, [(target, equals(b))], [(given, equals(a))]) for a, b in cells])
+    check(f"P({given}, {target})", *[brute(FRAME, [(given, equals(a)), (target, equals(b))], []) for a, b in cells])
+
+
+def test_what_no_record_shows():
+    seen = tw.observed(MODEL, "P(trust = 1 | age = 65+)")
+    assert np.isnan(seen.shares)
+    assert seen.records == 0
+    assert seen.most_unlike(0.5) is None
+    text = tw.ask(MODEL, "P(trust | age)").to_text(beside=tw.observed(MODEL, "P(trust | age)").columns)
+    assert text.splitlines()[3].count("(–)") == 4
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["E(trust | vote)", "H(vote)", "I(vote; age)", "mode(vote)", "P(vote | age, trust)", "P(vote, age, trust)"],
+)
+def test_other_questions_have_nothing_observed(question):
+    assert tw.observed(MODEL, question) is None
+
+
+def test_models_without_counts_have_nothing_observed():
+    assert tw.observed(MODEL.with_counts(None), "P(vote)") is None
+    assert tw.observed(MODEL.given({"age": "65+"}), "P(vote)") is None
+    apart = tw.fit({"a": [0, 1, None, None], "b": [0, 1, 1, 0], "c": [None, None, 0, 1]}, rank=1, smoothing=1)
+    assert tw.observed(apart, "P(a | c)") is None
+    assert tw.observed(apart, "P(a | b)").records.tolist() == [[1, 1], [1, 1]]
+
+
+def test_weighted_records_count_as_effective_ones():
+    pmf = tw.fit(tw.Records(FRAME, weights="w"), rank=2, smoothing=1)
+    whole = FRAME.dropna(subset=["age", "vote"])
+    effective = whole["w"].sum() ** 2 / (whole["w"] ** 2).sum()
+    old = whole[whole["age"] == "65+"]
+    seen = tw.observed(pmf, "P(vote = yes | age = 65+)")
+    assert seen.shares == pytest.approx(old["w"][old["vote"] == "yes"].sum() / old["w"].sum(), rel=1e-6)
+    assert seen.records == pytest.approx(effective * old["w"].sum() / whole["w"].sum(), rel=1e-6)
+
+
+def test_tables_without_a_base_show_shares_only():
+    table = pd.DataFrame([[0.1, 0.3], [0.2, 0.4]], index=["low", "high"], columns=["no", "yes"])
+    pmf = tw.fit(tw.Tables.from_crosstabs({("trust", "vote"): table}, kind="joint"), rank=1, smoothing=1)
+    seen = tw.observed(pmf, "P(vote = yes | trust)")
+    np.testing.assert_allclose(seen.shares, [0.75, 2 / 3], rtol=1e-6)
+    assert list(seen.columns) == ["observed"]
+    assert seen.most_unlike([0.01, 0.01]) is None
+
+
+def test_a_difference_is_told_where_chance_does_not_explain_it():
+    seen = tw.observed(MODEL, "P(vote = yes | age)")
+    assert seen.most_unlike(seen.shares) is None
+    for z, worst in ((1.9, None), (4.0, 1)):
+        modelled = seen.shares.copy()
+        while standardized_residuals(seen.shares, modelled, seen.records)[1] < z:
+            modelled[1] -= 0.001
+        assert seen.most_unlike(modelled) == worst
+    assert seen.most_unlike([np.nan, 0.0, np.nan]) == 1
+
+
+def test_chance_alone_is_seldom_called_a_difference():
+    truth, random = np.array([0.5, 0.3, 0.15, 0.05]), np.random.default_rng(1)
+    called = 0
+    for _ in range(400):
+        counts = random.multinomial(200, truth)
+        called += tw.Observed(counts / 200, np.full(4, 200.0)).most_unlike(truth) is not None
+    assert called < 0.07 * 400
