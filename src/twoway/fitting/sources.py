@@ -25,11 +25,12 @@ from twoway.text import shortlist
 # Beyond so many categories, all pairs are too many to count only to see whether sources agree.
 _MOST_CELLS = 3000
 _SURE = 0.05
+_SHOWN = 4
 TABLES_AS_RECORDS = (
     "tables were fitted as records of the variables of each table, each answer counted once; "
     "log-likelihood, AIC and BIC are those of such records"
 )
-_SHOWN = 4
+"""The warning where tables and records are fitted together."""
 
 Key = tuple[str, ...]
 
