@@ -16,26 +16,30 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import twoway as tw
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from browser.chromium import open_browser
-from reference.replicates import unpack
+from hidden_trees import random_tree
+from random_models import sized
+from reference.replicates import like, unpack
 
-from twoway.explorer.page import pack_page_replicates
-
-Floats = NDArray[np.float64]
+from twoway.explorer.page import pack_page_replicates, page_numbers
+from twoway.model.trees import Trees
 
 WARM_UP = 5
 CLICKS = 25
 SIZES = [(5, 4, 3), (50, 5, 10), (300, 5, 20), (1000, 5, 20)]
+"""Variables, categories and rank of models with one hidden variable."""
+TREES = [(20, 5, 6), (100, 5, 6)]
+"""Variables, categories and states of models with a hidden variable for each visible one."""
 ORDERS = {"data": "as in the data", "changed": "changed most first"}
 HEAD = ["model", "file", "time to write", "card order", "click to redraw: median (best, worst)", "processor time"]
 
@@ -59,18 +63,25 @@ TIME_CLICKS = """async (cells) => {
 
 def replicated(pmf: tw.JointPMF) -> tw.Bootstrap:
     """Return a model with 200 synthetic replicates, as far from it as those of a few hundred records."""
-    rng = np.random.default_rng(0)
-
-    def near(shares: Floats) -> Floats:
-        moved = shares * rng.gamma(30, 1 / 30, shares.shape)
-        return np.asarray(moved / moved.sum(axis=0))
-
-    several = [tw.JointPMF(near(pmf.weights), [near(factor) for factor in pmf.factors], pmf.schema) for _ in range(201)]
+    numbers = page_numbers(pmf)
+    moved = numbers * np.random.default_rng(0).gamma(30, 1 / 30, (201, len(numbers)))
+    several = [tw.JointPMF.from_trees(pmf.schema, like(pmf.trees, one)) for one in moved]
     return tw.Bootstrap(pmf, tuple(several[1:]), several[0])
 
 
-def measure(n_variables: int, n_categories: int, rank: int, *, has_intervals: bool) -> None:
-    pmf = tw.datasets.dirichlet_rows(n_variables, n_categories, rank, seed=0)
+def models() -> Iterator[tuple[str, tw.JointPMF]]:
+    for n_variables, n_categories, rank in SIZES:
+        pmf = tw.datasets.dirichlet_rows(n_variables, n_categories, rank, seed=0)
+        yield f"{n_variables} × {n_categories}, rank {rank}", pmf
+    for n_variables, n_categories, n_states in TREES:
+        parents = tuple(int(parent) for parent in (np.arange(n_variables) - 1) // 2)
+        sizes = (n_categories,) * n_variables
+        tree = random_tree((-1, *parents[1:]), 0, (n_states,) * n_variables, sizes, range(n_variables))
+        title = f"{n_variables} × {n_categories}, tree of {n_variables} hidden variables with {n_states} states"
+        yield title, tw.JointPMF.from_trees(sized(sizes), Trees(np.ones(1), (tree,)))
+
+
+def measure(title: str, pmf: tw.JointPMF, *, has_intervals: bool) -> None:
     model = replicated(pmf) if has_intervals else pmf
     cells = np.random.default_rng(0).integers(0, 10**6, WARM_UP + CLICKS).tolist()
     with tempfile.TemporaryDirectory() as folder, open_browser() as browser:
@@ -78,7 +89,7 @@ def measure(n_variables: int, n_categories: int, rank: int, *, has_intervals: bo
         start = time.perf_counter()
         tw.explore(model, path)
         written = time.perf_counter() - start
-        for order, title in ORDERS.items():
+        for order, order_title in ORDERS.items():
             page = browser.new_page(viewport={"width": 1280, "height": 900})
             page.goto(f"{path.as_uri()}#!order={order}")
             page.wait_for_selector("#cards .row")
@@ -89,10 +100,10 @@ def measure(n_variables: int, n_categories: int, rank: int, *, has_intervals: bo
             used = processor_times(json.loads((Path(folder) / "trace").read_bytes())["traceEvents"])
             page.close()
             row = [
-                f"{n_variables} × {n_categories}, rank {rank}{', with intervals' if has_intervals else ''}",
+                title + ", with intervals" * has_intervals,
                 f"{path.stat().st_size / 1e6:.2f} MB",
                 f"{written:.2f} s",
-                title,
+                order_title,
                 f"{statistics.median(drawn):.0f} ms ({min(drawn):.0f}, {max(drawn):.0f})",
                 f"{statistics.median(used):.0f} ms",
             ]
@@ -153,9 +164,9 @@ def main() -> None:
         return
     print("| " + " | ".join(HEAD) + " |")
     print("|" + "---|" * len(HEAD))
-    for size in SIZES:
+    for title, pmf in models():
         for has_intervals in (False, True):
-            measure(*size, has_intervals=has_intervals)
+            measure(title, pmf, has_intervals=has_intervals)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,8 @@ from typer import Option
 
 import twoway as tw
 from twoway.cli.options import Force, Json, Model
-from twoway.cli.output import check_output, show
+from twoway.cli.output import check_output, note, show
+from twoway.model.pmf import model_of
 
 
 def explore(
@@ -17,12 +18,14 @@ def explore(
         None, "-o", "--out", help="The page to write (default: the name of the model with .html)."
     ),
     title: str | None = Option(None, help="The title of the page (default: the name of the model)."),
+    no_counts: bool = Option(False, "--no-counts", help="Do not put the two-way counts of the data into the page."),
     force: Force = False,
     json: Json = False,
 ) -> None:
     """Write one HTML file that shows the model: click what is known, and see everything else change.
 
-    The file is self-contained and makes no connections. It shows intervals if the model was fitted with `--intervals`.
+    The file is self-contained and makes no connections. It shows intervals if the model was fitted with `--intervals`,
+    and marks what was observed, unless the model was fitted with `--no-counts`.
 
     [bold]Examples[/bold]
 
@@ -33,7 +36,10 @@ def explore(
     page = model.with_suffix(".html") if out is None else out
     check_output(page, force, model)
     loaded = tw.load(model)
-    tw.explore(loaded, page, title=model.stem if title is None else title)
+    tw.explore(loaded, page, title=model.stem if title is None else title, counts=not no_counts)
     size, has_intervals = page.stat().st_size, isinstance(loaded, tw.Bootstrap)
+    has_counts = not no_counts and model_of(loaded).counts is not None
     text = f"{page} ({size / 1024:.0f} KB{', with intervals' if has_intervals else ''}): open it in a browser"
-    show({"page": str(page), "bytes": size, "intervals": has_intervals}, text, json=json)
+    show({"page": str(page), "bytes": size, "intervals": has_intervals, "counts": has_counts}, text, json=json)
+    if has_counts:
+        note("the page carries exact two-way counts of the data, also small ones; --no-counts leaves them out")

@@ -1,13 +1,21 @@
 // A variable as a card: a button for each category, with a bar for its share and a line for the share without evidence.
 
-/** A bar for a share, and a line at another one to compare it with. */
+/** A bar for a share, and a line at another one to compare it with; a dot where it was observed. */
 class Track {
+  #dot = make("i", { className: "dot", hidden: true });
+
   constructor(before = null) {
     this.element = make("span", { className: "track", ariaHidden: "true" });
     if (before === null) return;
     const tick = make("i", { className: "tick" });
     tick.style.left = `${100 * before}%`;
-    this.element.append(tick);
+    this.element.append(tick, this.#dot);
+  }
+
+  /** Mark the share that was observed; null for none. */
+  mark(share) {
+    this.#dot.hidden = share === null;
+    this.#dot.style.left = `${100 * (share ?? 0)}%`;
   }
 
   /** Show a share, and the range it may lie in where there is one. */
@@ -38,8 +46,17 @@ class Row {
     this.element = make("button", properties, label, this.#share, this.#range, this.#change, this.#track.element);
   }
 
-  /** Show a share; null where there is none, because the evidence cannot occur. What stays the same is not touched. */
-  show(share, isPressed, range = null) {
+  /**
+   * Show a share; null where there is none, because the evidence cannot occur. What stays the same is not touched.
+   *
+   * seen: the records that show the category, and those among which they were counted.
+   */
+  show(share, isPressed, range = null, seen = null) {
+    const title = seen ? observedText(...seen) : "";
+    if (title !== this.element.title) {
+      this.element.title = title;
+      this.#track.mark(seen && seen[0] / seen[1]);
+    }
     const key = range ? `${share} ${range.low} ${range.high}` : share;
     if (key !== this.#shown) {
       this.#shown = key;
@@ -89,10 +106,11 @@ class Card {
     const { offsets, prior } = this.#model;
     const codes = state.evidence.get(this.index);
     const around = answer.surroundings;
+    const seen = answer.shares && this.#model.observed?.of(this.index, state);
     this.#rows.forEach((row, code) => {
       const cell = offsets[this.index] + code;
       const share = answer.shares ? answer.shares[cell] : null;
-      row.show(share, codes?.has(code) ?? false, around && around.share(share, cell));
+      row.show(share, codes?.has(code) ?? false, around && around.share(share, cell), seen && seen.counts[code] !== null ? [seen.counts[code], seen.total] : null);
     });
     this.element.classList.toggle("is-known", Boolean(codes));
     this.#clear.hidden = !codes;

@@ -15,8 +15,8 @@ class Replicates {
     this.level = level;
     this.reflected = reflected;
     this.count = count;
-    const packed = decodeBytes(codes);
-    const step = decodeNumbers(steps, true);
+    const packed = decodeNumbers(codes);
+    const step = decodeNumbers(steps);
     const { form, numbers } = model;
     const angles = numbers.map(PROBABILITY.to);
     const most = 2 ** (bits - 1) - 1;

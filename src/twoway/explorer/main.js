@@ -86,6 +86,7 @@ function update() {
 function draw() {
   document.documentElement.classList.toggle("has-evidence", state.hasEvidence);
   document.documentElement.classList.toggle("is-impossible", !answer.shares);
+  document.documentElement.classList.toggle("has-counts", model.observed?.isAbout(state) ?? false);
   for (const name of VIEWS) {
     at[name].hidden = state.view !== name;
     at[`tab-${name}`].setAttribute("aria-selected", String(state.view === name));
@@ -320,6 +321,7 @@ if (replicates) {
   document.documentElement.classList.add("has-ranges");
   about.push(`${percent(replicates.level).replace(".0", "")} intervals from ${number(replicates.count)} replicates`);
 }
+if (model.observed) about.push(`with exact counts of ${number(model.observed.pairs)} ${model.observed.pairs === 1 ? "pair" : "pairs"} of variables`);
 at.about.textContent = about.join(" · ");
 update();
 
@@ -333,6 +335,8 @@ window.twoway = {
   shares: () => answer.shares && [...answer.shares],
   weights: () => answer.weights && [...answer.weights],
   logProbability: () => answer.logProbability,
+  /** What was observed of a variable given what is known: records for each category, and their number; null where it was not counted. */
+  observed: (name) => model.observed && model.observed.of(model.variables.findIndex((variable) => variable.name === name), state),
   /** The ends of the interval of every share; null where the model carries none. */
   intervals: () => answer.surroundings && Array.from(answer.shares, (share, cell) => answer.surroundings.share(share, cell)),
 };

@@ -1,16 +1,11 @@
 // The arithmetic: hidden variables on trees, visible ones attached to them, and what evidence makes of it. A model with one
 // hidden variable is a tree of one. Logarithms, where many small probabilities multiply to less than a number can hold.
 
-function decodeBytes(text) {
-  return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
-}
+const KINDS = { f8: Float64Array, f4: Float32Array, u1: Uint8Array, u2: Uint16Array, u4: Uint32Array };
 
-/** Return the numbers that base64 holds, bit by bit: doubles, or floats of single precision. */
-function decodeNumbers(text, isSingle = false) {
-  const bytes = decodeBytes(text);
-  const view = new DataView(bytes.buffer);
-  const size = isSingle ? 4 : 8;
-  return Float64Array.from({ length: bytes.length / size }, (_, at) => (isSingle ? view.getFloat32(4 * at, true) : view.getFloat64(8 * at, true)));
+/** Return the numbers that base64 holds, bit by bit. The low byte comes first, as in every machine with a browser. */
+function decodeNumbers({ kind, base64 }) {
+  return new KINDS[kind](Uint8Array.from(atob(base64), (character) => character.charCodeAt(0)).buffer);
 }
 
 /**
@@ -195,6 +190,7 @@ class Model extends Trees {
     this.records = described.records;
     this.variables = described.variables;
     this.links = described.links;
+    this.observed = described.counts && new Observed(described.counts, this.offsets);
     this.prior = this.given(new Map(), new Set());
     /** Whether there are several hidden variables. */
     this.isTree = this.form.hidden.length > 1;

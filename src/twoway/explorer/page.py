@@ -7,6 +7,7 @@ import hashlib
 import os
 from dataclasses import dataclass
 from importlib.resources import files
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from twoway import __version__
 from twoway.arrays import Floats
+from twoway.model.counts import Counts, packed_counts
 from twoway.model.information import pairwise_information
 from twoway.model.intervals import angle_of
 from twoway.model.pmf import JointPMF, check_model, model_of
@@ -26,13 +28,12 @@ LINKS = 20
 """The page contains the strongest links of each variable, to this many others."""
 
 # One script, in the order in which its parts use one another.
-_SCRIPTS = (
-    *("model.js", "intervals.js", "wording.js", "state.js", "cards.js"),
-    *("tree.js", "map.js", "components.js", "main.js"),
-)
+_SCRIPTS = ("model", "observed", "intervals", "wording", "state", "cards", "tree", "map", "components", "main")
 
 
-def explore(pmf: JointPMF | Bootstrap, path: str | os.PathLike[str], *, title: str | None = None) -> None:
+def explore(
+    pmf: JointPMF | Bootstrap, path: str | os.PathLike[str], *, title: str | None = None, counts: bool = True
+) -> None:
     """Write a page on which you click what is known and see all other variables change.
 
     The page contains the exact model: it shows what `JointPMF.given` answers. It is one file that needs neither a
@@ -46,6 +47,9 @@ def explore(pmf: JointPMF | Bootstrap, path: str | os.PathLike[str], *, title: s
         Where to write; an existing file is replaced once the new one is complete.
     title
         The headline; by default the file's name.
+    counts
+        Whether the page marks what was observed, where the model has its two-way counts. They are exact, also where
+        they are small: leave them out of a page for people who may not see them.
 
     Examples
     --------
@@ -60,14 +64,15 @@ def explore(pmf: JointPMF | Bootstrap, path: str | os.PathLike[str], *, title: s
     if not isinstance(pmf, Bootstrap):
         check_model(pmf)
     check_path(path)
-    text = render_page(describe_page(pmf, Path(path).stem if title is None else title))
+    text = render_page(describe_page(pmf, Path(path).stem if title is None else title, counts=counts))
     with whole_or_not_at_all(path) as stream:
         stream.write(text.encode())
 
 
-def describe_page(model: JointPMF | Bootstrap, title: str) -> dict[str, Any]:
+def describe_page(model: JointPMF | Bootstrap, title: str, *, counts: bool = True) -> dict[str, Any]:
     """Return everything that the page shows, as JSON; the exact parameters in base64."""
     pmf = model_of(model)
+    information = pairwise_information(pmf.trees)
     return {
         "title": _page_text(title),
         "version": __version__,
@@ -78,9 +83,10 @@ def describe_page(model: JointPMF | Bootstrap, title: str) -> dict[str, Any]:
             for variable in pmf.schema
         ],
         "trees": [{"parents": tree.parents, "states": tree.n_states, "homes": tree.homes} for tree in pmf.trees.trees],
-        "numbers": _page_base64(page_numbers(pmf)),
+        "numbers": _page_array(page_numbers(pmf)),
+        "counts": _describe_page_counts(pmf.counts, information) if counts and pmf.counts is not None else None,
         "replicates": _describe_page_replicates(model) if isinstance(model, Bootstrap) else None,
-        "links": page_links(pairwise_information(pmf.trees), LINKS),
+        "links": page_links(information, LINKS),
     }
 
 
@@ -126,7 +132,7 @@ def render_page(described: dict[str, Any]) -> str:
 
     folder = files("twoway.explorer")
     style = folder.joinpath("page.css").read_text(encoding="utf-8")
-    script = "\n".join(folder.joinpath(name).read_text(encoding="utf-8") for name in _SCRIPTS)
+    script = "\n".join(folder.joinpath(f"{name}.js").read_text(encoding="utf-8") for name in _SCRIPTS)
     policy = (
         f"default-src 'none'; script-src {_page_hash(script)}; style-src {_page_hash(style)}; img-src data:; "
         "base-uri 'none'; form-action 'none'"
@@ -146,12 +152,35 @@ def _page_hash(text: str) -> str:
 
 def _describe_page_replicates(boot: Bootstrap) -> dict[str, Any]:
     packed = pack_page_replicates(boot)
-    arrays = {"steps": _page_base64(packed.steps, "<f4"), "codes": _page_base64(packed.codes, "u1")}
+    arrays = {"steps": _page_array(packed.steps), "codes": _page_array(packed.codes)}
     return {"level": boot.level, "reflected": boot.reflected, "count": packed.count, "bits": packed.bits, **arrays}
 
 
-def _page_base64(array: NDArray[Any], dtype: str = "<f8") -> str:
-    return base64.b64encode(np.ascontiguousarray(array, dtype=dtype).tobytes()).decode()
+def _describe_page_counts(counts: Counts, information: Floats) -> dict[str, Any]:
+    """Return the counts of each variable, and of the pairs that depend most, as many as half of `BUDGET` holds."""
+    schema, tables = counts.schema, counts.tables
+    largest: dict[tuple[int, ...], int] = {}
+    for index in np.argsort(-tables.totals, kind="stable").tolist():
+        for pair in combinations(tables.sets[index].tolist(), 2):
+            largest.setdefault(pair, index)
+    pairs = sorted(largest, key=lambda pair: (-information[pair], pair))
+    n_bytes = np.cumsum([4 + counts.flat.itemsize * schema.sizes[a] * schema.sizes[b] for a, b in pairs])
+    pairs = pairs[: np.searchsorted(n_bytes, BUDGET // 2, side="right")]
+    singles = [counts.of(name) for name in schema.names]
+    cells = [tables.counts_of(largest[pair], pair).ravel() for pair in pairs]
+    return {
+        "singles": _page_array(
+            np.concatenate([np.zeros(n) if own is None else own for own, n in zip(singles, schema.sizes, strict=True)])
+        ),
+        "pairs": _page_array(np.array(pairs, dtype=np.min_scalar_type(len(schema)))),
+        "cells": _page_array(packed_counts(np.concatenate([np.zeros(0), *cells]))),
+    }
+
+
+def _page_array(array: NDArray[Any]) -> dict[str, str]:
+    """Return the numbers of an array for the page's script, and their type."""
+    little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+    return {"kind": little.dtype.str[1:], "base64": base64.b64encode(little.tobytes()).decode()}
 
 
 def _page_text(text: str) -> str:

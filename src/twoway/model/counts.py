@@ -68,7 +68,8 @@ class Counts:
         """Return the counts of tables, and those of all categories where the tables are of records."""
         numbers = np.ones(len(tables)) if tables.lacks_totals else tables.weights
         flat = tables.flat * np.repeat(numbers / tables.totals, np.diff(tables.starts))
-        return cls(tables.schema, tables.sets, _packed(flat), _packed(np.zeros(0) if singles is None else singles))
+        packed = [packed_counts(counts) for counts in (flat, np.zeros(0) if singles is None else singles)]
+        return cls(tables.schema, tables.sets, *packed)
 
     @property
     def tables(self) -> Tables:
@@ -109,7 +110,7 @@ class Counts:
         return cls(schema, *(arrays[f"count_{name}"] for name in _FIELDS)) if "count_sets" in arrays else None
 
 
-def _packed(counts: Floats) -> NDArray[Any]:
+def packed_counts(counts: Floats) -> NDArray[Any]:
     """Return counts in the smallest type that holds them: whole numbers, or else seven digits of each."""
     most = counts.max(initial=0.0)
     is_whole = most < 2**32 and (counts == np.rint(counts)).all()

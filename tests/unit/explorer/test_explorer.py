@@ -36,7 +36,8 @@ def read_model(page):
 def test_the_model_is_there_bit_by_bit():
     described = read_model(render_page(describe_page(PMF, "title")))
     numbers = np.concatenate([[1.0], PMF.weights, PMF.stacked.ravel()])
-    assert base64.b64decode(described["numbers"]) == numbers.astype("<f8").tobytes()
+    assert described["numbers"]["kind"] == "f8"
+    assert base64.b64decode(described["numbers"]["base64"]) == numbers.astype("<f8").tobytes()
     assert described["trees"] == [{"parents": [-1], "states": [2], "homes": [0] * 4}]
     assert [variable["name"] for variable in described["variables"]] == list(PMF.schema.names)
     assert described["variables"][0] == {"name": "x1", "categories": ["0", "1", "2"], "values": [0.0, 1.0, 2.0]}
@@ -157,9 +158,54 @@ def test_the_command_shows_intervals_where_there_are_some(tmp_path):
     small_boot(20).save(model)
     told = CliRunner().invoke(make_app(), ["explore", str(model), "--json"], catch_exceptions=False)
     page = tmp_path / "survey.html"
-    assert json.loads(told.stdout) == {"page": str(page), "bytes": page.stat().st_size, "intervals": True}
+    told_of = {"page": str(page), "bytes": page.stat().st_size, "intervals": True, "counts": True}
+    assert json.loads(told.stdout) == told_of
     assert read_model(page.read_text(encoding="utf-8"))["replicates"]["count"] == 20
     PMF.save(model)
     told = CliRunner().invoke(make_app(), ["explore", str(model), "--json", "--force"], catch_exceptions=False)
-    assert json.loads(told.stdout)["intervals"] is False
+    assert json.loads(told.stdout)["intervals"] is json.loads(told.stdout)["counts"] is False
     assert read_model(page.read_text(encoding="utf-8"))["replicates"] is None
+
+
+def numbers_of(described):
+    return np.frombuffer(base64.b64decode(described["base64"]), described["kind"])
+
+
+def test_the_command_says_when_a_page_carries_counts(tmp_path):
+    model, page = tmp_path / "survey.twoway", tmp_path / "survey.html"
+    records = tw.datasets.draw_records(PMF, 100, observed=1.0)
+    tw.fit(records, rank=2, solver="em", starts=1).save(model)
+    told = CliRunner().invoke(make_app(), ["explore", str(model)], catch_exceptions=False)
+    said = " ".join(told.stderr.split())
+    assert said.endswith("exact two-way counts of the data, also small ones; --no-counts leaves them out")
+    text = page.read_text(encoding="utf-8")
+    assert "This file carries exact two-way counts" in text
+    counts = read_model(text)["counts"]
+    tables = tw.count(records)
+    assert numbers_of(counts["singles"])[:3].sum() == 100
+    pairs, cells = numbers_of(counts["pairs"]).reshape(-1, 2), numbers_of(counts["cells"])
+    expected = [tables[tuple(PMF.schema.names[n] for n in pair)].array * 100 for pair in pairs]
+    np.testing.assert_allclose(cells, np.concatenate([table.ravel() for table in expected]))
+    options = ["explore", str(model), "--force", "--no-counts"]
+    told = CliRunner().invoke(make_app(), options, catch_exceptions=False)
+    assert "counts" not in told.stderr
+    assert read_model(page.read_text(encoding="utf-8"))["counts"] is None
+
+
+def test_a_page_carries_the_counts_of_pairs_that_depend_most(monkeypatch):
+    pmf = tw.fit(tw.datasets.draw_records(PMF, 300), rank=2, solver="em", starts=1)
+    monkeypatch.setattr("twoway.explorer.page.BUDGET", 2 * 2 * (4 + 9 * pmf.counts.flat.itemsize))
+    described = describe_page(pmf, "title")
+    pairs = numbers_of(described["counts"]["pairs"]).reshape(-1, 2)
+    assert pairs.tolist() == [[a, b] for a, b, _ in described["links"][:2]]
+    assert len(numbers_of(described["counts"]["cells"])) == 2 * 9
+
+
+def test_counts_of_triples_give_those_of_pairs():
+    records = tw.datasets.draw_records(PMF, 100, observed=1.0)
+    pmf = PMF.with_counts(tw.Counts.of_tables(tw.count(records, order=3)))
+    counts = describe_page(pmf, "title")["counts"]
+    assert len(numbers_of(counts["pairs"])) == 2 * 6
+    (first, second), cells = numbers_of(counts["pairs"])[:2], numbers_of(counts["cells"])[:9]
+    expected = tw.count(records)[PMF.schema.names[first], PMF.schema.names[second]].array * 100
+    np.testing.assert_allclose(cells.reshape(3, 3), expected)
