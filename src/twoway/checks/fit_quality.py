@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -179,8 +180,13 @@ def modelled_shares(pmf: JointPMF, tables: Tables) -> Floats:
     n_entries = len(tables.flat)
     shares = np.empty(n_entries)
     if pmf.n_hidden > 1:
-        for index, names in enumerate(tables.names):
-            shares[tables.starts[index] : tables.starts[index + 1]] = np.asarray(pmf.marginal(names)).ravel()
+        tables_with = functools.lru_cache(1)(pmf.trees.tables_with)
+        for index, (first, *others) in enumerate(tables.sets.tolist()):
+            if tables.order == 2:
+                table = tables_with(first)[:, tables.schema.cells(others[0])]
+            else:
+                table = pmf.trees.of_variables([first, *others]).joint()
+            shares[tables.starts[index] : tables.starts[index + 1]] = table.ravel()
         return shares
     step = max(1, _MAX_NUMBERS // pmf.rank)
     for begin in range(0, n_entries, step):

@@ -5,11 +5,15 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from hidden_trees import random_tree
+from random_models import sized
 from scipy.stats import kstest
 
 import twoway as tw
-from twoway.checks.fit_quality import fit_quality
+from twoway.checks.fit_quality import fit_quality, modelled_shares
 from twoway.datasets import dirichlet_rows, draw_records
+from twoway.model.trees import Trees
+from twoway.tables.tables import Tables
 
 
 def test_p_values_of_the_true_model_are_uniform():
@@ -100,3 +104,13 @@ def test_nothing_to_compare_and_other_variables():
         fit_quality(pmf, other)
     with pytest.raises(tw.DataError, match="was compared"):
         fit_quality(pmf, {"x1": [0], "x2": [1]})[("x1", "x3")]
+
+
+@pytest.mark.parametrize("sets", [[[0, 1], [1, 2], [2, 5], [3, 4]], [[0, 1, 4], [2, 3, 5]]])
+def test_shares_of_a_hidden_tree_are_its_marginals(sets):
+    schema = sized((3, 2, 4, 3, 2, 3))
+    pmf = tw.JointPMF.from_trees(schema, Trees(np.ones(1), (random_tree((-1, 0, 1, 1)),)))
+    sizes = [np.prod([schema.sizes[index] for index in some]) for some in sets]
+    shares = modelled_shares(pmf, Tables(schema, sets, np.ones(sum(sizes))))
+    marginals = [pmf.marginal([schema.names[index] for index in some]).array.ravel() for some in sets]
+    np.testing.assert_allclose(shares, np.concatenate(marginals), rtol=1e-12)
