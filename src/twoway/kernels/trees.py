@@ -105,6 +105,23 @@ def _four_sums(
 
 
 @jit_inline
+def _store_four(
+    target: Floats, at: int, width: int, combine: Any, source: Floats, four: Any, prototype: Prototype
+) -> None:
+    """Store four sums below one another, each combined with what ``source`` has in its place."""
+    a, b, c, d = four
+    store(target, at, combine(load(source, at, prototype), a))
+    store(target, at + width, combine(load(source, at + width, prototype), b))
+    store(target, at + 2 * width, combine(load(source, at + 2 * width, prototype), c))
+    store(target, at + 3 * width, combine(load(source, at + 3 * width, prototype), d))
+
+
+@jit_inline
+def _latest(before: Any, now: Any) -> Any:
+    return now
+
+
+@jit_inline
 def _multiply_up(
     up: Floats,
     at: int,
@@ -175,13 +192,10 @@ def _go_up(
         for b in range(0, n_batch, 4):
             at = (k * _BATCH + b) * width
             for f in range(0, width, len(prototype)):
-                first, second, third, fourth = _four_sums(
-                    up, at, width, 1, theta, firsts[k] * width + f, width, firsts[k + 1] - firsts[k], prototype
-                )
-                store(message, at + f, first)
-                store(message, at + width + f, second)
-                store(message, at + 2 * width + f, third)
-                store(message, at + 3 * width + f, fourth)
+                first = firsts[k] * width + f
+                n_states = firsts[k + 1] - firsts[k]
+                four = _four_sums(up, at, width, 1, theta, first, width, n_states, prototype)
+                _store_four(message, at + f, width, _latest, message, four, prototype)
         above = parents[k]
         active[above] = True
         for b in range(n_batch):
@@ -251,26 +265,13 @@ def _go_down(
         for f in range(0, width, len(prototype)):
             for z in range(0, firsts[k + 1] - firsts[k], 4):
                 # States beyond the last are padding: their likelihood is 0, and adds nothing to the rows behind.
-                first, second, third, fourth = _four_sums(
-                    up, here + z, 1, width, message, here + f, width, n_batch, prototype
-                )
+                four = _four_sums(up, here + z, 1, width, message, here + f, width, n_batch, prototype)
                 place = (firsts[k] + z) * width + f
-                store(ratios, place, add(load(ratios, place, prototype), first))
-                store(ratios, place + width, add(load(ratios, place + width, prototype), second))
-                store(ratios, place + 2 * width, add(load(ratios, place + 2 * width, prototype), third))
-                store(ratios, place + 3 * width, add(load(ratios, place + 3 * width, prototype), fourth))
+                _store_four(ratios, place, width, add, ratios, four, prototype)
             for b in range(0, n_batch, 4):
                 at = here + b * width
-                first, second, third, fourth = _four_sums(
-                    message, at, width, 1, turned, k * width * width + f, width, width, prototype
-                )
-                store(down, at + f, multiply(first, load(up, at + f, prototype)))
-                at += width
-                store(down, at + f, multiply(second, load(up, at + f, prototype)))
-                at += width
-                store(down, at + f, multiply(third, load(up, at + f, prototype)))
-                at += width
-                store(down, at + f, multiply(fourth, load(up, at + f, prototype)))
+                four = _four_sums(message, at, width, 1, turned, k * width * width + f, width, width, prototype)
+                _store_four(down, at + f, width, multiply, up, four, prototype)
 
 
 @jit
