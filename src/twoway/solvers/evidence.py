@@ -71,11 +71,8 @@ def pmf_of(form: JointPMF, theta: Theta) -> JointPMF:
 
 def theta_groups(pmf: JointPMF) -> Ints:
     """Return where the groups of rows of θ begin, behind its first row: hidden variables, then visible ones."""
-    offsets = pmf.schema.offsets
-    if pmf.n_hidden == 1:
-        return offsets
     hidden = np.cumsum([0, *_tree_of(pmf).n_states[1:]])
-    return np.concatenate([hidden[:-1], hidden[-1] + offsets])
+    return np.concatenate([hidden[:-1], hidden[-1] + pmf.schema.offsets])
 
 
 def tree_rows(pmf: JointPMF) -> TreeRows | None:
