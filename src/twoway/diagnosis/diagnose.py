@@ -20,7 +20,6 @@ from twoway.diagnosis.verdict import SMALL, ComponentNote, Diagnosis, MissingTab
 from twoway.errors import DataError, whole_number
 from twoway.fitting.sources import evidence_of_source
 from twoway.model.comparison import match_components
-from twoway.model.parameters import n_parameters
 from twoway.model.pmf import JointPMF, single_model
 from twoway.report import Monitor, Progress
 from twoway.solvers import EM, Evidence, Problem, Watch
@@ -152,7 +151,7 @@ def _diagnose_fit_of_records(
     fits = [EM(max_iter=alternatives.EM_PASSES).solve(replace(problem, start=start)) for start in (best, None)]
     better = min(fits, key=lambda solution: solution.objective)
     # Fitting as many parameters to chance raises twice the log-likelihood by about their number.
-    n_free = n_parameters(records.schema, best.rank)
+    n_free = best.n_parameters
     gain = 2.0 * records.total_weight * (fits[0].objectives[0] - better.objective)
     return better.pmf, gain > n_free + 3.0 * math.sqrt(2.0 * n_free)
 

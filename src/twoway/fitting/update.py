@@ -18,7 +18,7 @@ from twoway.data.records import Records
 from twoway.data.source import RecordSource
 from twoway.errors import DataError, UnknownNameError
 from twoway.model.counts import Counts
-from twoway.model.parameters import n_parameters, normalized_factors
+from twoway.model.parameters import normalized_factors
 from twoway.model.pmf import JointPMF, single_model
 from twoway.model.posterior import records_for
 from twoway.report import Monitor, Report, Start
@@ -106,7 +106,7 @@ def update(
             best=0,
             n_records=n_records,
             n_observed=None if report.n_observed is None else report.n_observed + records.n_observed,
-            n_parameters=n_parameters(updated.schema, updated.rank),
+            n_parameters=updated.n_parameters,
             warnings=(*warnings, _UPDATED),
             support=support,
             seconds=time.perf_counter() - began,

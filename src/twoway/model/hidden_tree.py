@@ -67,10 +67,6 @@ class HiddenTree:
         """Return the probability of each category of a visible variable."""
         return self.factors[variable] @ self.shares[self.homes[variable]]
 
-    def n_cells(self) -> int:
-        """Return the number of cells of the joint of all variables."""
-        return math.prod(map(len, self.factors))
-
     # The same distribution, written in another way
 
     def rooted_at(self, root: int) -> HiddenTree:

@@ -140,8 +140,3 @@ def normalized_factors(schema: Schema, stacked: Floats) -> Floats:
     sums = np.add.reduceat(stacked, schema.offsets[:-1], axis=0)
     scaled: Floats = stacked / np.repeat(sums, schema.sizes, axis=0)
     return scaled
-
-
-def n_parameters(schema: Schema, rank: int) -> int:
-    """Return how many numbers of a model are free."""
-    return rank - 1 + rank * (schema.n_categories - len(schema))

@@ -19,7 +19,7 @@ import numpy as np
 
 from twoway.arrays import Floats
 from twoway.errors import DataError, whole_number
-from twoway.model.parameters import n_parameters, normalized_factors
+from twoway.model.parameters import normalized_factors
 from twoway.model.pmf import JointPMF
 from twoway.report import Progress
 from twoway.solvers.em import fit_cells_by_em
@@ -249,7 +249,7 @@ def _rank_from_tables(evidence: Evidence, search: _Search, seed: int, watch: Wat
         descent = ladder.climb(rank)
         trial: dict[str, Any] = {"rank": rank, "singular": None, "noise": None, "converged": descent.converged}
         log_likelihood = sets.expected(theta_of(descent.pmf), rank).log_likelihood / copies
-        trial["aic"] = 2.0 * n_parameters(tables.schema, rank) - 2.0 * log_likelihood
+        trial["aic"] = 2.0 * descent.pmf.n_parameters - 2.0 * log_likelihood
         splits = [] if graph is None else graph.splits(rank + 2, np.random.default_rng(seed))
         if splits:
             shown = table_spectrum(tables, descent.pmf, splits[:n_splits], None, seed)
