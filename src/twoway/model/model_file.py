@@ -94,7 +94,7 @@ def parse_replicates(schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> list
     """Return the parameters of the replicates in a model file, none where it has none."""
     if "replicate_numbers" in arrays:
         rows = arrays["replicate_numbers"]
-        if rows.ndim != 2:
+        if rows.ndim != 2 or not len(rows):
             raise DataError(f"their array has the shape {rows.shape}")
         return [_parse_trees(schema, {**arrays, "tree_numbers": numbers}) for numbers in rows]
     if "replicate_weights" not in arrays or "replicate_stacked" not in arrays:
@@ -125,13 +125,14 @@ def _parse_trees(schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> Trees:
     shares, numbers = arrays["tree_shares"], arrays["tree_numbers"]
     if shares.dtype != np.float64 or numbers.dtype != np.float64:
         raise DataError(f"its arrays are of {shares.dtype} and {numbers.dtype}, not float64")
-    sizes = arrays["tree_sizes"].astype(np.int64)
-    parents, states = arrays["tree_parents"].astype(np.int64), arrays["tree_states"].astype(np.int64)
-    homes = arrays["tree_homes"].astype(np.int64)
-    n_trees = len(shares)
-    if n_trees == 0 or sizes.shape != (n_trees,) or homes.shape != (n_trees, len(schema)) or (sizes < 1).any():
-        raise DataError(f"its arrays have the shapes {shares.shape}, {sizes.shape} and {homes.shape}")
-    if parents.shape != (sizes.sum(),) or states.shape != parents.shape or (states < 1).any():
+    sizes, parents, states, homes = (arrays[f"tree_{name}"] for name in ("sizes", "parents", "states", "homes"))
+    for integers in (sizes, parents, states, homes):
+        if integers.dtype.kind != "i":
+            raise DataError(f"its hidden variables are numbered by {integers.dtype}, not by integers")
+    n_trees, given = shares.size, (shares.shape, numbers.shape, sizes.shape, homes.shape)
+    if given != ((n_trees,), (numbers.size,), (n_trees,), (n_trees, len(schema))) or (sizes < 1).any():
+        raise DataError(f"its arrays have the shapes {', '.join(map(str, given))}")
+    if parents.shape != (sum(sizes.tolist()),) or states.shape != parents.shape or (states < 1).any():
         raise DataError(f"its arrays have the shapes {parents.shape} and {states.shape}")
     check_columns("the shares of trees", shares[:, None], None, _TOLERANCE)
     trees, first, place = [], 0, 0

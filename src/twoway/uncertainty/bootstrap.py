@@ -360,5 +360,5 @@ def load(path: str | os.PathLike[str]) -> JointPMF | Bootstrap:
         center, *replicates = (JointPMF.from_parameters(pmf.schema, own) for own in parameters)
         reflected, observed = not (pmf.report and pmf.report.smoothing), ObservedTables.from_arrays(pmf, arrays)
         return Bootstrap(pmf, tuple(replicates), center, reflected=reflected, observed=observed)
-    except (DataError, LookupError) as error:
+    except (ValueError, LookupError) as error:
         raise FileFormatError(f"the replicates in {str(path)!r} are invalid: {error}") from error

@@ -8,11 +8,13 @@ import zipfile
 
 import numpy as np
 import pytest
+from hidden_trees import random_tree
 from hypothesis import given
 from hypothesis import strategies as st
 
 from twoway.errors import FileFormatError
 from twoway.model.pmf import JointPMF
+from twoway.model.trees import Trees
 from twoway.report import Report, Start, StopReason, TableMisfit
 from twoway.schema import Schema, Variable
 from twoway.storage import container
@@ -347,6 +349,89 @@ def test_invalid_replicates_are_refused(tmp_path):
     contents = members(path)
     for weights in (np.zeros((0, 1)), np.ones((1, 1)), np.ones(3), np.float64(1), np.full((3, 1), np.nan)):
         write(path, {**contents, "replicate_weights.npy": npy("<f8", weights.shape, weights.tobytes())})
+        with pytest.raises(FileFormatError, match=r"the replicates in .* are invalid"):
+            Bootstrap.load(path)
+
+
+# Two trees of three hidden variables each: of 2, 3 and 2 states, and of 2 states each.
+TREES = Trees(
+    np.array([0.6, 0.4]),
+    tuple(random_tree((-1, 0, 1), n_states=n, sizes=SCHEMA.sizes, homes=(0, 1, 2)) for n in ((2, 3, 2), (2, 2, 2))),
+)
+N_NUMBERS = (2 + 6 + 6 + 4 + 9 + 4) + (2 + 4 + 4 + 4 + 6 + 4)
+TREE_ARRAYS = {
+    "shares of no tree": ("shares", np.zeros(0)),
+    "shares of more trees": ("shares", np.full(3, 1 / 3)),
+    "shares in a column": ("shares", np.array([[0.6], [0.4]])),
+    "one share": ("shares", np.float64(1.0)),
+    "shares beyond one": ("shares", np.array([0.6, 0.6])),
+    "a negative share": ("shares", np.array([1.5, -0.5])),
+    "shares that are no numbers": ("shares", np.full(2, np.nan)),
+    "shares of integers": ("shares", np.array([1, 0])),
+    "a tree of nothing": ("sizes", np.array([6, 0])),
+    "fewer sizes": ("sizes", np.array([6])),
+    "sizes beyond the arrays": ("sizes", np.array([3, 4])),
+    "negative sizes": ("sizes", np.array([7, -1])),
+    "sizes whose sum wraps around": ("sizes", np.array([2**62, 2**62, 2**62, 2**62 + 6])),
+    "sizes of floats": ("sizes", np.array([3.0, 3.0])),
+    "parents of floats": ("parents", np.array([-1.0, 0, 1, -1, 0, 1])),
+    "parents that are no numbers": ("parents", np.array([-1, np.nan, 1, -1, 0, 1])),
+    "parents of truth values": ("parents", np.array([True, False, True, True, False, True])),
+    "a cycle": ("parents", np.array([-1, 2, 1, -1, 0, 1])),
+    "a parent of itself": ("parents", np.array([-1, 1, 1, -1, 0, 1])),
+    "two roots": ("parents", np.array([-1, -1, 1, -1, 0, 1])),
+    "no root": ("parents", np.array([0, 0, 1, -1, 0, 1])),
+    "parents in another tree": ("parents", np.array([-1, 0, 1, 0, 1, 2])),
+    "too few parents": ("parents", np.array([-1, 0, 1, -1, 0])),
+    "parents in a table": ("parents", np.array([[-1, 0, 1], [-1, 0, 1]])),
+    "states of nothing": ("states", np.array([2, 0, 2, 2, 2, 2])),
+    "negative states": ("states", np.array([2, -3, 2, 2, 2, 2])),
+    "other states": ("states", np.array([2, 3, 2, 2, 2, 3])),
+    "states beyond memory": ("states", np.array([2**62, 3, 2, 2, 2, 2])),
+    "states of floats": ("states", np.array([2, 3.5, 2, 2, 2, 2])),
+    "homes beyond the tree": ("homes", np.array([[0, 1, 3], [0, 1, 2]])),
+    "negative homes": ("homes", np.array([[0, -1, 2], [0, 1, 2]])),
+    "homes of floats": ("homes", np.array([[0.0, np.nan, 2], [0, 1, 2]])),
+    "homes of fewer variables": ("homes", np.array([[0, 1], [0, 1]])),
+    "homes of one tree": ("homes", np.array([0, 1, 2])),
+    "no numbers": ("numbers", np.zeros(0)),
+    "a number too many": ("numbers", np.full(N_NUMBERS + 1, 0.5)),
+    "numbers that are none": ("numbers", np.full(N_NUMBERS, np.nan)),
+    "negative numbers": ("numbers", np.full(N_NUMBERS, -0.5)),
+    "numbers that do not sum to one": ("numbers", np.full(N_NUMBERS, 0.4)),
+    "numbers of 32 bits": ("numbers", np.full(N_NUMBERS, 0.5, dtype=np.float32)),
+    "one number": ("numbers", np.float64(1.0)),
+}
+
+
+def with_array(contents, name, array):
+    return {**contents, f"{name}.npy": npy(array.dtype.str, array.shape, array.tobytes())}
+
+
+@pytest.mark.parametrize("case", TREE_ARRAYS)
+def test_trees_that_are_none(case, tmp_path):
+    path = tmp_path / "tree.twoway"
+    JointPMF.from_trees(SCHEMA, TREES).save(path)
+    assert JointPMF.load(path).n_hidden == 6
+    contents, (name, array) = members(path), TREE_ARRAYS[case]
+    assert f"tree_{name}.npy" in contents
+    write(path, with_array(contents, f"tree_{name}", array))
+    refused("model", path, "not a valid model file")
+    write(path, {key: content for key, content in contents.items() if key != f"tree_{name}.npy"})
+    refused("model", path, "not a valid model file")
+
+
+def test_replicates_of_trees_that_are_none(tmp_path):
+    path, pmf = tmp_path / "boot.twoway", JointPMF.from_trees(SCHEMA, TREES)
+    Bootstrap(pmf, (pmf, pmf), pmf).save(path)
+    assert len(Bootstrap.load(path).replicates) == 2
+    contents = members(path)
+    good = np.load(io.BytesIO(contents["replicate_numbers.npy"]))
+    negative, not_summing, not_a_number = good.copy(), good.copy(), good.copy()
+    negative[0, :2], not_summing[0, 0], not_a_number[1, 0] = (-0.5, 1.5), 0.9, np.nan
+    wrong = [negative, not_summing, not_a_number, good[:0], good[0], good[:, :-1], good.astype(np.float32)]
+    for numbers in (*wrong, np.float64(1.0), np.zeros((2, 0)), good.astype(np.int64), np.hstack([good, good])):
+        write(path, with_array(contents, "replicate_numbers", numbers))
         with pytest.raises(FileFormatError, match=r"the replicates in .* are invalid"):
             Bootstrap.load(path)
 
