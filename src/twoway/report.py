@@ -170,8 +170,8 @@ class Report:
     warnings: tuple[str, ...] = ()
     seconds: float | None = field(default=None, compare=False)
     support: Floats | None = field(default=None, compare=False, repr=False)
-    """On how many records each component rests (first row), and its factor of each variable (a row each); shape
-    (1 + n_variables, rank). `update` adds to it. None where it is not known."""
+    """On how many records each component rests (first row), and its factor of each variable (a row each, hidden ones
+    first); shape (n_hidden + n_variables, rank). `update` adds to it. None where it is not known."""
 
     @property
     def objective(self) -> float:

@@ -247,7 +247,7 @@ def _fit_report(
         n_hidden=pmf.n_hidden,
         candidates=(*(choice.candidates if choice else ()), *solution.candidates),
         warnings=tuple(warnings),
-        support=evidence.sets.support(expected.counts, pmf.rank) if is_single else None,
+        support=evidence.sets.support(expected.counts, pmf),
         check=check,
     )
     if evidence.records is None:

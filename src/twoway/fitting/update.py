@@ -8,6 +8,7 @@ justifies incremental, sparse, and other variants, 1998), which is the posterior
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,12 +20,15 @@ from twoway.data.source import RecordSource
 from twoway.errors import DataError, UnknownNameError
 from twoway.model.counts import Counts
 from twoway.model.parameters import normalized_factors
-from twoway.model.pmf import JointPMF, single_model
+from twoway.model.pmf import JointPMF, model_of
 from twoway.model.posterior import records_for
+from twoway.model.trees import Trees
 from twoway.report import Monitor, Report, Start
 from twoway.schema import Schema
-from twoway.solvers.evidence import CellSets, Theta, counts_of_variables, pmf_of, theta_of
+from twoway.solvers.em import smoothing_of_rows
+from twoway.solvers.evidence import CellSets, Theta, counts_of_groups, pmf_of, theta_groups, theta_of, tree_rows
 from twoway.solvers.loop import Loop, Watch
+from twoway.solvers.problem import Smoothing
 from twoway.solvers.starts import softened_start
 from twoway.tables.tables import Tables
 
@@ -76,7 +80,7 @@ def update(
     2500.0
     """
     began = time.perf_counter()
-    pmf = single_model(pmf, "an update")
+    pmf = model_of(pmf)
     report = pmf.report
     if report is None or report.support is None:
         raise DataError(
@@ -107,6 +111,7 @@ def update(
             n_records=n_records,
             n_observed=None if report.n_observed is None else report.n_observed + records.n_observed,
             n_parameters=updated.n_parameters,
+            n_hidden=updated.n_hidden,
             warnings=(*warnings, _UPDATED),
             support=support,
             seconds=time.perf_counter() - began,
@@ -135,9 +140,14 @@ def _extended_to_update(pmf: JointPMF, schema: Schema) -> JointPMF:
     """Return a PMF by a schema with more categories, which it holds to be impossible."""
     if pmf.schema == schema:
         return pmf
-    stacked = np.zeros((schema.n_categories, pmf.rank))
-    stacked[pmf.schema.cells_in(schema)] = pmf.stacked
-    return JointPMF.from_stacked(schema, pmf.weights, stacked, pmf.report)
+    trees = []
+    for tree in pmf.trees.trees:
+        factors = []
+        for factor, old, new in zip(tree.factors, pmf.schema, schema, strict=True):
+            factors.append(np.zeros((len(new), factor.shape[1])))
+            factors[-1][[new.code(label) for label in old.categories]] = factor
+        trees.append(replace(tree, factors=tuple(factors)))
+    return JointPMF.from_trees(schema, Trees(pmf.trees.shares, tuple(trees)), pmf.report)
 
 
 def _updated_counts(old: Counts | None, sets: CellSets) -> Counts | None:
@@ -152,37 +162,45 @@ def _updated_counts(old: Counts | None, sets: CellSets) -> Counts | None:
 
 def _update_model(pmf: JointPMF, report: Report, sets: CellSets, loop: Loop) -> tuple[JointPMF, Start, Floats]:
     """Return the model with the new records in it, how it got there, and what it rests on then."""
-    from twoway.kernels.lanes import pad_to_lanes
     from twoway.kernels.maximization import maximize
 
     assert report.support is not None
-    schema, rank = pmf.schema, pmf.rank
+    rank, groups, rows = pmf.rank, theta_groups(pmf), tree_rows(pmf)
+    amounts, pseudo_shares = smoothing_of_rows(sets, pmf, Smoothing(report.smoothing, report.weight_smoothing))
+    of_states, cells = np.split(np.arange(len(pseudo_shares)), [-pmf.schema.n_categories])
+
+    def shares_of(counts: Floats) -> Floats:
+        """Return what smoothing draws the rows behind the first to, given the counts of all cells."""
+        return np.concatenate([pseudo_shares[of_states], normalized_factors(pmf.schema, counts[:, None])[:, 0]])
+
+    def pseudo_counts(shares: Floats) -> Floats:
+        return np.concatenate([amounts[:1], amounts[1:] * shares])[:, None]
+
     # Parameters are (old counts + smoothing) over their sum. Smoothing draws toward overall shares, which move.
-    of_weights = (report.support[0].sum() + rank * report.weight_smoothing) * pmf.weights - report.weight_smoothing
-    of_cells = np.repeat(report.support[1:] + report.smoothing, schema.sizes, axis=0) * pmf.stacked
-    of_cells = of_cells - report.smoothing * normalized_factors(schema, of_cells.sum(axis=1)[:, None])
+    sums = report.support + np.add.reduceat(pseudo_counts(pseudo_shares), [0, *1 + groups[:-1]])
+    sums[0] = sums[0].sum()
+    theta = theta_of(pmf)
+    smoothed = theta[:, :rank] * np.repeat(sums, np.diff([-1, *groups]), axis=0)
     # Less than nothing only by rounding, or far from an optimum.
-    old = np.maximum(pad_to_lanes(of_weights, of_cells), 0.0)
-    shares = normalized_factors(schema, (old[1:].sum(axis=1) + sets.totals)[:, None])[:, 0]
-    remembered = old.copy()
-    remembered[0, :rank] += report.weight_smoothing
-    remembered[1:, :rank] += report.smoothing * shares[:, None]
+    old = np.maximum(smoothed - pseudo_counts(shares_of(smoothed[1 + cells].sum(axis=1))), 0.0)
+    shares = shares_of(old[1 + cells].sum(axis=1) + sets.totals)
+    remembered = np.zeros(theta.shape)
+    remembered[:, :rank] = old + pseudo_counts(shares)
     nothing = np.zeros(len(remembered))
-    at_rest = maximize(remembered, nothing, shares, schema.offsets, rank)
+    at_rest = maximize(remembered, nothing, shares, groups, rank)
     is_there = remembered > 0
-    has_zeros = not (pmf.stacked.all() and pmf.weights.all())
-    start = softened_start(pmf, shares, _SOFTENING) if has_zeros else pmf
+    start = softened_start(pmf, shares[cells], _SOFTENING) if pmf.has_zeros else pmf
     total_weight = sets.records.total_weight
 
     def step(theta: Theta) -> tuple[Theta, float]:
-        expected = sets.expected(theta, rank)
+        expected = sets.expected(theta, rank, rows)
         # Zero at rest and negative elsewhere: what the old records say against the new parameters.
         against = float(remembered[is_there] @ np.log(theta[is_there] / at_rest[is_there]))
-        following = maximize(remembered + expected.counts, nothing, shares, schema.offsets, rank)
+        following = maximize(remembered + expected.counts, nothing, shares, groups, rank)
         return following, -(expected.log_likelihood + against) / total_weight
 
     descent = loop.descend(step, start)
-    new = sets.expected(theta_of(descent.pmf), rank).counts
-    updated = pmf_of(pmf, maximize(remembered + new, nothing, shares, schema.offsets, rank))
-    support = counts_of_variables(old + new, schema, rank)
+    new = sets.expected(theta_of(descent.pmf), rank, rows).counts
+    updated = pmf_of(pmf, maximize(remembered + new, nothing, shares, groups, rank))
+    support = counts_of_groups(old + new[:, :rank], pmf)
     return updated, Start("update", descent.objectives, descent.stop_reason), support

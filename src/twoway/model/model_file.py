@@ -61,8 +61,9 @@ def parse_model(
         parameters = _parse_trees(schema, arrays) if "tree_shares" in arrays else _parse_single(schema, arrays)
         if report is not None and "support" in arrays:
             support = arrays["support"].astype(np.float64)
-            rank = report.rank if isinstance(parameters, Trees) else len(parameters[0])
-            if support.shape != (1 + len(schema), rank) or not (np.isfinite(support) & (support >= 0)).all():
+            trees = parameters if isinstance(parameters, Trees) else None
+            n_hidden, rank = (trees.n_hidden, trees.rank) if trees else (1, arrays["weights"].size)
+            if support.shape != (n_hidden + len(schema), rank) or not (np.isfinite(support) & (support >= 0)).all():
                 raise DataError("its array of support must hold nonnegative numbers, with a row for each variable")
             report = replace(report, support=support)
         counts = Counts.from_arrays(schema, arrays)

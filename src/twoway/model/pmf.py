@@ -217,12 +217,12 @@ class JointPMF:
     @property
     def rank(self) -> int:
         """The number of components: the states of the hidden variable; of several, the most that any has."""
-        return max(max(tree.n_states) for tree in self.trees.trees)
+        return self.trees.rank
 
     @property
     def n_hidden(self) -> int:
         """The number of hidden variables: one, or more on a tree; those of all trees in a mixture."""
-        return sum(tree.n_hidden for tree in self.trees.trees)
+        return self.trees.n_hidden
 
     @property
     def has_zeros(self) -> bool:

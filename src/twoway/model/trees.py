@@ -50,6 +50,16 @@ class Trees:
         parts = [(tree.weights[:, None], *tree.transitions, *tree.factors) for tree in self.trees]
         return [self.shares[:, None], *(matrix for some in parts for matrix in some)]
 
+    @property
+    def rank(self) -> int:
+        """The most states that any hidden variable has."""
+        return max(max(tree.n_states) for tree in self.trees)
+
+    @property
+    def n_hidden(self) -> int:
+        """The number of hidden variables of all trees."""
+        return sum(tree.n_hidden for tree in self.trees)
+
     @cached_property
     def factors(self) -> tuple[Floats, ...]:
         """For each variable an array (n_categories, n_states): the states of its home in each tree, side by side."""

@@ -67,7 +67,7 @@ def fit_cells_by_em(
 
     rank, rows, groups = start.rank, tree_rows(start), theta_groups(start)
     amounts, shares = smoothing_of_rows(sets, start, smoothing)
-    amounts *= _copies_of_rows(sets, start)
+    amounts *= np.repeat(sets.copies_of_groups(start), np.diff([-1, *groups]))
     pseudo_counts = np.concatenate([amounts[:1], amounts[1:] * shares])
     own_counts = None
     if pseudo_shares is not None:
@@ -103,14 +103,6 @@ def smoothing_of_rows(sets: CellSets, form: JointPMF, smoothing: Smoothing) -> t
     of_states = np.full(1 + n_hidden, smoothing.weights)
     amounts = np.concatenate([of_states, smoothing.factors * np.repeat(by_size, sizes)])
     return amounts, np.concatenate([np.full(n_hidden, 1.0 / form.rank), sets.shares])
-
-
-def _copies_of_rows(sets: CellSets, form: JointPMF) -> Floats:
-    """Return how often a person is counted in each row of θ."""
-    n_hidden = theta_groups(form)[-1] - sets.schema.n_categories
-    # A table speaks of the transitions on one path of the tree only.
-    of_states = np.full(n_hidden, float(sets.copies.mean()))
-    return np.concatenate([[sets.total_copies], of_states, np.repeat(sets.copies, sets.schema.sizes)])
 
 
 def annealed_by_em(sets: CellSets, start: JointPMF, smoothing: Smoothing, max_iter: int, watch: Watch) -> JointPMF:

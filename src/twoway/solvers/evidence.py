@@ -107,12 +107,13 @@ def _expected_counts_of_block(block: Block, *, theta: Theta, rank: int, rows: Tr
     return ExpectedCounts(counts, expect_tree(*observed, rows, theta, counts, prototype))
 
 
-def counts_of_variables(counts: Theta, schema: Schema, rank: int) -> Floats:
-    """Return the sum of expected counts over each variable's cells, below the components' totals.
+def counts_of_groups(counts: Theta, form: JointPMF) -> Floats:
+    """Return the sum of expected counts over each group of rows of θ, below the components' totals.
 
-    Shape (1 + n_variables, rank).
+    Shape (n_hidden + n_variables, rank): hidden variables, then visible ones.
     """
-    return np.vstack([counts[0, :rank], np.add.reduceat(counts[1:, :rank], schema.offsets[:-1], axis=0)])
+    counts = counts[:, : form.rank]
+    return np.vstack([counts[0], np.add.reduceat(counts[1:], theta_groups(form)[:-1], axis=0)])
 
 
 def _tables_negative_entropy(tables: Tables, pair_weights: PairWeights) -> float:
@@ -178,11 +179,14 @@ class CellSets:
         of_variable = np.add.reduceat(totals, self.schema.offsets[:-1])
         return (totals + np.repeat(_EXTRA / sizes, sizes)) / np.repeat(of_variable + _EXTRA, sizes)
 
-    def support(self, counts: Theta, rank: int) -> Floats:
-        """Return on how many people each component rests, and each of its factors; shape (1 + n_variables, rank)."""
-        copies = np.concatenate([[self.total_copies], self.copies])
-        support: Floats = counts_of_variables(counts, self.schema, rank) / np.maximum(copies, 1.0)[:, None]
-        return support
+    def copies_of_groups(self, form: JointPMF) -> Floats:
+        """Return how often a person is counted in each group of rows of θ: hidden variables, then visible ones."""
+        # A table speaks of the transitions on one path of the tree only.
+        return np.concatenate([[self.total_copies], [self.copies.mean()] * (form.n_hidden - 1), self.copies])
+
+    def support(self, counts: Theta, form: JointPMF) -> Floats:
+        """Return on how many people each component rests, and each of its factors, as `counts_of_groups`."""
+        return counts_of_groups(counts, form) / np.maximum(self.copies_of_groups(form), 1.0)[:, None]
 
     def with_records(self, records: Records) -> CellSets:
         """Return other sets of the same kind, such as a fold of these."""

@@ -15,6 +15,7 @@ from twoway.datasets import dirichlet_rows, draw_records
 from twoway.errors import DataError, FileFormatError, UnknownNameError
 from twoway.report import StopReason
 from twoway.schema import Schema, Variable
+from twoway.solvers.evidence import theta_of
 from twoway.storage.container import read, write
 
 TRUTH = dirichlet_rows(8, 3, 3, seed=1)
@@ -23,12 +24,21 @@ N_HEARD = [day.n_records - day.n_silent for day in DAYS]
 FRESH = draw_records(TRUTH, 4000, observed=1.0, seed=99)
 
 
-def fit(source):
-    """Return a quick fit, always with the same smoothing."""
-    return tw.fit(source, rank=3, solver="spa+em", smoothing=2.0)
+def fit(source, structure="single", **options):
+    """Return a quick fit, always with the same smoothing unless told otherwise."""
+    options = {"rank": 3, "smoothing": 2.0} | options
+    if structure == "tree":
+        return tw.fit(source, structure="tree", starts=1, **options)
+    return tw.fit(source, **{"solver": "spa+em"} | options)
 
 
-FIRST = fit(DAYS[:4])
+FIRSTS = {structure: fit(DAYS[:4], structure) for structure in ("single", "tree")}
+FIRST = FIRSTS["single"]
+both = pytest.mark.parametrize("structure", FIRSTS)
+
+
+def test_the_tree_is_one():
+    assert FIRSTS["tree"].n_hidden > 1
 
 
 def score(pmf):
@@ -56,57 +66,73 @@ class Watched:
         return self._records.map_reduce(per_block, combine, threads=threads)
 
 
-def test_an_update_comes_close_to_a_fit_of_all_records():
-    updated, all_at_once = tw.update(FIRST, DAYS[4]), fit(DAYS)
-    assert score(updated) > score(FIRST)
+@both
+def test_an_update_comes_close_to_a_fit_of_all_records(structure):
+    first = FIRSTS[structure]
+    updated, all_at_once = tw.update(first, DAYS[4]), fit(DAYS, structure)
+    assert score(updated) > score(first)
+    assert (updated.n_hidden, updated.report.n_hidden) == (first.n_hidden, first.n_hidden)
+    assert updated.report.n_parameters == updated.n_parameters == first.n_parameters
     assert score(updated) > score(all_at_once) - 0.005
     assert updated.report.n_records == all_at_once.report.n_records == sum(N_HEARD)
     assert updated.report.n_observed == all_at_once.report.n_observed
 
 
-def test_day_after_day_from_a_single_one():
-    first = fit(DAYS[0])
+@both
+def test_day_after_day_from_a_single_one(structure):
+    first = fit(DAYS[0], structure)
     pmf = first
     for day in DAYS[1:]:
         pmf = tw.update(pmf, day)
     # What the later days brought, of what they could bring.
-    gained, possible = score(pmf) - score(first), score(fit(DAYS)) - score(first)
+    gained, possible = score(pmf) - score(first), score(fit(DAYS, structure)) - score(first)
     assert gained > 0.8 * possible > 0
 
 
-def test_the_cost_is_that_of_the_new_records():
+@both
+def test_the_cost_is_that_of_the_new_records(structure):
     seen = {}
     for n_days in (1, 4):
         watched = Watched(DAYS[4].for_fit())
-        tw.update(tw.fit(DAYS[:n_days], rank=2, solver="em"), watched, max_iter=10, tol=0)
+        tw.update(fit(DAYS[:n_days], structure, rank=2), watched, max_iter=10, tol=0)
         seen[n_days] = watched.cells_seen
     # Ten passes, one to end with, one for the overall shares and one to count pairs, whatever there was before.
     assert seen[1] == seen[4] == 13 * DAYS[4].n_observed
 
 
-def test_the_objective_never_gets_worse():
+@both
+def test_the_objective_never_gets_worse(structure):
     for smoothing in (0.0, 2.0):
-        pmf = tw.update(tw.fit(DAYS[0], rank=3, smoothing=smoothing, solver="em"), DAYS[1], max_iter=60, tol=0)
+        pmf = tw.update(fit(DAYS[0], structure, smoothing=smoothing), DAYS[1], max_iter=60, tol=0)
         assert (np.diff(pmf.report.starts[0].objectives) <= 1e-12).all()
         assert pmf.report.stop_reason is StopReason.MAX_ITER
 
 
-def test_the_factors_are_the_expected_counts_over_their_support():
-    """What is remembered adds: the support grows by the new records that show each variable."""
-    updated = tw.update(FIRST, DAYS[4])
+@both
+def test_the_factors_are_the_expected_counts_over_their_support(structure):
+    """What is remembered adds: the support grows by the new records that show each variable, or one beyond it."""
+    first = FIRSTS[structure]
+    updated, (tree,) = tw.update(first, DAYS[4]), first.trees.trees
     rests = updated.report.support[0] + updated.report.weight_smoothing
-    np.testing.assert_allclose(rests / rests.sum(), updated.weights)
-    gained = (updated.report.support - FIRST.report.support).sum(axis=1)
-    observed = (DAYS[4].codes() >= 0).sum(axis=0)
-    np.testing.assert_allclose(gained, [N_HEARD[4], *observed], rtol=1e-6)
-    assert FIRST.report.support[0].sum() == pytest.approx(FIRST.report.n_records) == sum(N_HEARD[:4])
+    np.testing.assert_allclose(rests / rests.sum(), updated.trees.trees[0].weights)
+    gained = (updated.report.support - first.report.support).sum(axis=1)
+    observed = DAYS[4].codes() >= 0
+    beyond = [observed[:, np.array(tree.homes) == k].any(axis=1) for k in range(tree.n_hidden)]
+    for child in range(tree.n_hidden - 1, 0, -1):
+        beyond[tree.parents[child]] |= beyond[child]
+    expected = [*(some.sum() for some in beyond), *observed.sum(axis=0)]
+    np.testing.assert_allclose(gained, expected, rtol=1e-6)
+    assert expected[0] == N_HEARD[4]
+    assert first.report.support[0].sum() == pytest.approx(first.report.n_records) == sum(N_HEARD[:4])
 
 
-def test_complete_records_of_one_component_are_simply_counted():
+@both
+def test_complete_records_of_one_component_are_simply_counted(structure):
     one, other = (draw_records(TRUTH, n, observed=1.0, seed=n) for n in (100, 300))
     for smoothing in (0.0, 10.0, 1e6):  # which draws toward shares that are those of all records by then
-        first, both = (tw.fit(records, rank=1, smoothing=smoothing, solver="em") for records in (one, [one, other]))
-        np.testing.assert_allclose(tw.update(first, other).stacked, both.stacked, atol=1e-3)
+        first, both = (fit(records, structure, rank=1, smoothing=smoothing) for records in (one, [one, other]))
+        for name in TRUTH.schema.names:
+            np.testing.assert_allclose(tw.update(first, other).marginal(name), both.marginal(name), atol=1e-3)
 
 
 @given(st.data())
@@ -127,31 +153,36 @@ def test_an_update_without_records_changes_nothing(data):
         np.testing.assert_array_equal(same.report.support, pmf.report.support)
 
 
-def test_records_that_weigh_next_to_nothing_change_next_to_nothing():
-    light = DAYS[4].reweighted(np.full(600, 1e-9))
-    np.testing.assert_allclose(tw.update(FIRST, light).stacked, FIRST.stacked, atol=1e-6)
+@both
+def test_records_that_weigh_next_to_nothing_change_next_to_nothing(structure):
+    light, first = DAYS[4].reweighted(np.full(600, 1e-9)), FIRSTS[structure]
+    np.testing.assert_allclose(theta_of(tw.update(first, light)), theta_of(first), atol=1e-6)
 
 
-def test_a_weighted_record_counts_as_often_as_it_weighs():
+@both
+def test_a_weighted_record_counts_as_often_as_it_weighs(structure):
     twice = DAYS[4].take(np.repeat(np.arange(600), 2))
     weighted = DAYS[4].reweighted(np.full(600, 2.0))
-    np.testing.assert_allclose(tw.update(FIRST, twice).stacked, tw.update(FIRST, weighted).stacked, atol=1e-9)
+    updated = [theta_of(tw.update(FIRSTS[structure], records)) for records in (twice, weighted)]
+    np.testing.assert_allclose(*updated, atol=1e-9)
 
 
-def test_a_new_category_is_an_error_that_names_it_or_becomes_one():
+@both
+def test_a_new_category_is_an_error_that_names_it_or_becomes_one(structure):
+    first = FIRSTS[structure]
     new = TRUTH.sample(400, seed=7).astype(object)
     new.loc[new["x3"] == 0, "x3"] = np.where(np.arange((new["x3"] == 0).sum()) % 2, 0, 9)
     with pytest.raises(UnknownNameError, match=r"no category 9 of 'x3'.*extend=True makes such labels categories"):
-        tw.update(FIRST, new)
-    extended = tw.update(FIRST, new, extend=True)
+        tw.update(first, new)
+    extended = tw.update(first, new, extend=True)
     assert extended.schema["x3"].categories == (0, 1, 2, 9)
-    share = (new["x3"] == 9).mean() * 400 / (FIRST.report.support[3].sum() + 400)
+    share = (new["x3"] == 9).mean() * 400 / (first.report.support[-6].sum() + 400)
     assert extended.prob({"x3": 9}) == pytest.approx(share, rel=0.2)
     # What it goes with is learned from the few records that show it: it is what 0 was.
-    was, now = (np.asarray(pmf.given({"x3": c}).marginal("x1")) for pmf, c in ((FIRST, 0), (extended, 9)))
+    was, now = (np.asarray(pmf.given({"x3": c}).marginal("x1")) for pmf, c in ((first, 0), (extended, 9)))
     assert 0.5 * np.abs(was - now).sum() < 0.15
     for name in ("x1", "x2", "x8"):
-        assert extended.schema[name] == FIRST.schema[name]
+        assert extended.schema[name] == first.schema[name]
 
 
 def test_new_categories_where_nothing_is_smoothed_and_in_records_read_before():
@@ -173,25 +204,30 @@ def test_what_was_impossible_can_happen():
     assert np.isfinite(updated.stacked).all()
 
 
-def test_a_model_of_tables_can_be_updated_too():
-    pmf = tw.fit(tw.count(draw_records(TRUTH, 1000, observed=1.0, seed=1)), rank=3, solver="coupled-nmf")
+@both
+def test_a_model_of_tables_can_be_updated_too(structure):
+    tables = tw.count(draw_records(TRUTH, 1000, observed=1.0, seed=1))
+    pmf = fit(tables, structure) if structure == "tree" else tw.fit(tables, rank=3, solver="coupled-nmf")
     # A person stands in all tables, and counts once.
-    np.testing.assert_allclose(pmf.report.support.sum(axis=1), 1000)
+    np.testing.assert_allclose(pmf.report.support[[0, *range(pmf.n_hidden, len(pmf.report.support))]].sum(axis=1), 1000)
     assert score(tw.update(pmf, draw_records(TRUTH, 1000, observed=1.0, seed=3))) > score(pmf)
 
 
-def test_what_is_remembered_is_in_the_file(tmp_path):
-    FIRST.save(tmp_path / "m.twoway")
+@both
+def test_what_is_remembered_is_in_the_file(structure, tmp_path):
+    first = FIRSTS[structure]
+    first.save(tmp_path / "m.twoway")
     loaded = tw.load(tmp_path / "m.twoway")
-    np.testing.assert_array_equal(loaded.report.support, FIRST.report.support)
+    np.testing.assert_array_equal(loaded.report.support, first.report.support)
     updated = tw.update(loaded, DAYS[4])
-    np.testing.assert_array_equal(updated.stacked, tw.update(FIRST, DAYS[4]).stacked)
+    np.testing.assert_array_equal(theta_of(updated), theta_of(tw.update(first, DAYS[4])))
     updated.save(tmp_path / "n.twoway")
     assert tw.update(tw.load(tmp_path / "n.twoway"), DAYS[0]).report.n_records == sum(N_HEARD) + N_HEARD[0]
 
 
-def test_a_file_whose_memory_is_broken_is_refused(tmp_path):
-    FIRST.save(tmp_path / "m.twoway")
+@both
+def test_a_file_whose_memory_is_broken_is_refused(structure, tmp_path):
+    FIRSTS[structure].save(tmp_path / "m.twoway")
     header, arrays = read(tmp_path / "m.twoway", "model")
     for wrong in (arrays["support"][1:], -arrays["support"], arrays["support"] * np.nan):
         write(tmp_path / "n.twoway", "model", header, {**arrays, "support": wrong})
@@ -200,7 +236,7 @@ def test_a_file_whose_memory_is_broken_is_refused(tmp_path):
 
 
 def test_models_without_counts_cannot_be_updated(tmp_path):
-    for forgetful in (TRUTH, FIRST.given({"x1": 0}), tw.JointPMF.average([FIRST, FIRST])):
+    for forgetful in (TRUTH, FIRST.given({"x1": 0}), tw.JointPMF.average([FIRSTS["tree"], FIRST])):
         with pytest.raises(DataError, match="cannot add records"):
             tw.update(forgetful, DAYS[0])
 

@@ -162,7 +162,6 @@ def test_bootstrap_of_tables(records):
 
 def test_what_a_tree_cannot_yet_do_says_so(fitted, records):
     for task in (
-        lambda: tw.update(fitted, records),
         lambda: tw.plot_components(fitted),
         lambda: tw.plot_scatter(fitted),
         lambda: tw.sql_view(fitted, "survey"),
