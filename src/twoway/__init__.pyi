@@ -25,6 +25,7 @@ from .diagnosis.plan import Trial as Trial
 from .diagnosis.plan import plan as plan
 from .diagnosis.verdict import ComponentNote as ComponentNote
 from .diagnosis.verdict import Diagnosis as Diagnosis
+from .diagnosis.verdict import HiddenVerdict as HiddenVerdict
 from .diagnosis.verdict import MissingTable as MissingTable
 from .errors import ClusterError as ClusterError
 from .errors import DatabaseError as DatabaseError

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from twoway.arrays import Floats
 from twoway.checks.table_program import ProgramAxis, TableProgram
 from twoway.data.records import Records
-from twoway.model import mixture
 from twoway.model.parameters import normalized_factors
 from twoway.model.pmf import JointPMF
 from twoway.report import Progress
@@ -63,22 +62,20 @@ class JointDistance:
         self._groups = [np.arange(n)]
         if n > _GROUP_SIZE:
             self._groups = [np.sort(random.choice(n, _GROUP_SIZE, replace=False)) for _ in range(_N_GROUPS)]
-        self._is_small = len(self._groups) == 1 and mixture.n_cells(pmf.factors) <= _SMALL_JOINT
+        self._is_small = len(self._groups) == 1 and pmf.trees.n_cells <= _SMALL_JOINT
         if self._is_small:
-            self._joint = mixture.joint(pmf.weights, pmf.factors)
+            self._joint = pmf.trees.joint()
             return
-        components = mixture.draw_components(pmf.weights, _N_DRAWS, random)
-        self._codes = [mixture.draw_codes(factor, components, random) for factor in pmf.factors]
+        self._codes = pmf.trees.draw(_N_DRAWS, random)
         self._logs = [self._log_joint(pmf, group) for group in self._groups]
 
     def _log_joint(self, pmf: JointPMF, group: NDArray[np.int64]) -> Floats:
-        factors, codes = [pmf.factors[index] for index in group], [self._codes[index] for index in group]
-        return mixture.log_joint(pmf.weights, factors, codes)
+        return pmf.trees.of_variables(group.tolist()).log_joint([self._codes[index] for index in group])
 
     def __call__(self, other: JointPMF) -> float:
         """Return the distance to another joint."""
         if self._is_small:
-            return 0.5 * float(np.abs(self._joint - mixture.joint(other.weights, other.factors)).sum())
+            return 0.5 * float(np.abs(self._joint - other.trees.joint()).sum())
         logs = (self._log_joint(other, group) for group in self._groups)
         ratios = [np.exp(its - own) for its, own in zip(logs, self._logs, strict=True)]
         return float(np.mean([np.maximum(0.0, 1.0 - ratio).mean() for ratio in ratios]))
@@ -169,11 +166,11 @@ def far_alternatives(pmf: JointPMF, graph: PairGraph, random: np.random.Generato
     vertex, each step goes to the vertex farthest in the direction in which the last one differs from the model. The
     list is empty where the joint is too large.
     """
-    if mixture.n_cells(pmf.factors) > _MAX_PROGRAM_CELLS:
+    if pmf.trees.n_cells > _MAX_PROGRAM_CELLS:
         return []
     axes = ProgramAxis.full(pmf.schema, range(len(pmf.schema)))
     program = TableProgram(exact_tables(pmf, graph), axes, None)
-    own = mixture.joint(pmf.weights, pmf.factors)
+    own = pmf.trees.joint()
     joints = []
     for _ in range(_N_SEARCHES):
         direction, best = random.choice(np.array([-1.0, 1.0]), own.size), (own, 0.0)

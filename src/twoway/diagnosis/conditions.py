@@ -189,12 +189,29 @@ def _three_groups_prove(pmf: JointPMF, stacked: Floats, graph: PairGraph) -> boo
     If three groups with all tables between them each have full column rank, two models with the same tables differ by
     a rotation alone (docs/theory.md), and it is enough that the factors of all variables together are scattered.
     """
-    if not graph.is_complete:
-        return False
     groups = graph.balanced(3)
     if not all(_has_full_rank(pmf, groups == group) for group in range(3)):
         return False
     return sufficiently_scattered(stacked * np.sqrt(pmf.weights), np.random.default_rng(0)).status == "holds"
+
+
+def three_way_tables_prove(pmf: JointPMF, graph: PairGraph) -> bool:
+    """Return whether three-way tables between three groups of variables determine the model (Kruskal, 1977)."""
+    groups = graph.balanced(3)
+    stacks = (pmf.stacked[np.repeat(groups == group, pmf.schema.sizes)] for group in range(3))
+    return bool(pmf.weights.all()) and sum(map(_k_rank, stacks)) >= 2 * pmf.rank + 2
+
+
+def _k_rank(stack: Floats) -> int:
+    """Return the largest number of columns any of which are independent, or a smaller one where there are many."""
+    rank, k = int(stack.shape[1]), 0
+    if math.isfinite(condition_number(stack)):
+        return rank
+    while math.comb(rank, k + 1) <= _MAX_STACKS and all(
+        math.isfinite(condition_number(stack[:, columns])) for columns in itertools.combinations(range(rank), k + 1)
+    ):
+        k += 1
+    return k
 
 
 def check_stacks(pmf: JointPMF, random: np.random.Generator) -> Check:

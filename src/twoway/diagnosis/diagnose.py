@@ -16,11 +16,12 @@ from twoway.data.source import RecordSource
 from twoway.diagnosis import alternatives
 from twoway.diagnosis.alternatives import Alternatives, JointDistance, exact_tables, fit_alternatives
 from twoway.diagnosis.conditions import check_conditions
+from twoway.diagnosis.hidden import diagnose_tree
 from twoway.diagnosis.verdict import SMALL, ComponentNote, Diagnosis, MissingTable, judge, judge_graph
 from twoway.errors import DataError, whole_number
 from twoway.fitting.sources import evidence_of_source
 from twoway.model.comparison import match_components
-from twoway.model.pmf import JointPMF, single_model
+from twoway.model.pmf import JointPMF
 from twoway.report import Monitor, Progress
 from twoway.solvers import EM, Evidence, Problem, Watch
 from twoway.solvers.rank import choose_rank_from, table_spectrum
@@ -51,7 +52,7 @@ def diagnose(
     ----------
     source
         `Tables`; or records, whose pairs are counted; or a `JointPMF`, to ask whether a model like this one could be
-        recovered from its exact tables.
+        recovered from its exact tables; of hidden variables on a tree, each gets a verdict of its own.
     rank
         The number of components. By default it is chosen, or that of the model.
     pairs
@@ -75,7 +76,6 @@ def diagnose(
         model, evidence = None, None
         source = getattr(source, "pmf", source)  # that of a Bootstrap
         if isinstance(source, JointPMF):
-            single_model(source, "diagnose")
             model, tables, rank = source, _tables_to_diagnose(source, rank, pairs), source.rank
         elif pairs is not None:
             raise DataError("pairs= is for a model; of tables and records, all pairs are used")
@@ -95,6 +95,8 @@ def diagnose(
             findings = replace(findings, is_exact=True, models=(model,))
         if (verdict := judge_graph(findings, graph, rank)) is not None:
             return verdict
+        if model is not None and model.n_hidden > 1:
+            return judge(diagnose_tree(findings, model, graph, seed, watch), graph)
         table_evidence = Evidence(tables.schema, tables=tables, threads=threads)
         if rank is None:
             rank = choose_rank_from(evidence or table_evidence, None, seed=seed, watch=watch).rank

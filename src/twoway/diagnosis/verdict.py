@@ -54,6 +54,39 @@ class ComponentNote:
 
 
 @dataclass(frozen=True)
+class HiddenVerdict:
+    """What exact two-way tables tell about one hidden variable of a tree."""
+
+    variables: tuple[str, ...]
+    """The variables that are attached to it; where there are none, one from each of its sides."""
+    n_states: int
+    n_sides: int
+    """The groups of variables that are independent given its state."""
+    is_proven: bool
+    """Whether Theorem 2 or its extension holds for the tables between its sides, or two sides make that needless."""
+    by_three_way: bool
+    """Whether three-way tables between its sides determine it (Kruskal)."""
+    ambiguity: float
+    """How far another tree with the same tables is, in which only its states differ, as far as found."""
+    checks: tuple[Check, ...] = field(repr=False)
+
+    @property
+    def check(self) -> Check:
+        """The verdict as one condition of that on the tree."""
+        status: Status = "holds" if self.is_proven else "fails" if self.ambiguity > SMALL else "unknown"
+        detail = {
+            "holds": "determined by the tables between them"
+            if self.n_sides > 2
+            else "which do not matter to the joint",
+            "fails": f"not determined: others have the same tables and move the joint by {self.ambiguity:.3f}",
+            "unknown": "not proven, but no others with the same tables were found",
+        }[status]
+        more = "; three-way tables determine them" if self.by_three_way and not self.is_proven else ""
+        name = f"hidden variable of {shortlist(self.variables, 4)}"
+        return Check(name, status, f"{self.n_states} states between {self.n_sides} sides, {detail}{more}")
+
+
+@dataclass(frozen=True)
 class Diagnosis:
     """Whether the joint can be known from two-way tables, and what prevents it."""
 
@@ -64,6 +97,8 @@ class Diagnosis:
     n_variables: int
     n_tables: int
     checks: tuple[Check, ...] = ()
+    hidden: tuple[HiddenVerdict, ...] = ()
+    """The verdict on each hidden variable of a tree; empty where there is one."""
     split: tuple[tuple[str, ...], tuple[str, ...]] | None = None
     """Two groups of variables with all tables between them."""
     condition_numbers: tuple[float, float] | None = None
@@ -155,7 +190,8 @@ class Diagnosis:
 
     def __str__(self) -> str:
         n_tables = f"{self.n_tables} of {math.comb(self.n_variables, 2)} tables"
-        lines = [self.verdict, "", f"{self.n_variables} variables, {n_tables}, rank {self.rank}"]
+        hidden = f"{len(self.hidden)} hidden variables, " if self.hidden else ""
+        lines = [self.verdict, "", f"{self.n_variables} variables, {n_tables}, {hidden}rank {self.rank}"]
         lines += [f"  {check}" for check in self.checks]
         lines += [f"  {line.format(self)}" for name, line in _LINES.items() if getattr(self, name) is not None]
         lines += [f"  component {note.component}: {note.what}" for note in self.components[:_MAX_NOTES]]
@@ -231,7 +267,8 @@ def judge(findings: Diagnosis, graph: PairGraph) -> Diagnosis:
         advice = [more_data] if _verdict_error(findings) > SMALL else []
         return replace(findings, kind="recoverable if", reason="; and ".join(conditions), advice=tuple(advice))
     fitted = "" if findings.is_exact else " for the factors as fitted"
-    reason = f"the conditions of the paper's Theorem 2 hold{fitted}, among models of this rank"
+    where = " at each hidden variable, among trees of this shape" if findings.hidden else ", among models of this rank"
+    reason = f"the conditions of the paper's Theorem 2 hold{fitted}{where}"
     return replace(findings, kind="recoverable", reason=reason)
 
 
@@ -324,6 +361,8 @@ def _verdict_conditions(d: Diagnosis) -> list[str]:
         conditions.append("there is only one component: two-way tables do not show what only three variables share")
     elif not d.is_proven and d.converged:
         unproven = [check.name for check in d.checks if check.status != "holds" and not check.name.startswith("(iii)")]
+        if d.hidden:
+            unproven = [f"those of Theorem 2 at {len(unproven)} of {len(d.hidden)} hidden variables"]
         conditions.append(
             "no other model has the same tables: none was found, but this is not proven, since these conditions fail "
             f"or are unknown: {'; '.join(unproven)}"

@@ -21,11 +21,6 @@ MAX_CELLS = 10**7
 _CHUNK = 2**20
 
 
-def n_cells(factors: Sequence[Floats]) -> int:
-    """Return the number of cells of the joint of some variables."""
-    return math.prod(len(factor) for factor in factors)
-
-
 def joint(weights: Floats, factors: Sequence[Floats]) -> Floats:
     """Return the joint of some variables, one axis each."""
     left, right = _halves(weights, factors)

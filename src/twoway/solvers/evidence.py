@@ -240,11 +240,8 @@ class PairMatrix:
 
     @cached_property
     def inseparable(self) -> list[Ints]:
-        """Groups of variables that no split with all its tables can part: those linked by missing tables."""
-        from scipy.sparse.csgraph import connected_components
-
-        n_groups, group = connected_components(self.weights == 0, directed=False)
-        return [np.flatnonzero(group == number) for number in range(n_groups)]
+        """Groups of variables that no split with all its tables can part."""
+        return PairGraph(self.weights > 0, self.schema.sizes).inseparable()
 
     def can_carry(self, rank: int) -> bool:
         """Return whether any split has every table between its groups, and rank categories on each side."""

@@ -36,7 +36,7 @@ class Split:
 class PairGraph:
     """Which tables there are, among variables of some numbers of categories."""
 
-    def __init__(self, available: Bools, sizes: Sequence[int]) -> None:
+    def __init__(self, available: Bools, sizes: Sequence[int] | Ints) -> None:
         self.available = available & ~np.eye(len(sizes), dtype=bool)
         self.sizes = np.asarray(sizes, dtype=np.int64)
 
@@ -131,15 +131,22 @@ class PairGraph:
             first = self.balanced(2, None if trial == 0 else random.permutation(self.n_variables)) == 0
             yield Split(first, ~first)
 
-    def balanced(self, n_groups: int, order: Ints | None = None) -> Ints:
-        """Return the group of each variable: one after the other, largest first, joins the group of fewest categories.
+    def inseparable(self) -> list[Ints]:
+        """Return groups of variables that no split with all its tables can part: those linked by missing tables."""
+        return PairGraph(~self.available, self.sizes).groups()
 
-        ``order`` is another order of the variables.
+    def balanced(self, n_groups: int, order: Ints | None = None) -> Ints:
+        """Return the group of each variable, with every table between groups, as even in categories as they get.
+
+        One after the other, largest first, what must stay together joins the group of fewest categories; ``order`` is
+        another order. A group stays empty where there is too little to part.
         """
-        group_of, totals = np.zeros(self.n_variables, dtype=np.int64), np.zeros(n_groups)
-        for variable in np.argsort(-self.sizes, kind="stable") if order is None else order:
-            group_of[variable] = np.argmin(totals)
-            totals[group_of[variable]] += self.sizes[variable]
+        parts, group_of, totals = self.inseparable(), np.zeros(self.n_variables, dtype=np.int64), np.zeros(n_groups)
+        sizes = np.array([self.sizes[part].sum() for part in parts])
+        for part in np.argsort(-sizes, kind="stable") if order is None else order:
+            smallest = np.argmin(totals)
+            group_of[parts[part]] = smallest
+            totals[smallest] += sizes[part]
         return group_of
 
     def _grown(self, start: int) -> Iterator[Split]:

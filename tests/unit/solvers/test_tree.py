@@ -165,7 +165,6 @@ def test_what_a_tree_cannot_yet_do_says_so(fitted, records):
         lambda: tw.plot_components(fitted),
         lambda: tw.plot_scatter(fitted),
         lambda: tw.sql_view(fitted, "survey"),
-        lambda: tw.diagnose(fitted),
         lambda: tw.plan(fitted),
         lambda: tw.factor_mse(fitted, fitted),
         lambda: tw.mean_relative_error(fitted, fitted),

@@ -1,0 +1,106 @@
+"""What two-way tables tell about each hidden variable of a tree.
+
+Take one hidden variable away, and the visible ones fall into sides: each that is attached to it, and what lies beyond
+each of its neighbours. Given its state the sides are independent, so that the tables between sides are those of the
+paper's model, with this one hidden variable. Tables within a side are not, and count as not available.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from twoway.diagnosis.alternatives import JointDistance, far_alternatives, same_tables
+from twoway.diagnosis.conditions import check_conditions, three_way_tables_prove
+from twoway.diagnosis.verdict import Diagnosis, HiddenVerdict
+from twoway.errors import DataError
+from twoway.model.hidden_tree import HiddenTree
+from twoway.model.pmf import JointPMF
+from twoway.model.trees import Trees
+from twoway.report import Progress
+from twoway.schema import Schema, Variable
+from twoway.solvers import Watch
+from twoway.tables.pair_graph import PairGraph
+
+
+def diagnose_tree(findings: Diagnosis, pmf: JointPMF, graph: PairGraph, seed: int, watch: Watch) -> Diagnosis:
+    """Return the findings with what the exact tables of a tree tell about its hidden variables."""
+    if len(pmf.trees.trees) > 1:
+        raise DataError(
+            f"diagnose judges one tree, and this model is an average of {len(pmf.trees.trees)}; "
+            "diagnose the models that were averaged"
+        )
+    random, distance = np.random.default_rng(seed), JointDistance(pmf, seed)
+    (tree,) = pmf.trees.trees
+    hidden, models = [], []
+    for number in range(tree.n_hidden):
+        watch.show(Progress("checking hidden variables", number, tree.n_hidden))
+        rooted = tree.rooted_at(number)
+        local, sides = _seen_from_root(rooted, pmf.schema)
+        names = np.array(pmf.schema.names, dtype=object)
+        own = names[np.array(tree.homes) == number].tolist()
+        between = PairGraph(graph.available & (sides[:, None] != sides), pmf.schema.sizes)
+        n_sides = len(np.unique(sides))
+        checks, _, is_proven = check_conditions(local, between, 0.0, random) if n_sides > 2 else ((), None, True)
+        others = [_model_of(pmf, other) for other in _other_states(rooted, random, 2)]
+        models += others
+        hidden.append(
+            HiddenVerdict(
+                variables=tuple(own or names[np.unique(sides, return_index=True)[1]]),
+                n_states=local.rank,
+                n_sides=n_sides,
+                is_proven=is_proven,
+                by_three_way=three_way_tables_prove(local, between),
+                ambiguity=max(map(distance, others), default=0.0),
+                checks=checks,
+            )
+        )
+    # Other states of one hidden variable after the other: the tables still stay the same, and the joint moves on.
+    for _ in range(2 * tree.n_hidden):
+        tree = next(_other_states(tree.rooted_at(int(random.integers(tree.n_hidden))), random, 1), tree)
+    models.append(_model_of(pmf, tree))
+    joints = far_alternatives(pmf, graph, random)
+    return replace(
+        findings,
+        hidden=tuple(hidden),
+        checks=tuple(verdict.check for verdict in hidden),
+        is_proven=all(verdict.is_proven for verdict in hidden),
+        ambiguity=max(map(distance, models)),
+        any_joint=joints[0][1] if joints else None,
+        models=(pmf, *models),
+    )
+
+
+def _model_of(pmf: JointPMF, tree: HiddenTree) -> JointPMF:
+    return JointPMF.from_trees(pmf.schema, Trees(np.ones(1), (tree,)))
+
+
+def _seen_from_root(tree: HiddenTree, schema: Schema) -> tuple[JointPMF, np.ndarray]:
+    """Return the model of the root alone, which has the tables between its sides, and the side of each variable."""
+    given_root, side = [np.eye(tree.n_states[0])], [0]
+    for child, (parent, transition) in enumerate(zip(tree.parents[1:], tree.transitions, strict=True), start=1):
+        given_root.append(transition @ given_root[parent])
+        side.append(side[parent] or child)
+    factors = [factor @ given_root[home] for factor, home in zip(tree.factors, tree.homes, strict=True)]
+    # A variable attached to the root is a side of its own.
+    sides = np.array([side[home] or -1 - variable for variable, home in enumerate(tree.homes)])
+    return JointPMF.from_stacked(schema, tree.weights, np.vstack(factors)), sides
+
+
+def _other_states(tree: HiddenTree, random: np.random.Generator, n_walks: int) -> Iterator[HiddenTree]:
+    """Yield trees with the same tables whose root has other states: its neighbours are as if seen, and stay."""
+    own = [variable for variable, home in enumerate(tree.homes) if home == 0]
+    near = [child - 1 for child, parent in enumerate(tree.parents) if parent == 0]
+    factors = [*(tree.factors[variable] for variable in own), *(tree.transitions[child] for child in near)]
+    schema = Schema(tuple(Variable(str(n), tuple(range(len(factor)))) for n, factor in enumerate(factors)))
+    around = JointPMF.from_stacked(schema, tree.weights, np.vstack(factors))
+    all_tables = PairGraph(np.ones((len(schema), len(schema)), dtype=bool), schema.sizes)
+    for other in same_tables(around, all_tables, random, n_walks):
+        changed, transitions = list(tree.factors), list(tree.transitions)
+        for place, variable in enumerate(own):
+            changed[variable] = other.factors[place]
+        for place, child in enumerate(near, start=len(own)):
+            transitions[child] = other.factors[place]
+        yield replace(tree, weights=other.weights, transitions=tuple(transitions), factors=tuple(changed))
