@@ -18,7 +18,7 @@ from twoway.diagnosis.verdict import Diagnosis, HiddenVerdict
 from twoway.errors import DataError
 from twoway.model.hidden_tree import HiddenTree
 from twoway.model.pmf import JointPMF
-from twoway.model.trees import Trees
+from twoway.model.trees import Trees, seen_from
 from twoway.report import Progress
 from twoway.schema import Schema, Variable
 from twoway.solvers import Watch
@@ -37,14 +37,14 @@ def diagnose_tree(findings: Diagnosis, pmf: JointPMF, graph: PairGraph, seed: in
     hidden, models = [], []
     for number in range(tree.n_hidden):
         watch.show(Progress("checking hidden variables", number, tree.n_hidden))
-        rooted = tree.rooted_at(number)
-        local, sides = _seen_from_root(rooted, pmf.schema)
+        alone, side_of = seen_from(tree, number)
+        local, sides = _model_of(pmf, alone), np.array(side_of)
         names = np.array(pmf.schema.names, dtype=object)
         own = names[np.array(tree.homes) == number].tolist()
         between = PairGraph(graph.available & (sides[:, None] != sides), pmf.schema.sizes)
         n_sides = len(np.unique(sides))
         checks, _, is_proven = check_conditions(local, between, 0.0, random) if n_sides > 2 else ((), None, True)
-        others = [_model_of(pmf, other) for other in _other_states(rooted, random, 2)]
+        others = [_model_of(pmf, other) for other in _other_states(tree.rooted_at(number), random, 2)]
         models += others
         hidden.append(
             HiddenVerdict(
@@ -75,18 +75,6 @@ def diagnose_tree(findings: Diagnosis, pmf: JointPMF, graph: PairGraph, seed: in
 
 def _model_of(pmf: JointPMF, tree: HiddenTree) -> JointPMF:
     return JointPMF.from_trees(pmf.schema, Trees(np.ones(1), (tree,)))
-
-
-def _seen_from_root(tree: HiddenTree, schema: Schema) -> tuple[JointPMF, np.ndarray]:
-    """Return the model of the root alone, which has the tables between its sides, and the side of each variable."""
-    given_root, side = [np.eye(tree.n_states[0])], [0]
-    for child, (parent, transition) in enumerate(zip(tree.parents[1:], tree.transitions, strict=True), start=1):
-        given_root.append(transition @ given_root[parent])
-        side.append(side[parent] or child)
-    factors = [factor @ given_root[home] for factor, home in zip(tree.factors, tree.homes, strict=True)]
-    # A variable attached to the root is a side of its own.
-    sides = np.array([side[home] or -1 - variable for variable, home in enumerate(tree.homes)])
-    return JointPMF.from_stacked(schema, tree.weights, np.vstack(factors)), sides
 
 
 def _other_states(tree: HiddenTree, random: np.random.Generator, n_walks: int) -> Iterator[HiddenTree]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,9 @@ from twoway.datasets.synthetic import draw_records
 from twoway.diagnosis.alternatives import JointDistance
 from twoway.diagnosis.bounds import largest_epsilon, records_for_spa, records_for_table_error, split_constants
 from twoway.errors import DataError, whole_number
-from twoway.fitting.fit import count, fit
+from twoway.fitting.fit import Structure, count, fit
 from twoway.model.comparison import total_variation
-from twoway.model.pmf import JointPMF, single_model
+from twoway.model.pmf import JointPMF
 from twoway.report import Monitor, Progress
 from twoway.schema import Schema
 from twoway.solvers import Watch
@@ -146,6 +147,8 @@ def plan(
         raise DataError("there must be at least one number of records to try; got none")
     is_joint = len(asked) == len(truth.schema)
     distance = JointDistance(truth, seed) if is_joint else lambda pmf: total_variation(truth, pmf, asked)
+    structure: Structure = "single" if truth.n_hidden == 1 else "tree"
+    refit = partial(fit, rank=truth.rank, starts=_N_STARTS, structure=structure, threads=threads)
     done: list[Trial] = []
     with Watch.showing(monitor) as watch:
         for size in planned:
@@ -154,8 +157,7 @@ def plan(
                 watch.show(Progress("simulating", len(done) * trials + trial, len(planned) * trials))
                 records = draw_records(truth, size, observed=observed, seed=np.random.default_rng([seed, size, trial]))
                 source = count(records, threads=threads) if tables else records
-                pmf = fit(source, rank=truth.rank, starts=_N_STARTS, seed=seed + trial, threads=threads)
-                errors.append(distance(pmf))
+                errors.append(distance(refit(source, seed=seed + trial)))
             done.append(Trial(size, tuple(errors)))
             if sizes is None and done[-1].error < 0.8 * error:
                 break
@@ -168,7 +170,6 @@ def plan(
 def _planned_model(model: JointPMF | Schema, rank: int | None, seed: int) -> JointPMF:
     model = getattr(model, "pmf", model)  # that of a Bootstrap
     if isinstance(model, JointPMF):
-        single_model(model, "plan")
         if rank not in (None, model.rank):
             raise DataError(f"the model has rank {model.rank}, and rank={rank} was asked for; leave rank out")
         return model
@@ -213,6 +214,8 @@ def _plan_by_spa(truth: JointPMF, observed: float) -> tuple[float, str]:
     """Return how many records Theorem 3 needs, and that in words."""
     if len(truth.schema) < 2:
         return math.inf, "does not apply to a single variable"
+    if truth.n_hidden > 1:
+        return math.inf, "does not apply to hidden variables on a tree"
     constants = split_constants(truth, len(truth.schema) // 2)
     if not math.isfinite(constants.kappa):
         return math.inf, "does not apply: the first half of the variables has too few categories for this rank"

@@ -16,6 +16,8 @@ from twoway.errors import DataError
 from twoway.model.information import Estimate
 from twoway.model.pmf import JointPMF, check_model, model_of, single_model
 
+_INSTEAD = "compare joints of any structure by total_variation or kl_divergence, or "
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -93,7 +95,8 @@ def factor_mse(truth: JointPMF, estimate: JointPMF) -> float:
     >>> factor_mse(truth, truth)
     0.0
     """
-    _check_comparable(single_model(truth, "factor_mse"), single_model(estimate, "factor_mse"))
+    truth, estimate = (single_model(pmf, "factor_mse", _INSTEAD) for pmf in (truth, estimate))
+    _check_comparable(truth, estimate)
     if truth.rank != estimate.rank:
         raise DataError(f"components can be matched for equal ranks only; got {truth.rank} and {estimate.rank}")
     matched = match_components(truth, estimate)
@@ -126,7 +129,8 @@ def mean_relative_error(
     >>> mean_relative_error(dirichlet_rows(40, 4, 2, seed=1), dirichlet_rows(40, 4, 2, seed=1)) < 1e-7
     True
     """
-    _check_comparable(single_model(truth, "mean_relative_error"), single_model(estimate, "mean_relative_error"))
+    truth, estimate = (single_model(pmf, "mean_relative_error", _INSTEAD) for pmf in (truth, estimate))
+    _check_comparable(truth, estimate)
     if relative_to not in ("truth", "estimate"):
         raise DataError(f"relative_to must be 'truth' or 'estimate', not {relative_to!r}")
     pairs = (truth, truth), (truth, estimate), (estimate, estimate)

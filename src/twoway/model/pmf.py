@@ -29,7 +29,7 @@ from twoway.model.mixture import MAX_CELLS
 from twoway.model.mode import Mode, find_mode
 from twoway.model.model_file import Parameters, parse_model, write_model
 from twoway.model.parameters import as_numbers, exact_parameters, read_only, stack_parameters
-from twoway.model.trees import Trees
+from twoway.model.trees import Trees, seen_from
 from twoway.report import Report
 from twoway.schema import Schema
 from twoway.storage import container
@@ -551,15 +551,31 @@ def model_of(model: Any, what: str = "the model") -> JointPMF:
     return pmf  # type: ignore[no-any-return]
 
 
-def single_model(model: Any, task: str) -> JointPMF:
-    """Return a model that must have one hidden variable; ``task`` is what needs it."""
+def single_model(model: Any, task: str, instead: str = "") -> JointPMF:
+    """Return a model that must have one hidden variable; ``task`` is what needs it, ``instead`` what does not."""
     pmf = model_of(model)
     if pmf.n_hidden > 1:
         raise DataError(
-            f"{task} needs a model with one hidden variable, and this one has {pmf.n_hidden}; "
+            f"{task} needs a model with one hidden variable, and this one has {pmf.n_hidden}; {instead}"
             "fit it with structure='single'"
         )
     return pmf
+
+
+def model_behind(model: Any, of: str | None, task: str) -> JointPMF:
+    """Return a model with one hidden variable, or of several the one that a variable is attached to.
+
+    Its components are the states of that one, and its factors all variables given these.
+    """
+    pmf = model_of(model)
+    if of is None or pmf.trees.single is not None:
+        example = f"choose one by a variable attached to it, such as of={pmf.schema.names[0]!r}, or "
+        return single_model(pmf, task, example)
+    index = pmf.schema.index(of)
+    if len(pmf.trees.trees) > 1:
+        raise DataError(f"{task} shows one tree, and this model is an average of {len(pmf.trees.trees)}")
+    (tree,) = pmf.trees.trees
+    return JointPMF.from_trees(pmf.schema, Trees(np.ones(1), (seen_from(tree, tree.homes[index])[0],)))
 
 
 def check_model(pmf: object, what: str = "the model") -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from twoway.errors import DataError
 from twoway.model.information import pairwise_information
-from twoway.model.pmf import JointPMF, model_of, single_model
+from twoway.model.pmf import JointPMF, model_behind, model_of
 from twoway.plots.drawing import draw_heatmap, draw_pairs, drawing_axes, drawn_label, drawn_variables
 
 if TYPE_CHECKING:
@@ -23,7 +23,9 @@ _MOST_ROWS = 60
 _CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, math.sqrt(0.75)]])
 
 
-def plot_components(pmf: JointPMF, names: str | Sequence[str] | None = None, *, ax: Axes | None = None) -> Axes:
+def plot_components(
+    pmf: JointPMF, names: str | Sequence[str] | None = None, *, of: str | None = None, ax: Axes | None = None
+) -> Axes:
     """Draw the components side by side: how common each category is in each, and how that differs from all records.
 
     Parameters
@@ -32,6 +34,9 @@ def plot_components(pmf: JointPMF, names: str | Sequence[str] | None = None, *, 
         The model.
     names
         The variables to show; by default all, or as many as fit of those that distinguish the components best.
+    of
+        A variable: the components are the states of the hidden variable that it is attached to. Only a model with
+        several hidden variables needs it.
     ax
         Where to draw; by default on a new figure.
 
@@ -42,7 +47,7 @@ def plot_components(pmf: JointPMF, names: str | Sequence[str] | None = None, *, 
     >>> [label.get_text() for label in ax.get_yticklabels()][:5]
     ['x1', '0', '1', '2', 'x2']
     """
-    pmf = single_model(pmf, "plot_components")
+    pmf = model_behind(pmf, of, "plot_components")
     indices = _variables_of_model_shown(pmf) if names is None else pmf.schema.indices(names)
     # A variable is a row of its name, with empty cells, and one for each of its categories.
     empty = np.full((1, pmf.rank), np.nan)
@@ -135,7 +140,9 @@ def dependence_order(closeness: NDArray[np.float64]) -> list[int]:
     return [int(place) for place in leaves_list(tree)]
 
 
-def plot_scatter(pmf: JointPMF, names: str | Sequence[str] | None = None, *, ax: Axes | None = None) -> Axes:
+def plot_scatter(
+    pmf: JointPMF, names: str | Sequence[str] | None = None, *, of: str | None = None, ax: Axes | None = None
+) -> Axes:
     """Draw each category of a model of rank 3 at its place between the components, with hull and inner circle.
 
     A category that occurs in one component only lies in its corner: with one in each, the model is separable. If the
@@ -147,6 +154,9 @@ def plot_scatter(pmf: JointPMF, names: str | Sequence[str] | None = None, *, ax:
         A model of rank 3.
     names
         The variables whose categories to draw; all by default.
+    of
+        A variable: the components are the states of the hidden variable that it is attached to, as for
+        `plot_components`.
     ax
         Where to draw; by default on a new figure.
 
@@ -156,7 +166,7 @@ def plot_scatter(pmf: JointPMF, names: str | Sequence[str] | None = None, *, ax:
     >>> plot_scatter(tw.datasets.dirichlet_rows(4, 5, 3)).get_title()
     '20 categories of 4 variables'
     """
-    pmf = single_model(pmf, "plot_scatter")
+    pmf = model_behind(pmf, of, "plot_scatter")
     if pmf.rank != 3:
         raise DataError(f"a scatter plot needs three components; this model has rank {pmf.rank}")
     indices = pmf.schema.indices(pmf.schema.names if names is None else names)

@@ -5,11 +5,14 @@ import math
 
 import numpy as np
 import pytest
+from hidden_trees import random_tree
+from random_models import sized
 
 import twoway as tw
 from twoway.datasets import dirichlet_rows
 from twoway.diagnosis.bounds import table_error
 from twoway.diagnosis.plan import Trial, _planned_records
+from twoway.model.trees import Trees
 from twoway.schema import Schema, Variable
 
 TRUTH = dirichlet_rows(4, 3, 2, seed=2)
@@ -93,3 +96,12 @@ def test_bad_input_is_refused():
         tw.plan("survey")
     with pytest.raises(tw.DataError, match="a size must be"):
         tw.plan(TRUTH, sizes=[0])
+
+
+def test_a_tree_is_planned_with_trees():
+    tree = random_tree((-1, 0, 1, 1), concentration=0.5)
+    truth = tw.JointPMF.from_trees(sized((3, 2, 4, 3, 2, 3)), Trees(np.ones(1), (tree,)))
+    found = tw.plan(truth, 0.1, sizes=[200, 3200], trials=1)
+    assert found.trials[0].error > found.trials[1].error
+    assert found.trials[1].error < 0.15
+    assert "does not apply to hidden variables on a tree" in str(found)

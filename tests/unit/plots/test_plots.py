@@ -7,10 +7,12 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from hidden_trees import random_tree
 
 import twoway as tw
 from twoway.errors import DataError, UnknownNameError
 from twoway.model.pmf import JointPMF
+from twoway.model.trees import Trees
 from twoway.plots.fit import plotted_residuals
 from twoway.plots.model import dependence_order
 from twoway.schema import Schema, Variable
@@ -61,6 +63,28 @@ def test_components(fitted):
     assert labels(tw.plot_components(pmf, "b").yaxis) == ["b", "0", "1"]
     with pytest.raises(UnknownNameError, match="did you mean"):
         tw.plot_components(pmf, ["bb"])
+
+
+def test_components_of_a_hidden_variable_on_a_tree():
+    schema = Schema(tuple(Variable(f"v{n}", tuple(range(size))) for n, size in enumerate((3, 2, 4, 3, 2, 3))))
+    tree = random_tree((-1, 0, 1, 1))
+    pmf = JointPMF.from_trees(schema, Trees(np.ones(1), (tree,)))
+    ax = tw.plot_components(pmf, "v2", of="v3")  # v3 is at the last hidden variable, v2 at another
+    shares = tree.shares[3]
+    assert labels(ax.xaxis) == [f"{n + 1}\n{share:.0%}" for n, share in enumerate(shares)]
+    image = drawn(ax)[1:]
+    np.testing.assert_allclose(image @ shares, 0, atol=1e-12)
+    # By hand: from the last hidden variable up to its parent, and down to the home of v2.
+    up = tree.transitions[2] * tree.shares[1] / shares[:, None]
+    given = tree.factors[2] @ tree.transitions[1] @ up.T
+    np.testing.assert_allclose(image, given - np.asarray(pmf.marginal("v2"))[:, None], atol=1e-12)
+    assert tw.plot_scatter(pmf, of="v3").get_title() == "17 categories of 6 variables"
+    with pytest.raises(DataError, match=r"choose one by a variable attached to it, such as of='v0'"):
+        tw.plot_components(pmf)
+    with pytest.raises(UnknownNameError, match="did you mean"):
+        tw.plot_components(pmf, of="v33")
+    with pytest.raises(DataError, match="average of 2"):
+        tw.plot_components(JointPMF.average([pmf, JointPMF.from_trees(schema, Trees(np.ones(1), (tree,)))]), of="v0")
 
 
 def test_components_of_a_large_model_are_those_that_differ():
