@@ -7,7 +7,9 @@ import pandas as pd
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from twoway.model.hidden_tree import HiddenTree
 from twoway.model.pmf import JointPMF
+from twoway.model.trees import Trees
 from twoway.schema import Schema, Variable, label_key
 
 
@@ -53,6 +55,29 @@ def pmfs(draw, schema=None, max_rank=4, **options):
     rank = draw(st.integers(1, max_rank))
     weights = draw(columns(rank, 1))[:, 0]
     return JointPMF(weights, [draw(columns(len(variable), rank)) for variable in schema], schema)
+
+
+@st.composite
+def tree_pmfs(draw, schema=None, max_states=3, **options):
+    """PMFs of hidden variables on a tree, with zero entries, states of weight zero and idle hidden variables."""
+    schema = draw(schemas(**options)) if schema is None else schema
+    n_hidden = draw(st.integers(1, 4))
+    parents = (-1, *(draw(st.integers(0, child - 1)) for child in range(1, n_hidden)))
+    homes = tuple(draw(st.integers(0, n_hidden - 1)) for _ in schema)
+    n_states = [draw(st.integers(1, max_states)) for _ in parents]
+    tree = HiddenTree(
+        parents,
+        homes,
+        draw(columns(n_states[0], 1))[:, 0],
+        tuple(draw(columns(n_states[child], n_states[parents[child]])) for child in range(1, n_hidden)),
+        tuple(draw(columns(len(v), n_states[home])) for v, home in zip(schema, homes, strict=True)),
+    )
+    return JointPMF.from_trees(schema, Trees(np.ones(1), (tree,)))
+
+
+def any_pmfs(schema=None, **options):
+    """PMFs with one hidden variable or several."""
+    return st.one_of(pmfs(schema, **options), tree_pmfs(schema, **options))
 
 
 @st.composite

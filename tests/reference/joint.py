@@ -12,12 +12,18 @@ from twoway.schema import label_key
 def write_out(pmf):
     """Return the joint as an array with one axis a variable."""
     joint = np.zeros(pmf.schema.sizes)
-    for cell in product(*(range(size) for size in pmf.schema.sizes)):
-        for component, weight in enumerate(pmf.weights):
-            entry = weight
-            for factor, code in zip(pmf.factors, cell, strict=True):
-                entry *= factor[code, component]
-            joint[cell] += entry
+    for share, tree in zip(pmf.trees.shares, pmf.trees.trees, strict=True):
+        for states in product(*map(range, tree.n_states)):
+            weight = share * tree.weights[states[0]]
+            for child, transition in enumerate(tree.transitions, start=1):
+                weight *= transition[states[child], states[tree.parents[child]]]
+            if weight == 0:
+                continue
+            for cell in product(*map(range, pmf.schema.sizes)):
+                entry = weight
+                for factor, home, code in zip(tree.factors, tree.homes, cell, strict=True):
+                    entry *= factor[code, states[home]]
+                joint[cell] += entry
     return joint
 
 
