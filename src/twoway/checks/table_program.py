@@ -223,6 +223,8 @@ class TableProgram:
     def cheapest(self, costs: Floats, given: Floats | None = None) -> tuple[float, Floats] | None:
         """Return the least cost of a joint among given cells (all by default), and the joint."""
         cells = np.ones(self.n_cells) if given is None else given
+        if self.n_cells == 1:  # HiGHS may call that infeasible, by rounding
+            return (float(costs[0] / cells[0]), np.ones(self.shape)) if cells[0] else None
         best = None if self.contradiction else self._solve(costs, cells, None)
         if best is None and self.least_change:
             self.contradiction = self.least_change

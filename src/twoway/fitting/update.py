@@ -171,6 +171,7 @@ def _update_model(pmf: JointPMF, report: Report, sets: CellSets, loop: Loop) -> 
 
     def shares_of(counts: Floats) -> Floats:
         """Return what smoothing draws the rows behind the first to, given the counts of all cells."""
+        counts = counts + 1e-300 * pseudo_shares[cells]  # a variable that was never observed has shares, too
         return np.concatenate([pseudo_shares[of_states], normalized_factors(pmf.schema, counts[:, None])[:, 0]])
 
     def pseudo_counts(shares: Floats) -> Floats:

@@ -265,3 +265,10 @@ def test_text_and_json():
     described = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert described["models"] == [0.25, 0.5]
     assert described["variables"] == ["v0", "v1", "v2"]
+
+
+def test_the_only_joint_of_constants():
+    tables = tw.count({"a": ["x"] * 5, "b": [1] * 5, "c": [True] * 5})
+    found = tw.probability_range(tables, {"a": "x", "b": 1, "c": True}, level=None)
+    assert (found.low, found.high) == (1.0, 1.0)
+    assert tw.diagnose(tables, 1).any_joint == 0

@@ -196,6 +196,14 @@ def test_new_categories_where_nothing_is_smoothed_and_in_records_read_before():
     assert updated.prob({"a": "y"}) == pytest.approx(20 / 60)
 
 
+def test_a_variable_that_was_never_observed():
+    schema = Schema((Variable("a", "xy"), Variable("b", "xy")))
+    pmf = tw.fit(Records({"a": ["x", "y"], "b": [None, None]}, schema=schema), rank=2, smoothing=0.0, solver="em")
+    updated = tw.update(pmf, {"a": ["x", "x"]})
+    assert updated.prob({"a": "x"}) == pytest.approx(3 / 4, abs=1e-6)
+    assert updated.prob({"b": "x"}) == pytest.approx(1 / 2)
+
+
 def test_what_was_impossible_can_happen():
     """Zeros of an unsmoothed model do not stand in the way of records that show them."""
     pmf = tw.fit({"a": ["x", "y"] * 20, "b": ["u", "v"] * 20}, rank=2, smoothing=0.0, solver="em")
