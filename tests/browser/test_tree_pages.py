@@ -185,14 +185,24 @@ def test_no_label_of_the_map_covers_another(open_page, n, n_hidden):
             assert not any(overlap(node, joint) for node in nodes for joint in joints)
 
 
+def line_widths(page):
+    return page.locator("#lines path").evaluate_all("(all) => all.map((one) => parseFloat(one.style.strokeWidth))")
+
+
+def assert_widths(page, pmf):
+    """Check that lines are as thick as the mutual information of the ends of links, of which there are the same."""
+    (tree,) = pmf.trees.trees
+    whole = revealed(pmf)
+    links = [(f"v{n}", f"h{home}") for n, home in enumerate(tree.homes)]
+    links += [(f"h{child}", f"h{parent}") for child, parent in enumerate(tree.parents) if child]
+    information = np.sort([whole.mutual_information(*pair) for pair in links])
+    np.testing.assert_allclose(line_widths(page), 1 + 5 * np.sqrt(information / information[-1]), atol=1e-3)
+
+
 def test_the_map_is_the_tree(open_page):
     pmf = MODELS["chain"]
-    whole = revealed(pmf)
     page = open_page(pmf, "#!view=map")
-    links = [(f"v{n}", f"h{home}") for n, home in enumerate(HOMES)] + [(f"h{k}", f"h{k - 1}") for k in range(1, 4)]
-    information = np.sort([whole.mutual_information(*pair) for pair in links])
-    widths = page.locator("#lines path").evaluate_all("(all) => all.map((one) => parseFloat(one.style.strokeWidth))")
-    np.testing.assert_allclose(widths, 1 + 5 * np.sqrt(information / information[-1]), atol=1e-3)
+    assert_widths(page, pmf)
     page.locator(".node", has_text=re.compile(r"^v3$")).click()
     assert page.locator('.node[aria-pressed="true"]').text_content() == "v3"
     row = page.locator("#related ol .row", has_text="v4")
@@ -205,10 +215,21 @@ def test_the_map_is_the_tree(open_page):
 
 
 def test_the_trees_of_a_mixture_are_shown_one_at_a_time(open_page):
-    page = open_page(MODELS["mixture"], "#!view=map")
+    pmf = MODELS["mixture"]
+    page = open_page(pmf, "#!view=map")
     assert "3 trees with 9 hidden variables of up to 4 states" in page.locator("#about").text_content()
     assert page.locator(".joint").count() == 4
+    assert_widths(page, pmf_of(pmf.trees.trees[0]))
     page.get_by_label("Show tree").select_option("2 (20.0%)")
     assert page.locator(".joint").count() == 1
     assert page.locator(".node").count() == 6
     assert "hidden=5" in page.url
+    page.get_by_label("Show tree").select_option("3 (30.0%)")
+    assert_widths(page, pmf_of(pmf.trees.trees[2]))
+
+
+def test_the_map_of_independent_variables(open_page):
+    tree = random_tree(CHAIN)
+    flat = [np.full(m.shape, 1 / len(m)) for m in (*tree.transitions, *tree.factors)]
+    page = open_page(pmf_of(HiddenTree(CHAIN, HOMES, tree.weights, tuple(flat[:3]), tuple(flat[3:]))), "#!view=map")
+    np.testing.assert_allclose(line_widths(page), np.ones(9), atol=1e-3)

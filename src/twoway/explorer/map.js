@@ -4,6 +4,8 @@
 
 const MAP_SIZE = 28;
 const NEIGHBOURS = 14;
+/** Less mutual information than this, in nats, is rounding. */
+const LEAST_INFORMATION = 1e-6;
 
 /** Return the variables to show and the links between them, strongest first. */
 function chooseMap(model, focus) {
@@ -19,7 +21,7 @@ function chooseMap(model, focus) {
     // Of a small model everything is there, linked or not.
     if (model.variables.length <= MAP_SIZE) model.variables.forEach((_, index) => shown.add(index));
   }
-  const between = model.links.filter(([a, b, information]) => shown.has(a) && shown.has(b) && information > 1e-6);
+  const between = model.links.filter(([a, b, information]) => shown.has(a) && shown.has(b) && information > LEAST_INFORMATION);
   return { shown: [...shown], links: thinOut(between, focus, shown.size) };
 }
 
@@ -179,7 +181,7 @@ class LinkMap {
       node.style.left = `${places.get(index).x}%`;
       node.style.top = `${places.get(index).y}%`;
     }
-    const strongest = chosen.links[0]?.[2] ?? 1;
+    const strongest = Math.max(LEAST_INFORMATION, chosen.links[0]?.[2] ?? 0);
     this.#elements.lines.replaceChildren(...chosen.links.toReversed().map(([a, b, information]) => {
       const line = document.createElementNS("http://www.w3.org/2000/svg", "path");
       const [one, other] = [places.get(a), places.get(b)];
@@ -188,7 +190,6 @@ class LinkMap {
       const strength = Math.sqrt(information / strongest);
       line.style.strokeWidth = `${1 + (isTree ? 5 : 7) * strength}px`;
       line.style.opacity = 0.25 + 0.6 * strength;
-      line.classList.toggle("at-focus", a === focus || b === focus);
       return line;
     }));
     this.#drawRelated(focus);

@@ -11,32 +11,23 @@ const jointOf = (hidden) => -1 - hidden;
 
 /** Return the nodes of a tree, and its links with their mutual information in nats, strongest first. */
 function chooseTree(model, tree) {
-  const { form, prior } = model;
-  const links = [];
-  const shown = form.leaves[tree].map(({ home, at }, index) => {
-    const rows = prior.shares.subarray(form.offsets[index], form.offsets[index + 1]);
-    links.push([jointOf(home), index, informationOf(model, tree, at, rows, form.hidden[home])]);
-    return index;
-  });
-  form.hidden.forEach(({ tree: own, parent, at, first, states }, hidden) => {
-    if (own !== tree) return;
-    shown.push(jointOf(hidden));
-    if (parent < 0) return;
-    const rows = prior.weights.subarray(first, first + states).map((weight) => weight / model.numbers[tree]);
-    links.push([jointOf(parent), jointOf(hidden), informationOf(model, tree, at, rows, form.hidden[parent])]);
-  });
-  return { shown, links: links.sort((one, other) => other[2] - one[2]) };
+  const { hidden, leaves, offsets } = model.form;
+  const joints = hidden.flatMap((one, place) => (one.tree === tree ? [{ ...one, node: jointOf(place) }] : []));
+  const links = [
+    ...leaves[tree].map(({ home, at }, index) => [jointOf(home), index, informationOf(model, at, offsets[index + 1] - offsets[index], hidden[home])]),
+    ...joints.filter(({ parent }) => parent >= 0).map(({ node, parent, at, states }) => [jointOf(parent), node, informationOf(model, at, states, hidden[parent])]),
+  ];
+  return { shown: [...leaves[tree].keys(), ...joints.map(({ node }) => node)], links: links.sort((one, other) => other[2] - one[2]) };
 }
 
-/** Return how much a matrix's rows, which have these shares, tell about the states of a hidden variable, in nats. */
-function informationOf({ prior, numbers }, tree, at, rows, { first, states }) {
+/** Return how much the rows of a matrix tell about the states of a hidden variable, which its columns are for, in nats. */
+function informationOf({ prior, numbers }, at, rows, { tree, first, states }) {
   let sum = 0;
-  rows.forEach((row, code) => {
-    for (let z = 0; z < states; z++) {
-      const share = numbers[at + code * states + z];
-      if (share > 0) sum += (share * prior.weights[first + z] * Math.log(share / row)) / numbers[tree];
-    }
-  });
+  for (let row = 0; row < rows; row++) {
+    const joint = Array.from({ length: states }, (_, z) => (numbers[at + row * states + z] * prior.weights[first + z]) / (numbers[tree] || 1));
+    const share = joint.reduce((total, one) => total + one, 0);
+    joint.forEach((one, z) => (sum += one > 0 ? one * Math.log(numbers[at + row * states + z] / share) : 0));
+  }
   return Math.max(0, sum);
 }
 
@@ -61,7 +52,7 @@ function growFromMiddle(beside, node, from = null) {
 
 /** Return how far each step to the side may reach, so that all labels in a branch end within so much room. */
 function longestStep({ node, branches }, room, widths, depth = 0) {
-  const own = depth ? (room - widths.get(node)) / depth : LONGEST_STEP;
+  const own = depth ? Math.max(0, room - widths.get(node)) / depth : LONGEST_STEP;
   return Math.min(own, ...branches.map((branch) => longestStep(branch, room, widths, depth + 1)));
 }
 
