@@ -34,12 +34,11 @@ def diagnose_tree(findings: Diagnosis, pmf: JointPMF, graph: PairGraph, seed: in
         )
     random, distance = np.random.default_rng(seed), JointDistance(pmf, seed)
     (tree,) = pmf.trees.trees
-    hidden, models = [], []
+    hidden, models, names = [], [], np.array(pmf.schema.names, dtype=object)
     for number in range(tree.n_hidden):
         watch.show(Progress("checking hidden variables", number, tree.n_hidden))
         alone, side_of = seen_from(tree, number)
         local, sides = _model_of(pmf, alone), np.array(side_of)
-        names = np.array(pmf.schema.names, dtype=object)
         own = names[np.array(tree.homes) == number].tolist()
         between = PairGraph(graph.available & (sides[:, None] != sides), pmf.schema.sizes)
         n_sides = len(np.unique(sides))
@@ -67,7 +66,7 @@ def diagnose_tree(findings: Diagnosis, pmf: JointPMF, graph: PairGraph, seed: in
         hidden=tuple(hidden),
         checks=tuple(verdict.check for verdict in hidden),
         is_proven=all(verdict.is_proven for verdict in hidden),
-        ambiguity=max(map(distance, models)),
+        ambiguity=max(distance(models[-1]), *(verdict.ambiguity for verdict in hidden)),
         any_joint=joints[0][1] if joints else None,
         models=(pmf, *models),
     )
