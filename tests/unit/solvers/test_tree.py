@@ -168,7 +168,7 @@ def test_what_a_tree_cannot_yet_do_says_so(fitted, records):
         lambda: tw.factor_mse(fitted, fitted),
         lambda: tw.mean_relative_error(fitted, fitted),
     ):
-        with pytest.raises(DataError, match=r"one hidden variable.*(use|compare|choose one by|fit it)"):
+        with pytest.raises(DataError, match=r"one hidden variable.*(score and fill|compare|choose one by)"):
             task()
     with pytest.raises(DataError, match="solver"):
         tw.fit(records, structure="tree", solver="em")
