@@ -165,6 +165,8 @@ class Report:
     """In how many tables the model is off by more than chance; None where no two variables were observed together."""
     n_hidden: int = 1
     """The number of hidden variables; more than one lie on a tree."""
+    structure: str = ""
+    """Why one hidden variable, or several, in words; empty where they were not compared."""
     candidates: tuple[Mapping[str, Any], ...] = ()
     """What was compared to choose rank and smoothing, where they were chosen."""
     warnings: tuple[str, ...] = ()
@@ -228,6 +230,8 @@ class Report:
             f"starts      {len(self.starts)}; kept {kept.solver}, {kept.stop_reason.value} after {kept.n_iter} passes",
             f"objective   {kept.objective:.6g} ({self.objective_name})",
         ]
+        if self.structure:
+            lines.append(f"structure   {self.structure}")
         if self.n_records is not None:
             lines.append(f"records     {self.n_records:g} with {self.n_observed} observed cells")
         if self.log_likelihood is not None:

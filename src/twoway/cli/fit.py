@@ -41,7 +41,7 @@ def fit(
     solver: str = Option("auto", help="auto, em, coupled-nmf, spa, ctd, mle-ad, or a chain: spa+em."),
     seed: Seed = 0,
     smoothing: float | None = Option(None, help="Pseudo-records per component (default: chosen)."),
-    structure: str = Option("single", help="Hidden variables: single, or several on a tree."),
+    structure: str = Option("auto", help="Hidden variables: single, several on a tree, or the better one: auto."),
     tables: Path | None = Option(
         None, help="Instead of records, published cross-tabs: a folder with one per file, or a banner sheet."
     ),
@@ -188,6 +188,8 @@ def _fit_text(learned: dict[str, Any]) -> str:
         ["model", f"{learned['variables']} variables, {form}: {learned['model']}"],
         ["fit", f"{ended} after {learned['passes']} passes, {learned['seconds']:.1f} s"],
     ]
+    if learned["structure"]:
+        rows.append(["structure", learned["structure"]])
     likelihood = learned.get("log_likelihood_per_record")
     if likelihood is not None:
         rows.append(["", f"log-likelihood {likelihood:.4f} per record, BIC {learned['bic']:,.1f}"])
@@ -224,5 +226,7 @@ def _fit_hints(learned: dict[str, Any]) -> Iterator[str]:
         names = shortlist(many, _MOST_NAMES)
         yield f"more than {MANY_CATEGORIES} categories, so few records for each: {names}; {', '.join(ways)}"
     check = learned["check"]
-    if check is not None and learned["hidden"] == 1 and check["n_off"] > _MANY_OFF * check["n_compared"]:
+    # Where both were compared, the better one is at hand.
+    is_open = learned["hidden"] == 1 and not learned["structure"]
+    if check is not None and is_open and check["n_off"] > _MANY_OFF * check["n_compared"]:
         yield "one hidden variable does not describe how these variables depend on each other; try --structure tree"

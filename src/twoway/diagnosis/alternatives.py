@@ -194,8 +194,7 @@ def _alternative_planes(rank: int, random: np.random.Generator) -> Iterator[tupl
 def _least_ratio(above: Floats, below: Floats) -> float:
     """Return the least of above / below where below is not 0."""
     some = below > 0
-    with np.errstate(over="ignore"):
-        return float((above[some] / below[some]).min()) if some.any() else np.inf
+    return float((above[some] / below[some]).min()) if some.any() else np.inf
 
 
 def _alternative_step(low: float, high: float, random: np.random.Generator) -> float:

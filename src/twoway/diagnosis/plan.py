@@ -14,7 +14,8 @@ from twoway.datasets.synthetic import draw_records
 from twoway.diagnosis.alternatives import JointDistance
 from twoway.diagnosis.bounds import largest_epsilon, records_for_spa, records_for_table_error, split_constants
 from twoway.errors import DataError, whole_number
-from twoway.fitting.fit import Structure, count, fit
+from twoway.fitting.fit import count, fit
+from twoway.fitting.structure import Structure
 from twoway.model.comparison import total_variation
 from twoway.model.pmf import JointPMF
 from twoway.report import Monitor, Progress

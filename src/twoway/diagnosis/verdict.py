@@ -75,13 +75,15 @@ class HiddenVerdict:
         """The verdict as one condition of that on the tree."""
         status: Status = "holds" if self.is_proven else "fails" if self.ambiguity > SMALL else "unknown"
         detail = {
-            "holds": "determined" if self.n_sides > 2 else "its states do not matter to the joint",
-            "fails": f"others with the same tables are {self.ambiguity:.3f} away",
-            "unknown": "not proven, but no others found that matter",
+            "holds": "determined by the tables between them"
+            if self.n_sides > 2
+            else "which do not matter to the joint",
+            "fails": f"not determined: others have the same tables and move the joint by {self.ambiguity:.3f}",
+            "unknown": "not proven, but no others with the same tables were found",
         }[status]
-        detail += "; three-way tables determine it" if self.by_three_way and not self.is_proven else ""
-        name = f"hidden variable of {shortlist(self.variables, 4)} ({self.n_states} states, {self.n_sides} sides)"
-        return Check(name, status, detail)
+        more = "; three-way tables determine them" if self.by_three_way and not self.is_proven else ""
+        name = f"hidden variable of {shortlist(self.variables, 4)}"
+        return Check(name, status, f"{self.n_states} states between {self.n_sides} sides, {detail}{more}")
 
 
 @dataclass(frozen=True)

@@ -26,10 +26,10 @@ from twoway.parallel import usable_cores
 from twoway.report import StopReason
 from twoway.solvers.em import fit_cells_by_em
 from twoway.solvers.evidence import CellSets
+from twoway.solvers.heldout import HeldOut, try_in_order
 from twoway.solvers.loop import Descent, Loop, Watch
 from twoway.solvers.problem import Smoothing
 from twoway.solvers.starts import random_start
-from twoway.solvers.tuning import HeldOut, try_in_order
 
 Losses: TypeAlias = tuple[Floats, Floats]
 """The loss of each prediction, and how much each counts; both (n_predictions,)."""

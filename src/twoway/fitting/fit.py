@@ -8,41 +8,37 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Literal, Never, SupportsFloat, TypeAlias, get_args
+from typing import Any, Never, SupportsFloat
 
 import numpy as np
 
 from twoway import __version__
 from twoway.arrays import times_log
 from twoway.checks.contradiction import contradicting_shares, find_contradiction
-from twoway.checks.fit_quality import fit_check, modelled_shares
+from twoway.checks.fit_quality import modelled_shares
 from twoway.data.frames import frame_library_of
 from twoway.data.source import Block, RecordSource
-from twoway.errors import DataError, check_known, unknown_option, whole_number
+from twoway.errors import DataError, unknown_option, whole_number
 from twoway.fitting.sources import TABLES_AS_RECORDS, evidence_of_source
+from twoway.fitting.structure import Fitted, Structure, fit_better, fit_single, fit_tree, tree_edges
 from twoway.model.counts import MAX_BYTES, Counts
 from twoway.model.parameters import sufficient_rank
 from twoway.model.pmf import JointPMF
 from twoway.model.posterior import posterior_of
 from twoway.report import FitCheck, Monitor, Report, StopReason, TableMisfit
-from twoway.solvers import Evidence, Problem, Smoothing, Solution, Solver, SolverChoice, Watch, find_solver
+from twoway.schema import Schema
+from twoway.solvers import Evidence, Problem, Smoothing, SolverChoice, Watch, find_solver
 from twoway.solvers.evidence import theta_of, tree_rows
 from twoway.solvers.rank import RankChoice, choose_rank_from
-from twoway.solvers.tree import USUAL_STATES, Tree
+from twoway.solvers.tree import Tree
 from twoway.storage.checkpoint import Checkpoint
 from twoway.tables.counting import n_set_cells
 from twoway.tables.opening import open_source
 from twoway.tables.tables import Tables
 
-Structure: TypeAlias = Literal["single", "tree"]
-"""The hidden variables of a model: one, or several on a tree."""
-
 _MOST_SMOOTHING = 1e15
 # A model of more numbers would take 8 GB, and its fit a multiple of that.
 _MOST_NUMBERS = 2**30
-# A fit ends with a look at so many tables, with so many cells together; at a random part of them where there are more.
-_MOST_COMPARED = 20_000
-_MOST_COMPARED_CELLS = 2**22
 # Around the table that is fitted worst, so many groups of tables are looked at for contradictions.
 _MOST_TRIANGLES = 3
 
@@ -55,7 +51,7 @@ def fit(
     seed: int = 0,
     starts: int | None = None,
     smoothing: float | None = None,
-    structure: Structure = "single",
+    structure: Structure = "auto",
     threads: int | None = None,
     monitor: Monitor | bool | None = None,
     checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
@@ -82,8 +78,10 @@ def fit(
     smoothing
         Pseudo-records per component. None lets the solver "auto" choose it by held-out likelihood, and is 0 for others.
     structure
-        "single": one hidden variable, given which all others are independent. "tree": hidden variables on a tree, so
-        that neighbours depend on each other directly; the rank is the number of states of each, and the solver "auto".
+        "single": one hidden variable, given which all others are independent, as in the paper. "tree": hidden variables
+        on a tree, so that neighbours depend on each other directly; the rank is the number of states of each. Pairs of
+        names: a tree with these neighbours. "auto" compares the first two by what was held out, and ``pmf.report`` says
+        how they compare; with a rank, a solver or an amount of smoothing it means "single".
     threads
         All cores by default.
     monitor
@@ -111,37 +109,36 @@ def fit(
     began = time.perf_counter()
     seed = whole_number("seed", seed, 0)
     rank = None if rank is None else whole_number("rank", rank, 1)
-    check_known("structure", get_args(Structure), structure)
-    is_tree = structure == "tree"
-    if is_tree and solver != "auto":
-        raise DataError(f"structure 'tree' has a solver of its own; solver={solver!r} is for structure 'single'")
-    chosen_solver: Solver = Tree(starts or Tree.n_starts) if is_tree else find_solver(solver, starts)
     given_smoothing = _fit_smoothing(smoothing)
+    single_solver = find_solver(solver, starts)
     evidence, warnings, n_observed = evidence_of_source(source, threads)
-    n_categories = evidence.schema.n_categories
-    if rank is not None and rank * n_categories > _MOST_NUMBERS:
-        raise DataError(
-            f"rank {rank} with {n_categories} categories in all would be {rank * n_categories:.2g} numbers, "
-            f"more than {_MOST_NUMBERS:.2g}; use a lower rank"
-        )
+    edges = tree_edges(structure, evidence.schema)
+    is_tree = edges is not None or structure == "tree"
+    if is_tree and solver != "auto":
+        raise DataError(f"structure {structure!r} has a solver of its own; solver={solver!r} is for structure 'single'")
+    tree = Tree(Tree.n_starts if starts is None else starts, edges)
+    _check_size(evidence.schema, rank, is_tree)
     saved = checkpoint if isinstance(checkpoint, Checkpoint | None) else Checkpoint(checkpoint)
     if saved is not None:
-        saved.open(_fit_description(evidence, rank, chosen_solver, seed, given_smoothing))
+        saved.open(_fit_description(evidence, structure, rank, single_solver, tree, seed, given_smoothing))
     with Watch.showing(monitor, saved) as watch:
-        choice = choose_rank_from(evidence, None, seed=seed, watch=watch) if rank is None and not is_tree else None
-        n_states = rank or (choice.rank if choice else USUAL_STATES)
-        problem = Problem(evidence, n_states, seed, smoothing=given_smoothing, watch=watch)
-        solution = chosen_solver.solve(problem)
+        problem = Problem(evidence, 1, seed, smoothing=given_smoothing, watch=watch)
+        if is_tree:
+            fitted = fit_tree(problem, rank, tree)
+        elif structure == "single" or solver != "auto" or rank is not None or smoothing is not None:
+            fitted = fit_single(problem, rank, single_solver)
+        else:
+            fitted = fit_better(problem, single_solver, tree)
     if saved is not None:
         saved.close(is_interrupted=watch.interrupted)
         if saved is not checkpoint:  # whose owner removes it when the model is saved
             saved.remove()
-    pmf = solution.pmf.sorted_by_weight()
-    report = _fit_report(pmf, chosen_solver.name, problem, solution, choice, warnings)
+    report = _fit_report(fitted, warnings)
     counts, left_out = _fit_counts(evidence, warnings)
     report = replace(report, n_observed=n_observed or None, warnings=(*report.warnings, *left_out))
     report = replace(report, seconds=time.perf_counter() - began)
-    return pmf.with_report(report).with_counts(counts).with_library(frame_library_of(source))
+    pmf = fitted.solution.pmf.sorted_by_weight().with_report(report)
+    return pmf.with_counts(counts).with_library(frame_library_of(source))
 
 
 def count(source: Any, order: int = 2, *, threads: int | None = None, **others: Never) -> Tables:
@@ -202,6 +199,16 @@ def _refuse_options(function: Callable[..., Any], others: Mapping[str, object]) 
         raise unknown_option(function.__name__, name, allowed)
 
 
+def _check_size(schema: Schema, rank: int | None, is_tree: bool) -> None:
+    """Raise where a model would be too large to hold."""
+    n_rows = schema.n_categories + (len(schema) * (rank or 0) if is_tree else 0)
+    if rank is not None and rank * n_rows > _MOST_NUMBERS:
+        raise DataError(
+            f"rank {rank} with {schema.n_categories} categories in all would be {rank * n_rows:.2g} numbers, "
+            f"more than {_MOST_NUMBERS:.2g}; use a lower rank"
+        )
+
+
 def _fit_smoothing(smoothing: float | None) -> Smoothing | None:
     if smoothing is None:
         return None
@@ -212,10 +219,9 @@ def _fit_smoothing(smoothing: float | None) -> Smoothing | None:
     return Smoothing(float(smoothing), float(smoothing))
 
 
-def _fit_report(
-    pmf: JointPMF, solver: str, problem: Problem, solution: Solution, choice: RankChoice | None, warnings: list[str]
-) -> Report:
-    evidence = problem.evidence
+def _fit_report(fitted: Fitted, warnings: list[str]) -> Report:
+    problem, solution, choice = fitted.problem, fitted.solution, fitted.rank_choice
+    evidence, pmf = problem.evidence, solution.pmf.sorted_by_weight()
     warnings = [*warnings, *dict.fromkeys(solution.warnings)]
     if choice is not None and choice.candidates[0].get("held_out", 0.0) is None:
         warnings.append("there is too little data to choose a rank by; give one")
@@ -232,10 +238,9 @@ def _fit_report(
     if solution.stop_reason is StopReason.INTERRUPTED or problem.watch.interrupted:
         warnings.append("the fit was interrupted; this is the best model up to then")
     expected = evidence.sets.expected(theta_of(pmf), pmf.rank, tree_rows(pmf))
-    compared, n_tables = evidence.compared_tables(_MOST_COMPARED, _MOST_COMPARED_CELLS, seed=problem.seed)
-    check = fit_check(pmf, compared, n_tables)
+    compared, check = fitted.check()
     report = Report(
-        solver=solver,
+        solver=fitted.solver,
         rank=pmf.rank,
         seed=problem.seed,
         smoothing=solution.smoothing.factors,
@@ -245,6 +250,7 @@ def _fit_report(
         best=0,
         n_parameters=pmf.n_parameters,
         n_hidden=pmf.n_hidden,
+        structure=fitted.reason,
         candidates=(*(choice.candidates if choice else ()), *solution.candidates),
         warnings=tuple(warnings),
         support=evidence.sets.support(expected.counts, pmf),

@@ -55,6 +55,7 @@ def summarize(pmf: JointPMF, source: RecordSource | Tables) -> dict[str, Any]:
         "variables": len(names),
         "rank": pmf.rank,
         "hidden": pmf.n_hidden,
+        "structure": report.structure,
         "solver": report.solver,
         "stop_reason": report.stop_reason.value,
         "passes": report.starts[report.best].n_iter,

@@ -13,20 +13,20 @@ from twoway.solvers.combine import race
 from twoway.solvers.coupled_nmf import CoupledNMF
 from twoway.solvers.em import EM, fit_cells_by_em
 from twoway.solvers.evidence import Evidence
+from twoway.solvers.heldout import CHOICE_CELLS, N_FOLDS
 from twoway.solvers.loop import Loop
 from twoway.solvers.mle_ad import MLEAD
 from twoway.solvers.problem import Problem, Smoothing, Solution
 from twoway.solvers.starts import random_start, softened_start
-from twoway.solvers.tuning import Candidates, choose_smoothing
+from twoway.solvers.tuning import SmoothingChoice, choose_smoothing
 
 # Counting all pairs of more categories than this costs more than random starts.
 _MOST_CATEGORIES = 5000
-# Smoothing is chosen, and starts are compared, on so many observed cells at most: more would say the same.
+# Starts are compared on so many observed cells at most: more would say the same.
 _SAMPLE_CELLS = 1_000_000
-_N_FOLDS = 5
 _LITTLE_CELLS = 20_000
 _REHEARSED_STARTS = 6
-_NO_CANDIDATES: Candidates = ()
+_NO_CHOICE = SmoothingChoice(Smoothing(), (), None)
 
 
 @dataclass(frozen=True)
@@ -47,26 +47,22 @@ class Auto:
         return self._from_tables(problem) if records is None else self._from_records(problem, records)
 
     def _from_tables(self, problem: Problem) -> Solution:
-        evidence, candidates = problem.evidence, _NO_CANDIDATES
+        evidence, choice = problem.evidence, _NO_CHOICE
         solver = CoupledNMF() if evidence.given_order == 2 else MLEAD()
         if problem.smoothing is None:
-            sample_weight = evidence.sample(_SAMPLE_CELLS, seed=problem.seed).total_weight
-            total_weight = evidence.sets.records.total_weight
-            if abs(sample_weight - total_weight) > 0.1 * total_weight:
-                smoothing = Smoothing()  # shares given as counts: the number of records behind them is unknown
-            else:
+            if evidence.has_counts:
                 start = replace(solver, tol=1e-5, max_iter=300).solve(problem).pmf
-                smoothing, candidates = self._choose_smoothing(problem, start)
-            problem = replace(problem, smoothing=smoothing)
+                choice = self._choose_smoothing(problem, start)
+            problem = replace(problem, smoothing=choice.smoothing)
         solution = race(solver, [replace(problem, number=number) for number in range(self.n_starts)])
-        return replace(solution, candidates=candidates)
+        return replace(solution, candidates=choice.candidates, held_out=choice.held_out)
 
     def _from_records(self, problem: Problem, records: RecordSource) -> Solution:
         sample = records.sample(_SAMPLE_CELLS, seed=problem.seed)
-        start, candidates = self._chain_start(problem), _NO_CANDIDATES
+        start, choice = self._chain_start(problem), _NO_CHOICE
         if problem.smoothing is None:
-            smoothing, candidates = self._choose_smoothing(problem, None if start is None else start.pmf)
-            problem = replace(problem, smoothing=smoothing)
+            choice = self._choose_smoothing(problem, None if start is None else start.pmf)
+            problem = replace(problem, smoothing=choice.smoothing)
         # Starts race on the sample, which tells good ones from bad ones as well as all records do. Where it is all of
         # them, it has them in memory, wherever they come from.
         evidence = Evidence(records.schema, records=sample, threads=problem.evidence.threads)
@@ -79,7 +75,7 @@ class Auto:
             starts = (solution.as_start(), *solution.others)
             final = EM().solve(replace(problem, start=solution.pmf, origin=solution.solver))
             solution = replace(final, others=tuple(replace(s, solver=f"{s.solver} on a sample") for s in starts))
-        return replace(solution, candidates=candidates)
+        return replace(solution, candidates=choice.candidates, held_out=choice.held_out)
 
     def _chain_start(self, problem: Problem) -> Solution | None:
         """Return where the chain of table solvers ends, or None where there are no tables to speak of."""
@@ -92,10 +88,10 @@ class Auto:
             return None
         return replace(solution, pmf=softened_start(solution.pmf, problem.evidence.sets.shares))
 
-    def _choose_smoothing(self, problem: Problem, start: JointPMF | None) -> tuple[Smoothing, Candidates]:
+    def _choose_smoothing(self, problem: Problem, start: JointPMF | None) -> SmoothingChoice:
         evidence, watch = problem.evidence, problem.watch
         from_tables = evidence.records is None
-        sets, sample = evidence.sets, evidence.sample(_SAMPLE_CELLS, seed=problem.seed)
+        sets, sample = evidence.sets, evidence.sample(CHOICE_CELLS, seed=problem.seed)
         # On little data each start ends at a peak of its own, and the fit takes the highest: so must its rehearsal.
         n_random = (0 if start else 1) + (_REHEARSED_STARTS if sample.n_observed <= _LITTLE_CELLS else 0)
         seeds = [(problem.seed, number) for number in range(1, n_random + 1)]
@@ -113,7 +109,7 @@ class Auto:
             # A person is counted in many tables: held-out counts forgive more, and too much smoothing is hard to leave.
             first=1.0 if from_tables else 8.0,
             n_components=1 if from_tables else problem.rank,
-            n_folds=_N_FOLDS,
+            n_folds=N_FOLDS,
             seed=problem.seed,
             watch=watch,
         )

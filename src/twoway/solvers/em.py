@@ -26,7 +26,7 @@ _STAGES = 12
 _STAGE_PASSES = 10
 # Smoothing of a variable on a tree, for a size of four categories, and how it grows with their number.
 _USUAL_SIZE = 4.0
-_SIZE_POWER = 1.5
+_SIZE_POWER = 2.5
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,11 @@ from twoway.errors import DataError
 from twoway.model.hidden_tree import HiddenTree, packed_tree, unpacked_tree
 from twoway.model.pmf import JointPMF
 from twoway.model.trees import Trees
+from twoway.parallel import reduce_in_order
 from twoway.schema import Schema
+from twoway.solvers.pair_matrix import PairMatrix
 from twoway.tables.counting import n_set_cells
+from twoway.tables.dependence import corrected_information, strongest_tables, strongest_tree
 from twoway.tables.pair_graph import PairGraph
 from twoway.tables.tables import Tables
 from twoway.text import shortlist
@@ -34,6 +37,11 @@ Theta = Floats
 """Parameters as the kernels take them, (1 + n_categories, width): the weights above the stacked factors."""
 PairWeights = Literal["counts", "equal"]
 
+# How often an answer counts in its two-way tables besides, where it counts once in its record: in all of its tables
+# together, and in each table of the strongest tree. Held-out records and cross-tabs are fitted best with about as much.
+_IN_ALL_TABLES, _IN_STRONG_TABLES = 6.0, 8.0
+# Cells of the two-way tables that count besides the records', at most; the strongest tables where there are more.
+_MOST_BESIDES = 200_000
 # Records that each variable's overall shares get on top of the data.
 _EXTRA = 0.1
 _MANY_CATEGORIES = 100
@@ -138,6 +146,8 @@ class CellSets:
     """What turns the mean negative log-likelihood into the objective: 0 for records; for tables, their negative
     entropy, so that the objective is a divergence."""
     threads: int | None
+    besides: Records | None = None
+    """Cells of the records' own two-way tables, which count besides."""
 
     @classmethod
     def of_records(cls, records: RecordSource, threads: int | None) -> CellSets:
@@ -156,9 +166,32 @@ class CellSets:
         """The variables."""
         return self.records.schema
 
+    def with_tables(self, tables: Tables, times: Floats) -> CellSets:
+        """Return records whose own two-way tables count besides, each so many times; 0 leaves a table out.
+
+        A model that is not quite right then errs less in the tables, which people look at, and a little more in what
+        a few records say of many variables at once, which is mostly chance.
+        """
+        kept = tables.part(times > 0)
+        return replace(
+            self,
+            besides=replace(kept, weights=kept.weights * times[times > 0]).as_records(),
+            copies=self.copies + np.bincount(tables.sets.ravel(), np.repeat(times, 2), len(self.schema)),
+            total_copies=self.total_copies + float(times.sum()),
+        )
+
     def expected(self, theta: Theta, rank: int, rows: TreeRows | None = None) -> ExpectedCounts:
         """Return the sums of the E-step over all sets."""
-        return expected_counts(self.records, theta, rank, self.threads, rows)
+        if self.besides is None:
+            return expected_counts(self.records, theta, rank, self.threads, rows)
+        if not isinstance(self.records, Records):
+            in_records, in_tables = (
+                expected_counts(part, theta, rank, self.threads, rows) for part in (self.records, self.besides)
+            )
+            return in_records + in_tables
+        blocks = [*self.records.blocks(), *self.besides.blocks()]
+        per_block = partial(_expected_counts_of_block, theta=theta, rank=rank, rows=rows)
+        return reduce_in_order(blocks, per_block, ExpectedCounts.__add__, threads=self.threads, n_tasks=len(blocks))
 
     @cached_property
     def totals(self) -> Floats:
@@ -166,7 +199,7 @@ class CellSets:
         theta = np.zeros((1 + self.schema.n_categories, 4))
         theta[:, 0] = 1.0
         # The expected counts of a single component are plain counts.
-        return self.expected(theta, 1).counts[1:, 0]
+        return expected_counts(self.records, theta, 1, self.threads).counts[1:, 0]
 
     @cached_property
     def shares(self) -> Floats:
@@ -191,65 +224,6 @@ class CellSets:
     def with_records(self, records: Records) -> CellSets:
         """Return other sets of the same kind, such as a fold of these."""
         return replace(self, records=records)
-
-
-@dataclass(frozen=True)
-class PairMatrix:
-    """Shares of every available pair, (n_categories, n_categories) and symmetric; zero where no table is."""
-
-    schema: Schema
-    shares: Floats
-    """Each table sums to one, in both of its places."""
-    weights: Floats
-    """(n_variables, n_variables): the records that each table rests on; 0 where there is none."""
-
-    @classmethod
-    def of(cls, tables: Tables) -> PairMatrix:
-        """Return the matrix of some two-way tables."""
-        schema = tables.schema
-        shares = np.zeros((schema.n_categories, schema.n_categories))
-        weights = np.zeros((len(schema), len(schema)))
-        for table, (j, k) in enumerate(tables.sets):
-            block = tables.array(table) / tables.totals[table]
-            shares[schema.cells(j), schema.cells(k)] = block
-            shares[schema.cells(k), schema.cells(j)] = block.T
-            weights[j, k] = weights[k, j] = tables.weights[table]
-        return cls(schema, shares, weights)
-
-    @property
-    def n_tables(self) -> int:
-        """The number of tables."""
-        return int(np.count_nonzero(self.weights) // 2)
-
-    def model(self, pmf: JointPMF) -> Floats:
-        """Return the model's share of every pair of cells, (n_categories, n_categories)."""
-        return (pmf.stacked * pmf.weights) @ pmf.stacked.T
-
-    def divergence(self, pmf: JointPMF) -> float:
-        """Return the mean Kullback-Leibler divergence of the model from the tables, in nats a pair."""
-        seen = self.shares > 0
-        with np.errstate(divide="ignore"):
-            logs = np.log(self.shares[seen]) - np.log(self.model(pmf)[seen])
-        return float((self.shares[seen] * logs).sum()) / (2 * self.n_tables)
-
-    def carries(self, split: Bools, rank: int) -> bool:
-        """Return whether a split has every table between its groups, and at least rank categories on each side."""
-        sizes = np.array(self.schema.sizes)
-        enough = min(sizes[split].sum(), sizes[~split].sum()) >= rank
-        return bool(enough and (self.weights[np.ix_(split, ~split)] > 0).all())
-
-    @cached_property
-    def inseparable(self) -> list[Ints]:
-        """Groups of variables that no split with all its tables can part."""
-        return PairGraph(self.weights > 0, self.schema.sizes).inseparable()
-
-    def can_carry(self, rank: int) -> bool:
-        """Return whether any split has every table between its groups, and rank categories on each side."""
-        sizes = [sum(self.schema.sizes[index] for index in group) for group in self.inseparable]
-        reachable = 1  # bit s is set where some groups have s categories together
-        for size in sizes:
-            reachable |= reachable << size
-        return any(reachable >> size & 1 for size in range(rank, sum(sizes) - rank + 1))
 
 
 class Evidence:
@@ -325,6 +299,36 @@ class Evidence:
         if self.records is None:
             return self.table_sets("counts", self.given_order)
         return CellSets.of_records(self.records, self.threads)
+
+    @cached_property
+    def has_counts(self) -> bool:
+        """Whether the numbers of records are known: tables may give shares as if they were counts."""
+        sample, given = self.sample(1, seed=0).total_weight, self.sets.records.total_weight
+        return self.records is not None or abs(sample - given) <= 0.1 * given
+
+    @property
+    def has_all_pairs(self) -> bool:
+        """Whether every two variables were seen together: in a record, or in a table."""
+        return self.records is not None or len(self.tables(2)) == math.comb(len(self.schema), 2)
+
+    @cached_property
+    def is_in_tree(self) -> Bools:
+        """Which two-way tables make the tree of largest mutual information."""
+        return strongest_tree(self.tables(2), self._information)
+
+    @cached_property
+    def _information(self) -> Floats:
+        return corrected_information(self.tables(2))
+
+    @cached_property
+    def tree_sets(self) -> CellSets:
+        """What a tree is fitted to: records and their two-way tables, or tables alone."""
+        if self.records is None or len(self.schema) < 2 or len(self.tables(2)) == 0:
+            return self.sets
+        tables, is_tree = self.tables(2), self.is_in_tree
+        times = np.where(is_tree, _IN_STRONG_TABLES, 0.0) + _IN_ALL_TABLES / (len(self.schema) - 1)
+        is_strong = strongest_tables(tables, self._information, is_tree, _MOST_BESIDES)
+        return self.sets.with_tables(tables, times * is_strong)
 
     def sample(self, n_observed: int, *, seed: int) -> Records:
         """Return a part of the sets to be explained, in memory, that can be dealt out to folds.

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 from twoway.model.pmf import JointPMF
 from twoway.report import Start
 from twoway.solvers.evidence import CellSets, Evidence
+from twoway.solvers.heldout import HeldOut
 from twoway.solvers.loop import Descent, Loop, Watch
 from twoway.solvers.starts import random_start
 
@@ -86,6 +87,8 @@ class Solution(Descent):
     """The other starts, of which this one was the best."""
     candidates: tuple[Mapping[str, Any], ...] = ()
     """What was compared to choose the smoothing."""
+    held_out: HeldOut | None = None
+    """How well such fits predict what was held out, where the smoothing was chosen by that."""
 
     def as_start(self) -> Start:
         """Return the part of it that a report keeps."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -23,12 +23,13 @@ from twoway.model.parameters import normalized_factors
 from twoway.model.pmf import JointPMF
 from twoway.report import Progress
 from twoway.solvers.em import fit_cells_by_em
-from twoway.solvers.evidence import CellSets, Evidence, PairMatrix, theta_of
+from twoway.solvers.evidence import CellSets, Evidence, theta_of
+from twoway.solvers.heldout import CHOICE_CELLS, N_FOLDS, HeldOut, held_out_scores, try_in_order
 from twoway.solvers.loop import Descent, Loop, Watch
+from twoway.solvers.pair_matrix import PairMatrix
 from twoway.solvers.problem import Smoothing
 from twoway.solvers.resampling import TableResampling
 from twoway.solvers.starts import random_start
-from twoway.solvers.tuning import HeldOut, held_out_scores, try_in_order
 from twoway.tables.pair_graph import PairGraph, Split
 from twoway.tables.tables import Tables
 
@@ -42,10 +43,9 @@ _MOST_PASSES, _MOST_OVER_TABLES = 600, 3000
 _TOL = 1e-6
 # Enough for the comparison; the fit itself chooses its own.
 _SMOOTHING = Smoothing(4.0, 4.0)
-_CELLS = 300_000
 # Splits of the variables, times the cube of their cells.
 _SPECTRUM_WORK = 1e9
-_FOLDS, _FOLDS_OF_MANY, _MANY = 5, 3, 100_000
+_FOLDS_OF_MANY, _MANY = 3, 100_000
 _DRAWS = 3
 CLEAR = 1.2
 """How many times as large as those of chance a singular value must be to show a component."""
@@ -65,6 +65,10 @@ class RankChoice:
     "singular" and "noise", the next singular value and what chance makes of it, and "aic". They are of short fits that
     compare ranks; the report of a fit has its own likelihood, AIC and BIC."""
     how: How = "held-out likelihood"
+    held_out: HeldOut | None = field(default=None, compare=False, repr=False)
+    """How well the short fit of this rank predicts held-out records; None from tables."""
+    pmf: JointPMF | None = field(default=None, compare=False, repr=False)
+    """The short fit of this rank."""
 
     def __str__(self) -> str:
         keys = list(self.candidates[0])
@@ -179,8 +183,8 @@ class _Trial:
 
 
 def _rank_from_records(evidence: Evidence, search: _Search, seed: int, watch: Watch) -> RankChoice:
-    sets, sample = evidence.sets, evidence.sample(_CELLS, seed=seed)
-    folds = sample.folds(_FOLDS, seed=seed)
+    sets, sample = evidence.sets, evidence.sample(CHOICE_CELLS, seed=seed)
+    folds = sample.folds(N_FOLDS, seed=seed)
     if sample.n_observed > _MANY:
         folds = folds[:_FOLDS_OF_MANY]
     if not folds:
@@ -214,7 +218,8 @@ def _rank_from_records(evidence: Evidence, search: _Search, seed: int, watch: Wa
                 "converged": trial.converged,
             }
         )
-    return RankChoice(_rank_of_records(search.eligible(tried)), tuple(candidates))
+    rank = _rank_of_records(search.eligible(tried))
+    return RankChoice(rank, tuple(candidates), held_out=tried[rank].held_out, pmf=ladder.fits[rank])
 
 
 def _peak_trial(tried: Mapping[int, _Trial]) -> _Trial:
@@ -262,7 +267,7 @@ def _rank_from_tables(evidence: Evidence, search: _Search, seed: int, watch: Wat
     if not tried:
         raise KeyboardInterrupt
     rank, how = _rank_of_tables(search.eligible(tried))
-    return RankChoice(rank, tuple(tried[rank] for rank in sorted(tried)), how)
+    return RankChoice(rank, tuple(tried[rank] for rank in sorted(tried)), how, pmf=ladder.fits[rank])
 
 
 def _shows_higher_rank(trial: Mapping[str, Any]) -> bool:

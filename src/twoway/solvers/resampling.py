@@ -11,7 +11,7 @@ from twoway.arrays import Floats
 from twoway.data.records import Records
 from twoway.datasets.synthetic import draw_records
 from twoway.model.pmf import JointPMF
-from twoway.solvers.evidence import CellSets
+from twoway.solvers.evidence import CellSets, Evidence
 from twoway.tables.privacy import nonnegative_noisy
 from twoway.tables.tables import Tables
 
@@ -21,24 +21,32 @@ _MOST_COUNTED = 5e7  # people times tables
 
 
 class RecordResampling:
-    """Draws people with replacement from the records, each with their weight: records get counts, none is copied."""
+    """Draws people with replacement from the records, each with their weight: records get counts, none is copied.
 
-    def __init__(self, records: Records) -> None:
+    With ``count_tables`` their two-way tables count besides, as in the fit of a tree.
+    """
+
+    def __init__(self, records: Records, *, count_tables: bool = False) -> None:
         self._records = records = records.for_fit()
+        self._count_tables = count_tables
         weights = np.ones(records.n_records) if records.weights is None else records.weights
         self._people = weights if records.people is None else records.people
         self._each = weights / self._people
 
     def original(self) -> CellSets:
         """Return the records themselves."""
-        return CellSets.of_records(self._records, 1)
+        return self._sets(self._records)
 
     def draw(self, seed: int, number: int) -> CellSets:
         """Return as many people, drawn with replacement."""
         random = np.random.default_rng([seed, number])
         n_people = self._people.sum()
         drawn = random.multinomial(max(1, round(n_people)), self._people / n_people)
-        return CellSets.of_records(self._records.reweighted(drawn.astype(np.float64) * self._each), 1)
+        return self._sets(self._records.reweighted(drawn.astype(np.float64) * self._each))
+
+    def _sets(self, records: Records) -> CellSets:
+        evidence = Evidence(records.schema, records=records, threads=1)
+        return evidence.tree_sets if self._count_tables else evidence.sets
 
 
 class TableResampling:

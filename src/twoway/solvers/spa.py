@@ -18,8 +18,8 @@ from twoway.errors import DataError, whole_number
 from twoway.model.parameters import normalized_factors
 from twoway.model.pmf import JointPMF
 from twoway.report import StopReason
-from twoway.solvers.evidence import PairMatrix
 from twoway.solvers.loop import Descent
+from twoway.solvers.pair_matrix import PairMatrix
 from twoway.solvers.problem import Problem, Solution
 
 # The matrix of all pairs is written out: 3 GB at this size.

@@ -41,4 +41,4 @@ def softened_start(pmf: JointPMF, shares: Floats, part: float = 0.05) -> JointPM
 
 def is_one_component(pmf: JointPMF) -> bool:
     """Return whether all components have become one, from which no pass of EM leads back."""
-    return bool(np.ptp(pmf.stacked, axis=1).max() < _SAME)
+    return all(np.ptp(factor, axis=1).max() < _SAME for factor in pmf.factors)

@@ -13,29 +13,34 @@ from typing import ClassVar
 
 import numpy as np
 
-from twoway.arrays import Floats, times_log
+from twoway.arrays import Floats
 from twoway.data.records import Records
 from twoway.model.hidden_tree import HiddenTree
 from twoway.model.pmf import JointPMF
 from twoway.model.trees import Trees
 from twoway.schema import Schema, schema_hash
+from twoway.solvers.combine import race
 from twoway.solvers.em import fit_cells_by_em
+from twoway.solvers.evidence import Evidence, check_connected, theta_of
+from twoway.solvers.heldout import CHOICE_CELLS, FAR_BEHIND, N_FOLDS, HeldOut, held_out_scores
 from twoway.solvers.loop import Loop
 from twoway.solvers.problem import Problem, Smoothing, Solution
-from twoway.solvers.tuning import Candidates, HeldOut, held_out_scores
-from twoway.tables.tables import Tables
+from twoway.solvers.tuning import SmoothingChoice, choose_smoothing
 
-# Observed cells on which smoothing is chosen: more would say the same.
-_SAMPLE_CELLS = 300_000
-_N_FOLDS = 5
-# Pseudo-records of factors and of transitions that are compared on held-out records.
-_SMOOTHINGS = tuple(Smoothing(factors, weights) for factors in (0.5, 1.0, 2.0, 4.0) for weights in (1.0, 2.0))
-# Without held-out counts, as many per person as are little from tables.
-_TABLE_SMOOTHING = Smoothing(0.1, 0.1)
-_PASSES_OF_CHOICE = 120
-USUAL_STATES = 6
+_FIRST = Smoothing(0.2, 0.2)
+# Held-out counts of tables ask for less, because they forget that a person is counted in many of them.
+_TABLE_SMOOTHING = Smoothing(0.2, 0.2)
+# Of shares without counts, so small a part that it decides only what they leave open.
+_SHARE_SMOOTHING = 1e-4
+# Passes over tables cost little, and the last of a divergence matters.
+_TABLE_PASSES, _TABLE_TOL = 5000, 1e-6
+_PASSES_OF_CHOICE, _FIRST_PASSES = 60, 30
+# Observed cells on which starts race, and passes over all records behind that.
+_RACE_CELLS, _FINAL_PASSES = 1_000_000, 30
+USUAL_STATES = 12
 """States of each hidden variable, unless the caller says how many: predictions hardly depend on it."""
-_NO_CANDIDATES: Candidates = ()
+# A hidden state stands for a category of the variable where it is, but for a little; equal ones differ by a little.
+_OPENNESS, _NOISE = 0.05, 0.3
 
 
 @dataclass(frozen=True)
@@ -50,18 +55,14 @@ class TreeShape:
     """The visible variable that stands where each hidden one is."""
 
     @classmethod
-    def of_tables(cls, tables: Tables) -> TreeShape:
+    def of_evidence(cls, evidence: Evidence) -> TreeShape:
         """Return the shape of largest mutual information over the tables there are."""
-        from scipy.sparse import coo_array
-        from scipy.sparse.csgraph import minimum_spanning_tree
-
-        n = len(tables.schema)
-        information = corrected_information(tables)
-        # A length of 0 would be no edge.
-        lengths = information.max(initial=0.0) - information + 1.0
-        first, second = tables.sets.T
-        edges = minimum_spanning_tree(coo_array((lengths, (first, second)), shape=(n, n)).tocsr()).tocoo()
-        return cls.of_edges(tables.schema.names, zip(edges.row.tolist(), edges.col.tolist(), strict=True))
+        tables = evidence.tables(2)
+        edges = tables.sets[evidence.is_in_tree].tolist()
+        # Variables that no table connects depend on each other through nothing: any edge will do.
+        groups = [tables.schema.indices(names) for names in tables.components()]
+        edges += [(groups[0][0], group[0]) for group in groups[1:]]
+        return cls.of_edges(tables.schema.names, edges)
 
     @classmethod
     def of_edges(cls, names: Sequence[str], edges: Iterable[tuple[int, int]]) -> TreeShape:
@@ -85,25 +86,6 @@ class TreeShape:
                     parents.append(number[here])
         homes = [number[v] if is_inner[v] else number[neighbours[v][0]] for v in range(n_variables)]
         return cls(tuple(parents), tuple(homes), tuple(owners))
-
-
-def corrected_information(tables: Tables) -> Floats:
-    """Return the mutual information of each two-way table in nats, less what chance would make of independence."""
-    schema, sets = tables.schema, tables.sets
-    table = np.repeat(np.arange(len(tables)), np.diff(tables.starts))
-    cells = tables.cells(np.arange(len(tables.flat)))
-    shares = tables.flat / tables.totals[table]
-    information = np.bincount(table, times_log(shares, shares), len(tables))
-    n_seen = []
-    for axis in (0, 1):
-        sizes = np.array(schema.sizes)[sets[:, axis]]
-        starts = np.cumsum([0, *sizes[:-1]])
-        places = starts[table] + cells[:, axis] - schema.offsets[sets[table, axis]]
-        margins = np.asarray(np.bincount(places, shares, sizes.sum()), dtype=np.float64)
-        information -= np.add.reduceat(times_log(margins, margins), starts)
-        n_seen.append(np.add.reduceat(margins > 0, starts, dtype=np.int64))
-    chance = (n_seen[0] - 1) * (n_seen[1] - 1) / (2.0 * np.maximum(tables.weights, 1.0))
-    return np.asarray(information - chance)
 
 
 def random_tree_start(
@@ -130,62 +112,199 @@ def random_tree_start(
     return JointPMF.from_trees(schema, Trees(np.ones(1), (tree,)))
 
 
+def visible_tree_start(
+    evidence: Evidence, shape: TreeShape, n_states: int, seeds: Sequence[int], *, is_exact: bool = False
+) -> JointPMF:
+    """Return the tree of the visible variables themselves: hidden states stand for the categories of their owners.
+
+    Variables that are not neighbours are independent given those between them: what tables do not say is not invented.
+    States that stand for the same category differ a little, so that a fit can part them, unless it ``is_exact``.
+    """
+    schema, shares = evidence.schema, evidence.sets.shares
+    own = [shares[schema.cells(index)] for index in range(len(schema))]
+    of_set = {tuple(pair): table for table, pair in enumerate(evidence.tables(2).sets.tolist())}
+    generators = [np.random.default_rng([*seeds, schema_hash(name)]) for name in schema.names]
+    noise, openness = (0.0, 0.0) if is_exact else (_NOISE, _OPENNESS)
+    # (n_states, categories of the owner): the states that stand for each category.
+    states = [_states_of_categories(own[owner], n_states, noise, generators[owner]) for owner in shape.owners]
+
+    for number, (owner, stands) in enumerate(zip(shape.owners, states, strict=True)):
+        open_to = generators[owner].dirichlet(np.ones(n_states), stands.shape[1]).T
+        states[number] = (1.0 - openness) * stands + openness * open_to
+
+    def table(first: int, second: int) -> Floats:
+        plain = np.outer(own[first], own[second])
+        if (place := of_set.get((min(first, second), max(first, second)))) is None:
+            return plain
+        counts = evidence.tables(2).array(place)
+        observed = counts if first < second else counts.T
+        return np.asarray(0.98 * observed / observed.sum() + 0.02 * plain)
+
+    def columns(joint: Floats, random: np.random.Generator) -> Floats:
+        moved = joint.T * (1.0 + noise * random.random(joint.T.shape))
+        return np.asarray(moved / moved.sum(axis=0))
+
+    factors = []
+    for index, (home, random) in enumerate(zip(shape.homes, generators, strict=True)):
+        owner = shape.owners[home]
+        with_owner = np.diag(own[owner]) if owner == index else table(owner, index)
+        factors.append(columns(states[home] @ with_owner, random))
+    edges = enumerate(zip(shape.owners[1:], shape.parents[1:], strict=True), start=1)
+    transitions = [
+        columns(states[parent] @ table(shape.owners[parent], owner) @ states[child].T, generators[owner])
+        for child, (owner, parent) in edges
+    ]
+    weights = states[0] @ own[shape.owners[0]]
+    tree = HiddenTree(shape.parents, shape.homes, weights / weights.sum(), tuple(transitions), tuple(factors))
+    return JointPMF.from_trees(schema, Trees(np.ones(1), (tree,)))
+
+
+def _states_of_categories(shares: Floats, n_states: int, noise: float, random: np.random.Generator) -> Floats:
+    """Return how states stand for categories, (n_states, n_categories): columns sum to one.
+
+    Several states stand for a frequent category; neighbouring categories share a state where states are fewer.
+    """
+    n_categories = len(shares)
+    if n_categories > n_states:
+        middles = np.cumsum(shares) - shares / 2.0
+        of_state = np.minimum((middles / shares.sum() * n_states).astype(int), n_states - 1)
+        stands = (np.arange(n_states)[:, None] == of_state).astype(np.float64)
+    else:
+        counts = np.ones(n_categories, dtype=int)
+        for _ in range(n_states - n_categories):
+            counts[np.argmax(shares / counts)] += 1
+        stands = (np.repeat(np.arange(n_categories), counts)[:, None] == np.arange(n_categories)) / counts
+        stands *= 1.0 + noise * random.random(stands.shape)
+        stands /= stands.sum(axis=0)
+    return np.asarray(stands)
+
+
 @dataclass(frozen=True)
 class Tree:
     """Hidden variables on a tree, as many states each as the rank says, from records or from two-way tables."""
 
-    n_starts: int = 3
-    """Random starts, of which the best is taken."""
-    max_iter: int = 600
-    """Passes over the records."""
-    tol: float = 1e-7
-    """Stop when each of three cycles of up to three passes lowers the objective by less than this share."""
+    n_starts: int = 2
+    """Starts that race: from the tree of the visible variables, and from records, where there is chance to be told
+    from dependence, the last one random."""
+    edges: tuple[tuple[int, int], ...] | None = None
+    """The pairs of neighbours, a tree of all variables. None takes the tree of largest mutual information."""
 
     name: ClassVar[str] = "tree"
 
     def solve(self, problem: Problem) -> Solution:
-        """Return the best of several starts."""
-        evidence = problem.evidence
-        has_pairs = len(evidence.schema) > 1
-        shape = TreeShape.of_tables(evidence.connected_tables(2)) if has_pairs else TreeShape((-1,), (0,), (0,))
-        sets, candidates = evidence.sets, _NO_CANDIDATES
+        """Return the best solution of all starts."""
+        evidence, choice = problem.evidence, SmoothingChoice(_TABLE_SMOOTHING, (), None)
+        if evidence.records is None:
+            check_connected(evidence.tables(2))
         if problem.smoothing is None:
-            smoothing = _TABLE_SMOOTHING
-            if evidence.records is not None:
-                sample = evidence.records.sample(_SAMPLE_CELLS, seed=problem.seed)
-                smoothing, candidates = self._choose_smoothing(problem, shape, sample)
-            problem = replace(problem, smoothing=smoothing)
-        solutions = []
-        for number in range(self.n_starts):
-            start = random_tree_start(sets.schema, shape, problem.rank, sets.shares, (problem.seed, number))
-            descent = fit_cells_by_em(sets, start, problem.given_smoothing, problem.loop(self))
-            solutions.append(problem.solution(self, descent, "negative penalised log-likelihood per record"))
-        solutions.sort(key=lambda solution: solution.objectives[-1])
-        others = tuple(solution.as_start() for solution in solutions[1:])
-        return replace(solutions[0], others=others, candidates=candidates)
+            choice = self._choose_smoothing(problem)
+            problem = replace(problem, smoothing=choice.smoothing)
+        records, raced = evidence.records, problem
+        is_large = records is not None and records.n_observed > _RACE_CELLS
+        if records is not None and is_large:
+            # A sample tells good starts from bad ones, and leads near the end, as well as all records do.
+            sample = records.sample(_RACE_CELLS, seed=problem.seed)
+            raced = replace(problem, evidence=Evidence(evidence.schema, records=sample, threads=evidence.threads))
+        starts = [self._start(raced.evidence, problem.rank, (problem.seed, number)) for number in range(self.n_starts)]
+        prior = self._prior(evidence, problem.rank)
+        solver = _TreeStart() if evidence.records is not None else _TreeStart(_TABLE_PASSES, _TABLE_TOL, prior)
+        solution = race(solver, [replace(raced, number=n, start=start) for n, start in enumerate(starts)])
+        if is_large:
+            final = replace(solver, max_iter=_FINAL_PASSES).solve(replace(problem, start=solution.pmf))
+            solution = replace(final, others=(solution.as_start(), *solution.others))
+        return replace(solution, candidates=choice.candidates, held_out=choice.held_out)
 
-    def _choose_smoothing(self, problem: Problem, shape: TreeShape, sample: Records) -> tuple[Smoothing, Candidates]:
-        """Return the smoothing that predicts held-out records best, and all that were compared."""
-        sets = problem.evidence.sets
-        folds = sample.folds(_N_FOLDS, seed=problem.seed)
-        loop = Loop("choosing the smoothing", _PASSES_OF_CHOICE, 1e-5, problem.watch.quiet())
-        start = random_tree_start(sets.schema, shape, problem.rank, sets.shares, (problem.seed, 0))
+    def is_hopeless(self, problem: Problem, single: HeldOut) -> bool:
+        """Return whether a short fit predicts the first held-out fold far worse than one hidden variable does."""
+        evidence = problem.evidence
+        train, held = evidence.sample(CHOICE_CELLS, seed=problem.seed).folds(N_FOLDS, seed=problem.seed)[0]
+        part = Evidence(evidence.schema, records=train, threads=evidence.threads)
+        loop = Loop("comparing structures", _FIRST_PASSES, 1e-4, problem.watch.quiet())
+        start = self._start(part, problem.rank, (problem.seed, 0))
+        pmf = fit_cells_by_em(part.tree_sets, start, _FIRST, loop).pmf
+        loss, error = HeldOut(*held_out_scores(pmf, held)).behind(single)
+        return loss > FAR_BEHIND * error
 
-        def evaluate(smoothing: Smoothing) -> HeldOut:
-            fits = [fit_cells_by_em(sets.with_records(train), start, smoothing, loop).pmf for train, _ in folds]
-            return HeldOut.of_folds(held_out_scores(pmf, held) for pmf, (_, held) in zip(fits, folds, strict=True))
+    def _prior(self, evidence: Evidence, n_states: int) -> Floats | None:
+        """Return what smoothing draws θ towards where some pairs have no table, as `fit_cells_by_em` takes it.
 
-        if not folds:
-            return _SMOOTHINGS[-1], ()
-        scores = {smoothing: evaluate(smoothing) for smoothing in _SMOOTHINGS}
-        candidates = tuple(
-            {"smoothing": smoothing.factors, "weight_smoothing": smoothing.weights, "held_out": score.mean}
-            for smoothing, score in scores.items()
+        Tables leave open how such a pair depends, so that the smallest pull decides it: to what lies between them.
+        """
+        if evidence.has_all_pairs:
+            return None
+        prior = theta_of(visible_tree_start(evidence, self._shape(evidence), n_states, (0, 0), is_exact=True))
+        prior[0] *= n_states
+        return prior[:, :n_states]
+
+    def _shape(self, evidence: Evidence) -> TreeShape:
+        if len(evidence.schema) == 1:
+            return TreeShape((-1,), (0,), (0,))
+        return (
+            TreeShape.of_evidence(evidence)
+            if self.edges is None
+            else TreeShape.of_edges(evidence.schema.names, self.edges)
         )
-        best = max(scores.values(), key=lambda score: score.mean)
-        # Folds are smaller than the whole, and ask for more smoothing: take the least that is as good within chance.
-        for smoothing, score in sorted(scores.items()):
-            loss, error = score.behind(best)
-            if loss <= error:
-                return smoothing, candidates
-        raise AssertionError("the best candidate is as good as itself")
+
+    def _start(self, evidence: Evidence, n_states: int, seeds: tuple[int, int]) -> JointPMF:
+        schema, shape = evidence.schema, self._shape(evidence)
+        is_random = evidence.records is not None and 0 < seeds[1] == self.n_starts - 1
+        if is_random or len(schema) == 1:
+            return random_tree_start(schema, shape, n_states, evidence.sets.shares, seeds)
+        return visible_tree_start(evidence, shape, n_states, seeds)
+
+    def _choose_smoothing(self, problem: Problem) -> SmoothingChoice:
+        evidence, watch = problem.evidence, problem.watch
+        if not evidence.has_counts:
+            amount = _SHARE_SMOOTHING * float(np.median(evidence.tables(2).weights))
+            return SmoothingChoice(Smoothing(amount, amount), (), None)
+        loop = Loop("choosing the smoothing", _PASSES_OF_CHOICE, 1e-5, watch.quiet())
+        sample = evidence.sample(CHOICE_CELLS, seed=problem.seed)
+        if evidence.records is None:
+            sets, start = evidence.sets, self._start(evidence, problem.rank, (problem.seed, 0))
+            folds = sample.folds(N_FOLDS, seed=problem.seed)
+            fits = [fit_cells_by_em(sets.with_records(train), start, _TABLE_SMOOTHING, loop).pmf for train, _ in folds]
+            scores = [held_out_scores(pmf, held) for pmf, (_, held) in zip(fits, folds, strict=True)]
+            return SmoothingChoice(_TABLE_SMOOTHING, (), HeldOut.of_folds(scores) if folds else None)
+        parts: dict[int, tuple[Evidence, JointPMF]] = {}
+
+        def refit(train: Records, smoothing: Smoothing) -> JointPMF:
+            if id(train) not in parts:
+                part = Evidence(evidence.schema, records=train, threads=evidence.threads)
+                start = self._start(part, problem.rank, (problem.seed, 0))
+                # All amounts begin where the first one leads.
+                parts[id(train)] = part, fit_cells_by_em(part.tree_sets, start, _FIRST, loop).pmf
+            part, start = parts[id(train)]
+            return fit_cells_by_em(part.tree_sets, start, smoothing, loop).pmf
+
+        # One number for factors and transitions: 1 component leaves them together.
+        return choose_smoothing(
+            sample,
+            refit,
+            first=_FIRST.factors,
+            n_components=1,
+            n_folds=N_FOLDS,
+            seed=problem.seed,
+            watch=watch,
+            coarse=True,
+        )
+
+
+@dataclass(frozen=True)
+class _TreeStart:
+    """EM from one start, which the problem gives."""
+
+    max_iter: int = 1500
+    tol: float = 3e-7
+    prior: Floats | None = None
+
+    name: ClassVar[str] = "tree"
+
+    def solve(self, problem: Problem) -> Solution:
+        evidence = problem.evidence
+        sets = evidence.tree_sets
+        start, smoothing = problem.first_point(sets), problem.given_smoothing
+        descent = fit_cells_by_em(sets, start, smoothing, problem.loop(self), self.prior)
+        unit = "mean Kullback-Leibler divergence per pair"
+        if evidence.records is not None:
+            unit = "negative log-likelihood per record and its two-way tables"
+        return problem.solution(self, descent, f"{unit}, penalised" if any(smoothing) else unit)

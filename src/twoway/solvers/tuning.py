@@ -1,4 +1,4 @@
-"""Choices by what was held out: how much smoothing, and when to stop trying.
+"""How much smoothing: as much as predicts held-out records best.
 
 Factors and weights get the numbers of pseudo-records that predict held-out records best: first the same number for
 both, then more for the weights, for which being nearly equal is a strong simplification that pays where it is true.
@@ -7,21 +7,18 @@ both, then more for the weights, for which being nearly equal is a strong simpli
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from typing import Any
 
-import numpy as np
-
-from twoway.arrays import Floats
 from twoway.data.records import Records
 from twoway.model.pmf import JointPMF
 from twoway.report import Progress
+from twoway.solvers.heldout import HeldOut, held_out_scores
 from twoway.solvers.loop import Watch
 from twoway.solvers.problem import Smoothing
 from twoway.solvers.starts import is_one_component
 
-T = TypeVar("T")
 Candidates = tuple[Mapping[str, Any], ...]
 """What was compared."""
 Refit = Callable[[Records, Smoothing], JointPMF]
@@ -33,52 +30,17 @@ _USUAL_TRIALS = 12
 _SAME = 1e-4
 _EDGE_TRIALS = 4
 _WEIGHT_SHARES = (0.1, 0.3, 0.6, 0.9, 0.99)
-# A search ends after so many candidates in a row that are not better.
-_PATIENCE = 2
 
 
 @dataclass(frozen=True)
-class HeldOut:
-    """How well a candidate predicts what was held out: a score for each held-out record, higher is better."""
+class SmoothingChoice:
+    """The smoothing that was chosen, and by what."""
 
-    scores: Floats
-    """(n_held_out,), of all folds."""
-    weights: Floats
-    """(n_held_out,)."""
-
-    @classmethod
-    def of_folds(cls, folds: Iterable[tuple[Floats, Floats]]) -> Self:
-        """Return the scores and weights of several folds as one."""
-        scores, weights = zip(*folds, strict=True)
-        return cls(np.concatenate(scores), np.concatenate(weights))
-
-    @property
-    def mean(self) -> float:
-        """The mean score."""
-        return float(np.average(self.scores, weights=self.weights))
-
-    def behind(self, other: HeldOut) -> tuple[float, float]:
-        """Return by how much another candidate predicts better, and the standard error of that."""
-        gaps = other.scores - self.scores
-        mean = float(np.average(gaps, weights=self.weights))
-        variance = float(np.average(np.square(gaps - mean), weights=self.weights))
-        return mean, math.sqrt(variance / float(self.weights.sum()))
-
-
-def held_out_scores(pmf: JointPMF, held_out: Records) -> tuple[Floats, Floats]:
-    """Return the log-likelihood of each held-out record that has a weight, and the weight."""
-    weights = np.ones(held_out.n_records) if held_out.weights is None else held_out.weights
-    has_weight = weights > 0
-    return pmf.log_prob(held_out)[has_weight], weights[has_weight]
-
-
-def try_in_order(candidates: Iterable[T], is_better: Callable[[T], bool]) -> None:
-    """Try candidates until several in a row are not better."""
-    n_failed = 0
-    for candidate in candidates:
-        n_failed = 0 if is_better(candidate) else n_failed + 1
-        if n_failed == _PATIENCE:
-            return
+    smoothing: Smoothing
+    candidates: Candidates
+    """All that were compared."""
+    held_out: HeldOut | None
+    """How well it predicts held-out records; None where there is too little to hold out."""
 
 
 @dataclass(frozen=True)
@@ -97,9 +59,17 @@ class Trial:
 
 
 def choose_smoothing(
-    records: Records, refit: Refit, *, first: float, n_components: int, n_folds: int, seed: int, watch: Watch
-) -> tuple[Smoothing, Candidates]:
-    """Return the smoothing that predicts held-out records best, and all that were compared.
+    records: Records,
+    refit: Refit,
+    *,
+    first: float,
+    n_components: int,
+    n_folds: int,
+    seed: int,
+    watch: Watch,
+    coarse: bool = False,
+) -> SmoothingChoice:
+    """Return the smoothing that predicts held-out records best.
 
     Parameters
     ----------
@@ -111,6 +81,8 @@ def choose_smoothing(
         Where the search begins, in pseudo-records.
     n_components
         Among how many components the weights are shared out; 1 leaves them the smoothing of the factors.
+    coarse
+        Whether to look for the best of amounts that are four times each other, and not more finely.
     """
     folds = records.folds(n_folds, seed=seed)
     tried: dict[Smoothing, Trial] = {}
@@ -127,11 +99,11 @@ def choose_smoothing(
 
     with watch.guard():
         if folds:
-            best = _tune_factors(evaluate, first)
+            best = _tune_factors(evaluate, first, coarse)
             if n_components > 1 and not best.is_plain:
                 _tune_weights(evaluate, best, records.total_weight / n_components)
     if not tried:
-        return Smoothing(first, first), ()
+        return SmoothingChoice(Smoothing(first, first), (), None)
     chosen = max(tried.values(), key=lambda trial: (trial.mean, trial.smoothing))
     candidates = tuple(
         {"smoothing": trial.smoothing.factors, "weight_smoothing": trial.smoothing.weights, "held_out": trial.mean}
@@ -139,17 +111,19 @@ def choose_smoothing(
     )
     # It was chosen for what is left when a fold is held out, and what it must keep down, chance, grows as a root.
     whole = math.sqrt(len(folds) / (len(folds) - 1.0)) if len(folds) > 1 else 1.0
-    return Smoothing(whole * chosen.smoothing.factors, whole * chosen.smoothing.weights), candidates
+    smoothing = Smoothing(whole * chosen.smoothing.factors, whole * chosen.smoothing.weights)
+    return SmoothingChoice(smoothing, candidates, chosen.held_out)
 
 
-def _tune_factors(evaluate: Callable[[Smoothing], Trial], first: float) -> Trial:
+def _tune_factors(evaluate: Callable[[Smoothing], Trial], first: float, coarse: bool = False) -> Trial:
     """Return the peak over smoothing that is the same for factors and weights, by doubling and halving."""
+    ratio = 4.0 if coarse else 2.0
 
     def at(factors: float) -> Trial:
         return evaluate(Smoothing(factors, factors))
 
     best = at(first)
-    for factor in (2.0, 0.5):
+    for factor in (ratio, 1.0 / ratio):
         while _LEAST <= best.smoothing.factors * factor <= _MOST:
             following = at(best.smoothing.factors * factor)
             if following.mean <= best.mean + _LEAST_GAIN:
@@ -161,7 +135,7 @@ def _tune_factors(evaluate: Callable[[Smoothing], Trial], first: float) -> Trial
             break
     # A parabola through the peak and its neighbours finds it more finely.
     middle = best.smoothing.factors
-    if not _LEAST < middle < _MOST:
+    if coarse or not _LEAST < middle < _MOST:
         return best
     low, high = at(middle / 2.0), at(middle * 2.0)
     bend = low.mean - 2.0 * best.mean + high.mean

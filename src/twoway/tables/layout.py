@@ -331,7 +331,7 @@ class TableLayout:
                 empty.append(variables)
             else:
                 raise self._no_table(asked)
-        return self._part(kept, empty)
+        return self.part(kept, empty)
 
     def sample(self, n_tables: int, n_cells: int, random: np.random.Generator) -> Self:
         """Return a random part of the tables, at most so many with about so many cells together; all if they are fewer.
@@ -345,9 +345,9 @@ class TableLayout:
         is_within[0] = True
         kept = np.zeros(len(self), dtype=bool)
         kept[order[is_within]] = True
-        return self._part(kept)
+        return self.part(kept)
 
-    def _part(self, kept: Bools, empty: Sequence[tuple[int, ...]] = ()) -> Self:
+    def part(self, kept: Bools, empty: Sequence[tuple[int, ...]] = ()) -> Self:
         """Return the tables that a mask (n_tables,) selects, and some of those without a single record."""
         sets, flat = self.sets[kept], self.flat[np.repeat(kept, np.diff(self.starts))]
         uncounted = np.array(empty, dtype=np.int32).reshape(-1, self.order)

@@ -137,7 +137,7 @@ def _replicate_sampling(pmf: JointPMF, source: Any, n_records: float | None) -> 
     records = records_for(pmf.schema, source)
     if records.n_silent == records.n_records:
         raise DataError(f"none of the {records.n_records} records has an observed cell; there is nothing to draw from")
-    return RecordResampling(records), _TOL_RECORDS
+    return RecordResampling(records, count_tables=pmf.n_hidden > 1), _TOL_RECORDS
 
 
 # The prior that smoothing is, drawn again for each replicate

@@ -105,7 +105,7 @@ def test_a_hidden_variable_that_is_not_determined_is_named():
     assert diagnosis.ambiguity >= noisy.ambiguity
     lines = str(diagnosis).splitlines()
     assert sum("hidden variable of" in line for line in lines) == 2
-    assert any(line.strip().startswith("fails") and "'v3', 'v4', 'v5' (2 states, 4 sides)" in line for line in lines)
+    assert any(line.strip().startswith("fails") and "'v3', 'v4', 'v5'" in line for line in lines)
     # What it says: there is a model with the same tables and another joint.
     for other in diagnosis.models[1:]:
         for one, table in zip(tables(other), tables(pmf), strict=True):

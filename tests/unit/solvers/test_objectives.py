@@ -18,6 +18,7 @@ from twoway.solvers.loop import Watch
 from twoway.solvers.mle_ad import MLEAD
 from twoway.solvers.problem import Problem, Smoothing
 from twoway.solvers.starts import random_start
+from twoway.solvers.tuning import SmoothingChoice
 
 TRUTH = dirichlet_rows(5, 3, 2, seed=2)
 RECORDS = draw_records(TRUTH, 400, observed=0.7, seed=1).for_fit()
@@ -245,7 +246,7 @@ def test_the_smoothing_of_tables_is_rehearsed_from_where_their_fit_ends(monkeypa
 
     def look(self, problem, start):
         starts.append(start)
-        return Smoothing(), ()
+        return SmoothingChoice(Smoothing(), (), None)
 
     monkeypatch.setattr(Auto, "_choose_smoothing", look)
     tables = tw.count(RECORDS)

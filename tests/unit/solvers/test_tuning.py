@@ -8,9 +8,10 @@ import pytest
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.report import Progress
 from twoway.solvers import tuning
+from twoway.solvers.heldout import HeldOut, held_out_scores
 from twoway.solvers.loop import Watch
 from twoway.solvers.problem import Smoothing
-from twoway.solvers.tuning import HeldOut, Trial, choose_smoothing, held_out_scores
+from twoway.solvers.tuning import Trial, choose_smoothing
 
 
 def held_out(smoothing, mean, *, is_plain=False, spread=0.0):
@@ -211,7 +212,8 @@ def fake_refit(pmf, seen):
 
 def choose(records, refit, **options):
     usual = {"first": 8.0, "n_components": 3, "n_folds": 5, "seed": 0, "watch": Watch()}
-    return choose_smoothing(records, refit, **{**usual, **options})
+    choice = choose_smoothing(records, refit, **{**usual, **options})
+    return choice.smoothing, choice.candidates
 
 
 def test_all_candidates_are_reported_and_the_best_is_scaled_to_all_records():

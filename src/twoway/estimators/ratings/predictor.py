@@ -26,9 +26,9 @@ from twoway.estimators.ratings.table import RatingTable, find_rated_items, read_
 from twoway.model.pmf import JointPMF
 from twoway.model.posterior import posterior_of
 from twoway.solvers.evidence import CellSets, Theta
+from twoway.solvers.heldout import try_in_order
 from twoway.solvers.loop import Loop
 from twoway.solvers.starts import random_start
-from twoway.solvers.tuning import try_in_order
 
 if TYPE_CHECKING:
     import pandas as pd

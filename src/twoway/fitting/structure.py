@@ -1,0 +1,163 @@
+"""One hidden variable, or several on a tree: whichever predicts better what was held out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+
+from twoway.checks.fit_quality import fit_check
+from twoway.errors import DataError, check_known
+from twoway.model.pmf import JointPMF
+from twoway.report import FitCheck
+from twoway.schema import Schema
+from twoway.solvers import Evidence, Problem, Solution, Solver
+from twoway.solvers.heldout import FAR_BEHIND, HeldOut
+from twoway.solvers.rank import RankChoice, choose_rank_from
+from twoway.solvers.tree import USUAL_STATES, Tree
+from twoway.tables.tables import Tables
+
+Structure: TypeAlias = Literal["auto", "single", "tree"] | Sequence[tuple[str, str]]
+"""The hidden variables of a model: one; several on a tree; or several on a tree with these pairs of neighbours."""
+
+# A fit ends with a look at so many tables, with so many cells together; at a random part of them where there are more.
+_MOST_COMPARED = 20_000
+_MOST_COMPARED_CELLS = 2**22
+# With more variables, trees are fitted only when asked for: they would take many minutes.
+_MOST_VARIABLES = 1000
+# Without counts: how much nearer to the tables several hidden variables must come than one.
+_CLEARLY_NEARER = 0.9
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A solution, the problem that it solves, and how both were chosen."""
+
+    solver: str
+    """Its name."""
+    problem: Problem
+    solution: Solution
+    rank_choice: RankChoice | None = None
+    reason: str = ""
+    """Why one hidden variable, or several, in words; empty where nothing was compared."""
+
+    def check(self) -> tuple[Tables, FitCheck | None]:
+        """Return tables of the evidence, and in how many of them the model is off by more than chance."""
+        return _check(self.solution.pmf, self.problem)
+
+
+def tree_edges(structure: Any, schema: Schema) -> tuple[tuple[int, int], ...] | None:
+    """Return the pairs of neighbours of a structure, None where it leaves them open; raise where they are no tree."""
+    if isinstance(structure, str):
+        check_known("structure", get_args(get_args(Structure)[0]), structure)
+        return None
+    try:
+        pairs = [(str(first), str(second)) for first, second in structure]
+    except (TypeError, ValueError):
+        raise DataError(
+            f"structure must be 'auto', 'single', 'tree' or pairs of names such as [('age', 'vote')]; got {structure!r}"
+        ) from None
+    edges = [(int(first), int(second)) for first, second in map(schema.indices, pairs)]
+    linked = np.arange(len(schema))
+    for pair, (first, second) in zip(pairs, edges, strict=True):
+        if linked[first] == linked[second]:
+            raise DataError(f"the edges of a tree must not make a circle; {pair} does")
+        linked[linked == linked[second]] = linked[first]
+    if len(edges) != len(schema) - 1:
+        apart = schema.names[int(np.flatnonzero(linked != linked[0])[0])]
+        raise DataError(f"the edges must connect all variables; nothing connects {apart!r} with {schema.names[0]!r}")
+    return tuple(edges)
+
+
+def can_be_tree(evidence: Evidence) -> bool:
+    """Return whether it is worth trying several hidden variables: of two visible ones, one is enough."""
+    return 2 < len(evidence.schema) <= _MOST_VARIABLES and evidence.given_order == 2
+
+
+def fit_single(problem: Problem, rank: int | None, solver: Solver) -> Fitted:
+    """Return the fit of one hidden variable, of a given rank or of the best."""
+    choice = None
+    if rank is None:
+        choice = choose_rank_from(problem.evidence, None, seed=problem.seed, watch=problem.watch)
+    return _fit_rank(problem, rank, choice, solver)
+
+
+def _fit_rank(problem: Problem, rank: int | None, choice: RankChoice | None, solver: Solver) -> Fitted:
+    problem = replace(problem, rank=rank or (choice.rank if choice else 1))
+    return Fitted(solver.name, problem, solver.solve(problem), choice)
+
+
+def fit_tree(problem: Problem, n_states: int | None, tree: Tree) -> Fitted:
+    """Return the fit of several hidden variables on a tree."""
+    problem = replace(problem, rank=n_states or USUAL_STATES)
+    return Fitted(tree.name, problem, tree.solve(problem))
+
+
+def fit_better(problem: Problem, solver: Solver, tree: Tree) -> Fitted:
+    """Return the better of the two; one hidden variable where several are not clearly better."""
+    evidence, watch = problem.evidence, problem.watch
+    if can_be_tree(evidence) and not evidence.has_all_pairs:
+        reason = "some pairs have no table: a tree says of them what the variables between them imply, and no more"
+        return replace(fit_tree(problem, None, tree), reason=reason)
+    choice = choose_rank_from(evidence, None, seed=problem.seed, watch=watch)
+    several, reason = None, ""
+    if not watch.interrupted and can_be_tree(evidence) and choice.pmf is not None:
+        check = _check(choice.pmf, problem)[1]
+        if check is None or check.n_off == 0:
+            reason = "one hidden variable describes all two-way tables up to chance"
+        elif choice.held_out is not None and tree.is_hopeless(replace(problem, rank=USUAL_STATES), choice.held_out):
+            reason = "one hidden variable predicts held-out records far better than several on a tree"
+        else:
+            with watch.guard():
+                several = fit_tree(problem, None, tree)
+    if several is None or several.solution.pmf.n_hidden == 1:
+        return replace(_fit_rank(problem, None, choice, solver), reason=reason)
+    held_out = several.solution.held_out
+    if choice.held_out is not None and held_out is not None:
+        gain, error = choice.held_out.behind(held_out)
+        if gain > FAR_BEHIND * error or watch.interrupted:
+            return _reasoned(several, several, choice.held_out, gain, error)
+    single = _fit_rank(problem, None, choice, solver)
+    return single if watch.interrupted else _better(single, several)
+
+
+def _better(single: Fitted, several: Fitted) -> Fitted:
+    evidence, one, other = single.problem.evidence, single.solution, several.solution
+    if one.held_out is not None and other.held_out is not None:
+        gain, error = one.held_out.behind(other.held_out)
+        # A person is counted in many tables.
+        error *= math.sqrt(evidence.sets.total_copies)
+        # Held-out counts of tables say nothing of more than two variables, where a tree commits itself to less.
+        least = error if evidence.records is not None else -error
+        return _reasoned(several if gain > least else single, several, one.held_out, gain, error)
+    if evidence.records is not None:
+        return replace(single, reason="there are too few records to compare one hidden variable with several")
+    is_nearer = other.objective < _CLEARLY_NEARER * one.objective
+    figures = f"mean divergence per table {other.objective:.2g} against {one.objective:.2g} nats"
+    trees, come = f"{other.pmf.n_hidden} hidden variables on a tree", "come" if is_nearer else "do not come"
+    return replace(
+        several if is_nearer else single, reason=f"{trees} {come} clearly nearer to the tables than one: {figures}"
+    )
+
+
+def _reasoned(chosen: Fitted, several: Fitted, held_out_by_one: HeldOut, gain: float, error: float) -> Fitted:
+    """Return what was chosen, with what each predicts."""
+    unit = "record" if several.problem.evidence.records is not None else "count of the tables"
+    if chosen is not several:
+        verdict = "do not clearly predict better than one"
+    else:
+        verdict = "predict better than one" if gain > error else "predict as well as one, and commit themselves to less"
+    mean = held_out_by_one.mean
+    reason = (
+        f"{several.solution.pmf.n_hidden} hidden variables on a tree {verdict}: {mean + gain:.3f} against {mean:.3f} "
+        f"nats per held-out {unit}, standard error of the difference {error:.3f}"
+    )
+    return replace(chosen, reason=reason)
+
+
+def _check(pmf: JointPMF, problem: Problem) -> tuple[Tables, FitCheck | None]:
+    tables, n_tables = problem.evidence.compared_tables(_MOST_COMPARED, _MOST_COMPARED_CELLS, seed=problem.seed)
+    return tables, fit_check(pmf, tables, n_tables)

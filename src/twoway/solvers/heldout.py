@@ -1,0 +1,71 @@
+"""What was held out: how well candidates predict it, and when to stop trying."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Self, TypeVar
+
+import numpy as np
+
+from twoway.arrays import Floats
+from twoway.data.records import Records
+from twoway.model.pmf import JointPMF
+
+T = TypeVar("T")
+
+CHOICE_CELLS = 300_000
+"""Observed cells by which candidates are compared: more would say the same."""
+N_FOLDS = 5
+FAR_BEHIND = 5.0
+"""Standard errors by which a candidate is so far behind that a better fit of it need not be tried."""
+# A search ends after so many candidates in a row that are not better.
+_PATIENCE = 2
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """How well a candidate predicts what was held out: a score for each held-out record, higher is better."""
+
+    scores: Floats
+    """(n_held_out,), of all folds."""
+    weights: Floats
+    """(n_held_out,)."""
+
+    @classmethod
+    def of_folds(cls, folds: Iterable[tuple[Floats, Floats]]) -> Self:
+        """Return the scores and weights of several folds as one."""
+        scores, weights = zip(*folds, strict=True)
+        return cls(np.concatenate(scores), np.concatenate(weights))
+
+    @property
+    def mean(self) -> float:
+        """The mean score."""
+        return float(np.average(self.scores, weights=self.weights))
+
+    def behind(self, other: HeldOut) -> tuple[float, float]:
+        """Return by how much another candidate predicts better, and the standard error of that.
+
+        The other may have been held out in more folds.
+        """
+        gaps = other.scores[: len(self.scores)] - self.scores
+        mean = float(np.average(gaps, weights=self.weights))
+        variance = float(np.average(np.square(gaps - mean), weights=self.weights))
+        return mean, math.sqrt(variance / float(self.weights.sum()))
+
+
+def held_out_scores(pmf: JointPMF, held_out: Records) -> tuple[Floats, Floats]:
+    """Return the log-likelihood of each held-out record that has a weight, and the weight."""
+    weights = np.ones(held_out.n_records) if held_out.weights is None else held_out.weights
+    has_weight = weights > 0
+    return pmf.log_prob(held_out)[has_weight], weights[has_weight]
+
+
+def try_in_order(candidates: Iterable[T], is_better: Callable[[T], bool]) -> None:
+    """Try candidates until several in a row are not better."""
+    n_failed = 0
+    for candidate in candidates:
+        n_failed = 0 if is_better(candidate) else n_failed + 1
+        if n_failed == _PATIENCE:
+            return

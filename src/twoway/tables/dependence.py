@@ -1,0 +1,50 @@
+"""How much variables tell about each other: the mutual information of two-way tables, and their strongest tree."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from twoway.arrays import Bools, Floats, times_log
+from twoway.tables.tables import Tables
+
+
+def corrected_information(tables: Tables) -> Floats:
+    """Return the mutual information of each two-way table in nats, less what chance would make of independence."""
+    if len(tables) == 0:
+        return np.zeros(0)
+    schema, sets = tables.schema, tables.sets
+    table = np.repeat(np.arange(len(tables)), np.diff(tables.starts))
+    cells = tables.cells(np.arange(len(tables.flat)))
+    shares = tables.flat / tables.totals[table]
+    information = np.bincount(table, times_log(shares, shares), len(tables))
+    n_seen = []
+    for axis in (0, 1):
+        sizes = np.array(schema.sizes)[sets[:, axis]]
+        starts = np.cumsum([0, *sizes[:-1]])
+        places = starts[table] + cells[:, axis] - schema.offsets[sets[table, axis]]
+        margins = np.asarray(np.bincount(places, shares, sizes.sum()), dtype=np.float64)
+        information -= np.add.reduceat(times_log(margins, margins), starts)
+        n_seen.append(np.add.reduceat(margins > 0, starts, dtype=np.int64))
+    chance = (n_seen[0] - 1) * (n_seen[1] - 1) / (2.0 * np.maximum(tables.weights, 1.0))
+    return np.asarray(information - chance)
+
+
+def strongest_tree(tables: Tables, information: Floats) -> Bools:
+    """Return which two-way tables make the tree of largest mutual information (Chow and Liu, 1968)."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import minimum_spanning_tree
+
+    n = len(tables.schema)
+    # A length of 0 would be no edge.
+    lengths = information.max(initial=0.0) - information + 1.0
+    first, second = tables.sets.T.astype(np.int64)
+    edges = minimum_spanning_tree(coo_array((lengths, (first, second)), shape=(n, n)).tocsr()).tocoo()
+    return np.isin(first * n + second, np.minimum(edges.row, edges.col) * n + np.maximum(edges.row, edges.col))
+
+
+def strongest_tables(tables: Tables, information: Floats, is_tree: Bools, n_cells: int) -> Bools:
+    """Return which two-way tables have most mutual information: those of a tree, and more up to so many cells."""
+    order = np.lexsort([-information, ~is_tree])
+    is_kept = is_tree.copy()
+    is_kept[order[np.cumsum(np.diff(tables.starts)[order]) <= n_cells]] = True
+    return is_kept
