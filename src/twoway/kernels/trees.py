@@ -365,7 +365,7 @@ def posterior_of_tree(
     log_prob: Floats,
     prototype: Prototype,
 ) -> None:
-    """Fill ``shares`` (S, K, width) and ``log_prob`` (S,) for some records.
+    """Fill ``shares`` (S, K, width) and ``log_prob`` (S,) for some records; log_prob alone, if shares have size 0.
 
     The shares of a hidden variable without an observed cell at or below it follow from its parent's; those of an
     impossible record are NaN.
@@ -395,18 +395,19 @@ def posterior_of_tree(
                 _scale_root(down, b, 1.0 / probability, width, prototype)
             else:
                 log_prob[begin + b] = np.nan
-        _go_down(n_batch, rows, turned, width, batch, ratios, prototype)
+        if shares.size > 0:
+            _go_down(n_batch, rows, turned, width, batch, ratios, prototype)
         for b in range(n_batch):
             s = begin + b
             if np.isnan(log_prob[s]):
                 if logs.size == 0:
                     logs = np.log(parameters)
-                here = shares[s].reshape(-1)
+                here = shares[s].reshape(-1) if shares.size > 0 else nothing
                 log_prob[s] = _expect_in_logs(
                     pointers[s], pointers[s + 1], cells, 1.0, rows, logs, nothing, width, here
                 )
                 continue
-            for k in range(n_hidden):
+            for k in range(n_hidden if shares.size > 0 else 0):
                 at = (k * _BATCH + b) * width
                 if k == 0 or pending[k, b] > 0:
                     for f in range(width):

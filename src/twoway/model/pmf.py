@@ -38,7 +38,6 @@ from twoway.text import printable, shortlist
 if TYPE_CHECKING:
     from twoway.data.source import Block
     from twoway.model.imputation import How
-    from twoway.model.posterior import Posterior
 
 
 class JointPMF:
@@ -437,7 +436,9 @@ class JointPMF:
             A frame, a 2-D array whose columns are the variables in order, a list of mappings or `Records`. Columns that
             are not in the schema are ignored; variables without a column count as missing.
         """
-        return self._posterior(source, lambda posterior: posterior.log_prob)
+        from twoway.model.posterior import log_prob_of
+
+        return self._by_block(source, lambda block: log_prob_of(self.trees, block))
 
     def memberships(self, source: Any, of: str | None = None) -> Floats:
         """Return Pr(component | record), shape (n_records, rank).
@@ -453,6 +454,7 @@ class JointPMF:
             several hidden variables needs it.
         """
         from twoway.model.imputation import warn_of_impossible
+        from twoway.model.posterior import Posterior
 
         if of is None and self.n_hidden > 1:
             raise DataError(
@@ -460,16 +462,16 @@ class JointPMF:
                 f"memberships(records, of={self.schema.names[0]!r})"
             )
         index = 0 if of is None else self.schema.index(of)
-        memberships = self._posterior(source, lambda posterior: posterior.memberships(index))
+        memberships = self._by_block(source, lambda block: Posterior.of(self.trees, block).memberships(index))
         warn_of_impossible(np.flatnonzero(np.isnan(memberships[:, 0])), "memberships are NaN")
         return memberships
 
-    def _posterior(self, source: Any, part: Callable[[Posterior], Floats]) -> Floats:
-        """Return a part of the posterior of records, such as log-probabilities."""
-        from twoway.model.posterior import Posterior, records_for
+    def _by_block(self, source: Any, of_block: Callable[[Block], Floats]) -> Floats:
+        """Return what is calculated from each block of records, one record's row below the other's."""
+        from twoway.model.posterior import records_for
 
         def per_block(block: Block) -> list[Floats]:
-            return [part(Posterior.of(self.trees, block))]
+            return [of_block(block)]
 
         return np.concatenate(records_for(self.schema, source).map_reduce(per_block, operator.add))
 

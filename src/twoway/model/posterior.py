@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,9 +73,8 @@ class Posterior:
     def of(cls, trees: Trees, block: Block) -> Posterior:
         """Return the posterior of a block of records."""
         states, logs = zip(*(_states_of(tree, block) for tree in trees.trees), strict=True)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            weighted = np.column_stack(logs) + np.log(trees.shares)
-            log_prob = np.logaddexp.reduce(weighted, axis=1)
+        weighted, log_prob = _weighted_logs(trees, logs)
+        with np.errstate(invalid="ignore"):
             return cls(trees, log_prob, np.exp(weighted - log_prob[:, None]), states)
 
     @property
@@ -122,7 +121,19 @@ class Posterior:
         return columns
 
 
-def _states_of(tree: HiddenTree, block: Block) -> tuple[Floats, Floats]:
+def log_prob_of(trees: Trees, block: Block) -> Floats:
+    """Return the logarithm of the probability of each record of a block, (n_records,)."""
+    return _weighted_logs(trees, [_states_of(tree, block, only_log_prob=True)[1] for tree in trees.trees])[1]
+
+
+def _weighted_logs(trees: Trees, logs: Sequence[Floats]) -> tuple[Floats, Floats]:
+    """Return the logarithm of each record's probability with each tree, (n_records, n_trees), and with any of them."""
+    with np.errstate(divide="ignore"):
+        weighted = np.column_stack(logs) + np.log(trees.shares)
+    return weighted, np.asarray(np.logaddexp.reduce(weighted, axis=1))
+
+
+def _states_of(tree: HiddenTree, block: Block, *, only_log_prob: bool = False) -> tuple[Floats, Floats]:
     """Return the probability of each state given each record, (n_records, n_hidden, width), and log-probabilities."""
     from twoway.kernels.expectation import posterior
     from twoway.kernels.trees import posterior_of_tree
@@ -135,6 +146,7 @@ def _states_of(tree: HiddenTree, block: Block) -> tuple[Floats, Floats]:
         posterior(block.pointers, block.cells, theta, memberships, log_prob, prototype)
         memberships[log_prob == -np.inf] = np.nan
         return memberships[:, None, :], log_prob
-    states = np.empty((n, tree.n_hidden, theta.shape[1]))
+    # The states of many trees of many variables would take much memory.
+    states = np.empty((n, 0 if only_log_prob else tree.n_hidden, theta.shape[1]))
     posterior_of_tree(block.pointers, block.cells, rows, theta, states, log_prob, prototype)
     return states, log_prob

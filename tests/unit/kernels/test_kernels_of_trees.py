@@ -55,6 +55,9 @@ class Tree:
         shares = np.full((len(records), len(self.parents), self.theta.shape[1]), -1.0)
         log_prob = np.empty(len(records))
         posterior_of_tree(*self.block(records), self.rows, self.theta, shares, log_prob, self.prototype)
+        alone, none = np.empty(len(records)), np.empty((len(records), 0, self.theta.shape[1]))
+        posterior_of_tree(*self.block(records), self.rows, self.theta, none, alone, self.prototype)
+        np.testing.assert_array_equal(alone, log_prob)
         return shares, log_prob
 
     def brute_force(self, record):
