@@ -3,20 +3,24 @@
 Short runs of EM from random starts end in different places. Each is a good guess, and their mixture is a better one:
 what they agree on stays, what only one of them believes is thinned. Rank and smoothing are those of the least loss on
 held-out records: of the label for a classifier, of hidden cells for an imputer, of whole records for a density.
+
+Models of other forms are averaged, too, where they predict better: hidden variables on a tree, and mixtures of trees.
+Each form gets the share that makes held-out records most probable.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import product
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
 
 from twoway.arrays import Floats
 from twoway.data.records import Records
@@ -30,6 +34,8 @@ from twoway.solvers.heldout import HeldOut, try_in_order
 from twoway.solvers.loop import Descent, Loop, Watch
 from twoway.solvers.problem import Smoothing
 from twoway.solvers.starts import random_start
+from twoway.solvers.tree import TreeShape, random_tree_start
+from twoway.solvers.tree_mixture import fit_tree_mixture, strongest_edges
 
 Losses: TypeAlias = tuple[Floats, Floats]
 """The loss of each prediction, and how much each counts; both (n_predictions,)."""
@@ -37,13 +43,25 @@ Loss: TypeAlias = Callable[[JointPMF, Records], Losses]
 """From a model and held-out records to the losses of its predictions."""
 Candidates: TypeAlias = tuple[Mapping[str, Any], ...]
 """A dictionary for each recipe that was compared: its parts and its "loss"; empty where nothing was chosen."""
+Form: TypeAlias = Literal["single", "tree", "trees"]
+"""One hidden variable, hidden variables on a tree, or a mixture of trees of the visible variables."""
+FORMS: tuple[Form, ...] = get_args(Form)
 
 # Each about the golden ratio above the one before.
 _RANKS = (1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610, 987)
 # A component needs about so many records.
-_RECORDS_PER_COMPONENT = 4
+_RECORDS_PER_COMPONENT = {"single": 4, "tree": 4, "trees": 20}
 _MOST_PASSES = 300
 _SMOOTHING, _MORE_SMOOTHING = 0.25, 4.0
+# Where the search among trees begins.
+_FIRST_OF_TREES = {"tree": (8, 1.0), "trees": (3, 1.0)}
+# Mixtures of trees begin from components that were learned with this smoothing, and end at this part of the tolerance.
+_START_SMOOTHING, _TREE_TOL = Smoothing(1.0, 1.0), 0.1
+# A form with a smaller share is left out.
+_LEAST_SHARE = 0.05
+_STACKING_PASSES = 200
+# Above so many cells of records hidden trees take too long; above so many categories, all pairs of them.
+_MOST_TREE_CELLS, _MOST_PAIRED = 500_000, 4000
 _LEAST_SMOOTHING, _MOST_SMOOTHING = 2.0**-8, 2.0**8
 # What a higher rank or another smoothing must save of the mean loss: more than this, and more than the standard error
 # of what it saves or, where few records decide, a great share of it.
@@ -55,17 +73,21 @@ _N_FOLDS = 5
 _ENOUGH_PREDICTIONS, _ENOUGH_CELLS = 1000, 100_000
 # Fits that are averaged in a trial.
 _TRIAL_STARTS = 2
-# The choice is made on so many observed cells at most: more would say the same.
-_SAMPLE_CELLS = 500_000
+# The choice is made on so many observed cells at most: more would say the same. Trees ask for more.
+_SAMPLE_CELLS, _SAMPLE_CELLS_OF_TREES = 500_000, 2_000_000
+# Where trees are tried, too, ranks times observed cells stay below this: what needs more components needs trees.
+_MOST_WORK = 2e8
 
 
 @dataclass(frozen=True, order=True)
 class Recipe:
     """How each of the fits is made."""
 
+    form: Form
     rank: int
+    """The number of components, of states of each hidden variable on a tree, or of trees."""
     smoothing: float
-    """Pseudo-records per component."""
+    """Pseudo-records per component, or per tree."""
 
 
 @dataclass(frozen=True)
@@ -79,11 +101,11 @@ class Average:
     """``CONVERGED`` only where all fits converged."""
 
     @classmethod
-    def of(cls, fits: Iterable[Descent]) -> Average:
-        """Return the average of fits."""
+    def of(cls, fits: Iterable[Descent], shares: Sequence[float] | None = None) -> Average:
+        """Return the average of fits, with equal shares unless they are given."""
         fits = list(fits)
         reasons = sorted((fit.stop_reason for fit in fits), key=lambda reason: reason is StopReason.CONVERGED)
-        pmf = JointPMF.average([fit.pmf for fit in fits])
+        pmf = JointPMF.average([fit.pmf for fit in fits], shares)
         return cls(pmf, max(len(fit.objectives) for fit in fits), reasons[0])
 
     def describe_end(self, estimator: Any) -> None:
@@ -108,11 +130,22 @@ def fit_average(
     tol: float,
     seed: int,
     threads: int | None,
-) -> tuple[Average, Recipe, Candidates]:
+    forms: Sequence[Form] = ("single",),
+    held_out: Records | None = None,
+) -> tuple[Average, dict[Recipe, float], Candidates]:
     """Return the average of several fits to records, with the rank and smoothing given, else those that predict best.
 
-    Each fit ends when it gains less than the share ``tol`` of its objective. Also returned are the recipe of the fits
-    and those that were compared.
+    Also returned are the recipes of the fits with their shares, the largest first, and those that were compared.
+
+    Parameters
+    ----------
+    tol
+        Each fit ends when it gains less than this share of its objective.
+    forms
+        What is compared, "single" first. Forms beside it are for a loss that is a negative log-probability, and are not
+        tried where the rank or the smoothing is given.
+    held_out
+        The records to choose by. None holds out a part of the others.
     """
     rank = None if rank is None else whole_number("rank", rank, 1)
     if smoothing is not None and not (isinstance(smoothing, int | float) and 0 <= smoothing < math.inf):
@@ -122,21 +155,57 @@ def fit_average(
         raise DataError(f"none of the {records.n_records} records has an observed cell; there is nothing to fit")
     records = records.for_fit()
     threads = usable_cores() if threads is None else whole_number("threads", threads, 1)
-    choice = _AveragingChoice(records.sample(_SAMPLE_CELLS, seed=seed), loss, tol, seed, threads)
-    recipe, candidates = choice.make(rank, smoothing)
-    average = Average.of(choice.fit_all([records], recipe, n_starts))
-    return replace(average, pmf=average.pmf.sorted_by_weight()), recipe, candidates
+    forms = forms if rank is None and smoothing is None else forms[:1]
+    sample = records.sample(_SAMPLE_CELLS_OF_TREES if len(forms) > 1 else _SAMPLE_CELLS, seed=seed)
+    choice = _AveragingChoice(sample, loss, tol, seed, threads, forms, held_out)
+    shares, candidates = choice.make(rank, smoothing)
+    fits = [fit for recipe in shares for fit in choice.fit_all([records], recipe, n_starts)]
+    average = Average.of(fits, [share for share in shares.values() for _ in range(n_starts)])
+    return replace(average, pmf=average.pmf.sorted_by_weight()), shares, candidates
+
+
+def _fit_recipe(records: Records, recipe: Recipe, seeds: tuple[int, int], loop: Loop) -> Descent:
+    """Return one fit from a random start."""
+    sets = CellSets.of_records(records, 1)
+    schema, smoothing = sets.schema, Smoothing(recipe.smoothing, recipe.smoothing)
+    if recipe.form == "tree":
+        # Trees of other shapes are as likely: each fit has that of records with random weights (Bayesian bootstrap).
+        weights = np.ones(records.n_records) if records.weights is None else records.weights
+        weights = np.random.default_rng(seeds).gamma(weights)
+        shape = TreeShape.of_edges(schema.names, strongest_edges(records, weights))
+        start = random_tree_start(schema, shape, recipe.rank, sets.shares, seeds)
+        smoothing = Smoothing(recipe.smoothing, recipe.smoothing / _MORE_SMOOTHING)
+        return fit_cells_by_em(sets, start, smoothing, loop)
+    start = random_start(schema, recipe.rank, sets.shares, seeds)
+    if recipe.form == "single":
+        return fit_cells_by_em(sets, start, smoothing, loop)
+    start = fit_cells_by_em(sets, start, _START_SMOOTHING, loop).pmf
+    return fit_tree_mixture(records, start, smoothing, replace(loop, tol=_TREE_TOL * loop.tol))
+
+
+def _stacking_shares(models: Sequence[HeldOut]) -> Floats:
+    """Return the shares of models in the mixture that makes held-out records most probable, by EM."""
+    scores = np.array([model.scores for model in models])
+    chances = np.exp(scores - scores.max(axis=0))
+    shares = np.full(len(scores), 1.0 / len(scores))
+    for _ in range(_STACKING_PASSES):
+        memberships = shares[:, None] * chances
+        shares = np.average(memberships / memberships.sum(axis=0), axis=1, weights=models[0].weights)
+    return shares
 
 
 @dataclass(frozen=True)
 class _AveragingChoice:
-    """The search for the recipe that predicts held-out records best: first its rank, then its smoothing."""
+    """The search for the recipes that predict held-out records best: first the rank, then the smoothing."""
 
     records: Records
     loss: Loss
     tol: float
     seed: int
     threads: int
+    forms: Sequence[Form]
+    given: Records | None
+    """The records to choose by; None holds some out."""
     tried: dict[Recipe, HeldOut] = field(default_factory=dict)
     """Negative losses are scores: higher is better."""
 
@@ -146,31 +215,55 @@ class _AveragingChoice:
         loop = Loop("averaging", _MOST_PASSES, self.tol, watch)
 
         def fit(task: tuple[Records, int]) -> Descent:
-            sets, number = CellSets.of_records(task[0], 1), task[1]
-            start = random_start(sets.schema, recipe.rank, sets.shares, (self.seed, number))
-            return fit_cells_by_em(sets, start, Smoothing(recipe.smoothing, recipe.smoothing), loop)
+            return _fit_recipe(task[0], recipe, (self.seed, task[1]), loop)
 
-        with ThreadPoolExecutor(self.threads) as pool:
+        # Each fit has one thread: products of matrices must not start more.
+        with threadpool_limits(1), ThreadPoolExecutor(self.threads) as pool:
             try:
                 return list(pool.map(fit, product(samples, range(n_starts))))
             except BaseException:
                 watch.interrupt()  # so that the fits that run in other threads end, too
                 raise
 
-    def make(self, rank: int | None, smoothing: float | None) -> tuple[Recipe, Candidates]:
-        """Return the recipe, with the rank and smoothing that are given, and all that were compared."""
-        best = Recipe(rank or 1, _SMOOTHING if smoothing is None else float(smoothing))
+    def make(self, rank: int | None, smoothing: float | None) -> tuple[dict[Recipe, float], Candidates]:
+        """Return recipes and their shares, with the rank and smoothing that are given, and all that were compared."""
+        best = Recipe("single", rank or 1, _SMOOTHING if smoothing is None else float(smoothing))
         if not self.folds:
-            return best, ()
+            return {best: 1.0}, ()
         if rank is None:
             best = self._higher(best)
         if smoothing is None:
-            best = self._smoother(self._smoother(best, _MORE_SMOOTHING), 1.0 / _MORE_SMOOTHING)
-        return best, tuple({**asdict(recipe), "loss": -self.tried[recipe].mean} for recipe in sorted(self.tried))
+            best = self._smoothed(best)
+        rivals = [best, *(self._best_of_trees(form) for form in self.forms[1:] if self._can_try(form))]
+        shares = {best: 1.0}
+        if any(self._is_better(rival, best) for rival in rivals[1:]):
+            stacked = _stacking_shares([self._held_out(rival) for rival in rivals])
+            kept = [(share, rival) for share, rival in zip(stacked, rivals, strict=True) if share >= _LEAST_SHARE]
+            total = sum(share for share, _ in kept)
+            shares = {rival: float(share / total) for share, rival in sorted(kept, reverse=True)}
+        return shares, tuple({**asdict(recipe), "loss": -self.tried[recipe].mean} for recipe in sorted(self.tried))
+
+    def _can_try(self, form: Form) -> bool:
+        """Return whether a form of trees is worth its time."""
+        sizes = self.records.schema.sizes
+        if form == "tree" and self.records.n_observed > _MOST_TREE_CELLS:
+            return False
+        return len(sizes) > 2 and sum(sizes) <= _MOST_PAIRED
+
+    def _best_of_trees(self, form: Form) -> Recipe:
+        """Return the best recipe of a form of trees; smoothing first, because little of it asks for few of them."""
+        rank, smoothing = _FIRST_OF_TREES[form]
+        return self._smoothed(self._higher(self._smoothed(Recipe(form, rank, smoothing))))
+
+    def _smoothed(self, best: Recipe) -> Recipe:
+        """Return the recipe with the best smoothing."""
+        return self._smoother(self._smoother(best, _MORE_SMOOTHING), 1.0 / _MORE_SMOOTHING)
 
     @cached_property
     def folds(self) -> list[tuple[Records, Records]]:
         """As many folds as it takes to score enough predictions; none where there is too little."""
+        if self.given is not None:
+            return [(self.records, _fold_without_zeros(self.given))]
         plain = random_start(self.records.schema, 1, CellSets.of_records(self.records, 1).shares, (0,))
         chosen, n_predictions, n_cells = [], 0, 0
         for train, held in self.records.folds(_N_FOLDS, seed=self.seed):
@@ -185,7 +278,9 @@ class _AveragingChoice:
         """Return the recipe of the best rank from the one given on."""
         sizes = self.records.schema.sizes
         # No joint distribution of these variables needs more than the latter.
-        most = min(self.records.total_weight / _RECORDS_PER_COMPONENT, math.prod(sizes) // max(sizes))
+        most = min(self.records.total_weight / _RECORDS_PER_COMPONENT[best.form], math.prod(sizes) // max(sizes))
+        if len(self.forms) > 1:
+            most = min(most, _MOST_WORK / self.records.n_observed)
 
         def is_better(rank: int) -> bool:
             nonlocal best

@@ -46,11 +46,14 @@ _PARAMETERS = """rank
     random_state
         The source of every random choice."""
 _ATTRIBUTES = """pmf_ : JointPMF
-        The average of the fits, for every other question; its rank is ``rank_`` times ``n_starts``.
+        The average of the fits, for every other question.
+    forms_ : dict
+        The share of each form of model in the average, the largest first: "single", one hidden variable; "tree",
+        hidden variables on a tree; "trees", a mixture of trees of the columns.
     rank_, smoothing_ : int, float
-        What was given or chosen.
+        What was given or chosen, for the first form: components, states of each hidden variable, or trees of each fit.
     candidates_ : tuple of dict
-        What was compared: "rank", "smoothing" and "loss", the mean over held-out predictions.
+        What was compared: "form", "rank", "smoothing" and "loss", the mean over held-out predictions.
     converged_ : bool
         Whether all fits converged; a `ConvergenceWarning` says if not.
     n_iter_ : int
@@ -251,9 +254,11 @@ class JointPMFEstimator(TableEstimator):
             return whole_number("random_state", random_state, 0)
         return int(check_random_state(random_state).randint(2**31))
 
-    def _fit_average(self, records: Records, loss: Loss, tol: float = 1e-3) -> None:
+    def _fit_average(self, records: Records, loss: Loss, *, tol: float = 1e-3, **more: Any) -> None:
         options = {name: getattr(self, name) for name in ("rank", "smoothing", "n_starts", "threads")}
         seed = self._seed_of(self.random_state)
-        average, recipe, self.candidates_ = fit_average(records, loss, tol=tol, seed=seed, **options)
+        average, shares, self.candidates_ = fit_average(records, loss, tol=tol, seed=seed, **options, **more)
+        recipe = next(iter(shares))
         self.pmf_, self.rank_, self.smoothing_ = average.pmf, recipe.rank, recipe.smoothing
+        self.forms_ = {recipe.form: share for recipe, share in shares.items()}
         average.describe_end(self)

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from twoway.arrays import Floats
 from twoway.data import frames
 from twoway.data.records import Records
-from twoway.estimators.averaging import Losses
+from twoway.estimators.averaging import FORMS, Losses
 from twoway.estimators.base import JointPMFEstimator
 from twoway.model.pmf import JointPMF
 
@@ -19,8 +19,10 @@ from twoway.model.pmf import JointPMF
 class JointPMFDensity(DensityMixin, JointPMFEstimator):  # type: ignore[misc]
     """The joint probability of all columns of a table of categories with missing cells.
 
-    Rank and smoothing are those under which held-out records are most probable. The probability of a record with a
-    continuous column is that of its bin.
+    Averaged are models of one hidden variable, of hidden variables on a tree, and mixtures of trees of the columns.
+    Their shares, ranks and smoothing are those under which held-out records are most probable. Where ``rank`` or
+    ``smoothing`` is given, there is one hidden variable. The probability of a record with a continuous column is that
+    of its bin.
 
     Parameters
     ----------
@@ -43,7 +45,7 @@ class JointPMFDensity(DensityMixin, JointPMFEstimator):  # type: ignore[misc]
            [1, 1, 1]])
     """
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, X_val: Any = None) -> Self:
         """Learn the joint probability of the columns; ``y`` is not used.
 
         Parameters
@@ -52,10 +54,14 @@ class JointPMFDensity(DensityMixin, JointPMFEstimator):  # type: ignore[misc]
             A pandas, polars or pyarrow frame, or anything that becomes a 2-D array. NaN, None and null are missing.
         sample_weight
             How much each record matters; their scale does not. A record of weight 2 is not two records of weight 1.
+        X_val
+            Records to choose form, rank and smoothing by. Nothing else is learned from them. None holds out parts of X.
         """
         X = frames.frame_in_memory(X)
         self._library = frames.frame_library(X) if self._is_frame(X) else "numpy"
-        self._fit_average(self._read_training(X, sample_weight)[0], self._loss)
+        records = self._read_training(X, sample_weight)[0]
+        held_out = None if X_val is None else self._read(X_val)[1]
+        self._fit_average(records, self._loss, forms=FORMS, held_out=held_out)
         return self
 
     def score_samples(self, X: Any) -> Floats:

@@ -13,11 +13,11 @@ from sklearn.utils import Tags
 from twoway.arrays import Floats
 from twoway.data import frames
 from twoway.data.records import Records
-from twoway.estimators.averaging import Losses
+from twoway.estimators.averaging import FORMS, Losses
 from twoway.estimators.base import JointPMFEstimator
 from twoway.model.imputation import How, impute_probabilities, imputed_codes, imputed_values
 from twoway.model.pmf import JointPMF
-from twoway.model.posterior import posterior_of
+from twoway.model.posterior import Posterior
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,8 +30,10 @@ _HIDDEN = 0.2
 class JointPMFImputer(OneToOneFeatureMixin, TransformerMixin, JointPMFEstimator):  # type: ignore[misc]
     """An imputer for tables of categories, numbers or both: each hole is filled given the record's other cells.
 
-    A frame keeps its library, its columns and their types. Rank and smoothing are those under which hidden cells of
-    held-out records are most probable. A continuous column is filled with the mean of a bin, or with a draw.
+    A frame keeps its library, its columns and their types. Averaged are models of one hidden variable, of hidden
+    variables on a tree, and mixtures of trees of the columns. Their shares, ranks and smoothing are those under which
+    hidden cells of held-out records are most probable. Where ``rank`` or ``smoothing`` is given, there is one hidden
+    variable. A continuous column is filled with the mean of a bin, or with a draw.
 
     Parameters
     ----------
@@ -85,7 +87,7 @@ class JointPMFImputer(OneToOneFeatureMixin, TransformerMixin, JointPMFEstimator)
         sample_weight
             How much each record matters; their scale does not. A record of weight 2 is not two records of weight 1.
         """
-        self._fit_average(self._read_training(X, sample_weight)[0], self._loss)
+        self._fit_average(self._read_training(X, sample_weight)[0], self._loss, forms=FORMS)
         return self
 
     def transform(self, X: Any) -> Any:
@@ -133,13 +135,18 @@ class JointPMFImputer(OneToOneFeatureMixin, TransformerMixin, JointPMFEstimator)
         shown = Records.from_cells(held.schema, before[held.pointers], held.cells[: len(hidden)][~hidden])
         rows = np.repeat(np.arange(held.n_records), np.diff(held.pointers))[hidden]
         cells = held.cells[: len(hidden)][hidden]
+        variables = np.searchsorted(held.schema.offsets, cells, side="right") - 1
         losses = np.empty(len(cells))
         first = 0
         for block in shown.blocks():
-            memberships, _ = posterior_of(block, pmf.weights, pmf.stacked)
-            last = first + len(memberships)
-            inside = (rows >= first) & (rows < last)
-            shares = np.einsum("ij,ij->i", memberships[rows[inside] - first], pmf.stacked[cells[inside]])
-            losses[inside] = -np.log(np.maximum(shares, 1e-300))
+            posterior = Posterior.of(pmf.trees, block)
+            last = first + len(posterior.log_prob)
+            for variable, factor in enumerate(pmf.factors):
+                here = np.flatnonzero((variables == variable) & (rows >= first) & (rows < last))
+                shares = posterior.memberships(variable)[rows[here] - first]
+                # A record that is impossible under the model says nothing.
+                shares = np.where(np.isnan(shares), pmf.trees.state_shares(variable), shares)
+                chances = np.einsum("ij,ij->i", shares, factor[cells[here] - held.schema.offsets[variable]])
+                losses[here] = -np.log(np.maximum(chances, 1e-300))
             first = last
         return losses, cls._record_weights(held)[rows]

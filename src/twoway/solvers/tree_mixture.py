@@ -69,7 +69,7 @@ def fit_tree_mixture(records: Records, start: JointPMF, smoothing: Smoothing, lo
     each category of a variable's parent, and also that by which it is drawn to the two-way tables of all records.
     The objective is the negative log-likelihood for each unit of weight, with the penalty that smoothing stands for.
     """
-    problem = _TreesOfRecords.of(records, start, smoothing)
+    problem = _TreesOfRecords.of(records, smoothing, start)
     shares = start.memberships(records) * problem.weights[:, None]
     here: _Mixture | None = None
     objectives: list[float] = []
@@ -93,6 +93,14 @@ def fit_tree_mixture(records: Records, start: JointPMF, smoothing: Smoothing, lo
         stop_reason = StopReason.INTERRUPTED
     trees = [problem.hidden_tree(tree) for tree in here.trees]
     return Descent(JointPMF.from_trees(records.schema, Trees.of(here.shares, trees)), tuple(objectives), stop_reason)
+
+
+def strongest_edges(records: Records, weights: Floats) -> list[tuple[int, int]]:
+    """Return the pairs of neighbours in the tree of Chow and Liu of records with these weights (n_records,)."""
+    data = _TreesOfRecords.of(records, Smoothing())
+    vertices, parents = data.strongest_tree(data.count_pairs(weights))
+    variables = data.order[vertices].tolist()
+    return [(variables[parent], variable) for parent, variable in zip(parents[1:], variables[1:], strict=True)]
 
 
 class _Shape(NamedTuple):
@@ -133,17 +141,21 @@ class _TreesOfRecords:
     """(n_records, N), -1 where a cell is missing."""
     weights: Floats
     """(n_records,)."""
-    starts: Floats
-    """(n_categories, M): the shares of each variable's categories in the components of the start."""
     smoothing: Smoothing
+    start: JointPMF | None = None
 
     @classmethod
-    def of(cls, records: Records, start: JointPMF, smoothing: Smoothing) -> _TreesOfRecords:
+    def of(cls, records: Records, smoothing: Smoothing, start: JointPMF | None = None) -> _TreesOfRecords:
         order = np.array(sorted(range(len(records.schema)), key=records.schema.names.__getitem__))
         weights = np.ones(records.n_records) if records.weights is None else records.weights
-        starts = np.vstack([start.factors[variable] for variable in order])
         codes = np.ascontiguousarray(records.codes()[:, order])
-        return cls(records.schema, order, codes, weights, starts, smoothing)
+        return cls(records.schema, order, codes, weights, smoothing, start)
+
+    @cached_property
+    def starts(self) -> Floats:
+        """(n_categories, M): the shares of each variable's categories in the components of the start."""
+        assert self.start is not None
+        return np.vstack([self.start.factors[variable] for variable in self.order])
 
     @cached_property
     def sizes(self) -> Ints:
@@ -177,7 +189,7 @@ class _TreesOfRecords:
         shape = (int(self.offsets[-1]), len(columns))
         return np.column_stack(columns), csr_array((np.array(values, dtype=np.float32), (rows, places)), shape=shape)
 
-    def _count_pairs(self, weights: Floats) -> PairCounts:
+    def count_pairs(self, weights: Floats) -> PairCounts:
         """Return how often each two categories are observed together, (n_categories, n_categories)."""
         indicators, expand = self._indicators
         kept = np.flatnonzero(weights > _LITTLE)
@@ -188,22 +200,26 @@ class _TreesOfRecords:
     @cached_property
     def _pseudo_pairs(self) -> PairCounts:
         """The counts of pairs that smoothing adds to those of each tree: the shares in all records."""
-        counts = self._count_pairs(self.weights)
+        counts = self.count_pairs(self.weights)
         is_shown = (self.codes >= 0).astype(np.float32)
         totals = is_shown.T @ (is_shown * self.weights[:, None].astype(np.float32))
         each = np.divide(self.smoothing.factors, totals, out=np.zeros_like(totals), where=totals > 0)
         return np.asarray(counts * np.repeat(np.repeat(each, self.sizes, axis=0), self.sizes, axis=1))
 
+    def strongest_tree(self, pairs: PairCounts) -> tuple[Ints, Ints]:
+        """Return the tree of largest mutual information in counts of pairs, as `spanning_tree` does."""
+        from twoway.kernels.visible_trees import pair_information
+
+        return spanning_tree(pair_information(pairs, self._pseudo_pairs, self.offsets))
+
     # Trees
 
     def with_new_shapes(self, shares: Floats) -> _Mixture:
         """Return the Chow-Liu tree of each component, with a record of the share (n_records, M) in each."""
-        from twoway.kernels.visible_trees import pair_information
-
         trees = []
         for component, weights in enumerate(shares.T):
-            pairs = self._count_pairs(weights)
-            shape = self._shape(*spanning_tree(pair_information(pairs, self._pseudo_pairs, self.offsets)))
+            pairs = self.count_pairs(weights)
+            shape = self._shape(*self.strongest_tree(pairs))
             tree = self._plain_tree(shape, component)
             trees.append(self._with_counts(tree, pairs[shape.cells, shape.parent_cells].astype(np.float64)))
         return _Mixture(self._component_shares(shares), trees)

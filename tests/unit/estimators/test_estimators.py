@@ -8,6 +8,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from hidden_trees import random_tree
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import ConvergenceWarning
@@ -19,6 +20,7 @@ from sklearn.preprocessing import OneHotEncoder
 import twoway as tw
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.estimators.averaging import fit_average
+from twoway.model.trees import Trees
 
 LIBRARIES = {
     "pandas": lambda frame: frame,
@@ -319,7 +321,11 @@ def test_losses_are_what_they_say():
     losses, weights = tw.JointPMFDensity._loss(pmf, records)
     np.testing.assert_allclose(losses, -pmf.log_prob(records))
 
-    # Each hidden cell is scored given what is not hidden of its record.
+    # Each hidden cell is scored given what is not hidden of its record, by trees and by one hidden variable.
+    n = len(names)
+    tree = random_tree((-1, 0), n_states=(2, 3), sizes=records.schema.sizes, homes=[0, 1] * (n // 2) + [0] * (n % 2))
+    pmf = tw.JointPMF.average([pmf, tw.JointPMF.from_trees(pmf.schema, Trees(np.ones(1), (tree,)))], [0.3, 0.7])
+    assert pmf.n_hidden == 3
     losses, weights = tw.JointPMFImputer._loss(pmf, records)
     hidden = np.random.default_rng(0).random(records.n_observed) < 0.2
     place, expected = 0, []
@@ -607,3 +613,40 @@ def test_density_of_arrays():
     np.testing.assert_array_equal(model.sample(5, random_state=3), model.sample(5, random_state=3))
     with pytest.raises(ValueError, match="not fitted"):
         tw.JointPMFDensity().sample()
+
+
+def chain(n_records, seed):
+    """Return records of ten columns, each mostly equal to the one before."""
+    rng = np.random.default_rng(seed)
+    steps = rng.random((n_records, 10)) < np.where(np.arange(10) == 0, 0.5, 0.1)
+    return np.cumsum(steps, axis=1) % 2
+
+
+def test_density_averages_trees_where_held_out_records_ask_for_them():
+    train, test = chain(300, 0), chain(500, 1)
+    model = tw.JointPMFDensity(n_starts=2).fit(train)
+    assert {one["form"] for one in model.candidates_} == {"single", "tree", "trees"}
+    assert sum(model.forms_.values()) == pytest.approx(1.0)
+    assert set(model.forms_) & {"tree", "trees"}
+    assert {"form": next(iter(model.forms_)), "rank": model.rank_, "smoothing": model.smoothing_}.items() <= min(
+        (one for one in model.candidates_ if one["form"] == next(iter(model.forms_))), key=lambda one: one["loss"]
+    ).items()
+    single = tw.JointPMFDensity(n_starts=2, rank=8).fit(train)
+    assert single.forms_ == {"single": 1.0}
+    assert model.score(test) > single.score(test)
+    cells = np.array(np.meshgrid(*[[0, 1]] * 10)).reshape(10, -1).T
+    assert np.exp(model.score_samples(cells)).sum() == pytest.approx(1.0)
+    assert model.sample(3).shape == (3, 10)
+
+
+def test_density_chooses_by_given_records():
+    """Records of independent columns to choose by ask for no dependence; to learn from, they would not be asked."""
+    train = chain(300, 0)
+    independent = np.random.default_rng(0).integers(0, 2, (300, 10))
+    model = tw.JointPMFDensity(n_starts=1).fit(train, X_val=independent)
+    assert model.rank_ == 1
+    assert model.forms_ == {"single": 1.0}
+    loss = next(one["loss"] for one in model.candidates_ if (one["form"], one["rank"]) == ("single", 1))
+    assert loss == pytest.approx(10 * np.log(2), abs=0.02)
+    with pytest.raises(ValueError, match="features"):
+        tw.JointPMFDensity().fit(train, X_val=independent[:, :4])

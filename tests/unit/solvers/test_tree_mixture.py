@@ -13,7 +13,7 @@ from twoway.report import StopReason
 from twoway.solvers import Evidence, Problem, Smoothing, Watch
 from twoway.solvers.loop import Loop
 from twoway.solvers.starts import random_start
-from twoway.solvers.tree_mixture import TreeMixture, fit_tree_mixture, spanning_tree
+from twoway.solvers.tree_mixture import TreeMixture, fit_tree_mixture, spanning_tree, strongest_edges
 
 SIZES = (2, 3, 2, 3, 2)
 SCHEMA = tw.Schema(tuple(tw.Variable(f"x{n}", tuple(range(size))) for n, size in enumerate(SIZES)))
@@ -164,6 +164,17 @@ def test_objective_never_rises_and_is_that_of_the_model(holes, weighted):
     assert descent.objective == pytest.approx(-mean, abs=1e-6)
     whole = [list(cell) for cell in itertools.product(*map(range, SIZES))]
     assert np.exp(descent.pmf.log_prob(records_of(whole))).sum() == pytest.approx(1.0)
+
+
+def test_strongest_edges_follow_the_weights():
+    """Half of the records are of a chain 0-1-2, the others of a chain 1-2-0 in which 1 and 0 are less alike."""
+    rng = np.random.default_rng(0)
+    first = np.cumsum(rng.random((500, 3)) < [0.5, 0.1, 0.1], axis=1) % 2
+    codes = np.vstack([first, first[:, [2, 0, 1]]])
+    schema = tw.Schema(tuple(tw.Variable(name, (0, 1)) for name in "zyx"))
+    records, is_first = records_of(codes, schema), np.arange(1000) < 500
+    for weights, expected in ((is_first, {(0, 1), (1, 2)}), (~is_first, {(1, 2), (0, 2)})):
+        assert {tuple(sorted(edge)) for edge in strongest_edges(records, weights.astype(float))} == expected
 
 
 def test_mixture_finds_what_one_tree_cannot():
