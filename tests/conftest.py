@@ -1,4 +1,4 @@
-"""The data folder for tests on real data, and hypothesis profiles."""
+"""The data folder for tests on real data, hypothesis profiles, and kernels that are compiled once."""
 
 import os
 import signal
@@ -8,10 +8,17 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.dispatcher import Dispatcher
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
 
 # No deadlines: a first call compiles, and machines are shared. `make test` uses the same examples every time;
 # `make test-all` searches for new ones, and each failing example becomes an @example of its test.
-settings.register_profile("twoway", deadline=None, derandomize=True, database=None)
+settings.register_profile("twoway", deadline=None, derandomize=True, database=None, max_examples=50)
 settings.register_profile("thorough", deadline=None, max_examples=1000, print_blob=True)
 settings.load_profile("twoway")
 
@@ -29,6 +36,25 @@ def pytest_sessionstart():
 # Background jobs of a shell without job control ignore Ctrl-C; the tests of Ctrl-C must not.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+compile_here = Dispatcher.compile
+
+
+def compile_once(kernel, signature):
+    """Compile a kernel while the other processes of pytest-xdist wait for it; they will read it from the cache.
+
+    Locks are taken from callers to callees, and by one thread at a time, so that nobody waits for ever.
+    """
+    folder = kernel._cache.cache_path
+    if folder is None:
+        return compile_here(kernel, signature)
+    with global_compiler_lock, open(os.path.join(folder, f"{kernel.py_func.__name__}.lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return compile_here(kernel, signature)
+
+
+if fcntl and "PYTEST_XDIST_WORKER" in os.environ:
+    Dispatcher.compile = compile_once
 
 ROOT = Path(__file__).resolve().parents[1]
 

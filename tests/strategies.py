@@ -14,7 +14,7 @@ from twoway.schema import Schema, Variable, label_key
 
 
 def examples(n):
-    """Return settings for about n examples, scaled up in a thorough run."""
+    """Return settings for n examples: half of them in `make test`, ten times as many in a thorough run."""
     return settings(max_examples=max(1, n * settings.default.max_examples // 100))
 
 

@@ -13,7 +13,7 @@ from twoway.datasets import dirichlet_rows, draw_records
 from twoway.errors import DataError
 from twoway.solvers.resampling import RecordResampling
 
-CONSTANTS = (1.5, 100.0, 50.0, 1e-6, 1e6, 0.1)
+CONSTANTS = (1.5, 1e-6, 1e6)
 TRUTH = dirichlet_rows(5, 2, 2, seed=3)
 
 
@@ -61,10 +61,9 @@ def test_many_different_records_are_not_merged_for_a_constant_weight():
     np.testing.assert_array_equal(one.codes(), other.codes())
 
 
-@pytest.mark.parametrize("scale", [1.0, 1000.0])
-def test_the_scale_of_weights_does_not_matter(scale):
+def test_the_scale_of_weights_does_not_matter():
     weights = np.random.default_rng(1).lognormal(0, 0.7, len(FRAME))
-    one, other = (tw.fit(tw.Records(FRAME, weights=w), starts=2) for w in (weights, weights * scale * 3.0))
+    one, other = (tw.fit(tw.Records(FRAME, weights=w), starts=2) for w in (weights, weights * 3000.0))
     assert_same(one, other)
     assert one.report.n_records == pytest.approx(weights.sum() ** 2 / np.square(weights).sum(), rel=0.02)
 
@@ -95,9 +94,8 @@ def test_counts_are_records_repeated():
     assert tw.count(both).weights == pytest.approx(tw.count(long).weights)
 
 
-@pytest.mark.parametrize("weight", [0.01, 50.0])
-def test_choices_checks_and_intervals_are_the_same(weight, plain):
-    weighted = tw.Records(FRAME, weights=np.full(len(FRAME), weight))
+def test_choices_checks_and_intervals_are_the_same(plain):
+    weighted = tw.Records(FRAME, weights=np.full(len(FRAME), 0.01))
     assert str(tw.choose_rank(weighted)) == str(tw.choose_rank(FRAME))
     for one, other in zip(tw.fit_quality(plain, weighted).pairs, tw.fit_quality(plain, FRAME).pairs, strict=True):
         assert one.chi_square == pytest.approx(other.chi_square)
@@ -109,13 +107,18 @@ def test_choices_checks_and_intervals_are_the_same(weight, plain):
     assert_same(tw.update(plain, weighted), tw.update(plain, FRAME))
 
 
+@pytest.fixture(scope="module")
+def plain_of_tables():
+    return tw.fit(tw.count(FRAME), starts=2)
+
+
 @pytest.mark.parametrize("weight", CONSTANTS)
-def test_tables_of_weighted_records(weight):
+def test_tables_of_weighted_records(weight, plain_of_tables):
     tables, plain = tw.count(tw.Records(FRAME, weights=np.full(len(FRAME), weight))), tw.count(FRAME)
     np.testing.assert_allclose(tables.weights, plain.weights, rtol=1e-9)
     np.testing.assert_allclose(tables.totals, plain.totals * weight, rtol=1e-9)
     np.testing.assert_allclose(tables.squares, plain.totals * weight**2, rtol=1e-9)
-    assert_same(tw.fit(tables, starts=2), tw.fit(plain, starts=2))
+    assert_same(tw.fit(tables, starts=2), plain_of_tables)
 
 
 @pytest.mark.parametrize("order", [2, 3])
@@ -138,7 +141,9 @@ def test_streamed_files(kept_bytes, weight, tmp_path, monkeypatch, plain):
     monkeypatch.setattr(file_records, "KEPT_BYTES", kept_bytes)
     FRAME.assign(w=weight, n=2).to_parquet(tmp_path / "survey.parquet")
     path, names = tmp_path / "survey.parquet", list(FRAME.columns)
-    one, other = (tw.fit(tw.FileRecords(path, columns=names, **given), starts=2) for given in ({"weights": "w"}, {}))
+    one, other = (
+        tw.fit(tw.FileRecords(path, columns=names, **given), rank=2, starts=2) for given in ({"weights": "w"}, {})
+    )
     assert_same(one, other)
     assert tw.fit(tw.FileRecords(path, columns=names, counts="n", weights="w"), rank=1).report.n_records == (
         pytest.approx(2 * plain.report.n_records)
@@ -237,7 +242,9 @@ def test_invalid_counts_of_tables(flat):
 
 def test_tiny_counts_among_others():
     schema = tw.Schema((tw.Variable("a", (0, 1)), tw.Variable("b", (0, 1))))
-    one, other = (tw.fit(tw.Tables(schema, [[0, 1]], [700.0, 200.0, few, 100.0]), rank=2) for few in (5e-324, 0.0))
+    one, other = (
+        tw.fit(tw.Tables(schema, [[0, 1]], [700.0, 200.0, few, 100.0]), rank=2, starts=1) for few in (5e-324, 0.0)
+    )
     np.testing.assert_allclose(np.asarray(one.marginal(["a", "b"])), np.asarray(other.marginal(["a", "b"])), atol=1e-6)
 
 

@@ -17,7 +17,7 @@ def diagnosis(name):
     return tw.diagnose(CASES[name].make(), CASES[name].rank)
 
 
-@pytest.mark.parametrize("name", [*NOT_KNOWN, *MORE_NOT_KNOWN])
+@pytest.mark.parametrize("name", [*NOT_KNOWN, *(pytest.param(name, marks=pytest.mark.slow) for name in MORE_NOT_KNOWN)])
 def test_no_false_assurance(name):
     found = diagnosis(name)
     assert found.kind == "not from these tables", found.verdict

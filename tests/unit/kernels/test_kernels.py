@@ -62,9 +62,13 @@ def assert_same_as_twin(pointers, cells, record_weights, weights, factors):
     np.testing.assert_allclose(log_prob, expected_log_prob, rtol=1e-12, atol=1e-13)
 
 
-def one_record(n_cells, dtype=np.uint16):
+def smallest_type(n_cells):
+    return np.uint8 if n_cells <= 256 else np.uint16
+
+
+def one_record(n_cells):
     """Return the pointers and cells of one record that shows every cell."""
-    return np.array([0, n_cells], dtype=np.int64), np.arange(n_cells, dtype=dtype)
+    return np.array([0, n_cells], dtype=np.int64), np.arange(n_cells, dtype=smallest_type(n_cells))
 
 
 # The E-step
@@ -138,10 +142,12 @@ def test_expectation_of_every_cell_type(dtype, weighted):
     assert_same_as_twin(*make_problem(3, dtype=dtype, weighted=weighted)[1:])
 
 
-@pytest.mark.parametrize("rank", [3, 17])
-@pytest.mark.parametrize("n_variables", [15, 16, 17, 33, 127, 128, 129, 400])
+@pytest.mark.parametrize(
+    ("rank", "n_variables"), [*itertools.product([3, 17], [15, 16, 17, 33, 127, 128]), (3, 129), (3, 400)]
+)
 def test_long_records(rank, n_variables):
-    problem = make_problem(rank, (2,) * n_variables, n_records=6, observed=0.97, seed=n_variables, dtype=np.uint16)
+    sizes, dtype = (2,) * n_variables, smallest_type(2 * n_variables)
+    problem = make_problem(rank, sizes, n_records=6, observed=0.97, seed=n_variables, dtype=dtype)
     assert_same_as_twin(*problem[1:])
     assert np.diff(problem[1]).max() > 0.8 * n_variables
 
@@ -233,7 +239,7 @@ def test_a_component_far_behind_may_lead_in_the_end(first):
     assert log_prob[0] == pytest.approx(np.log(0.5) - 600 * np.log(10), rel=1e-12)
 
 
-@pytest.mark.parametrize("n_cells", [1, 16, 17, 320])
+@pytest.mark.parametrize("n_cells", [1, 16, 17, 250])
 @pytest.mark.parametrize("rank", [1, 3, 17])
 def test_impossible_records(n_cells, rank):
     random = np.random.default_rng(0)
@@ -256,10 +262,10 @@ def test_an_impossible_record_does_not_spoil_the_others():
     assert counts[0].sum() == pytest.approx(2)
 
 
-@pytest.mark.parametrize("n_cells", [5, 18, 330])
+@pytest.mark.parametrize("n_cells", [5, 18, 250])
 def test_exact_zeros_in_some_components(n_cells):
     random = np.random.default_rng(n_cells)
-    factors = random.random((n_cells, 5))
+    factors = 0.5 * random.random((n_cells, 5))
     factors[random.integers(n_cells, size=3), [0, 2, 4]] = 0.0
     assert_same_as_twin(*one_record(n_cells), None, np.array([0.3, 0.1, 0.2, 0.4, 0.0]), factors)
 
@@ -281,7 +287,7 @@ def test_any_record(exponents, weights):
 
 
 def record_of(exponents):
-    return one_record(len(exponents), np.uint8)
+    return one_record(len(exponents))
 
 
 def factors_of(exponents):
