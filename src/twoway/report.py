@@ -165,6 +165,8 @@ class Report:
     """In how many tables the model is off by more than chance; None where no two variables were observed together."""
     n_hidden: int = 1
     """The number of hidden variables; more than one lie on a tree."""
+    counts_tables: bool = False
+    """Whether the two-way tables of the records counted besides."""
     structure: str = ""
     """Why one hidden variable, or several, in words; empty where they were not compared."""
     candidates: tuple[Mapping[str, Any], ...] = ()

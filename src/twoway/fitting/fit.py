@@ -250,6 +250,7 @@ def _fit_report(fitted: Fitted, warnings: list[str]) -> Report:
         best=0,
         n_parameters=pmf.n_parameters,
         n_hidden=pmf.n_hidden,
+        counts_tables=solution.counts_tables,
         structure=fitted.reason,
         candidates=(*(choice.candidates if choice else ()), *solution.candidates),
         warnings=tuple(warnings),

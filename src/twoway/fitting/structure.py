@@ -92,8 +92,8 @@ def _fit_rank(problem: Problem, rank: int | None, choice: RankChoice | None, sol
 
 def fit_tree(problem: Problem, n_states: int | None, tree: Tree) -> Fitted:
     """Return the fit of several hidden variables on a tree."""
-    problem = replace(problem, rank=n_states or USUAL_STATES)
-    return Fitted(tree.name, problem, tree.solve(problem))
+    solution = replace(tree, chooses_states=n_states is None).solve(replace(problem, rank=n_states or USUAL_STATES))
+    return Fitted(tree.name, replace(problem, rank=solution.pmf.rank), solution)
 
 
 def fit_better(problem: Problem, solver: Solver, tree: Tree) -> Fitted:

@@ -54,6 +54,11 @@ class HeldOut:
         variance = float(np.average(np.square(gaps - mean), weights=self.weights))
         return mean, math.sqrt(variance / float(self.weights.sum()))
 
+    def is_behind(self, other: HeldOut, n_errors: float) -> bool:
+        """Return whether another candidate predicts better by more than so many standard errors."""
+        gain, error = self.behind(other)
+        return gain > n_errors * error
+
 
 def held_out_scores(pmf: JointPMF, held_out: Records) -> tuple[Floats, Floats]:
     """Return the log-likelihood of each held-out record that has a weight, and the weight."""

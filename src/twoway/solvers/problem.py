@@ -87,6 +87,8 @@ class Solution(Descent):
     """The other starts, of which this one was the best."""
     candidates: tuple[Mapping[str, Any], ...] = ()
     """What was compared to choose the smoothing."""
+    counts_tables: bool = False
+    """Whether the two-way tables of records counted besides; see `CellSets`."""
     held_out: HeldOut | None = None
     """How well such fits predict what was held out, where the smoothing was chosen by that."""
 

@@ -21,13 +21,13 @@ from twoway.model.trees import Trees
 from twoway.schema import Schema, schema_hash
 from twoway.solvers.combine import race
 from twoway.solvers.em import fit_cells_by_em
-from twoway.solvers.evidence import Evidence, check_connected, theta_of
+from twoway.solvers.evidence import CellSets, Evidence, check_connected, theta_of
 from twoway.solvers.heldout import CHOICE_CELLS, FAR_BEHIND, N_FOLDS, HeldOut, held_out_scores
 from twoway.solvers.loop import Loop
 from twoway.solvers.problem import Problem, Smoothing, Solution
 from twoway.solvers.tuning import SmoothingChoice, choose_smoothing
 
-_FIRST = Smoothing(0.2, 0.2)
+_FIRST, _FIRST_WITHOUT = Smoothing(0.2, 0.2), Smoothing(1.0, 1.0)
 # Held-out counts of tables ask for less, because they forget that a person is counted in many of them.
 _TABLE_SMOOTHING = Smoothing(0.2, 0.2)
 # Of shares without counts, so small a part that it decides only what they leave open.
@@ -39,6 +39,7 @@ _PASSES_OF_CHOICE, _FIRST_PASSES = 60, 30
 _RACE_CELLS, _FINAL_PASSES = 1_000_000, 30
 USUAL_STATES = 12
 """States of each hidden variable, unless the caller says how many: predictions hardly depend on it."""
+_FEW_STATES = 6
 # A hidden state stands for a category of the variable where it is, but for a little; equal ones differ by a little.
 _OPENNESS, _NOISE = 0.05, 0.3
 
@@ -188,6 +189,10 @@ class Tree:
     from dependence, the last one random."""
     edges: tuple[tuple[int, int], ...] | None = None
     """The pairs of neighbours, a tree of all variables. None takes the tree of largest mutual information."""
+    chooses_states: bool = False
+    """Whether fewer states than the rank are tried."""
+    counts_tables: bool = True
+    """Whether the two-way tables of records count besides. Without a given smoothing both ways are tried."""
 
     name: ClassVar[str] = "tree"
 
@@ -197,6 +202,8 @@ class Tree:
         if evidence.records is None:
             check_connected(evidence.tables(2))
         if problem.smoothing is None:
+            with problem.watch.guard():
+                self, problem = self._chosen_form(problem)
             choice = self._choose_smoothing(problem)
             problem = replace(problem, smoothing=choice.smoothing)
         records, raced = evidence.records, problem
@@ -206,8 +213,9 @@ class Tree:
             sample = records.sample(_RACE_CELLS, seed=problem.seed)
             raced = replace(problem, evidence=Evidence(evidence.schema, records=sample, threads=evidence.threads))
         starts = [self._start(raced.evidence, problem.rank, (problem.seed, number)) for number in range(self.n_starts)]
-        prior = self._prior(evidence, problem.rank)
-        solver = _TreeStart() if evidence.records is not None else _TreeStart(_TABLE_PASSES, _TABLE_TOL, prior)
+        solver = _TreeStart(counts_tables=self.counts_tables)
+        if evidence.records is None:
+            solver = _TreeStart(_TABLE_PASSES, _TABLE_TOL, self._prior(evidence, problem.rank))
         solution = race(solver, [replace(raced, number=n, start=start) for n, start in enumerate(starts)])
         if is_large:
             final = replace(solver, max_iter=_FINAL_PASSES).solve(replace(problem, start=solution.pmf))
@@ -215,15 +223,48 @@ class Tree:
         return replace(solution, candidates=choice.candidates, held_out=choice.held_out)
 
     def is_hopeless(self, problem: Problem, single: HeldOut) -> bool:
-        """Return whether a short fit predicts the first held-out fold far worse than one hidden variable does."""
+        """Return whether short fits predict the first held-out fold far worse than one hidden variable does."""
+        plain = replace(self, counts_tables=False)._first_fold(problem, _FIRST_PASSES)
+        return plain is not None and plain.is_behind(single, FAR_BEHIND)
+
+    def _chosen_form(self, problem: Problem) -> tuple[Tree, Problem]:
+        """Return how records are fitted: without their tables only where they are predicted far better so.
+
+        And with fewer states only where that is clearly better.
+        """
+        tree, best = self, self._first_fold(problem, _PASSES_OF_CHOICE)
+        without = replace(self, counts_tables=False)
+        if best is None:
+            return tree, problem
+        scored = without._first_fold(problem, _PASSES_OF_CHOICE)
+        if scored is not None and best.is_behind(scored, FAR_BEHIND):
+            tree, best = without, scored
+        fewer = replace(problem, rank=_FEW_STATES)
+        if self.chooses_states:
+            scored = tree._first_fold(fewer, _PASSES_OF_CHOICE)
+            problem = fewer if scored is not None and best.is_behind(scored, 1.0) else problem
+        return tree, problem
+
+    def _first_fold(self, problem: Problem, n_passes: int) -> HeldOut | None:
+        """Return how well a short fit predicts the first fold; None where there is none, or no record."""
         evidence = problem.evidence
-        train, held = evidence.sample(CHOICE_CELLS, seed=problem.seed).folds(N_FOLDS, seed=problem.seed)[0]
-        part = Evidence(evidence.schema, records=train, threads=evidence.threads)
-        loop = Loop("comparing structures", _FIRST_PASSES, 1e-4, problem.watch.quiet())
-        start = self._start(part, problem.rank, (problem.seed, 0))
-        pmf = fit_cells_by_em(part.tree_sets, start, _FIRST, loop).pmf
-        loss, error = HeldOut(*held_out_scores(pmf, held)).behind(single)
-        return loss > FAR_BEHIND * error
+        if evidence.records is None:
+            return None
+        folds = evidence.sample(CHOICE_CELLS, seed=problem.seed).folds(N_FOLDS, seed=problem.seed)
+        for train, held in folds[:1]:
+            part = Evidence(evidence.schema, records=train, threads=evidence.threads)
+            loop = Loop("comparing trees", n_passes, 1e-5, problem.watch.quiet())
+            start = self._start(part, problem.rank, (problem.seed, 0))
+            pmf = fit_cells_by_em(self._sets(part), start, self._first_smoothing, loop).pmf
+            return HeldOut(*held_out_scores(pmf, held))
+        return None
+
+    @property
+    def _first_smoothing(self) -> Smoothing:
+        return _FIRST if self.counts_tables else _FIRST_WITHOUT
+
+    def _sets(self, evidence: Evidence) -> CellSets:
+        return evidence.tree_sets if self.counts_tables else evidence.sets
 
     def _prior(self, evidence: Evidence, n_states: int) -> Floats | None:
         """Return what smoothing draws θ towards where some pairs have no table, as `fit_cells_by_em` takes it.
@@ -272,15 +313,15 @@ class Tree:
                 part = Evidence(evidence.schema, records=train, threads=evidence.threads)
                 start = self._start(part, problem.rank, (problem.seed, 0))
                 # All amounts begin where the first one leads.
-                parts[id(train)] = part, fit_cells_by_em(part.tree_sets, start, _FIRST, loop).pmf
+                parts[id(train)] = part, fit_cells_by_em(self._sets(part), start, self._first_smoothing, loop).pmf
             part, start = parts[id(train)]
-            return fit_cells_by_em(part.tree_sets, start, smoothing, loop).pmf
+            return fit_cells_by_em(self._sets(part), start, smoothing, loop).pmf
 
         # One number for factors and transitions: 1 component leaves them together.
         return choose_smoothing(
             sample,
             refit,
-            first=_FIRST.factors,
+            first=self._first_smoothing.factors,
             n_components=1,
             n_folds=N_FOLDS,
             seed=problem.seed,
@@ -296,15 +337,17 @@ class _TreeStart:
     max_iter: int = 1500
     tol: float = 3e-7
     prior: Floats | None = None
+    counts_tables: bool = False
 
     name: ClassVar[str] = "tree"
 
     def solve(self, problem: Problem) -> Solution:
         evidence = problem.evidence
-        sets = evidence.tree_sets
+        sets = evidence.tree_sets if self.counts_tables else evidence.sets
         start, smoothing = problem.first_point(sets), problem.given_smoothing
         descent = fit_cells_by_em(sets, start, smoothing, problem.loop(self), self.prior)
         unit = "mean Kullback-Leibler divergence per pair"
         if evidence.records is not None:
-            unit = "negative log-likelihood per record and its two-way tables"
-        return problem.solution(self, descent, f"{unit}, penalised" if any(smoothing) else unit)
+            unit = f"negative log-likelihood per record{' and its two-way tables' if self.counts_tables else ''}"
+        solution = problem.solution(self, descent, f"{unit}, penalised" if any(smoothing) else unit)
+        return replace(solution, counts_tables=self.counts_tables)

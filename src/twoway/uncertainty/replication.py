@@ -137,7 +137,8 @@ def _replicate_sampling(pmf: JointPMF, source: Any, n_records: float | None) -> 
     records = records_for(pmf.schema, source)
     if records.n_silent == records.n_records:
         raise DataError(f"none of the {records.n_records} records has an observed cell; there is nothing to draw from")
-    return RecordResampling(records, count_tables=pmf.n_hidden > 1), _TOL_RECORDS
+    counts_tables = pmf.report is not None and pmf.report.counts_tables
+    return RecordResampling(records, count_tables=counts_tables), _TOL_RECORDS
 
 
 # The prior that smoothing is, drawn again for each replicate
