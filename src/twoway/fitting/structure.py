@@ -28,8 +28,6 @@ _MOST_COMPARED = 20_000
 _MOST_COMPARED_CELLS = 2**22
 # With more variables, trees are fitted only when asked for: they would take many minutes.
 _MOST_VARIABLES = 1000
-# Without counts: how much nearer to the tables several hidden variables must come than one.
-_CLEARLY_NEARER = 0.9
 
 
 @dataclass(frozen=True)
@@ -99,9 +97,14 @@ def fit_tree(problem: Problem, n_states: int | None, tree: Tree) -> Fitted:
 def fit_better(problem: Problem, solver: Solver, tree: Tree) -> Fitted:
     """Return the better of the two; one hidden variable where several are not clearly better."""
     evidence, watch = problem.evidence, problem.watch
-    if can_be_tree(evidence) and not evidence.has_all_pairs:
-        reason = "some pairs have no table: a tree says of them what the variables between them imply, and no more"
-        return replace(fit_tree(problem, None, tree), reason=reason)
+    if can_be_tree(evidence):
+        reason = ""
+        if not evidence.has_all_pairs:
+            reason = "some pairs have no table: a tree says of them what the variables between them imply, and no more"
+        elif not evidence.has_counts:
+            reason = "the tables have no numbers of records to compare structures by: a tree commits itself to least"
+        if reason:
+            return replace(fit_tree(problem, None, tree), reason=reason)
     choice = choose_rank_from(evidence, None, seed=problem.seed, watch=watch)
     several, reason = None, ""
     if not watch.interrupted and can_be_tree(evidence) and choice.pmf is not None:
@@ -133,14 +136,7 @@ def _better(single: Fitted, several: Fitted) -> Fitted:
         # Held-out counts of tables say nothing of more than two variables, where a tree commits itself to less.
         least = error if evidence.records is not None else -error
         return _reasoned(several if gain > least else single, several, one.held_out, gain, error)
-    if evidence.records is not None:
-        return replace(single, reason="there are too few records to compare one hidden variable with several")
-    is_nearer = other.objective < _CLEARLY_NEARER * one.objective
-    figures = f"mean divergence per table {other.objective:.2g} against {one.objective:.2g} nats"
-    trees, come = f"{other.pmf.n_hidden} hidden variables on a tree", "come" if is_nearer else "do not come"
-    return replace(
-        several if is_nearer else single, reason=f"{trees} {come} clearly nearer to the tables than one: {figures}"
-    )
+    return replace(single, reason="there is too little data to compare one hidden variable with several")
 
 
 def _reasoned(chosen: Fitted, several: Fitted, held_out_by_one: HeldOut, gain: float, error: float) -> Fitted:

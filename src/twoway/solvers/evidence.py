@@ -42,6 +42,8 @@ PairWeights = Literal["counts", "equal"]
 _IN_ALL_TABLES, _IN_STRONG_TABLES = 6.0, 8.0
 # Cells of the two-way tables that count besides the records', at most; the strongest tables where there are more.
 _MOST_BESIDES = 200_000
+# Behind each table, where that is not known.
+_ASSUMED_RECORDS = 1000.0
 # Records that each variable's overall shares get on top of the data.
 _EXTRA = 0.1
 _MANY_CATEGORIES = 100
@@ -318,7 +320,7 @@ class Evidence:
 
     @cached_property
     def _information(self) -> Floats:
-        return corrected_information(self.tables(2))
+        return corrected_information(self.tables(2), None if self.has_counts else _ASSUMED_RECORDS)
 
     @cached_property
     def tree_sets(self) -> CellSets:

@@ -31,7 +31,7 @@ _FIRST, _FIRST_WITHOUT = Smoothing(0.2, 0.2), Smoothing(1.0, 1.0)
 # Held-out counts of tables ask for less, because they forget that a person is counted in many of them.
 _TABLE_SMOOTHING = Smoothing(0.2, 0.2)
 # Of shares without counts, so small a part that it decides only what they leave open.
-_SHARE_SMOOTHING = 1e-4
+_SHARE_SMOOTHING = 1e-6
 # Passes over tables cost little, and the last of a divergence matters.
 _TABLE_PASSES, _TABLE_TOL = 5000, 1e-6
 _PASSES_OF_CHOICE, _FIRST_PASSES = 60, 30
@@ -114,18 +114,19 @@ def random_tree_start(
 
 
 def visible_tree_start(
-    evidence: Evidence, shape: TreeShape, n_states: int, seeds: Sequence[int], *, is_exact: bool = False
+    evidence: Evidence, shape: TreeShape, n_states: int, seeds: Sequence[int], *, spread: float = 1.0
 ) -> JointPMF:
     """Return the tree of the visible variables themselves: hidden states stand for the categories of their owners.
 
     Variables that are not neighbours are independent given those between them: what tables do not say is not invented.
-    States that stand for the same category differ a little, so that a fit can part them, unless it ``is_exact``.
+    States that stand for the same category differ a little, so that a fit can part them: by ``spread``,
+    of which 0 is the visible tree itself.
     """
     schema, shares = evidence.schema, evidence.sets.shares
     own = [shares[schema.cells(index)] for index in range(len(schema))]
     of_set = {tuple(pair): table for table, pair in enumerate(evidence.tables(2).sets.tolist())}
     generators = [np.random.default_rng([*seeds, schema_hash(name)]) for name in schema.names]
-    noise, openness = (0.0, 0.0) if is_exact else (_NOISE, _OPENNESS)
+    noise, openness = spread * _NOISE, spread * _OPENNESS
     # (n_states, categories of the owner): the states that stand for each category.
     states = [_states_of_categories(own[owner], n_states, noise, generators[owner]) for owner in shape.owners]
 
@@ -273,7 +274,7 @@ class Tree:
         """
         if evidence.has_all_pairs:
             return None
-        prior = theta_of(visible_tree_start(evidence, self._shape(evidence), n_states, (0, 0), is_exact=True))
+        prior = theta_of(visible_tree_start(evidence, self._shape(evidence), n_states, (0, 0), spread=0.0))
         prior[0] *= n_states
         return prior[:, :n_states]
 
@@ -291,7 +292,8 @@ class Tree:
         is_random = evidence.records is not None and 0 < seeds[1] == self.n_starts - 1
         if is_random or len(schema) == 1:
             return random_tree_start(schema, shape, n_states, evidence.sets.shares, seeds)
-        return visible_tree_start(evidence, shape, n_states, seeds)
+        # Only what a table asks for may lead away from the visible tree.
+        return visible_tree_start(evidence, shape, n_states, seeds, spread=1.0 if evidence.has_all_pairs else 0.01)
 
     def _choose_smoothing(self, problem: Problem) -> SmoothingChoice:
         evidence, watch = problem.evidence, problem.watch

@@ -8,8 +8,11 @@ from twoway.arrays import Bools, Floats, times_log
 from twoway.tables.tables import Tables
 
 
-def corrected_information(tables: Tables) -> Floats:
-    """Return the mutual information of each two-way table in nats, less what chance would make of independence."""
+def corrected_information(tables: Tables, n_records: float | None = None) -> Floats:
+    """Return the mutual information of each two-way table in nats, less what chance would make of independence.
+
+    Chance is that of the records behind each table, or of a given number.
+    """
     if len(tables) == 0:
         return np.zeros(0)
     schema, sets = tables.schema, tables.sets
@@ -25,7 +28,8 @@ def corrected_information(tables: Tables) -> Floats:
         margins = np.asarray(np.bincount(places, shares, sizes.sum()), dtype=np.float64)
         information -= np.add.reduceat(times_log(margins, margins), starts)
         n_seen.append(np.add.reduceat(margins > 0, starts, dtype=np.int64))
-    chance = (n_seen[0] - 1) * (n_seen[1] - 1) / (2.0 * np.maximum(tables.weights, 1.0))
+    behind = np.maximum(tables.weights if n_records is None else n_records, 1.0)
+    chance = (n_seen[0] - 1) * (n_seen[1] - 1) / (2.0 * behind)
     return np.asarray(information - chance)
 
 
