@@ -1,10 +1,12 @@
 """Measure hidden trees: predictions on a survey beside those of one hidden variable, and the speed of a pass.
 
-    python benchmarks/trees.py [survey|speed]
+    python benchmarks/trees.py [survey|whole|chain|speed|seconds]
 
 Prints the Markdown tables of docs/how-it-works.md. "survey" needs the election study in TWOWAY_DATA
-(lca/poLCA__election.csv): half of it is fitted, the other half predicted. "speed" compares a pass of EM with its
-matrix products alone, done by numpy's BLAS; set OPENBLAS_NUM_THREADS=1, because the pass uses one thread.
+(lca/poLCA__election.csv): half of it is fitted, the other half predicted. "whole" fits all of it, and compares answers
+with the cross-tab. "chain" predicts 180 variables of a hidden Markov chain. "speed" compares a pass of EM with its
+matrix products alone, done by numpy's BLAS; set OPENBLAS_NUM_THREADS=1, because the pass uses one thread. "seconds"
+measures fits with default options, and needs bfi (surveys/bfi.csv.gz) as well.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import numpy as np
 import pandas as pd
 
 import twoway as tw
+from twoway.datasets import dirichlet_rows, draw_records
 from twoway.kernels.trees import expect_tree
 from twoway.model.hidden_tree import HiddenTree, packed_tree
 
@@ -30,7 +33,7 @@ N_TIMES = 15
 
 
 def main() -> None:
-    sections = {"survey": survey, "speed": speed}
+    sections = {"survey": survey, "whole": whole, "chain": chain, "speed": speed, "seconds": seconds}
     for name in sys.argv[1:] or sections:
         sections[name]()
         print()
@@ -41,7 +44,7 @@ def survey() -> None:
     if "TWOWAY_DATA" not in os.environ:
         print("survey: set TWOWAY_DATA to the folder with lca/poLCA__election.csv")
         return
-    study = pd.read_csv(Path(os.environ["TWOWAY_DATA"]) / "lca" / "poLCA__election.csv")
+    study = election()
     ages = [f"over {low}" for low in AGES[:-1]]
     binned = study.assign(AGE=pd.cut(study["AGE"], AGES, labels=ages).astype(object))
     print("| fitted | model | records | strongest pairs | tables off |\n|---|---|---:|---:|---:|")
@@ -57,6 +60,61 @@ def survey() -> None:
     for structure in ("single", "tree"):
         pmf = tw.fit(tw.count(hidden), structure=structure)
         show("two-way tables, 30 % of the cells hidden", structure, pmf, test, strongest(train))
+
+
+def election() -> pd.DataFrame:
+    return pd.read_csv(Path(os.environ["TWOWAY_DATA"]) / "lca" / "poLCA__election.csv")
+
+
+def whole() -> None:
+    """The vote given the party, fitted to the whole study, beside the cross-tab."""
+    if "TWOWAY_DATA" not in os.environ:
+        print("whole: set TWOWAY_DATA to the folder with lca/poLCA__election.csv")
+        return
+    study = election()
+    voters = study.dropna(subset=["PARTY", "VOTE3"])
+    observed = pd.crosstab(voters["PARTY"], voters["VOTE3"], normalize="index")
+    of_party = voters["PARTY"].value_counts()
+    print("| structure | seed | tables off | VOTE3 given PARTY, most that a share differs |\n|---|---:|---:|---:|")
+    for structure, seed in (("single", 0), ("auto", 0), ("auto", 1), ("auto", 2)):
+        pmf = tw.fit(study, structure=structure, seed=seed)
+        joint = np.asarray(pmf.marginal(["PARTY", "VOTE3"]))
+        off = np.abs(joint / joint.sum(axis=1, keepdims=True) - observed.to_numpy()).max(axis=1)
+        most = off[[of_party[party] > 100 for party in observed.index]].max()
+        print(f"| {structure} | {seed} | {pmf.report.check.n_off} of {pmf.report.check.n_tables} | {most:.3f} |")
+
+
+def chain() -> None:
+    """180 binary variables of a hidden Markov chain of 4 states."""
+    n_variables, n_states = 180, 4
+    rng = np.random.default_rng(0)
+    emissions = rng.beta(0.3, 0.3, size=(n_variables, n_states))
+    stay = np.full((n_states, n_states), 0.1 / 3) + (0.9 - 0.1 / 3) * np.eye(n_states)
+    factors = tuple(np.vstack([1 - p, p]) for p in emissions)
+    weights = np.full(n_states, 1 / n_states)
+    homes, parents = tuple(range(n_variables)), (-1, *range(n_variables - 1))
+    schema = tw.Schema(tuple(tw.Variable(f"x{n}", (0, 1)) for n in homes))
+    tree = HiddenTree(parents, homes, weights, (stay,) * (n_variables - 1), factors)
+    truth = tw.JointPMF.from_trees(schema, tw.Trees(np.ones(1), (tree,)))
+    fresh = truth.sample(2400, seed=1)
+    pmf = tw.fit(truth.sample(1600, seed=0))
+    print("| model | log-probability of a fresh record |\n|---|---:|")
+    print(f"| truth | {truth.log_prob(fresh).mean():.2f} |")
+    print(f"| auto: {pmf.n_hidden} hidden variables | {pmf.log_prob(fresh).mean():.2f} |")
+
+
+def seconds() -> None:
+    """Fits with default options, one hidden variable and a tree compared."""
+    sources = {"3,000 records of 2,000 binary variables, rank 5": draw_records(dirichlet_rows(2000, 2, 5), 3000)}
+    if "TWOWAY_DATA" in os.environ:
+        bfi = pd.read_csv(Path(os.environ["TWOWAY_DATA"]) / "surveys" / "bfi.csv.gz")
+        sources = {"election study": election(), "bfi, 28 columns": bfi, **sources}
+    tw.fit(next(iter(sources.values())))  # compiles
+    print("| fit with default options | seconds | structure |\n|---|---:|---|")
+    for name, source in sources.items():
+        began = time.perf_counter()
+        pmf = tw.fit(source)
+        print(f"| {name} | {time.perf_counter() - began:.1f} | {pmf.n_hidden} hidden |", flush=True)
 
 
 def show(name: str, structure: str, pmf: tw.JointPMF, test: pd.DataFrame, pairs: Sequence[tuple[str, str]]) -> None:
