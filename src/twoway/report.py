@@ -31,6 +31,8 @@ class StopReason(enum.StrEnum):
     """Other starts were better after as many passes, so this one was stopped."""
     INTERRUPTED = "interrupted"
     """Somebody pressed Ctrl-C; the result is the best up to then."""
+    TIME_LIMIT = "time limit"
+    """The seconds allowed were over; the result is the best up to then."""
 
 
 @dataclass(frozen=True)

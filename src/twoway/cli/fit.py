@@ -55,6 +55,7 @@ def fit(
     no_counts: bool = Option(
         False, "--no-counts", help="Do not store the two-way counts, which `ask` shows beside its answers."
     ),
+    seconds: float | None = Option(None, help="End the fit after so many seconds, with the best model so far."),
     threads: Threads = None,
     ask: list[str] | None = Option(
         None, metavar="QUESTION", help="A question to answer after the fit, as in `twoway ask`. Repeatable."
@@ -101,7 +102,7 @@ def fit(
         )
     common: dict[str, Any] = {"seed": seed, "threads": threads, "monitor": shows_progress() or None}
     options: dict[str, Any] = {"rank": rank, "solver": solver, "smoothing": smoothing, "checkpoint": checkpoint}
-    options["structure"] = structure
+    options |= {"structure": structure, "seconds": seconds}
     pmf = tw.fit(united or source, **options, **common)
     model = tw.bootstrap(pmf, source, **common) if intervals else pmf
     model.save(out, counts=not no_counts)
@@ -118,12 +119,12 @@ def fit(
 
 
 def _is_half_fitted(out: Path) -> bool:
-    """Return whether a file is the model of an interrupted fit, which the same command continues."""
+    """Return whether a file is the model of a fit that ended early, which the same command continues."""
     try:
         report = tw.JointPMF.load(out).report
     except TwowayError:
         return False
-    return report is not None and report.stop_reason == "interrupted"
+    return report is not None and report.stop_reason in ("interrupted", "time limit")
 
 
 def _check_questions_to_fit(questions: list[str], schema: tw.Schema) -> None:
@@ -180,6 +181,7 @@ def _fit_text(learned: dict[str, Any]) -> str:
     if learned["sources"] > 1:
         evidence = f"{learned['sources']} sources together: {evidence}"
     end = {"converged": "converged", "direct": "solved directly", "interrupted": "interrupted by Ctrl-C"}
+    end["time limit"] = "ended by the time limit"
     ended = f"{learned['solver']}, {end.get(learned['stop_reason'], 'not converged')}"
     rank, hidden = learned["rank"], learned["hidden"]
     form = f"rank {rank}" if hidden == 1 else f"{hidden} hidden variables of {rank} states on a tree"

@@ -55,6 +55,7 @@ def fit(
     threads: int | None = None,
     monitor: Monitor | bool | None = None,
     checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
+    seconds: float | None = None,
     **others: Never,
 ) -> JointPMF:
     """Return the joint PMF of all variables in a source.
@@ -89,6 +90,10 @@ def fit(
     checkpoint
         A file in which a long fit saves its state every 30 seconds. The same call after an interruption continues from
         there, to the same result; a fit that ends removes the file.
+    seconds
+        A time limit, from the call on. The fit ends after the pass during which it is over, and returns the best model
+        so far, with the stop reason "time limit" and a warning; the report takes a little longer. With a checkpoint,
+        the same call continues from there, with the same limit again or another.
 
     Returns
     -------
@@ -106,7 +111,8 @@ def fit(
     converged
     """
     _refuse_options(fit, others)
-    began = time.perf_counter()
+    began = time.monotonic()
+    deadline = began + _fit_seconds(seconds)
     seed = whole_number("seed", seed, 0)
     rank = None if rank is None else whole_number("rank", rank, 1)
     given_smoothing = _fit_smoothing(smoothing)
@@ -121,7 +127,7 @@ def fit(
     saved = checkpoint if isinstance(checkpoint, Checkpoint | None) else Checkpoint(checkpoint)
     if saved is not None:
         saved.open(_fit_description(evidence, structure, rank, single_solver, tree, seed, given_smoothing))
-    with Watch.showing(monitor, saved) as watch:
+    with Watch.showing(monitor, saved, deadline) as watch:
         problem = Problem(evidence, 1, seed, smoothing=given_smoothing, watch=watch)
         if is_tree:
             fitted = fit_tree(problem, rank, tree)
@@ -136,7 +142,7 @@ def fit(
     report = _fit_report(fitted, warnings)
     counts, left_out = _fit_counts(evidence, warnings)
     report = replace(report, n_observed=n_observed or None, warnings=(*report.warnings, *left_out))
-    report = replace(report, seconds=time.perf_counter() - began)
+    report = replace(report, seconds=time.monotonic() - began)
     pmf = fitted.solution.pmf.sorted_by_weight().with_report(report)
     return pmf.with_counts(counts).with_library(frame_library_of(source))
 
@@ -219,10 +225,22 @@ def _fit_smoothing(smoothing: float | None) -> Smoothing | None:
     return Smoothing(float(smoothing), float(smoothing))
 
 
+def _fit_seconds(seconds: float | None) -> float:
+    if seconds is None:
+        return math.inf
+    if not isinstance(seconds, SupportsFloat) or not float(seconds) > 0:
+        raise DataError(f"seconds must be None, for no time limit, or a number above 0, not {seconds!r}")
+    return float(seconds)
+
+
 def _fit_report(fitted: Fitted, warnings: list[str]) -> Report:
     problem, solution, choice = fitted.problem, fitted.solution, fitted.rank_choice
     evidence, pmf = problem.evidence, solution.pmf.sorted_by_weight()
     warnings = [*warnings, *dict.fromkeys(solution.warnings)]
+    if (stopped := problem.watch.stopped) is not None:
+        solution = replace(solution, stop_reason=stopped)
+        what = "ended by its time limit" if stopped is StopReason.TIME_LIMIT else "interrupted"
+        warnings.append(f"the fit was {what}; this is the best model up to then")
     if choice is not None and choice.candidates[0].get("held_out", 0.0) is None:
         warnings.append("there is too little data to choose a rank by; give one")
     is_single = pmf.n_hidden == 1
@@ -235,8 +253,6 @@ def _fit_report(fitted: Fitted, warnings: list[str]) -> Report:
             "the fit did not converge within the passes allowed: read it with care; a lower rank, or more smoothing, "
             "needs fewer"
         )
-    if solution.stop_reason is StopReason.INTERRUPTED or problem.watch.interrupted:
-        warnings.append("the fit was interrupted; this is the best model up to then")
     expected = evidence.sets.expected(theta_of(pmf), pmf.rank, tree_rows(pmf))
     compared, check = fitted.check()
     report = Report(

@@ -28,6 +28,7 @@ _MOST_COMPARED = 20_000
 _MOST_COMPARED_CELLS = 2**22
 # With more variables, trees are fitted only when asked for: they would take many minutes.
 _MOST_VARIABLES = 1000
+_NOT_COMPARED = "the fit ended before one hidden variable was compared with several on a tree"
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,9 @@ def fit_single(problem: Problem, rank: int | None, solver: Solver) -> Fitted:
 
 def _fit_rank(problem: Problem, rank: int | None, choice: RankChoice | None, solver: Solver) -> Fitted:
     problem = replace(problem, rank=rank or (choice.rank if choice else 1))
+    if choice is not None and problem.watch.interrupted:
+        # The short fit by which the rank was chosen is the best so far.
+        problem = replace(problem, start=choice.pmf)
     return Fitted(solver.name, problem, solver.solve(problem), choice)
 
 
@@ -107,13 +111,9 @@ def fit_better(problem: Problem, solver: Solver, tree: Tree) -> Fitted:
             return replace(fit_tree(problem, None, tree), reason=reason)
     choice = choose_rank_from(evidence, None, seed=problem.seed, watch=watch)
     several, reason = None, ""
-    if not watch.interrupted and can_be_tree(evidence) and choice.pmf is not None:
-        check = _check(choice.pmf, problem)[1]
-        if check is None or check.n_off == 0:
-            reason = "one hidden variable describes all two-way tables up to chance"
-        elif choice.held_out is not None and tree.is_hopeless(replace(problem, rank=USUAL_STATES), choice.held_out):
-            reason = "one hidden variable predicts held-out records far better than several on a tree"
-        else:
+    if can_be_tree(evidence) and choice.pmf is not None:
+        reason = _why_one(problem, choice.pmf, choice.held_out, tree)
+        if not reason:
             with watch.guard():
                 several = fit_tree(problem, None, tree)
     if several is None or several.solution.pmf.n_hidden == 1:
@@ -121,22 +121,37 @@ def fit_better(problem: Problem, solver: Solver, tree: Tree) -> Fitted:
     held_out = several.solution.held_out
     if choice.held_out is not None and held_out is not None:
         gain, error = choice.held_out.behind(held_out)
-        if gain > FAR_BEHIND * error or watch.interrupted:
+        if gain > FAR_BEHIND * error:
             return _reasoned(several, several, choice.held_out, gain, error)
     single = _fit_rank(problem, None, choice, solver)
-    return single if watch.interrupted else _better(single, several)
+    return _better(single, several, single.solution.held_out or choice.held_out)
 
 
-def _better(single: Fitted, several: Fitted) -> Fitted:
-    evidence, one, other = single.problem.evidence, single.solution, several.solution
-    if one.held_out is not None and other.held_out is not None:
-        gain, error = one.held_out.behind(other.held_out)
+def _why_one(problem: Problem, pmf: JointPMF, held_out: HeldOut | None, tree: Tree) -> str:
+    """Return why one hidden variable is enough, by a short fit of it; empty where several are to be tried."""
+    is_hopeless = False
+    if not problem.watch.interrupted:
+        check = _check(pmf, problem)[1]
+        if check is None or check.n_off == 0:
+            return "one hidden variable describes all two-way tables up to chance"
+        is_hopeless = held_out is not None and tree.is_hopeless(replace(problem, rank=USUAL_STATES), held_out)
+    if problem.watch.interrupted:
+        return _NOT_COMPARED
+    return "one hidden variable predicts held-out records far better than several on a tree" if is_hopeless else ""
+
+
+def _better(single: Fitted, several: Fitted, held_out: HeldOut | None) -> Fitted:
+    evidence, of_several = single.problem.evidence, several.solution.held_out
+    if held_out is not None and of_several is not None:
+        gain, error = held_out.behind(of_several)
         # A person is counted in many tables.
         error *= math.sqrt(evidence.sets.total_copies)
         # Held-out counts of tables say nothing of more than two variables, where a tree commits itself to less.
         least = error if evidence.records is not None else -error
-        return _reasoned(several if gain > least else single, several, one.held_out, gain, error)
-    return replace(single, reason="there is too little data to compare one hidden variable with several")
+        return _reasoned(several if gain > least else single, several, held_out, gain, error)
+    is_early = single.problem.watch.interrupted
+    little = "there is too little data to compare one hidden variable with several"
+    return replace(single, reason=_NOT_COMPARED if is_early else little)
 
 
 def _reasoned(chosen: Fitted, several: Fitted, held_out_by_one: HeldOut, gain: float, error: float) -> Fitted:

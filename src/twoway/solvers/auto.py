@@ -53,6 +53,8 @@ class Auto:
             if evidence.has_counts:
                 start = replace(solver, tol=1e-5, max_iter=300).solve(problem).pmf
                 choice = self._choose_smoothing(problem, start)
+                if problem.watch.interrupted:  # this is the best so far
+                    problem = replace(problem, start=start)
             problem = replace(problem, smoothing=choice.smoothing)
         solution = race(solver, [replace(problem, number=number) for number in range(self.n_starts)])
         return replace(solution, candidates=choice.candidates, held_out=choice.held_out)
@@ -78,9 +80,9 @@ class Auto:
         return replace(solution, candidates=choice.candidates, held_out=choice.held_out)
 
     def _chain_start(self, problem: Problem) -> Solution | None:
-        """Return where the chain of table solvers ends, or None where there are no tables to speak of."""
+        """Return where the chain of table solvers ends; None with a given start, or no tables to speak of."""
         schema = problem.evidence.schema
-        if len(schema) < 2 or schema.n_categories > _MOST_CATEGORIES:
+        if problem.start is not None or len(schema) < 2 or schema.n_categories > _MOST_CATEGORIES:
             return None
         try:
             solution = CoupledNMF(tol=1e-5, max_iter=300).solve(problem)

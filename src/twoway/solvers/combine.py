@@ -73,6 +73,8 @@ def race(solver: Solver, problems: Sequence[Problem]) -> Solution:
         heat = replace(solver, max_iter=passes) if isinstance(solver, IterativeSolver) else solver
         with watch.guard():
             for start in sorted(ranked[:n_starts]):
+                if solutions and watch.ends():
+                    break
                 before, problem = solutions.get(start), problems[start]
                 if len(problems) > 1:
                     task = f"{solver.name}, {len(problems)} starts"
@@ -84,8 +86,6 @@ def race(solver: Solver, problems: Sequence[Problem]) -> Solution:
                         before, heat.solve(replace(problem, start=before.pmf, origin=""))
                     )
                 past += passes
-                if watch.interrupted:
-                    break
         ranked = sorted(solutions, key=lambda start: (solutions[start].objective, start))
         if watch.interrupted:
             break

@@ -121,4 +121,6 @@ def annealed_by_em(sets: CellSets, start: JointPMF, smoothing: Smoothing, max_it
         strong = share / (1.0 - share) * of_component
         stage = Smoothing(max(smoothing.factors, strong), max(smoothing.weights, strong))
         annealed = fit_cells_by_em(sets, annealed, stage, Loop("annealing", passes, 0.0, watch)).pmf
+        if watch.interrupted:
+            break
     return start if is_one_component(annealed) else annealed

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Self, SupportsFloat
+from typing import Self, SupportsFloat, cast
 
 import numpy as np
 
@@ -34,33 +34,51 @@ Update = Callable[[Theta], tuple[Theta, float]]
 
 
 class Watch:
-    """Reports the progress of a computation, and remembers that somebody interrupted it."""
+    """Reports the progress of a computation, and remembers what ended it early: Ctrl-C, or a time limit."""
 
     def __init__(
-        self, monitor: Monitor | None = None, parent: Watch | None = None, checkpoint: Checkpoint | None = None
+        self,
+        monitor: Monitor | None = None,
+        parent: Watch | None = None,
+        checkpoint: Checkpoint | None = None,
+        deadline: float = math.inf,
     ) -> None:
         self._monitor = monitor
-        self._shared: SimpleNamespace = SimpleNamespace(interrupted=False) if parent is None else parent._shared
+        shared = SimpleNamespace(stopped=None, deadline=deadline)
+        self._shared: SimpleNamespace = shared if parent is None else parent._shared
         self.checkpoint = checkpoint
         """Where loops save their states, and find those of an earlier run."""
 
     @classmethod
     @contextmanager
-    def showing(cls, monitor: Monitor | bool | None, checkpoint: Checkpoint | None = None) -> Iterator[Self]:
+    def showing(
+        cls, monitor: Monitor | bool | None, checkpoint: Checkpoint | None = None, deadline: float = math.inf
+    ) -> Iterator[Self]:
         """Return a context that gives a watch; True shows a progress bar, a function gets each progress."""
         if not callable(monitor) and not isinstance(monitor, bool | None):
             raise DataError(f"monitor must be True, False, None or a function of a Progress, not {monitor!r}")
         with ProgressBar() if monitor is True else nullcontext(monitor or None) as callback:
-            yield cls(callback, checkpoint=checkpoint)
+            yield cls(callback, checkpoint=checkpoint, deadline=deadline)
+
+    @property
+    def stopped(self) -> StopReason | None:
+        """What ended the computation early, if anything did."""
+        return cast("StopReason | None", self._shared.stopped)
 
     @property
     def interrupted(self) -> bool:
-        """Whether somebody pressed Ctrl-C."""
-        return bool(self._shared.interrupted)
+        """Whether the computation ended early."""
+        return self.stopped is not None
 
-    def interrupt(self) -> None:
-        """Remember that somebody pressed Ctrl-C."""
-        self._shared.interrupted = True
+    def interrupt(self, reason: StopReason = StopReason.INTERRUPTED) -> None:
+        """Remember what ended the computation, unless something else did before."""
+        self._shared.stopped = self._shared.stopped or reason
+
+    def ends(self) -> bool:
+        """Return whether to end here; only this looks at the clock, so that what is done in time counts as done."""
+        if time.monotonic() >= self._shared.deadline:
+            self.interrupt(StopReason.TIME_LIMIT)
+        return self.interrupted
 
     @contextmanager
     def guard(self) -> Iterator[None]:
@@ -189,7 +207,8 @@ class Loop:
                 state.best = point
                 state.objectives.append(at_point)
                 state.gains.append((state.cycle_start - at_point) / max(abs(at_point), _SMALL_OBJECTIVE))
-                if self.watch.interrupted:
+                # A start is not worth keeping without a step from it.
+                if len(state.objectives) > 1 and self.watch.ends():
                     break
                 seconds_left = _loop_seconds_left(state.gains, self.tol, began)
                 self.watch.show(Progress(self.task, state.passes, self.max_iter, at_point, seconds_left))
@@ -205,6 +224,8 @@ class Loop:
                 second, at_first = step(first)
                 state.best = first
                 state.objectives.append(at_first)
+                if self.watch.ends():
+                    break
                 candidate = np.zeros(point.shape)
                 length = extrapolate(point, first, second, groups, start.rank, state.longest, candidate)
                 state.point = second
@@ -219,7 +240,7 @@ class Loop:
         if self.watch.interrupted:
             if not state.objectives:
                 raise KeyboardInterrupt
-            state.stop_reason = StopReason.INTERRUPTED
+            state.stop_reason = self.watch.stopped
         else:
             state.stop_reason = stop_reason
             state.save()

@@ -199,13 +199,13 @@ class Tree:
 
     def solve(self, problem: Problem) -> Solution:
         """Return the best solution of all starts."""
-        evidence, choice = problem.evidence, SmoothingChoice(_TABLE_SMOOTHING, (), None)
+        evidence, choice, short = problem.evidence, SmoothingChoice(_TABLE_SMOOTHING, (), None), None
         if evidence.records is None:
             check_connected(evidence.tables(2))
         if problem.smoothing is None:
             with problem.watch.guard():
                 self, problem = self._chosen_form(problem)
-            choice = self._choose_smoothing(problem)
+            choice, short = self._choose_smoothing(problem)
             problem = replace(problem, smoothing=choice.smoothing)
         records, raced = evidence.records, problem
         is_large = records is not None and records.n_observed > _RACE_CELLS
@@ -214,6 +214,8 @@ class Tree:
             sample = records.sample(_RACE_CELLS, seed=problem.seed)
             raced = replace(problem, evidence=Evidence(evidence.schema, records=sample, threads=evidence.threads))
         starts = [self._start(raced.evidence, problem.rank, (problem.seed, number)) for number in range(self.n_starts)]
+        if short is not None and problem.watch.interrupted:  # it is the best so far
+            starts[0] = short
         solver = _TreeStart(counts_tables=self.counts_tables)
         if evidence.records is None:
             solver = _TreeStart(_TABLE_PASSES, _TABLE_TOL, self._prior(evidence, problem.rank))
@@ -295,11 +297,12 @@ class Tree:
         # Only what a table asks for may lead away from the visible tree.
         return visible_tree_start(evidence, shape, n_states, seeds, spread=1.0 if evidence.has_all_pairs else 0.01)
 
-    def _choose_smoothing(self, problem: Problem) -> SmoothingChoice:
+    def _choose_smoothing(self, problem: Problem) -> tuple[SmoothingChoice, JointPMF | None]:
+        """Return the smoothing, and one of the short fits by which it was chosen."""
         evidence, watch = problem.evidence, problem.watch
         if not evidence.has_counts:
             amount = _SHARE_SMOOTHING * float(np.median(evidence.tables(2).weights))
-            return SmoothingChoice(Smoothing(amount, amount), (), None)
+            return SmoothingChoice(Smoothing(amount, amount), (), None), None
         loop = Loop("choosing the smoothing", _PASSES_OF_CHOICE, 1e-5, watch.quiet())
         sample = evidence.sample(CHOICE_CELLS, seed=problem.seed)
         if evidence.records is None:
@@ -307,7 +310,8 @@ class Tree:
             folds = sample.folds(N_FOLDS, seed=problem.seed)
             fits = [fit_cells_by_em(sets.with_records(train), start, _TABLE_SMOOTHING, loop).pmf for train, _ in folds]
             scores = [held_out_scores(pmf, held) for pmf, (_, held) in zip(fits, folds, strict=True)]
-            return SmoothingChoice(_TABLE_SMOOTHING, (), HeldOut.of_folds(scores) if folds else None)
+            held_out = HeldOut.of_folds(scores) if folds and not watch.interrupted else None
+            return SmoothingChoice(_TABLE_SMOOTHING, (), held_out), next(iter(fits), None)
         parts: dict[int, tuple[Evidence, JointPMF]] = {}
 
         def refit(train: Records, smoothing: Smoothing) -> JointPMF:
@@ -320,7 +324,7 @@ class Tree:
             return fit_cells_by_em(self._sets(part), start, smoothing, loop).pmf
 
         # One number for factors and transitions: 1 component leaves them together.
-        return choose_smoothing(
+        choice = choose_smoothing(
             sample,
             refit,
             first=self._first_smoothing.factors,
@@ -330,6 +334,7 @@ class Tree:
             watch=watch,
             coarse=True,
         )
+        return choice, next((pmf for _, pmf in parts.values()), None)
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ def fit_tree_mixture(records: Records, start: JointPMF, smoothing: Smoothing, lo
     objectives: list[float] = []
     stop_reason, shapes_move = StopReason.MAX_ITER, True
     with loop.watch.guard():
-        while len(objectives) < loop.max_iter and not loop.watch.interrupted:
+        while len(objectives) < loop.max_iter and not (objectives and loop.watch.ends()):
             following = problem.with_new_shapes(shares) if here is None or shapes_move else problem.step(here, shares)
             objective, following_shares = problem.evaluate(following)
             if here is not None and shapes_move and objective > objectives[-1]:
@@ -89,8 +89,7 @@ def fit_tree_mixture(records: Records, start: JointPMF, smoothing: Smoothing, lo
                 break
     if here is None:
         raise KeyboardInterrupt
-    if loop.watch.interrupted:
-        stop_reason = StopReason.INTERRUPTED
+    stop_reason = loop.watch.stopped or stop_reason
     trees = [problem.hidden_tree(tree) for tree in here.trees]
     return Descent(JointPMF.from_trees(records.schema, Trees.of(here.shares, trees)), tuple(objectives), stop_reason)
 

@@ -40,7 +40,7 @@ class SmoothingChoice:
     candidates: Candidates
     """All that were compared."""
     held_out: HeldOut | None
-    """How well it predicts held-out records; None where there is too little to hold out."""
+    """How well it predicts held-out records; None where there is too little to hold out, or the choice ended early."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def choose_smoothing(
         return tried[smoothing]
 
     with watch.guard():
-        if folds:
+        if folds and not watch.interrupted:
             best = _tune_factors(evaluate, first, coarse)
             if n_components > 1 and not best.is_plain:
                 _tune_weights(evaluate, best, records.total_weight / n_components)
@@ -112,7 +112,7 @@ def choose_smoothing(
     # It was chosen for what is left when a fold is held out, and what it must keep down, chance, grows as a root.
     whole = math.sqrt(len(folds) / (len(folds) - 1.0)) if len(folds) > 1 else 1.0
     smoothing = Smoothing(whole * chosen.smoothing.factors, whole * chosen.smoothing.weights)
-    return SmoothingChoice(smoothing, candidates, chosen.held_out)
+    return SmoothingChoice(smoothing, candidates, None if watch.interrupted else chosen.held_out)
 
 
 def _tune_factors(evaluate: Callable[[Smoothing], Trial], first: float, coarse: bool = False) -> Trial:

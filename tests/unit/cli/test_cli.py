@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -401,6 +402,23 @@ def test_an_interrupted_fit_is_saved_and_marked(cli, folder, monkeypatch):
     assert code == 130
     assert "interrupted by Ctrl-C" in out
     assert tw.load(folder / "i.twoway").report.stop_reason == "interrupted"
+
+
+def test_a_fit_out_of_time_is_saved_and_marked_and_goes_on(cli, folder, monkeypatch):
+    command = ["fit", "survey.csv", "-o", "s.twoway", "--only", "age,vote,trust", "--rank", "2", "--solver", "em"]
+    monkeypatch.setattr("twoway.solvers.loop.time", SimpleNamespace(monotonic=lambda: 1e18))
+    code, out, _ = cli(*command, "--seconds", "60")
+    assert code == 0
+    assert "em, ended by the time limit after 2 passes" in out
+    assert "the fit was ended by its time limit; this is the best model up to then" in out
+    assert tw.load(folder / "s.twoway").report.stop_reason == "time limit"
+    monkeypatch.undo()
+    monkeypatch.chdir(folder)
+    assert cli(*command)[0] == 0  # without --force
+    assert tw.load(folder / "s.twoway").report.converged
+    code, _, error = cli(*command, "--force", "--seconds", "0")
+    assert code == 3
+    assert "seconds must be" in error
 
 
 def test_score(cli, folder):
