@@ -89,7 +89,7 @@ def test_plan_by_a_model_and_by_assumption(twoway, files):
 
 def test_intervals_from_fit_to_ask(twoway, files):
     model = files / "sure.twoway"
-    code, _, err = twoway("fit", files / "records.csv", "-o", model, "--rank", 2, "--intervals")
+    code, _, err = twoway("fit", files / "records.csv", "-o", model, "--rank", 2, "--solver", "em", "--intervals")
     assert code == 0, err
     questions = ["P(x1 = 0)", "P(x1 | x2)", "E(x1)", "H(x1)", "I(x1; x2)", "mode(x1, x2 | x3 = 1)"]
     _, out, err = twoway("ask", model, *questions, "--interval", "--json")

@@ -215,6 +215,7 @@ def test_output_is_cut_on_a_terminal_only(cli, tmp_path, monkeypatch):
 def test_bins_at_given_numbers(cli, folder, tmp_path):
     model = str(tmp_path / "cut.twoway")
     fit = ["fit", str(folder / "survey.csv"), "-o", model, "--only", "age,vote,income", "--rank", "2"]
+    fit += ["--solver", "em"]
     assert cli(*fit, "--bins", "income=10000,20000,1e9")[0] == 0
     income = tw.load(model).schema["income"]
     assert income.categories == (
@@ -350,6 +351,7 @@ def test_counts_and_weights_decide_where_bins_meet(cli, folder):
     pd.DataFrame({"x": range(8), "y": ["a", "b"] * 4, "n": [9] + [1] * 7}).to_csv(folder / "counted.csv", index=False)
     for option, edges in ((["--counts", "n"], (1.0,)), (["--weights", "n"], (1.0,)), (["--drop", "n"], (4.0,))):
         fit = ["fit", "counted.csv", "-o", "counted.twoway", "--force", "--bins", "x=2", "--rank", "1", *option]
+        fit += ["--solver", "em"]
         assert cli(*fit)[0] == 0
         assert tw.load(folder / "counted.twoway").schema["x"].edges == edges
 
@@ -467,8 +469,9 @@ def test_count_add_and_fit(cli, folder):
 
 def test_compare_models_that_are_about_different_things(cli, tmp_path):
     here = {"a": ["x", "y", "y"], "b": ["p", "q", "p"], "c": [1, 2, 2]}
-    tw.fit(here, rank=1).save(tmp_path / "one.twoway")
-    tw.fit({"a": ["x", "y", "y"], "b": ["p", "r", "p"], "d": [1, 2, 2]}, rank=1).save(tmp_path / "two.twoway")
+    tw.fit(here, rank=1, solver="em").save(tmp_path / "one.twoway")
+    there = {"a": ["x", "y", "y"], "b": ["p", "r", "p"], "d": [1, 2, 2]}
+    tw.fit(there, rank=1, solver="em").save(tmp_path / "two.twoway")
     code, out, _ = cli("compare", str(tmp_path / "one.twoway"), str(tmp_path / "two.twoway"), "--json")
     told = json.loads(out)
     assert (code, told["shared"], told["pairs"]) == (0, 1, [])
@@ -476,7 +479,7 @@ def test_compare_models_that_are_about_different_things(cli, tmp_path):
     assert told["notes"][1:] == ["only the first model has 'c'", "only the second model has 'd'"]
     code, out, _ = cli("compare", str(tmp_path / "one.twoway"), str(tmp_path / "two.twoway"))
     assert "pairs that differ most" not in out
-    tw.fit({"d": [1, 2, 2], "e": [1, 1, 2]}, rank=1).save(tmp_path / "two.twoway")
+    tw.fit({"d": [1, 2, 2], "e": [1, 1, 2]}, rank=1, solver="em").save(tmp_path / "two.twoway")
     code, _, err = cli("compare", str(tmp_path / "one.twoway"), str(tmp_path / "two.twoway"))
     assert code == 3
     assert "no variable in common" in err
@@ -582,7 +585,7 @@ def test_all_columns_with_too_many_categories_are_named_at_once(cli, tmp_path):
     assert code == 3
     assert err.count("50 distinct values in 50 records") == 3
     assert "--drop 'id,remark' leaves them out; --bins 'income'" in err
-    way = ["--drop", "id,remark", "--bins", "income"]
+    way = ["--drop", "id,remark", "--bins", "income", "--solver", "em"]
     code, _, err = cli("fit", str(path), "-o", str(tmp_path / "new"), "--max-categories", "20", "--rank", "1", *way)
     assert (code, err) == (0, "")
 
@@ -594,7 +597,7 @@ def test_a_spreadsheet_of_another_country(cli, tmp_path):
         f"{n % 60 + 20 if n % 7 else 'k.A.'};{'ja' if n % 3 else 'nein'};{n % 4},5;{n % 2 + 1},25" for n in range(200)
     ]
     path.write_text("Alter;Wahl;Note;Gewicht\r\n" + "\r\n".join(lines) + "\r\n", encoding="utf-8-sig")
-    options = ["--weights", "Gewicht", "--rank", "1"]
+    options = ["--weights", "Gewicht", "--rank", "1", "--solver", "em"]
     code, _, err = cli("fit", str(path), "-o", model, "--bins", "Alter=3", *options)
     assert code == 3
     assert "column 'Alter' does not hold numbers, which --bins needs: it also holds 'k.A.'; --missing 'k.A.'" in err
@@ -624,7 +627,7 @@ def test_a_spreadsheet_of_another_country(cli, tmp_path):
 def test_a_long_list_of_categories_is_shortened_in_notes(cli, tmp_path):
     path, model = tmp_path / "dates.csv", str(tmp_path / "dates.twoway")
     path.write_text("day,vote\n" + "".join(f"2024-01-{n % 28 + 1:02d},{n % 2}\n" for n in range(100)))
-    assert cli("fit", str(path), "-o", model, "--rank", "1")[0] == 0
+    assert cli("fit", str(path), "-o", model, "--rank", "1", "--solver", "em")[0] == 0
     _, out, err = cli("ask", model, "P(day >= 2024-01-10)")
     assert float(out.split(",")[0]) == pytest.approx(0.67, abs=0.05)
     assert "2024-01-10, 2024-01-11, …, 2024-01-28 (19 categories)" in err
@@ -640,7 +643,7 @@ def test_columns_that_are_not_categorical(cli, tmp_path):
     code, _, err = cli("fit", str(path), "-o", out, "--drop", "lists")
     assert code == 3
     assert "column 'nothing' has no observed cell" in err
-    assert cli("fit", str(path), "-o", out, "--drop", "lists,nothing", "--rank", "1")[0] == 0
+    assert cli("fit", str(path), "-o", out, "--drop", "lists,nothing", "--rank", "1", "--solver", "em")[0] == 0
 
 
 def test_labels_that_the_model_does_not_know(cli, tmp_path):
@@ -810,7 +813,7 @@ def test_codes_that_mean_missing_are_remembered(cli, folder):
     """A file is read alike by every command, though only fit was told of the codes."""
     rows = {"age": [1, 2, -9, 1] * 30, "income": [98, 5, 6, -9] * 30, "vote": ["no", "NA", "yes", "-"] * 30}
     pd.DataFrame(rows).to_csv(folder / "codes.csv", index=False)
-    options = ("--missing=-9", "--missing", "income=98", "--missing", "-", "--rank", "1", "--force")
+    options = ("--missing=-9", "--missing", "income=98", "--missing", "-", "--rank", "1", "--solver", "em", "--force")
     assert cli("fit", "codes.csv", "-o", "codes.twoway", *options)[0] == 0
     schema = tw.load(folder / "codes.twoway").schema
     shown = cli("info", "codes.twoway")[1].splitlines()
@@ -828,7 +831,8 @@ def test_codes_that_mean_missing_are_remembered(cli, folder):
     _, _, err = cli("fit", "codes.csv", "-o", "codes.twoway", "--missing", "incme=98", "--force")
     assert "no column 'incme'" in err
     assert "did you mean 'income'" in err
-    assert cli("fit", "codes.csv", "-o", "only.twoway", "--missing-only=-9", "--rank", "1", "--force")[0] == 0
+    only = ("--missing-only=-9", "--rank", "1", "--solver", "em", "--force")
+    assert cli("fit", "codes.csv", "-o", "only.twoway", *only)[0] == 0
     assert tw.load(folder / "only.twoway").schema["vote"].categories == ("-", "NA", "no", "yes")
 
 

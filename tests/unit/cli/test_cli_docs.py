@@ -87,7 +87,10 @@ def folder(tmp_path_factory):
     for day in ("monday", "tuesday"):
         survey.to_csv(folder / f"{day}.csv", index=False)
     survey.to_csv(folder / "small.csv", index=False)
-    assert run(["fit", str(folder / "small.csv"), "-o", str(folder / "survey.twoway"), "--rank", "2"]) == 0
+    assert (
+        run(["fit", str(folder / "small.csv"), "-o", str(folder / "survey.twoway"), "--rank", "2", "--solver", "em"])
+        == 0
+    )
     return folder
 
 

@@ -21,7 +21,7 @@ def folder(tmp_path_factory):
     import pandas as pd
 
     pd.DataFrame(frame).to_csv(folder / "s.csv", index=False)
-    assert run(["fit", str(folder / "s.csv"), "-o", str(folder / "m.twoway"), "--rank", "2"]) == 0
+    assert run(["fit", str(folder / "s.csv"), "-o", str(folder / "m.twoway"), "--rank", "2", "--solver", "em"]) == 0
     (folder / "odd.csv").write_text(
         "age,trust,id,x\n40+,1,007,0.10\n18-39,2,NA,1e5\n,4,?,true\n40+,05,a,\n40+,refused,b,1\n"
     )
@@ -127,7 +127,7 @@ def test_a_dangling_link_raises_before_the_fit(cli, folder, monkeypatch):
 def test_names_as_long_as_may_be(cli, folder):
     name = "x" * 248 + ".twoway"
     assert len(name) == 255
-    code, _, err = cli("fit", "s.csv", "-o", name, "--rank", "1")
+    code, _, err = cli("fit", "s.csv", "-o", name, "--rank", "1", "--solver", "em")
     assert (code, err) == (0, "")
     assert tw.load(folder / name).rank == 1
     os.unlink(folder / name)

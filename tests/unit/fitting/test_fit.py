@@ -70,7 +70,7 @@ def test_unknown_solver():
 
 
 def test_unknown_variable_or_category():
-    pmf = tw.fit(COLUMNS, rank=1)
+    pmf = tw.fit(COLUMNS, rank=1, smoothing=1.0)
     with pytest.raises(UnknownNameError, match=r"no variable 'vot'; did you mean 'vote'\? known: 'age', 'vote'"):
         pmf.marginal("vot")
     with pytest.raises(
@@ -206,7 +206,7 @@ def test_foreign_and_truncated_files(tmp_path):
     path.write_bytes(b"not a model")
     with pytest.raises(FileFormatError, match=r"model\.twoway"):
         tw.load(path)
-    tw.fit(COLUMNS, rank=1).save(path)
+    tw.fit(COLUMNS, rank=1, smoothing=1.0).save(path)
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(FileFormatError, match=r"model\.twoway"):
@@ -560,7 +560,7 @@ def test_records_are_drawn_in_the_library_that_was_fitted(tmp_path):
     rows = {"a": ["x", "y"] * 20, "b": [1, 2, 2, 1] * 10}
     for frame, library in ((pl.DataFrame(rows), "polars"), (pl.LazyFrame(rows), "polars"), (rows, "pandas")):
         for source in (frame, tw.Records(frame)):
-            pmf = tw.fit(source, rank=1)
+            pmf = tw.fit(source, rank=1, smoothing=1.0)
             for one in (pmf, pmf.given({"a": "x"}), pickle.loads(pickle.dumps(pmf))):
                 assert type(one.sample(3)).__module__.partition(".")[0] == library
     pmf.with_library("polars").save(tmp_path / "m")

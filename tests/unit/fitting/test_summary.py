@@ -10,7 +10,7 @@ RECORDS = tw.Records({"sky": ["grey", "blue", "blue", "grey"], "rain": ["yes", "
 
 
 def test_records():
-    pmf = tw.fit(RECORDS, rank=2)
+    pmf = tw.fit(RECORDS, rank=2, smoothing=1.0)
     summary = tw.summarize(pmf, RECORDS)
     assert (summary["records"], summary["cells"], summary["holes"]) == (4, 12, 1)
     assert summary["log_likelihood_per_record"] == pytest.approx(pmf.report.log_likelihood / 4)
@@ -22,7 +22,7 @@ def test_records():
 
 def test_tables_and_many_categories():
     tables = tw.count({"number": list(range(41)) * 2, "text": [f"t{n}" for n in range(41)] * 2})
-    summary = tw.summarize(tw.fit(tables, rank=1), tables)
+    summary = tw.summarize(tw.fit(tables, rank=1, smoothing=1.0), tables)
     assert summary["tables"] == 1
     assert summary["worst_fit"][0]["variables"] == ["number", "text"]
     assert summary["many_categories"] == {"number": True, "text": False}

@@ -17,9 +17,10 @@ def test_a_model_is_like_itself():
 
 
 def test_differences_come_largest_first_and_unlike_variables_are_noted():
-    one, other = tw.fit(HERE, rank=1), tw.fit({"a": ["x"] * 3, "b": ["q", "q", "p"], "c": [1, 3, 3]}, rank=1)
+    there = {"a": ["x"] * 3, "b": ["q", "q", "p"], "c": [1, 3, 3]}
+    one, other = (tw.fit(columns, rank=1, solver="em") for columns in (HERE, there))
     with pytest.raises(tw.DataError, match="no variable in common"):
-        tw.compare(one, tw.fit({"z": [1, 2]}, rank=1))
+        tw.compare(one, tw.fit({"z": [1, 2]}, rank=1, solver="em"))
     comparison = tw.compare(one, other)
     assert [difference.variables for difference in comparison.variables] == [("b",)]
     assert comparison.variables[0].total_variation == pytest.approx(tw.total_variation(one, other, "b"))

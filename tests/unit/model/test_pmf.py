@@ -478,7 +478,7 @@ def test_lazy_frames_are_collected():
     filled = PMF.impute(lazy)
     assert filled.equals(PMF.impute(lazy.collect()))
     np.testing.assert_array_equal(PMF.log_prob(lazy), PMF.log_prob(lazy.collect()))
-    assert tw.fit(lazy, rank=1).schema.names == ("age", "vote")
+    assert tw.fit(lazy, rank=1, smoothing=1.0).schema.names == ("age", "vote")
     imputer = tw.JointPMFImputer(rank=1, smoothing=1.0, n_starts=1)
     assert imputer.fit(lazy).transform(lazy).null_count().sum_horizontal()[0] == 0
 

@@ -8,7 +8,7 @@ FRAME = {"sky": ["grey", "blue"] * 50 + ["blue", None], "rain": ["yes", "no"] * 
 
 
 def test_the_least_probable_records_come_first():
-    pmf = tw.fit(FRAME, rank=2)
+    pmf = tw.fit(FRAME, rank=2, smoothing=1.0)
     least = tw.surprises(pmf, FRAME, n=3)
     scores = pmf.log_prob(FRAME)
     assert [surprise.log_prob for surprise in least] == sorted(scores)[:3]

@@ -23,7 +23,7 @@ RECORDS = draw_records(TRUTH, 1500, observed=0.7, seed=1)
 
 @pytest.fixture(scope="module")
 def boot():
-    return tw.bootstrap(tw.fit(RECORDS, rank=2), RECORDS, n=60)
+    return tw.bootstrap(tw.fit(RECORDS, rank=2, smoothing=1.0), RECORDS, n=60)
 
 
 def test_every_question_has_an_interval(boot):
@@ -171,7 +171,7 @@ def test_weights_are_resampled_with_their_records():
 def test_the_model_need_not_be_the_best_fit():
     """Intervals stay around the model's answer, as wide as chance makes them."""
     rough = tw.fit(RECORDS, rank=2, solver="spa")
-    best = tw.fit(RECORDS, rank=2)
+    best = tw.fit(RECORDS, rank=2, smoothing=1.0)
     boots = [replace(tw.bootstrap(pmf, RECORDS, n=40), observed=None) for pmf in (rough, best)]
     answers = [boot.prob({"x1": 0, "x2": 1}) for boot in boots]
     widths = [answer.high - answer.low for answer in answers]
@@ -208,7 +208,7 @@ def test_ctrl_c_keeps_what_is_finished():
         if progress.done == 30:
             raise KeyboardInterrupt
 
-    pmf = tw.fit(RECORDS, rank=2)
+    pmf = tw.fit(RECORDS, rank=2, smoothing=1.0)
     kept = tw.bootstrap(pmf, RECORDS, n=2000, monitor=stop)
     assert len(kept.replicates) == 30
     assert "interrupted: 30 of 2000" in kept.warnings[0]

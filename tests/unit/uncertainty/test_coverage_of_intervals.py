@@ -161,7 +161,7 @@ def test_intervals_contain_the_truth_where_a_model_is_too_simple():
 
 def test_sparse_tables_do_not_widen_intervals():
     frame, _ = survey(0, 60)  # 6 records per cell of age × vote, 3 per cell of all three variables
-    observed = tw.bootstrap(tw.fit(frame, rank=1), frame, n=20).observed
+    observed = tw.bootstrap(tw.fit(frame, rank=1, smoothing=1.0), frame, n=20).observed
     assert observed.draws(["age", "vote"], 20, posterior=True)
     assert observed.draws(["age", "degree", "vote"], 20, posterior=True) == []
     assert observed.draws(["age"], 20, posterior=True) == []

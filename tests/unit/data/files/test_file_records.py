@@ -89,8 +89,8 @@ def test_a_fit_from_the_scratch_file_is_that_of_memory(frame, parquet, spilled, 
 
 
 def test_what_fits_into_memory_once_coded_is_fitted_there_to_the_byte(frame, parquet):
-    streamed = tw.fit(tw.FileRecords(parquet, columns=VARIABLES), rank=2)
-    assert streamed.stacked.tobytes() == tw.fit(frame[VARIABLES], rank=2).stacked.tobytes()
+    streamed = tw.fit(tw.FileRecords(parquet, columns=VARIABLES), rank=2, smoothing=1.0)
+    assert streamed.stacked.tobytes() == tw.fit(frame[VARIABLES], rank=2, smoothing=1.0).stacked.tobytes()
 
 
 def test_auto_draws_the_same_sample_for_the_same_seed(parquet, spilled):

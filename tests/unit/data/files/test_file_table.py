@@ -47,7 +47,7 @@ def test_fit_and_count_take_the_name_of_a_file(tmp_path):
     path = tmp_path / "votes.csv"
     path.write_text("age,vote\nyoung,no\nold,yes\n,yes\nold,\n")
     assert tw.count(path) == tw.count(pd.read_csv(path))
-    pmf = tw.fit(str(path), rank=1)
+    pmf = tw.fit(str(path), rank=1, smoothing=1.0)
     assert pmf.prob({"vote": "yes"}) == pytest.approx(2 / 3, abs=0.1)
     assert len(pmf.log_prob(path)) == 4
 
