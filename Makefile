@@ -63,9 +63,10 @@ system:
 test: .venv/.developers system
 	$(MAKE) --jobs 2 --output-sync=target --no-print-directory lint unit
 
-# A fixed hash seed makes the order of sets reproducible; test-all varies it.
+# A fixed hash seed makes the order of sets reproducible; test-all varies it. Modules are compiled once for all the
+# programs that tests start, even where Python was told to keep nothing.
 unit:
-	PYTHONHASHSEED=0 $(BIN)/pytest -n auto --dist loadfile
+	PYTHONHASHSEED=0 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n auto --dist loadfile
 
 # The last commit in fresh clones next to this one, so that data are found; a failing clone is kept for inspection.
 RUNS ?= 10

@@ -130,7 +130,7 @@ def plan(
     Examples
     --------
     >>> from twoway.datasets import dirichlet_rows
-    >>> answer = plan(dirichlet_rows(4, 3, 2), 0.05, names=["x1", "x2"], sizes=[200, 800, 3200], trials=2)
+    >>> answer = plan(dirichlet_rows(4, 3, 2), 0.05, names=["x1", "x2"], sizes=[200, 800], trials=2)
     >>> bool(100 < answer.n_records < 5000)
     True
     """

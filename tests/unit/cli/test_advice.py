@@ -1,6 +1,7 @@
 """Options that messages recommend exist, on the command line and in Python."""
 
 import ast
+import functools
 import inspect
 import re
 from pathlib import Path
@@ -15,14 +16,19 @@ from twoway.cli.output import output_wording
 SOURCE = Path(tw.__file__).parent
 
 
+@functools.cache
 def messages():
-    """Yield each text of the source that is no docstring, with its file and line."""
+    """Return each text of the source that is no docstring, with its file and line."""
+    found = []
     for path in sorted(SOURCE.rglob("*.py")):
         tree = ast.parse(path.read_text())
         docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
-                yield f"{path.relative_to(SOURCE)}:{node.lineno}", node.value
+        found += [
+            (f"{path.relative_to(SOURCE)}:{node.lineno}", node.value)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings
+        ]
+    return found
 
 
 def options_of_commands():

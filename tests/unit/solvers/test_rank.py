@@ -11,7 +11,7 @@ from twoway.solvers.rank import RankChoice
 
 @pytest.mark.parametrize("rank", [1, 2, 4])
 def test_the_true_rank_is_found_from_records_and_from_tables(rank):
-    records = draw_records(dirichlet_rows(8, 6, rank, seed=rank), 12_000, seed=rank)
+    records = draw_records(dirichlet_rows(8, 6, rank, seed=rank), 8000, seed=rank)
     from_records, from_tables = tw.choose_rank(records), tw.choose_rank(tw.count(records))
     assert (from_records.rank, from_records.how) == (rank, "held-out likelihood")
     assert (from_tables.rank, from_tables.how) == (rank, "spectrum")
@@ -56,7 +56,7 @@ def test_the_search_stops_when_it_no_longer_pays():
 
 def test_ranks_between_those_listed_are_tried():
     """Seven is not in the list of ranks, and six and eight are."""
-    records = draw_records(dirichlet_rows(12, 8, 7, seed=2), 20_000, seed=3)
+    records = draw_records(dirichlet_rows(12, 8, 7, seed=2), 10_000, seed=3)
     assert tw.choose_rank(records).rank == 7
 
 
