@@ -1,12 +1,13 @@
 """Measure hidden trees: predictions on a survey beside those of one hidden variable, and the speed of a pass.
 
-    python benchmarks/trees.py [survey|whole|chain|speed|seconds]
+    python benchmarks/trees.py [survey|whole|chain|intervals|speed|seconds]
 
 Prints the Markdown tables of docs/how-it-works.md. "survey" needs the election study in TWOWAY_DATA
 (lca/poLCA__election.csv): half of it is fitted, the other half predicted. "whole" fits all of it, and compares answers
-with the cross-tab. "chain" predicts 180 variables of a hidden Markov chain. "speed" compares a pass of EM with its
-matrix products alone, done by numpy's BLAS; set OPENBLAS_NUM_THREADS=1, because the pass uses one thread. "seconds"
-measures fits with default options, and needs bfi (surveys/bfi.csv.gz) as well.
+with the cross-tab. "chain" predicts 180 variables of a hidden Markov chain. "intervals" prints how often 90 % intervals
+contain the truth (docs/how-sure.md; 3 minutes). "speed" compares a pass of EM with its matrix products alone, done by
+numpy's BLAS; set OPENBLAS_NUM_THREADS=1, because the pass uses one thread. "seconds" measures fits with default
+options, and needs bfi (surveys/bfi.csv.gz) as well.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import time
 from collections.abc import Callable, Sequence
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -33,7 +35,14 @@ N_TIMES = 15
 
 
 def main() -> None:
-    sections = {"survey": survey, "whole": whole, "chain": chain, "speed": speed, "seconds": seconds}
+    sections = {
+        "survey": survey,
+        "whole": whole,
+        "chain": chain,
+        "intervals": intervals,
+        "speed": speed,
+        "seconds": seconds,
+    }
     for name in sys.argv[1:] or sections:
         sections[name]()
         print()
@@ -101,6 +110,40 @@ def chain() -> None:
     print("| model | log-probability of a fresh record |\n|---|---:|")
     print(f"| truth | {truth.log_prob(fresh).mean():.2f} |")
     print(f"| auto: {pmf.n_hidden} hidden variables | {pmf.log_prob(fresh).mean():.2f} |")
+
+
+def intervals() -> None:
+    """How often 90 % intervals of a tree contain the truth."""
+    print("| records | share | pair | conditional | mutual information |\n|---:|---:|---:|---:|---:|")
+    for n_records, n_sets in ((500, 40), (2000, 40)):
+        hits = np.array([covered(number, n_records) for number in range(n_sets)]).mean(axis=(0, 1))
+        print(f"| {n_records:,} |" + "".join(f" {100 * hit:.0f} % |" for hit in hits), flush=True)
+
+
+def covered(number: int, n_records: int) -> list[list[bool]]:
+    """Return for six pairs of one data set which of four intervals contain the truth."""
+    n_hidden, n_variables = 5, 10
+    rng = np.random.default_rng(number)
+    factors = tuple(rng.dirichlet(np.full(3, 0.5), size=3).T for _ in range(n_variables))
+    stay = 0.75 * np.eye(3) + 0.25 / 3
+    homes, parents = tuple(n // 2 for n in range(n_variables)), (-1, *range(n_hidden - 1))
+    tree = HiddenTree(parents, homes, np.full(3, 1 / 3), (stay,) * (n_hidden - 1), factors)
+    schema = tw.Schema(tuple(tw.Variable(f"x{n}", ("a", "b", "c")) for n in range(n_variables)))
+    truth = tw.JointPMF.from_trees(schema, tw.Trees(np.ones(1), (tree,)))
+    records = truth.sample(n_records, seed=number).astype(object)
+    boot = tw.bootstrap(tw.fit(records, structure="tree", rank=3, starts=1), records, n=40, seed=number)
+    pairs = [[str(name) for name in rng.choice(schema.names, 2, replace=False)] for _ in range(6)]
+    of_pairs = [zip(answers(boot, *pair), answers(truth, *pair), strict=True) for pair in pairs]
+    return [[bool(got.low <= true <= got.high) for got, true in answered] for answered in of_pairs]
+
+
+def answers(model: Any, one: str, other: str) -> list[Any]:
+    return [
+        model.prob({one: "a"}),
+        model.prob({one: "a", other: "b"}),
+        model.given({one: "a"}).prob({other: "b"}),
+        model.mutual_information(one, other),
+    ]
 
 
 def seconds() -> None:

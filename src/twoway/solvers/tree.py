@@ -39,7 +39,8 @@ _PASSES_OF_CHOICE, _FIRST_PASSES = 60, 30
 _RACE_CELLS, _FINAL_PASSES = 1_000_000, 30
 USUAL_STATES = 12
 """States of each hidden variable, unless the caller says how many: predictions hardly depend on it."""
-_FEW_STATES = 6
+# Tried besides: fewer, then ever more where there are records enough to tell.
+_FEW_STATES, _MORE_STATES, _RECORDS_PER_STATE = 6, (24, 48), 200
 # A hidden state stands for a category of the variable where it is, but for a little; equal ones differ by a little.
 _OPENNESS, _NOISE = 0.05, 0.3
 
@@ -233,7 +234,7 @@ class Tree:
     def _chosen_form(self, problem: Problem) -> tuple[Tree, Problem]:
         """Return how records are fitted: without their tables only where they are predicted far better so.
 
-        And with fewer states only where that is clearly better.
+        And with another number of states only where that is clearly better.
         """
         tree, best = self, self._first_fold(problem, _PASSES_OF_CHOICE)
         without = replace(self, counts_tables=False)
@@ -242,10 +243,17 @@ class Tree:
         scored = without._first_fold(problem, _PASSES_OF_CHOICE)
         if scored is not None and best.is_behind(scored, FAR_BEHIND):
             tree, best = without, scored
-        fewer = replace(problem, rank=_FEW_STATES)
-        if self.chooses_states:
-            scored = tree._first_fold(fewer, _PASSES_OF_CHOICE)
-            problem = fewer if scored is not None and best.is_behind(scored, 1.0) else problem
+        n_records = problem.evidence.sets.records.total_weight
+        more = [n_states for n_states in _MORE_STATES if n_states * _RECORDS_PER_STATE <= n_records]
+        for n_states in (_FEW_STATES, *more) if self.chooses_states else ():
+            other = replace(problem, rank=n_states)
+            scored = tree._first_fold(other, _PASSES_OF_CHOICE)
+            is_better = scored is not None and best.is_behind(scored, 1.0)
+            if scored is not None and is_better:
+                best, problem = scored, other
+            # Where fewer are better, more are not tried, nor beyond those that are no better.
+            if is_better == (n_states == _FEW_STATES):
+                break
         return tree, problem
 
     def _first_fold(self, problem: Problem, n_passes: int) -> HeldOut | None:
