@@ -5,7 +5,9 @@ what they agree on stays, what only one of them believes is thinned. Rank and sm
 held-out records: of the label for a classifier, of hidden cells for an imputer, of whole records for a density.
 
 Models of other forms are averaged, too, where they predict better: hidden variables on a tree, and mixtures of trees.
-Each form gets the share that makes held-out records most probable.
+Each form gets the share that makes held-out records most probable. A classifier has forms of its own, in which each
+class is a component, and takes one form alone: in a mixture, the form that makes a record's features most probable
+would decide about its label, not the one that predicts labels best.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import product
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -33,7 +35,7 @@ from twoway.solvers.evidence import CellSets
 from twoway.solvers.heldout import HeldOut, try_in_order
 from twoway.solvers.loop import Descent, Loop, Watch
 from twoway.solvers.problem import Smoothing
-from twoway.solvers.starts import random_start
+from twoway.solvers.starts import naive_bayes, random_start
 from twoway.solvers.tree import TreeShape, random_tree_start
 from twoway.solvers.tree_mixture import fit_tree_mixture, strongest_edges
 
@@ -43,9 +45,11 @@ Loss: TypeAlias = Callable[[JointPMF, Records], Losses]
 """From a model and held-out records to the losses of its predictions."""
 Candidates: TypeAlias = tuple[Mapping[str, Any], ...]
 """A dictionary for each recipe that was compared: its parts and its "loss"; empty where nothing was chosen."""
-Form: TypeAlias = Literal["single", "tree", "trees"]
-"""One hidden variable, hidden variables on a tree, or a mixture of trees of the visible variables."""
-FORMS: tuple[Form, ...] = get_args(Form)
+Form: TypeAlias = Literal["single", "tree", "trees", "naive_bayes", "class_trees"]
+"""One hidden variable, hidden variables on a tree, or a mixture of trees of the visible variables; or a component, or a
+tree, for each category of the last variable."""
+FORMS: tuple[Form, ...] = ("single", "tree", "trees")
+CLASS_FORMS: tuple[Form, ...] = ("single", "naive_bayes", "class_trees")
 
 # Each about the golden ratio above the one before.
 _RANKS = (1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610, 987)
@@ -87,7 +91,7 @@ class Recipe:
     rank: int
     """The number of components, of states of each hidden variable on a tree, or of trees."""
     smoothing: float
-    """Pseudo-records per component, or per tree."""
+    """Pseudo-records per component, or per tree; of naive Bayes, of each category in each class."""
 
 
 @dataclass(frozen=True)
@@ -142,8 +146,8 @@ def fit_average(
     tol
         Each fit ends when it gains less than this share of its objective.
     forms
-        What is compared, "single" first. Forms beside it are for a loss that is a negative log-probability, and are not
-        tried where the rank or the smoothing is given.
+        `FORMS` or `CLASS_FORMS`, or "single" alone. Forms beside it are for a loss that is a negative log-probability,
+        and are not tried where the rank or the smoothing is given.
     held_out
         The records to choose by. None holds out a part of the others.
     """
@@ -156,11 +160,15 @@ def fit_average(
     records = records.for_fit()
     threads = usable_cores() if threads is None else whole_number("threads", threads, 1)
     forms = forms if rank is None and smoothing is None else forms[:1]
-    sample = records.sample(_SAMPLE_CELLS_OF_TREES if len(forms) > 1 else _SAMPLE_CELLS, seed=seed)
+    sample = records.sample(_SAMPLE_CELLS_OF_TREES if "trees" in forms else _SAMPLE_CELLS, seed=seed)
     choice = _AveragingChoice(sample, loss, tol, seed, threads, forms, held_out)
     shares, candidates = choice.make(rank, smoothing)
-    fits = [fit for recipe in shares for fit in choice.fit_all([records], recipe, n_starts)]
-    average = Average.of(fits, [share for share in shares.values() for _ in range(n_starts)])
+    fits, parts = [], []
+    for recipe, share in shares.items():
+        (of_recipe,) = choice.fit_all([records], recipe, n_starts)
+        fits += of_recipe
+        parts += [share / len(of_recipe)] * len(of_recipe)
+    average = Average.of(fits, parts)
     return replace(average, pmf=average.pmf.sorted_by_weight()), shares, candidates
 
 
@@ -176,10 +184,15 @@ def _fit_recipe(records: Records, recipe: Recipe, seeds: tuple[int, int], loop: 
         start = random_tree_start(schema, shape, recipe.rank, sets.shares, seeds)
         smoothing = Smoothing(recipe.smoothing, recipe.smoothing / _MORE_SMOOTHING)
         return fit_cells_by_em(sets, start, smoothing, loop)
+    if recipe.form == "naive_bayes":
+        return Descent(naive_bayes(records, recipe.smoothing), (), StopReason.CONVERGED)
     start = random_start(schema, recipe.rank, sets.shares, seeds)
     if recipe.form == "single":
         return fit_cells_by_em(sets, start, smoothing, loop)
-    start = fit_cells_by_em(sets, start, _START_SMOOTHING, loop).pmf
+    if recipe.form == "class_trees":
+        start = naive_bayes(records, _START_SMOOTHING.factors)
+    else:
+        start = fit_cells_by_em(sets, start, _START_SMOOTHING, loop).pmf
     return fit_tree_mixture(records, start, smoothing, replace(loop, tol=_TREE_TOL * loop.tol))
 
 
@@ -209,8 +222,9 @@ class _AveragingChoice:
     tried: dict[Recipe, HeldOut] = field(default_factory=dict)
     """Negative losses are scores: higher is better."""
 
-    def fit_all(self, samples: Iterable[Records], recipe: Recipe, n_starts: int) -> list[Descent]:
-        """Return the fits of a recipe to each of some samples from several starts, in this order, several at a time."""
+    def fit_all(self, samples: Iterable[Records], recipe: Recipe, n_starts: int) -> list[list[Descent]]:
+        """Return the fits of a recipe to each of some samples, from several starts where it has random ones."""
+        n_starts = n_starts if recipe.form in _RECORDS_PER_COMPONENT else 1
         watch = Watch()
         loop = Loop("averaging", _MOST_PASSES, self.tol, watch)
 
@@ -220,10 +234,11 @@ class _AveragingChoice:
         # Each fit has one thread: products of matrices must not start more.
         with threadpool_limits(1), ThreadPoolExecutor(self.threads) as pool:
             try:
-                return list(pool.map(fit, product(samples, range(n_starts))))
+                fits = list(pool.map(fit, product(samples, range(n_starts))))
             except BaseException:
                 watch.interrupt()  # so that the fits that run in other threads end, too
                 raise
+        return [fits[first : first + n_starts] for first in range(0, len(fits), n_starts)]
 
     def make(self, rank: int | None, smoothing: float | None) -> tuple[dict[Recipe, float], Candidates]:
         """Return recipes and their shares, with the rank and smoothing that are given, and all that were compared."""
@@ -234,9 +249,12 @@ class _AveragingChoice:
             best = self._higher(best)
         if smoothing is None:
             best = self._smoothed(best)
-        rivals = [best, *(self._best_of_trees(form) for form in self.forms[1:] if self._can_try(form))]
+        rivals = [best, *(self._best_of(form) for form in self.forms[1:] if self._can_try(form))]
         shares = {best: 1.0}
-        if any(self._is_better(rival, best) for rival in rivals[1:]):
+        better = [rival for rival in rivals[1:] if self._is_better(rival, best)]
+        if better and "naive_bayes" in self.forms:
+            shares = {max(better, key=lambda rival: self.tried[rival].mean): 1.0}
+        elif better:
             stacked = _stacking_shares([self._held_out(rival) for rival in rivals])
             kept = [(share, rival) for share, rival in zip(stacked, rivals, strict=True) if share >= _LEAST_SHARE]
             total = sum(share for share, _ in kept)
@@ -244,14 +262,20 @@ class _AveragingChoice:
         return shares, tuple({**asdict(recipe), "loss": -self.tried[recipe].mean} for recipe in sorted(self.tried))
 
     def _can_try(self, form: Form) -> bool:
-        """Return whether a form of trees is worth its time."""
+        """Return whether a form is worth its time."""
         sizes = self.records.schema.sizes
+        if form == "naive_bayes":
+            return True
+        if form == "class_trees":
+            return len(sizes) > 2 and sum(sizes) * sizes[-1] <= _MOST_PAIRED
         if form == "tree" and self.records.n_observed > _MOST_TREE_CELLS:
             return False
         return len(sizes) > 2 and sum(sizes) <= _MOST_PAIRED
 
-    def _best_of_trees(self, form: Form) -> Recipe:
-        """Return the best recipe of a form of trees; smoothing first, because little of it asks for few of them."""
+    def _best_of(self, form: Form) -> Recipe:
+        """Return the best recipe of a form; of trees smoothing first, because little of it asks for few of them."""
+        if form not in _FIRST_OF_TREES:
+            return self._smoothed(Recipe(form, self.records.schema.sizes[-1], 1.0))
         rank, smoothing = _FIRST_OF_TREES[form]
         return self._smoothed(self._higher(self._smoothed(Recipe(form, rank, smoothing))))
 
@@ -279,7 +303,7 @@ class _AveragingChoice:
         sizes = self.records.schema.sizes
         # No joint distribution of these variables needs more than the latter.
         most = min(self.records.total_weight / _RECORDS_PER_COMPONENT[best.form], math.prod(sizes) // max(sizes))
-        if len(self.forms) > 1:
+        if "trees" in self.forms:
             most = min(most, _MOST_WORK / self.records.n_observed)
 
         def is_better(rank: int) -> bool:
@@ -312,11 +336,10 @@ class _AveragingChoice:
     def _held_out(self, recipe: Recipe) -> HeldOut:
         """Return the scores of the held-out records under a recipe."""
         if recipe not in self.tried:
-            fits = [fit.pmf for fit in self.fit_all((train for train, _ in self.folds), recipe, _TRIAL_STARTS)]
             scored = []
-            for place, (_, held) in enumerate(self.folds):
-                average = JointPMF.average(fits[place * _TRIAL_STARTS : (place + 1) * _TRIAL_STARTS])
-                losses, weights = self.loss(average, held)
+            of_folds = self.fit_all((train for train, _ in self.folds), recipe, _TRIAL_STARTS)
+            for fits, (_, held) in zip(of_folds, self.folds, strict=True):
+                losses, weights = self.loss(JointPMF.average([fit.pmf for fit in fits]), held)
                 scored.append((-losses, weights))
             self.tried[recipe] = HeldOut.of_folds(scored)
         return self.tried[recipe]

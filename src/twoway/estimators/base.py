@@ -49,7 +49,8 @@ _ATTRIBUTES = """pmf_ : JointPMF
         The average of the fits, for every other question.
     forms_ : dict
         The share of each form of model in the average, the largest first: "single", one hidden variable; "tree",
-        hidden variables on a tree; "trees", a mixture of trees of the columns.
+        hidden variables on a tree; "trees", a mixture of trees of the columns. A classifier takes one form: "single",
+        "naive_bayes", features that are independent in each class, or "class_trees", a tree of the columns per class.
     rank_, smoothing_ : int, float
         What was given or chosen, for the first form: components, states of each hidden variable, or trees of each fit.
     candidates_ : tuple of dict

@@ -15,12 +15,15 @@ from twoway.arrays import Floats, Ints
 from twoway.data.records import Records
 from twoway.data.source import Block
 from twoway.errors import DataError
-from twoway.estimators.averaging import Losses
+from twoway.estimators.averaging import CLASS_FORMS, Losses
 from twoway.estimators.base import JointPMFEstimator
 from twoway.model.imputation import warn_of_impossible
 from twoway.model.pmf import JointPMF
-from twoway.model.posterior import posterior_of
+from twoway.model.posterior import Posterior
 from twoway.schema import Schema, Variable
+
+# A label that is less probable than this costs no more: one that is impossible would decide alone.
+_LEAST_CHANCE = 1e-6
 
 
 class JointPMFClassifier(ClassifierMixin, JointPMFEstimator):  # type: ignore[misc]
@@ -28,7 +31,8 @@ class JointPMFClassifier(ClassifierMixin, JointPMFEstimator):  # type: ignore[mi
 
     Features may be missing, in training and in prediction: no imputation, no dummy codes. So may labels in training
     (NaN or None in ``y``): such records still show which features occur together. The most probable class is predicted,
-    prior included. Rank and smoothing minimize the squared error of the classes' probabilities in held-out records.
+    prior included. The form of the model (see ``forms_``), rank and smoothing are those that minimize the log-loss of
+    the labels of held-out records; forms other than one hidden variable must be better by more than a standard error.
 
     Parameters
     ----------
@@ -73,7 +77,7 @@ class JointPMFClassifier(ClassifierMixin, JointPMFEstimator):  # type: ignore[mi
             name += "_"
         records = self._with_labels(features, Variable(name, tuple(self.classes_.tolist())), codes)
         # The label is a small part of a record: runs that end early have not learnt it yet.
-        self._fit_average(records, self._loss, tol=3e-5)
+        self._fit_average(records, self._loss, tol=3e-5, forms=CLASS_FORMS)
         return self
 
     def predict_proba(self, X: Any) -> Floats:
@@ -94,7 +98,7 @@ class JointPMFClassifier(ClassifierMixin, JointPMFEstimator):  # type: ignore[mi
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class of each record; the most common class if it is impossible under the model."""
         shares = self.predict_proba(X)
-        overall = self.pmf_.factors[-1] @ self.pmf_.weights
+        overall = self._overall_shares(self.pmf_)
         labels: NDArray[Any] = self.classes_[np.where(np.isnan(shares), overall, shares).argmax(axis=1)]
         return labels
 
@@ -148,20 +152,22 @@ class JointPMFClassifier(ClassifierMixin, JointPMFEstimator):  # type: ignore[mi
         """
 
         def per_block(block: Block) -> list[Floats]:
-            return [posterior_of(block, pmf.weights, pmf.stacked, impossible=np.nan)[0] @ pmf.factors[-1].T]
+            return [Posterior.of(pmf.trees, block).memberships(len(pmf.schema) - 1) @ pmf.factors[-1].T]
 
         return np.concatenate(records.map_reduce(per_block, operator.add))
 
+    @staticmethod
+    def _overall_shares(pmf: JointPMF) -> Floats:
+        """Return Pr(class), shape (n_classes,)."""
+        return pmf.factors[-1] @ pmf.trees.state_shares(len(pmf.schema) - 1)
+
     @classmethod
     def _loss(cls, pmf: JointPMF, held: Records) -> Losses:
-        """Return the squared error of the probabilities of the classes, for each record that has a label.
-
-        Brier's score: proper, like the logarithm, but one rare class that a fold has never seen does not decide.
-        """
+        """Return the negative log-probability of each label, given the features of its record."""
         codes = held.codes()[:, -1]
         held = held.take(np.flatnonzero(codes >= 0))
         codes = codes[codes >= 0]
-        errors = cls._class_shares(pmf, held.showing(np.arange(len(pmf.schema)) < len(pmf.schema) - 1))
-        errors = np.where(np.isnan(errors), pmf.factors[-1] @ pmf.weights, errors)  # as `predict` guesses
-        errors[np.arange(len(codes)), codes] -= 1.0
-        return (errors**2).sum(axis=1), cls._record_weights(held)
+        shares = cls._class_shares(pmf, held.showing(np.arange(len(pmf.schema)) < len(pmf.schema) - 1))
+        shares = np.where(np.isnan(shares), cls._overall_shares(pmf), shares)  # as `predict` guesses
+        chances = shares[np.arange(len(codes)), codes]
+        return -np.log(np.maximum(chances, _LEAST_CHANCE)), cls._record_weights(held)

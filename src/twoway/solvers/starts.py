@@ -7,9 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from twoway.arrays import Floats
+from twoway.data.records import Records
 from twoway.model.parameters import normalized_factors
 from twoway.model.pmf import JointPMF
 from twoway.schema import Schema, schema_hash
+from twoway.solvers.evidence import expected_counts, theta_of
 
 # Below this difference of probabilities components have become one.
 _SAME = 1e-3
@@ -25,6 +27,24 @@ def random_start(schema: Schema, rank: int, shares: Floats, seeds: Sequence[int]
     # No category is out of reach.
     factors = normalized_factors(schema, shares[:, None] * (np.vstack(drawn) + 0.05))
     return JointPMF.from_stacked(schema, np.full(rank, 1.0 / rank), factors)
+
+
+def naive_bayes(records: Records, smoothing: float) -> JointPMF:
+    """Return the model whose components are the categories of the last variable, counted in the records that show it.
+
+    Smoothing, which must not be 0, is the number of pseudo-records of each component, and of each category in it.
+    """
+    schema, rank = records.schema, records.schema.sizes[-1]
+    label = schema.cells(len(schema) - 1)
+    # One E-step that looks at the last variable only counts all others.
+    plain = np.ones((schema.n_categories, rank))
+    plain[label] = np.eye(rank)
+    labelled = records.take(np.flatnonzero(records.codes()[:, -1] >= 0))
+    theta = theta_of(JointPMF.from_stacked(schema, np.ones(rank), plain))
+    counts = expected_counts(labelled, theta, rank, 1).counts[:, :rank] + smoothing
+    factors = normalized_factors(schema, counts[1:])
+    factors[label] = np.eye(rank)
+    return JointPMF.from_stacked(schema, counts[0] / counts[0].sum(), factors)
 
 
 def softened_start(pmf: JointPMF, shares: Floats, part: float = 0.05) -> JointPMF:

@@ -14,6 +14,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold, cross_val_score
+from sklearn.naive_bayes import CategoricalNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
@@ -21,6 +22,7 @@ import twoway as tw
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.estimators.averaging import fit_average
 from twoway.model.trees import Trees
+from twoway.solvers.starts import naive_bayes
 
 LIBRARIES = {
     "pandas": lambda frame: frame,
@@ -134,13 +136,83 @@ def test_the_scale_of_weights_does_not_matter():
 def test_rank_and_smoothing_are_chosen():
     frame, label = survey(600)
     model = tw.JointPMFClassifier(n_starts=2).fit(frame, label)
-    losses = {(one["rank"], one["smoothing"]): one["loss"] for one in model.candidates_}
-    chosen = losses[model.rank_, model.smoothing_]
+    losses = {(one["form"], one["rank"], one["smoothing"]): one["loss"] for one in model.candidates_}
+    assert {form for form, _, _ in losses} == {"single", "naive_bayes", "class_trees"}
+    chosen = losses[(*model.forms_, model.rank_, model.smoothing_)]
     assert model.rank_ > 1
-    assert chosen < losses[1, 0.25]
+    assert chosen < losses["single", 1, 0.25]
     assert chosen <= min(losses.values()) + 0.02
     given = tw.JointPMFClassifier(rank=2, smoothing=3).fit(frame, label)
     assert (given.rank_, given.smoothing_, given.candidates_) == (2, 3.0, ())
+
+
+def test_naive_bayes_is_that_of_scikit_learn():
+    frame, label = survey(60, missing=0.0)
+    codes = frame[["sky", "stars", "warm"]].apply(lambda column: column.astype("category").cat.codes)
+    records, classes = tw.Records(codes.assign(label=label)), np.unique(label, return_inverse=True)[1]
+    pmf = naive_bayes(records, 1.0)
+    np.testing.assert_array_equal(pmf.factors[-1], np.eye(3))
+    theirs = CategoricalNB(alpha=1.0).fit(codes, classes)
+    for factor, logs in zip(pmf.factors, theirs.feature_log_prob_, strict=False):
+        np.testing.assert_allclose(factor, np.exp(logs).T)
+    np.testing.assert_allclose(pmf.weights, (np.bincount(classes) + 1) / 63)
+    # A label that is missing is not counted, nor are missing cells.
+    holes = codes.astype(object).mask(np.random.default_rng(0).random(codes.shape) < 0.3).assign(label=label)
+    with_more = pd.concat([holes, codes.assign(label=None)], ignore_index=True)
+    np.testing.assert_array_equal(
+        naive_bayes(tw.Records(with_more), 1.0).stacked, naive_bayes(tw.Records(holes), 1.0).stacked
+    )
+
+
+def test_classifier_does_not_lose_to_naive_bayes():
+    """Features of few records that are independent in each class; the other forms have to guess more."""
+    gaps, forms = [], []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        tables = rng.dirichlet(np.ones(4), size=(3, 12))
+        label = rng.integers(3, size=1120)
+        codes = (rng.random((1120, 12, 1)) > tables[label].cumsum(axis=-1)[..., :-1]).sum(axis=-1)
+        frame = pd.DataFrame(codes).rename(columns=str).astype(pd.CategoricalDtype(range(4)))
+        model = tw.JointPMFClassifier(n_starts=2).fit(frame[:120], label[:120])
+        theirs = CategoricalNB(min_categories=4).fit(codes[:120], label[:120])
+        ours, other = (
+            -np.log(proba[np.arange(1000), label[120:]])
+            for proba in (model.predict_proba(frame[120:]), theirs.predict_proba(codes[120:]))
+        )
+        gaps.append(ours - other)
+        forms += model.forms_
+    assert forms.count("naive_bayes") >= 2
+    # By chance is what the 120 records by which it chooses cannot tell.
+    assert np.mean(gaps) <= 2 * np.std(gaps) / np.sqrt(4 * 120)
+
+
+def test_classifier_takes_trees_where_features_depend_on_each_other():
+    """In one class two features agree, in the other they differ: naive Bayes knows nothing."""
+    rng = np.random.default_rng(0)
+    label, first, other = rng.integers(2, size=(3, 600))
+    frame = pd.DataFrame({"first": first, "second": first ^ label, "third": other, "fourth": other ^ label})
+    frame = frame.mask(rng.random(frame.shape) < 0.1)
+    model = tw.JointPMFClassifier(n_starts=2).fit(frame[:300], label[:300])
+    losses = {one["form"]: one["loss"] for one in model.candidates_}
+    assert losses["naive_bayes"] > 0.6
+    assert losses["class_trees"] < 0.2
+    proba = model.predict_proba(frame[300:])
+    assert ((proba[:, 1] > 0.5) == label[300:]).mean() > 0.93
+    given = model.pmf_.given({"first": 0, "second": 1})
+    np.testing.assert_allclose(
+        model.predict_proba(pd.DataFrame({"first": [0.0], "second": [1.0], "third": [np.nan], "fourth": [np.nan]}))[0],
+        np.asarray(given.marginal("label")),
+    )
+
+
+def test_classifier_learns_a_rule_of_all_features():
+    """Whether three coins show an odd number of heads: no two of them tell anything."""
+    rng = np.random.default_rng(0)
+    coins = rng.integers(2, size=(500, 3))
+    label = coins.sum(axis=1) % 2
+    model = tw.JointPMFClassifier(n_starts=2).fit(coins[:300], label[:300])
+    assert list(model.forms_) == ["single"]
+    assert model.score(coins[300:], label[300:]) == 1.0
 
 
 @pytest.mark.parametrize("rare", [1, 2])
@@ -310,13 +382,13 @@ def test_losses_are_what_they_say():
     records, codes = random_records()
     pmf = tw.fit(records, rank=2, smoothing=1.0)
     matrix, names = records.codes(), records.schema.names
-    squares = []
+    logs = []
     for row in np.flatnonzero(codes >= 0):
         shown = {n: records.schema[n].categories[c] for n, c in zip(names[:-1], matrix[row], strict=False) if c >= 0}
-        squares.append(((np.asarray(pmf.given(shown).marginal("kind")) - np.eye(3)[codes[row]]) ** 2).sum())
+        logs.append(-np.log(np.asarray(pmf.given(shown).marginal("kind"))[codes[row]]))
     losses, weights = tw.JointPMFClassifier._loss(pmf, records)
-    np.testing.assert_allclose(losses, squares)
-    assert weights.tolist() == [1.0] * len(squares)
+    np.testing.assert_allclose(losses, logs)
+    assert weights.tolist() == [1.0] * len(logs)
 
     losses, weights = tw.JointPMFDensity._loss(pmf, records)
     np.testing.assert_allclose(losses, -pmf.log_prob(records))
