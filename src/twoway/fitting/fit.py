@@ -139,8 +139,8 @@ def fit(
         saved.close(is_interrupted=watch.interrupted)
         if saved is not checkpoint:  # whose owner removes it when the model is saved
             saved.remove()
-    report = _fit_report(fitted, warnings)
     counts, left_out = _fit_counts(evidence, warnings)
+    report = _fit_report(fitted, warnings)
     report = replace(report, n_observed=n_observed or None, warnings=(*report.warnings, *left_out))
     report = replace(report, seconds=time.monotonic() - began)
     pmf = fitted.solution.pmf.sorted_by_weight().with_report(report)
@@ -244,7 +244,7 @@ def _fit_report(fitted: Fitted, warnings: list[str]) -> Report:
     if choice is not None and choice.candidates[0].get("held_out", 0.0) is None:
         warnings.append("there is too little data to choose a rank by; give one")
     is_single = pmf.n_hidden == 1
-    if is_single and pmf.rank > (enough := sufficient_rank(pmf.schema)):
+    if is_single and fitted.solver != Tree.name and pmf.rank > (enough := sufficient_rank(pmf.schema)):
         warnings.append(
             f"rank {pmf.rank} is more than any joint distribution of these variables needs; {enough} is enough"
         )

@@ -103,20 +103,20 @@ def fit_better(problem: Problem, solver: Solver, tree: Tree) -> Fitted:
     evidence, watch = problem.evidence, problem.watch
     if can_be_tree(evidence):
         reason = ""
-        if not evidence.has_all_pairs:
+        if not evidence.bridges_all_pairs:
             reason = "some pairs have no table: a tree says of them what the variables between them imply, and no more"
         elif not evidence.has_counts:
-            reason = "the tables have no numbers of records to compare structures by: a tree commits itself to least"
+            reason = "the tables do not say how many records they count: of the structures, a tree assumes least"
         if reason:
             return replace(fit_tree(problem, None, tree), reason=reason)
     choice = choose_rank_from(evidence, None, seed=problem.seed, watch=watch)
     several, reason = None, ""
-    if can_be_tree(evidence) and choice.pmf is not None:
+    if can_be_tree(evidence) and choice.pmf is not None and tree.n_hidden(evidence) > 1:
         reason = _why_one(problem, choice.pmf, choice.held_out, tree)
         if not reason:
             with watch.guard():
                 several = fit_tree(problem, None, tree)
-    if several is None or several.solution.pmf.n_hidden == 1:
+    if several is None:
         return replace(_fit_rank(problem, None, choice, solver), reason=reason)
     held_out = several.solution.held_out
     if choice.held_out is not None and held_out is not None:
@@ -146,7 +146,7 @@ def _better(single: Fitted, several: Fitted, held_out: HeldOut | None) -> Fitted
         gain, error = held_out.behind(of_several)
         # A person is counted in many tables.
         error *= math.sqrt(evidence.sets.total_copies)
-        # Held-out counts of tables say nothing of more than two variables, where a tree commits itself to less.
+        # Held-out counts of tables say nothing of more than two variables, where a tree assumes less.
         least = error if evidence.records is not None else -error
         return _reasoned(several if gain > least else single, several, held_out, gain, error)
     is_early = single.problem.watch.interrupted
@@ -160,7 +160,7 @@ def _reasoned(chosen: Fitted, several: Fitted, held_out_by_one: HeldOut, gain: f
     if chosen is not several:
         verdict = "do not clearly predict better than one"
     else:
-        verdict = "predict better than one" if gain > error else "predict as well as one, and commit themselves to less"
+        verdict = "predict better than one" if gain > error else "predict as well as one, and assume less"
     mean = held_out_by_one.mean
     reason = (
         f"{several.solution.pmf.n_hidden} hidden variables on a tree {verdict}: {mean + gain:.3f} against {mean:.3f} "

@@ -42,6 +42,8 @@ PairWeights = Literal["counts", "equal"]
 _IN_ALL_TABLES, _IN_STRONG_TABLES = 6.0, 8.0
 # Cells of the two-way tables that count besides the records', at most; the strongest tables where there are more.
 _MOST_BESIDES = 200_000
+# So many variables with tables to both of two others tell how these depend on each other.
+_BRIDGES = 3
 # Behind each table, where that is not known.
 _ASSUMED_RECORDS = 1000.0
 # Records that each variable's overall shares get on top of the data.
@@ -305,13 +307,26 @@ class Evidence:
     @cached_property
     def has_counts(self) -> bool:
         """Whether the numbers of records are known: tables may give shares as if they were counts."""
+        if self.records is not None:
+            return True
         sample, given = self.sample(1, seed=0).total_weight, self.sets.records.total_weight
-        return self.records is not None or abs(sample - given) <= 0.1 * given
+        return abs(sample - given) <= 0.1 * given
 
     @property
     def has_all_pairs(self) -> bool:
         """Whether every two variables were seen together: in a record, or in a table."""
         return self.records is not None or len(self.tables(2)) == math.comb(len(self.schema), 2)
+
+    @property
+    def bridges_all_pairs(self) -> bool:
+        """Whether every two variables have a table, or several others that have tables with both."""
+        if self.has_all_pairs:
+            return True
+        together = self.tables(2).together.astype(np.int64)
+        bridges = together @ together
+        is_open = ~self.tables(2).together
+        np.fill_diagonal(is_open, val=False)
+        return bool((bridges[is_open] >= _BRIDGES).all())
 
     @cached_property
     def is_in_tree(self) -> Bools:

@@ -62,8 +62,8 @@ class TreeShape:
         tables = evidence.tables(2)
         edges = tables.sets[evidence.is_in_tree].tolist()
         # Variables that no table connects depend on each other through nothing: any edge will do.
-        groups = [tables.schema.indices(names) for names in tables.components()]
-        edges += [(groups[0][0], group[0]) for group in groups[1:]]
+        ends = tables.schema.indices(sorted(min(names) for names in tables.components()))
+        edges += [(ends[0], end) for end in ends[1:]]
         return cls.of_edges(tables.schema.names, edges)
 
     @classmethod
@@ -179,7 +179,8 @@ def _states_of_categories(shares: Floats, n_states: int, noise: float, random: n
         stands = (np.repeat(np.arange(n_categories), counts)[:, None] == np.arange(n_categories)) / counts
         stands *= 1.0 + noise * random.random(stands.shape)
         stands /= stands.sum(axis=0)
-    return np.asarray(stands)
+    # A state that stands for nothing is like all.
+    return np.asarray((stands + 1e-9) / (stands + 1e-9).sum(axis=0))
 
 
 @dataclass(frozen=True)
@@ -287,6 +288,10 @@ class Tree:
         prior = theta_of(visible_tree_start(evidence, self._shape(evidence), n_states, (0, 0), spread=0.0))
         prior[0] *= n_states
         return prior[:, :n_states]
+
+    def n_hidden(self, evidence: Evidence) -> int:
+        """Return how many hidden variables the tree has."""
+        return len(self._shape(evidence).parents)
 
     def _shape(self, evidence: Evidence) -> TreeShape:
         if len(evidence.schema) == 1:

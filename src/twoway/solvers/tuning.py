@@ -82,7 +82,7 @@ def choose_smoothing(
     n_components
         Among how many components the weights are shared out; 1 leaves them the smoothing of the factors.
     coarse
-        Whether to look for the best of amounts that are four times each other, and not more finely.
+        Whether to look for the best of amounts that are three times each other, and not more finely.
     """
     folds = records.folds(n_folds, seed=seed)
     tried: dict[Smoothing, Trial] = {}
@@ -117,7 +117,7 @@ def choose_smoothing(
 
 def _tune_factors(evaluate: Callable[[Smoothing], Trial], first: float, coarse: bool = False) -> Trial:
     """Return the peak over smoothing that is the same for factors and weights, by doubling and halving."""
-    ratio = 4.0 if coarse else 2.0
+    ratio = 3.0 if coarse else 2.0
 
     def at(factors: float) -> Trial:
         return evaluate(Smoothing(factors, factors))

@@ -39,11 +39,17 @@ def strongest_tree(tables: Tables, information: Floats) -> Bools:
     from scipy.sparse.csgraph import minimum_spanning_tree
 
     n = len(tables.schema)
+    # By name, and but for rounding: where several trees are equal, the order of columns must not decide.
+    place = np.empty(n, dtype=np.int64)
+    place[np.argsort(np.array(tables.schema.names, dtype=object))] = np.arange(n)
+    ends = np.sort(place[tables.sets], axis=1)
+    order = np.lexsort(ends.T[::-1])
     # A length of 0 would be no edge.
-    lengths = information.max(initial=0.0) - information + 1.0
-    first, second = tables.sets.T.astype(np.int64)
-    edges = minimum_spanning_tree(coo_array((lengths, (first, second)), shape=(n, n)).tocsr()).tocoo()
-    return np.isin(first * n + second, np.minimum(edges.row, edges.col) * n + np.maximum(edges.row, edges.col))
+    lengths = np.round(information.max(initial=0.0) - information, 12) + 1.0
+    first, second = ends[order].T
+    edges = minimum_spanning_tree(coo_array((lengths[order], (first, second)), shape=(n, n)).tocsr()).tocoo()
+    kept = np.minimum(edges.row, edges.col) * n + np.maximum(edges.row, edges.col)
+    return np.isin(ends[:, 0] * n + ends[:, 1], kept)
 
 
 def strongest_tables(tables: Tables, information: Floats, is_tree: Bools, n_cells: int) -> Bools:

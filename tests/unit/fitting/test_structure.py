@@ -103,8 +103,38 @@ def test_shares_without_counts_get_a_tree():
     pairs = [(one, other) for one in "abcdef" for other in "abcdef" if one < other]
     tables = tw.Tables.from_crosstabs({(a, b): pd.crosstab(frame[a], frame[b], normalize=True) for a, b in pairs})
     report = tw.fit(tables).report
-    assert report.structure.startswith("the tables have no numbers of records")
+    assert report.structure.startswith("the tables do not say how many records")
     assert report.misfits[0].total_variation < 0.01
+
+
+def test_one_missing_table_of_many_leaves_both_structures_open():
+    truth = dirichlet_rows(8, 4, 3, seed=4)
+    tables = tw.count(draw_records(truth, 20_000, seed=4))
+    pmf = tw.fit(tables.select(tables.names[1:]))
+    assert pmf.n_hidden == 1
+    missing = list(tables.names[0])
+    off = np.abs(np.asarray(pmf.marginal(missing)) - np.asarray(truth.marginal(missing))).sum() / 2
+    assert off < 0.02
+
+
+def test_more_categories_than_states():
+    random = np.random.default_rng(0)
+    age = np.where(random.random(2000) < 0.5, 0, random.integers(20, size=2000))
+    frame = pd.DataFrame({"age": age} | {name: (age + random.integers(8, size=2000)) // 9 for name in "bcd"})
+    tables = tw.count(frame).select([("age", "b"), ("age", "c"), ("age", "d")])
+    report = tw.fit(tables).report
+    assert np.isfinite(report.starts[0].objectives).all()
+    assert report.misfits[0].total_variation < 0.02
+    # Nobody asked for the number of states.
+    assert not any("more than any joint distribution" in warning for warning in report.warnings)
+
+
+def test_equal_columns_in_any_order(records):
+    frame = records[list("abcd")].head(400)
+    frame = frame.assign(b2=frame["b"], a2=frame["a"])
+    options = {"structure": "tree", "rank": 3, "smoothing": 0.5, "starts": 1}
+    one, other = tw.fit(frame, **options), tw.fit(frame[sorted(frame, reverse=True)], **options)
+    np.testing.assert_allclose(one.log_prob(frame), other.log_prob(frame), atol=1e-6)
 
 
 def test_edges(records):
