@@ -66,6 +66,8 @@ _LEAST_SHARE = 0.05
 _STACKING_PASSES = 200
 # Above so many cells of records hidden trees take too long; above so many categories, all pairs of them.
 _MOST_TREE_CELLS, _MOST_PAIRED = 500_000, 4000
+# Trees of more classes take many times as long as all the rest.
+_MOST_CLASS_TREES = 5
 _LEAST_SMOOTHING, _MOST_SMOOTHING = 2.0**-8, 2.0**8
 # What a higher rank or another smoothing must save of the mean loss: more than this, and more than the standard error
 # of what it saves or, where few records decide, a great share of it.
@@ -267,7 +269,7 @@ class _AveragingChoice:
         if form == "naive_bayes":
             return True
         if form == "class_trees":
-            return len(sizes) > 2 and sum(sizes) * sizes[-1] <= _MOST_PAIRED
+            return len(sizes) > 2 and sizes[-1] <= _MOST_CLASS_TREES and sum(sizes) * sizes[-1] <= _MOST_PAIRED
         if form == "tree" and self.records.n_observed > _MOST_TREE_CELLS:
             return False
         return len(sizes) > 2 and sum(sizes) <= _MOST_PAIRED

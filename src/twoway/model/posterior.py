@@ -37,13 +37,11 @@ def records_for(schema: Schema, source: Any, unseen: Unseen = "error") -> Record
     return source if isinstance(source, Records) else Records(source, schema=schema, unseen=unseen)
 
 
-def posterior_of(
-    block: Block, weights: Floats, stacked: Floats, *, impossible: float | None = None
-) -> tuple[Floats, Floats]:
+def posterior_of(block: Block, weights: Floats, stacked: Floats) -> tuple[Floats, Floats]:
     """Return Pr(component | record), shape (n, rank), and log Pr(record), shape (n,), of a block.
 
     A record that is impossible under the model has the weights, as a record without observed cells, so that there is
-    something to predict from; or ``impossible``, such as NaN.
+    something to predict from.
     """
     from twoway.kernels.expectation import posterior
     from twoway.kernels.lanes import layout, pad_to_lanes
@@ -52,8 +50,6 @@ def posterior_of(
     memberships, log_prob = np.empty((n, len(weights))), np.empty(n)
     _, prototype = layout(len(weights))
     posterior(block.pointers, block.cells, pad_to_lanes(weights, stacked), memberships, log_prob, prototype)
-    if impossible is not None:
-        memberships[log_prob == -np.inf] = impossible
     return memberships, log_prob
 
 
