@@ -82,7 +82,7 @@ def choose_smoothing(
     n_components
         Among how many components the weights are shared out; 1 leaves them the smoothing of the factors.
     coarse
-        Whether to look for the best of amounts that are three times each other, and not more finely.
+        Whether to look for the best of amounts that are four times each other, and not more finely.
     """
     folds = records.folds(n_folds, seed=seed)
     tried: dict[Smoothing, Trial] = {}
@@ -117,14 +117,14 @@ def choose_smoothing(
 
 def _tune_factors(evaluate: Callable[[Smoothing], Trial], first: float, coarse: bool = False) -> Trial:
     """Return the peak over smoothing that is the same for factors and weights, by doubling and halving."""
-    ratio = 3.0 if coarse else 2.0
+    ratio, least = (4.0, _LEAST / 2.0) if coarse else (2.0, _LEAST)
 
     def at(factors: float) -> Trial:
         return evaluate(Smoothing(factors, factors))
 
     best = at(first)
     for factor in (ratio, 1.0 / ratio):
-        while _LEAST <= best.smoothing.factors * factor <= _MOST:
+        while least <= best.smoothing.factors * factor <= _MOST:
             following = at(best.smoothing.factors * factor)
             if following.mean <= best.mean + _LEAST_GAIN:
                 break
