@@ -66,7 +66,7 @@ test: .venv/.developers system
 # A fixed hash seed makes the order of sets reproducible; test-all varies it. Modules are compiled once for all the
 # programs that tests start, even where Python was told to keep nothing.
 unit:
-	PYTHONHASHSEED=0 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n auto --dist loadfile
+	PYTHONHASHSEED=0 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n auto --dist worksteal
 
 # The last commit in fresh clones next to this one, so that data are found; a failing clone is kept for inspection.
 RUNS ?= 10
@@ -80,7 +80,7 @@ test-fresh:
 
 # Search for new examples, twenty times as many of each property. A failing one becomes an @example.
 test-all: .venv/.developers system test-data test-oldest test-bare
-	$(BIN)/pytest -n auto --dist loadfile -m "not data" --hypothesis-profile=thorough
+	$(BIN)/pytest -n auto --dist worksteal -m "not data" --hypothesis-profile=thorough
 
 # The oldest versions that pyproject.toml allows, and the newest without optional extras, each in its own environment.
 # Ignore warnings of old versions about each other.
@@ -102,7 +102,7 @@ UNCOMPILED = tests/unit/kernels/test_kernels.py tests/unit/kernels/test_kernels_
   tests/unit/solvers/test_ctd.py::test_a_block_falls_until_it_is_solved_and_stays_on_its_simplex
 coverage: .venv/.developers system
 	rm -rf .kernels
-	NUMBA_CACHE_DIR=$(CURDIR)/.kernels $(BIN)/pytest -n auto --dist loadfile --cov --cov-report=
+	NUMBA_CACHE_DIR=$(CURDIR)/.kernels $(BIN)/pytest -n auto --dist worksteal --cov --cov-report=
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -W ignore --cov --cov-append --cov-report=term-missing:skip-covered $(UNCOMPILED)
 
 mutate: .venv/.developers
