@@ -10,56 +10,28 @@ A tree of visible variables is one of hidden variables that are copies of them, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Floats, Ints, times_log
 from twoway.data.records import Records
-from twoway.errors import DataError
 from twoway.kernels.visible_trees import VisibleRows
 from twoway.model.hidden_tree import HiddenTree
 from twoway.model.pmf import JointPMF
 from twoway.model.trees import Trees
 from twoway.report import Progress, StopReason
 from twoway.schema import Schema
-from twoway.solvers.em import fit_cells_by_em
 from twoway.solvers.loop import Descent, Loop
-from twoway.solvers.problem import Problem, Smoothing, Solution
+from twoway.solvers.problem import Smoothing
 
 PairCounts: TypeAlias = NDArray[np.float32]
 """Counts of all pairs of cells: half the memory, and twice the speed, where digits are to spare."""
 # Records that belong to a component less than this are left out when its tree is chosen.
 _LITTLE = 1e-6
-_START_TOL = 1e-3
-
-
-@dataclass(frozen=True)
-class TreeMixture:
-    """A mixture of as many trees of the visible variables as the rank says, each with a shape of its own."""
-
-    max_iter: int = 200
-    """Passes over the records."""
-    tol: float = 1e-5
-    """Stop when a pass lowers the objective by less than this share."""
-
-    name: ClassVar[str] = "tree-mixture"
-
-    def solve(self, problem: Problem) -> Solution:
-        """Return the mixture that a start leads to: the one given, or the end of EM from a random one."""
-        records = problem.evidence.records
-        if not isinstance(records, Records):
-            raise DataError(f"solver {self.name!r} needs records in memory; structure='tree' also fits tables")
-        loop, smoothing = problem.loop(self), problem.given_smoothing
-        start = problem.start
-        if start is None:
-            sets = problem.evidence.sets
-            start = fit_cells_by_em(sets, problem.first_point(sets), smoothing, replace(loop, tol=_START_TOL)).pmf
-        descent = fit_tree_mixture(records, start, smoothing, loop)
-        return problem.solution(self, descent, "negative penalised log-likelihood per record")
 
 
 def fit_tree_mixture(records: Records, start: JointPMF, smoothing: Smoothing, loop: Loop) -> Descent:

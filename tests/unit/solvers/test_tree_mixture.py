@@ -7,13 +7,12 @@ import pytest
 
 import twoway as tw
 from twoway.data.records import Records
-from twoway.errors import DataError
 from twoway.kernels.visible_trees import VisibleRows, expect_visible_tree, pair_information
 from twoway.report import StopReason
-from twoway.solvers import Evidence, Problem, Smoothing, Watch
+from twoway.solvers import Smoothing, Watch
 from twoway.solvers.loop import Loop
 from twoway.solvers.starts import random_start
-from twoway.solvers.tree_mixture import TreeMixture, fit_tree_mixture, spanning_tree, strongest_edges
+from twoway.solvers.tree_mixture import fit_tree_mixture, spanning_tree, strongest_edges
 
 SIZES = (2, 3, 2, 3, 2)
 SCHEMA = tw.Schema(tuple(tw.Variable(f"x{n}", tuple(range(size))) for n, size in enumerate(SIZES)))
@@ -240,15 +239,3 @@ def test_ctrl_c_keeps_the_best_so_far():
     assert seen == [1, 2]
     assert descent.stop_reason is StopReason.INTERRUPTED
     assert len(descent.objectives) == 2
-
-
-def test_solver_of_a_problem():
-    records = records_of(draw(300, holes=0.1))
-    solution = TreeMixture().solve(
-        Problem(Evidence(SCHEMA, records=records, threads=1), rank=2, smoothing=Smoothing(1.0, 1.0))
-    )
-    assert solution.solver == "tree-mixture"
-    assert (np.diff(solution.objectives) <= 1e-12).all()
-    assert len(solution.pmf.trees.trees) == 2
-    with pytest.raises(DataError, match="needs records"):
-        TreeMixture().solve(Problem(Evidence(SCHEMA, tables=tw.count(records), threads=1), rank=2))
