@@ -27,6 +27,7 @@ from twoway.report import Progress, StopReason
 from twoway.schema import Schema
 from twoway.solvers.loop import Descent, Loop
 from twoway.solvers.problem import Smoothing
+from twoway.tables.dependence import spanning_tree
 
 PairCounts: TypeAlias = NDArray[np.float32]
 """Counts of all pairs of cells: half the memory, and twice the speed, where digits are to spare."""
@@ -178,10 +179,10 @@ class _TreesOfRecords:
         return np.asarray(counts * np.repeat(np.repeat(each, self.sizes, axis=0), self.sizes, axis=1))
 
     def strongest_tree(self, pairs: PairCounts) -> tuple[Ints, Ints]:
-        """Return the tree of largest mutual information in counts of pairs, as `spanning_tree` does."""
+        """Return the tree of largest mutual information in counts of pairs, as `rooted_tree` does."""
         from twoway.kernels.visible_trees import pair_information
 
-        return spanning_tree(pair_information(pairs, self._pseudo_pairs, self.offsets))
+        return rooted_tree(pair_information(pairs, self._pseudo_pairs, self.offsets))
 
     # Trees
 
@@ -275,21 +276,17 @@ class _TreesOfRecords:
         )
 
 
-def spanning_tree(lengths: Floats) -> tuple[Ints, Ints]:
-    """Return the tree of largest total length over all pairs (N, N): vertices, parents before children, and parents.
+def rooted_tree(strengths: Floats) -> tuple[Ints, Ints]:
+    """Return the tree of largest total strength over all pairs (N, N): vertices, parents before children, and parents.
 
     A parent is a place among the vertices, -1 for the root: the vertex with most neighbours, and of these the first.
     """
-    n = len(lengths)
-    longest, nearest, outside = lengths[0].copy(), np.zeros(n, dtype=np.int64), np.arange(n) > 0
+    n = len(strengths)
+    pairs = np.column_stack(np.triu_indices(n, 1))
     neighbours: list[list[int]] = [[] for _ in range(n)]
-    for _ in range(n - 1):  # Prim (1957)
-        vertex = int(np.argmax(np.where(outside, longest, -np.inf)))
-        neighbours[vertex].append(int(nearest[vertex]))
-        neighbours[nearest[vertex]].append(vertex)
-        outside[vertex] = False
-        closer = outside & (lengths[vertex] > longest)
-        longest[closer], nearest[closer] = lengths[vertex, closer], vertex
+    for one, other in pairs[spanning_tree(n, pairs, strengths[tuple(pairs.T)].astype(np.float64))].tolist():
+        neighbours[one].append(other)
+        neighbours[other].append(one)
     root = max(range(n), key=lambda vertex: len(neighbours[vertex]))
     vertices, parents, place = [root], [-1], {root: 0}
     for here, vertex in enumerate(vertices):

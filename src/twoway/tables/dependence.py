@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from twoway.arrays import Bools, Floats, times_log
+from twoway.arrays import Bools, Floats, Ints, times_log
 from twoway.tables.tables import Tables
 
 
@@ -35,21 +35,28 @@ def corrected_information(tables: Tables, n_records: float | None = None) -> Flo
 
 def strongest_tree(tables: Tables, information: Floats) -> Bools:
     """Return which two-way tables make the tree of largest mutual information (Chow and Liu, 1968)."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import minimum_spanning_tree
-
     n = len(tables.schema)
     # By name, and but for rounding: where several trees are equal, the order of columns must not decide.
     place = np.empty(n, dtype=np.int64)
     place[np.argsort(np.array(tables.schema.names, dtype=object))] = np.arange(n)
     ends = np.sort(place[tables.sets], axis=1)
     order = np.lexsort(ends.T[::-1])
+    is_kept = np.empty(len(tables), dtype=bool)
+    is_kept[order] = spanning_tree(n, ends[order], np.round(information[order], 12))
+    return is_kept
+
+
+def spanning_tree(n_vertices: int, pairs: Ints, strengths: Floats) -> Bools:
+    """Return which pairs of vertices (n_pairs, 2), the smaller first, make the tree of largest total strength."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import minimum_spanning_tree
+
     # A length of 0 would be no edge.
-    lengths = np.round(information.max(initial=0.0) - information, 12) + 1.0
-    first, second = ends[order].T
-    edges = minimum_spanning_tree(coo_array((lengths[order], (first, second)), shape=(n, n)).tocsr()).tocoo()
-    kept = np.minimum(edges.row, edges.col) * n + np.maximum(edges.row, edges.col)
-    return np.isin(ends[:, 0] * n + ends[:, 1], kept)
+    lengths = strengths.max(initial=0.0) - strengths + 1.0
+    graph = coo_array((lengths, tuple(pairs.T)), shape=(n_vertices, n_vertices))
+    edges = minimum_spanning_tree(graph.tocsr()).tocoo()
+    kept = np.minimum(edges.row, edges.col) * n_vertices + np.maximum(edges.row, edges.col)
+    return np.isin(pairs[:, 0] * n_vertices + pairs[:, 1], kept)
 
 
 def strongest_tables(tables: Tables, information: Floats, is_tree: Bools, n_cells: int) -> Bools:

@@ -12,7 +12,7 @@ from twoway.report import StopReason
 from twoway.solvers import Smoothing, Watch
 from twoway.solvers.loop import Loop
 from twoway.solvers.starts import random_start
-from twoway.solvers.tree_mixture import fit_tree_mixture, spanning_tree, strongest_edges
+from twoway.solvers.tree_mixture import fit_tree_mixture, rooted_tree, strongest_edges
 
 SIZES = (2, 3, 2, 3, 2)
 SCHEMA = tw.Schema(tuple(tw.Variable(f"x{n}", tuple(range(size))) for n, size in enumerate(SIZES)))
@@ -113,13 +113,13 @@ def test_information_and_spanning_tree():
 
     lengths = rng.random((5, 5))
     lengths += lengths.T
-    vertices, parents = spanning_tree(lengths)
+    vertices, parents = rooted_tree(lengths)
     ours = sum(lengths[vertices[k], vertices[parents[k]]] for k in range(1, 5))
     pairs = list(itertools.combinations(range(5), 2))
     best = max(sum(lengths[e] for e in edges) for edges in itertools.combinations(pairs, 4) if is_connected(edges))
     assert ours == pytest.approx(best)
     assert (parents[1:] < np.arange(1, 5)).all()
-    assert [len(v) for v in spanning_tree(np.zeros((1, 1)))] == [1, 1]
+    assert [len(v) for v in rooted_tree(np.zeros((1, 1)))] == [1, 1]
 
 
 def is_connected(edges):
