@@ -9,17 +9,18 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 import twoway as tw
-from twoway.cli.options import Json, Reading, Seed
-from twoway.cli.output import is_terminal, say, say_json, shows_progress
+from twoway.cli.options import TO_READ, Json, Reading, Seed
+from twoway.cli.output import is_terminal, note, output_wording, say, say_json, shows_progress
 from twoway.errors import DataError
 from twoway.storage.container import container_kind
 
 
 def check(
+    reading: Annotated[Reading, *TO_READ],
     source: Annotated[
-        Path, Argument(metavar="DATA|TABLES|MODEL", help="Records, tables from `twoway count`, or a model.")
-    ],
-    reading: Annotated[Reading, "only", "drop", "missing", "missing_only", "counts", "weights"],
+        list[Path] | None,
+        Argument(metavar="[MODEL|DATA]...", help="A model; or records or tables, in one file or several, as in `fit`."),
+    ] = None,
     rank: int | None = Option(None, help="The number of components (default: chosen)."),
     data: Path | None = Option(
         None, metavar="DATA|TABLES", help="Instead, compare a model with these: where is it wrong?"
@@ -38,22 +39,29 @@ def check(
 
     twoway check survey.csv --drop id
 
+    twoway check --tables crosstabs/ --kind row --range "P(vote = yes | trust = high)"
+
     twoway check survey.twoway --data survey.csv
 
-    twoway check survey.tables --range "P(vote = yes | age = old, region = north)"
+    twoway check survey.twoway --range "P(vote = yes | age = old, region = north)"
     """
     from twoway.questions.answer import asked_event
 
     if ranges and data is not None:
         raise DataError("--range is about tables, --data compares a model with them; give one of the two")
     evidence: Any
-    match container_kind(source):
-        case "model":
-            evidence = tw.JointPMF.load(source)
-        case "tables":
-            evidence = tw.Tables.load(source)
-        case _:
-            evidence = reading.records(source)
+    if source and len(source) == 1 and reading.tables is None and container_kind(source[0]) == "model":
+        evidence = tw.JointPMF.load(source[0])
+        if ranges and evidence.counts is None:
+            raise DataError(
+                f"{str(source[0])!r} does not keep the tables it was fitted to, which --range is about; "
+                "check these tables, or the records, instead"
+            )
+    else:
+        united = reading.source(source or [])
+        evidence = united.source
+        for remark in (*united.warnings, *(evidence.notes if isinstance(evidence, tw.Tables) else ())):
+            note(output_wording(remark))
     events = [asked_event(evidence.schema, question) for question in ranges or ()]
     result: Any
     if data is None:
@@ -63,7 +71,7 @@ def check(
         observed = tw.Tables.load(data) if is_tables else reading.read_by(evidence.schema, data)[1]
         result = tw.fit_quality(evidence, observed)
     else:
-        raise DataError(f"--data is compared with a model, and {str(source)!r} is not a model")
+        raise DataError("--data is compared with a model that `twoway fit` wrote, and there is none")
     answers = [result.range(event, known) for event, known in events]
     if json:
         say_json(result.to_dict() | ({"ranges": [answer.to_dict() for answer in answers]} if answers else {}))

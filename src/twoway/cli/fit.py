@@ -5,19 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-from typer import Argument, BadParameter, Exit, Option
+from typer import Exit, Option
 
 import twoway as tw
-from twoway.cli.options import Force, Json, Reading, Seed, Threads, missing_option_hint
+from twoway.cli.options import TO_READ, Data, Force, Json, Reading, Seed, Threads, missing_option_hint
 from twoway.cli.output import check_output, output_wording, say, show, shows_progress
 from twoway.errors import DataError, TwowayError
-from twoway.storage.container import container_kind
 from twoway.text import aligned, crossed, printable, shortlist
-
-if TYPE_CHECKING:
-    from twoway.fitting.sources import United
 
 _LONGEST_NAME = 255  # bytes, in every file system in use
 # Above this share of tables off by more than chance, another structure is suggested.
@@ -27,28 +23,14 @@ _MOST_WARNINGS = 6
 
 
 def fit(
-    reading: Annotated[
-        Reading, *("only", "drop", "missing", "missing_only", "bins", "counts", "weights", "where", "max_categories")
-    ],
-    data: list[Path] | None = Argument(
-        None,
-        metavar="[DATA]...",
-        help="Records: CSV, TSV, Parquet, Arrow or JSON lines files, a glob pattern or a folder; or tables from "
-        "`twoway count`; or several of these.",
-    ),
+    reading: Annotated[Reading, *TO_READ],
+    data: Data = None,
     out: Path = Option(Path("model.twoway"), "-o", "--out", metavar="MODEL", help="The file to write the model to."),
     rank: int | None = Option(None, help="The number of components (default: chosen)."),
     solver: str = Option("auto", help="auto, em, coupled-nmf, spa, ctd, mle-ad, or a chain: spa+em."),
     seed: Seed = 0,
     smoothing: float | None = Option(None, help="Pseudo-records per component (default: chosen)."),
     structure: str = Option("auto", help="Hidden variables: single, several on a tree, or the better one: auto."),
-    tables: Path | None = Option(
-        None, help="Instead of records, published cross-tabs: a folder with one per file, or a banner sheet."
-    ),
-    kind: str = Option("counts", help="What the numbers in --tables are: counts, joint, row or column percentages."),
-    total: float | None = Option(
-        None, metavar="N", help="The number of records behind each table, if it is not in it."
-    ),
     intervals: bool = Option(
         False, "--intervals", help="Also store replicates of the model, which `ask --interval` needs."
     ),
@@ -82,19 +64,13 @@ def fit(
     from twoway.cli.answers import print_answers
     from twoway.storage.checkpoint import Checkpoint
 
-    if bool(data) == (tables is not None):
-        raise BadParameter("give either DATA (files of records or tables) or --tables")
     name = f"{out.name}.checkpoint"
     beside = out.with_name(name) if out.name and len(os.fsencode(name)) <= _LONGEST_NAME else None
     is_half_done = beside is not None and beside.exists() and _is_half_fitted(out)
-    check_output(out, force or is_half_done, tables, *(data or []), is_model=True)
+    check_output(out, force or is_half_done, reading.tables, *(data or []), is_model=True)
     checkpoint = None if beside is None else Checkpoint(beside)
-    source: Any
-    if tables is not None:
-        united, source = None, tw.read_published(tables, kind=kind, totals=total)  # type: ignore[arg-type]  # checked there
-    else:
-        united = _read_all_to_fit(data or [], reading)
-        source = united.source
+    united = reading.source(data or [])
+    source = united.source
     _check_questions_to_fit(ask or [], source.schema)
     if intervals and not isinstance(source, tw.Records | tw.Tables):
         raise DataError(
@@ -103,12 +79,12 @@ def fit(
     common: dict[str, Any] = {"seed": seed, "threads": threads, "monitor": shows_progress() or None}
     options: dict[str, Any] = {"rank": rank, "solver": solver, "smoothing": smoothing, "checkpoint": checkpoint}
     options |= {"structure": structure, "seconds": seconds}
-    pmf = tw.fit(united or source, **options, **common)
+    pmf = tw.fit(united, **options, **common)
     model = tw.bootstrap(pmf, source, **common) if intervals else pmf
     model.save(out, counts=not no_counts)
     if checkpoint is not None:
         checkpoint.remove()
-    learned = _fit_summary(pmf, source) | {"model": str(out), "sources": len(data or [tables])}
+    learned = _fit_summary(pmf, source) | {"model": str(out), "sources": len(data or [reading.tables])}
     show(learned, _fit_text(learned), json=json)
     if ask:
         if not json:
@@ -132,33 +108,6 @@ def _check_questions_to_fit(questions: list[str], schema: tw.Schema) -> None:
     uniform = tw.JointPMF([1.0], [[[1 / len(variable)]] * len(variable) for variable in schema], schema)
     for question in questions:
         tw.ask(uniform, question)
-
-
-def _read_all_to_fit(data: list[Path], reading: Reading) -> United:
-    """Return the records or tables of one file, or of several as one source."""
-    from twoway.data.files.file_set import find_files
-    from twoway.fitting.sources import unite_sources
-
-    if len(data) == 1:
-        return unite_sources({str(data[0]): _read_to_fit(data[0], reading)})
-    if reading.bins:
-        raise DataError("--bins would find different bins in each file; bin the numbers before fitting several files")
-    if len(set(data)) < len(data):
-        raise DataError("a file is given twice, so that its records would count twice")
-    columns = {path: [] if container_kind(path) else find_files(path).columns for path in data}
-    reading.labels.check_columns(dict.fromkeys(name for names in columns.values() for name in names))
-    return unite_sources({str(path): _read_to_fit(path, reading, reading.labels.among(columns[path])) for path in data})
-
-
-def _read_to_fit(
-    data: Path, reading: Reading, missing: tw.MissingLabels | None = None
-) -> tw.Records | tw.FileRecords | tw.Tables:
-    match container_kind(data):
-        case "tables":
-            return tw.Tables.load(data)
-        case "model":
-            raise DataError(f"{str(data)!r} is a model already; `twoway ask` and `twoway info` read it")
-    return reading.records(data, missing)
 
 
 def _fit_summary(pmf: tw.JointPMF, source: Any) -> dict[str, Any]:

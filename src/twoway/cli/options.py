@@ -11,17 +11,19 @@ from inspect import Parameter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
-from typer import Argument, Option
+from typer import Argument, BadParameter, Option
 from typer.models import OptionInfo
 
 import twoway as tw
 from twoway.errors import DataError, UnknownNameError, check_known, unknown
+from twoway.storage.container import container_kind
 from twoway.text import shortlist
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from twoway.data.files.file_set import FileSet
+    from twoway.fitting.sources import United
 
 Json = Annotated[bool, Option("--json", help="Print the result as one line of JSON.")]
 Force = Annotated[bool, Option("--force", help="Replace an existing output file.")]
@@ -32,6 +34,14 @@ Out = Annotated[
 ]
 Threads = Annotated[int | None, Option(help="The number of threads (default: all cores).")]
 
+Data = Annotated[
+    list[Path] | None,
+    Argument(
+        metavar="[DATA]...",
+        help="Records: CSV, TSV, Parquet, Arrow or JSON lines files, a glob pattern or a folder; or tables from "
+        "`twoway count`; or several of these.",
+    ),
+]
 DataFile = Annotated[
     Path,
     Argument(
@@ -39,6 +49,11 @@ DataFile = Annotated[
     ),
 ]
 
+TO_READ = (
+    *("only", "drop", "missing", "missing_only", "bins", "counts", "weights", "where", "max_categories"),
+    *("tables", "kind", "total"),
+)
+"""The options of commands that read what a model can be fitted to: `Reading.source`."""
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 _DEFAULT_BINS = 5
 MAX_CATEGORIES = 1000
@@ -186,6 +201,11 @@ class Reading:
     max_categories: int = Option(
         MAX_CATEGORIES, min=1, metavar="N", help="Reject columns with more distinct values than this."
     )
+    tables: Path | None = Option(
+        None, help="Instead of records, published cross-tabs: a folder with one per file, or a banner sheet."
+    )
+    kind: str = Option("counts", help="What the numbers in --tables are: counts, joint, row or column percentages.")
+    total: float | None = Option(None, metavar="N", help="The number of records behind each table, if it is not in it.")
     offered: tuple[str, ...] = ()
     """The options that the command has."""
 
@@ -212,6 +232,35 @@ class Reading:
     def options(self) -> dict[str, Any]:
         """The options of the library's readers."""
         return {"missing": self.labels, "counts": self.counts, "weights": self.weights, "where": self.condition}
+
+    def source(self, data: Sequence[Path]) -> United:
+        """Return the records or tables of one file, of several as one source, or published tables."""
+        from twoway.data.files.file_set import find_files
+        from twoway.fitting.sources import United, unite_sources
+
+        if bool(data) == (self.tables is not None):
+            raise BadParameter("give either DATA (files of records or tables) or --tables")
+        if self.tables is not None:
+            return United(tw.read_published(self.tables, kind=self.kind, totals=self.total), ())  # type: ignore[arg-type]  # checked there
+        if len(data) == 1:
+            return unite_sources({str(data[0]): self._open(data[0])})
+        if self.bins:
+            raise DataError(
+                "--bins would find different bins in each file; bin the numbers before fitting several files"
+            )
+        if len(set(data)) < len(data):
+            raise DataError("a file is given twice, so that its records would count twice")
+        columns = {path: [] if container_kind(path) else find_files(path).columns for path in data}
+        self.labels.check_columns(dict.fromkeys(name for names in columns.values() for name in names))
+        return unite_sources({str(path): self._open(path, self.labels.among(columns[path])) for path in data})
+
+    def _open(self, data: Path, missing: tw.MissingLabels | None = None) -> tw.Records | tw.FileRecords | tw.Tables:
+        match container_kind(data):
+            case "tables":
+                return tw.Tables.load(data)
+            case "model":
+                raise DataError(f"{str(data)!r} is a model already; `twoway ask` and `twoway info` read it")
+        return self.records(data, missing)
 
     def records(self, path: Path, missing: tw.MissingLabels | None = None) -> tw.Records | tw.FileRecords:
         """Return the records of a file; files too large for memory are streamed."""

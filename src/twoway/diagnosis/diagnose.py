@@ -52,11 +52,13 @@ def diagnose(
     ----------
     source
         `Tables`; or records, whose pairs are counted; or a `JointPMF`, to ask whether a model like this one could be
-        recovered from its exact tables; of hidden variables on a tree, each gets a verdict of its own.
+        recovered from its exact tables; of hidden variables on a tree, each gets a verdict of its own. Ranges are over
+        the tables that it was fitted to, if it keeps them.
     rank
         The number of components. By default it is chosen, or that of the model.
     pairs
-        For a model: the available tables, by their variables; all by default.
+        For a model: the available tables, by their variables. By default those that it was fitted to, if it keeps
+        them; otherwise all.
     n_records
         For tables: the number of people in all tables together; see `bootstrap`.
     seed, threads, monitor
@@ -73,10 +75,11 @@ def diagnose(
     seed = whole_number("seed", seed, 0)
     rank = None if rank is None else whole_number("rank", rank, 1)
     with Watch.showing(monitor) as watch:
-        model, evidence = None, None
+        model, evidence, given = None, None, None
         source = getattr(source, "pmf", source)  # that of a Bootstrap
         if isinstance(source, JointPMF):
-            model, tables, rank = source, _tables_to_diagnose(source, rank, pairs), source.rank
+            given = source.counts.tables if source.counts is not None and pairs is None else None
+            model, tables, rank = source, _tables_to_diagnose(source, rank, pairs, given), source.rank
         elif pairs is not None:
             raise DataError("pairs= is for a model; of tables and records, all pairs are used")
         elif isinstance(source, Tables):
@@ -92,7 +95,7 @@ def diagnose(
         graph = PairGraph.of(tables)
         findings = Diagnosis("recoverable", "", rank or 1, len(tables.schema), len(tables), tables=tables)
         if model is not None:
-            findings = replace(findings, is_exact=True, models=(model,))
+            findings = replace(findings, is_exact=True, models=(model,), given=given)
         if (verdict := judge_graph(findings, graph, rank)) is not None:
             return verdict
         if model is not None and model.n_hidden > 1:
@@ -109,10 +112,14 @@ def diagnose(
         return judge(_diagnose_models(findings, fits, graph, n_records, seed), graph)
 
 
-def _tables_to_diagnose(pmf: JointPMF, rank: int | None, pairs: Iterable[Sequence[str]] | None) -> Tables:
-    """Return the exact tables of a model, of all pairs or of those named."""
+def _tables_to_diagnose(
+    pmf: JointPMF, rank: int | None, pairs: Iterable[Sequence[str]] | None, given: Tables | None
+) -> Tables:
+    """Return the exact tables of a model: of the pairs named, of those in the tables given, or of all."""
     if rank not in (None, pmf.rank):
         raise DataError(f"the model has rank {pmf.rank}, and rank={rank} was asked for; leave rank out")
+    if given is not None:
+        return exact_tables(pmf, PairGraph.of(given))
     available = np.full((len(pmf.schema), len(pmf.schema)), pairs is None)
     for pair in pairs or ():
         indices = pmf.schema.indices(pair)

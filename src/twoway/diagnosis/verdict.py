@@ -141,6 +141,8 @@ class Diagnosis:
     """Whether the tables are those of a model, without sampling error."""
     tables: Tables = field(repr=False, compare=False, kw_only=True)
     """The tables that were diagnosed."""
+    given: Tables | None = field(default=None, repr=False, compare=False, kw_only=True)
+    """Of a model that keeps them, the tables that it was fitted to, which `range` is about."""
     models: tuple[JointPMF, ...] = field(default=(), repr=False, compare=False)
     """The models that were found to fit the tables, the best first."""
     is_proven: bool = field(default=False, repr=False)
@@ -159,6 +161,7 @@ class Diagnosis:
     ) -> ProbabilityRange:
         """Return the least and greatest probability that any joint with these tables can have.
 
+        Of a model, these are the tables that it was fitted to, if it keeps them; otherwise its own, which are exact.
         The result also has the least and greatest answer of the models that were found to fit the tables. See
         `probability_range` for the parameters.
 
@@ -171,8 +174,8 @@ class Diagnosis:
         >>> pmf.prob(event) in diagnose(pmf).range(event)
         True
         """
-        exact_level = None if self.is_exact else level
-        bounds = probability_range(self.tables, event, given, level=exact_level, max_cells=max_cells)
+        exact_level = None if self.is_exact and self.given is None else level
+        bounds = probability_range(self.given or self.tables, event, given, level=exact_level, max_cells=max_cells)
         answers = []
         for pmf in self.models:
             with suppress(ImpossibleEvidenceError):

@@ -72,6 +72,48 @@ def test_check_gives_ranges(twoway, files):
     assert "--data" in err
 
 
+@pytest.fixture(scope="module")
+def published(tmp_path_factory):
+    """Two tables that share age: none shows vote and trust together."""
+    folder = tmp_path_factory.mktemp("published")
+    (folder / "age_x_vote.csv").write_text(",no,yes\n18-39,120,280\n40+,390,210\n")
+    (folder / "age_x_trust.csv").write_text(",low,high\n18-39,60,340\n40+,350,250\n")
+    return folder
+
+
+def test_a_range_of_a_model_is_about_the_tables_that_it_was_fitted_to(twoway, published, tmp_path):
+    model = tmp_path / "model.twoway"
+    assert twoway("fit", "--tables", published, "-o", model)[0] == 0
+    ranges = ["--range", "P(vote = yes, trust = high)", "--range", "P(vote = yes, age = 40+)", "--json"]
+    of_model = json.loads(twoway("check", model, *ranges)[1])["ranges"]
+    of_tables = json.loads(twoway("check", "--tables", published, "--rank", 2, *ranges)[1])["ranges"]
+    for found, same in zip(of_model, of_tables, strict=True):
+        assert (found["low"], found["high"]) == pytest.approx((same["low"], same["high"]), abs=1e-6)
+    no_table, table = of_model
+    # Of the 400 aged 18-39, 280 + 340 - 400 at least are both; of the 600 others, none need be.
+    assert no_table["low"] < 0.22
+    assert no_table["high"] > 0.28 + 0.21
+    assert table["low"] < 0.21 < table["high"] < table["low"] + 0.15
+    tw.load(model).save(tmp_path / "bare.twoway", counts=False)
+    code, _, err = twoway("check", tmp_path / "bare.twoway", *ranges)
+    assert code == 3
+    assert "does not keep the tables" in err
+
+
+def test_check_reads_several_files(twoway, files, published, tmp_path):
+    halves = [tmp_path / "one.csv", tmp_path / "two.csv"]
+    records = pd.read_csv(files / "records.csv")
+    for number, half in enumerate(halves):
+        records[number::2].to_csv(half, index=False)
+    told = [json.loads(twoway("check", *some, "--rank", 2, "--json")[1]) for some in ([files / "records.csv"], halves)]
+    assert told[0]["visible"] == told[1]["visible"]
+    assert told[0]["n_tables"] == told[1]["n_tables"] == 6
+    for wrong in ([], [files / "records.csv", "--tables", published]):
+        code, _, err = twoway("check", *wrong)
+        assert code == 2
+        assert "either DATA" in err
+
+
 def test_check_refuses_what_it_cannot_read(twoway, files):
     assert twoway("check", files / "nowhere.csv")[0] == 4
     assert twoway("check", files / "other.bin")[0] == 4
