@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, time, timedelta
 from functools import cached_property
@@ -145,6 +145,10 @@ class Variable:
         Where the categories are bins of numbers: the ascending numbers that separate them, one fewer than categories.
         Each belongs to the bin above it, and the first and the last bin have no end. Records that hold numbers are
         sorted into the bins.
+    ordered
+        Whether the order of the categories means something, as that of "never", "sometimes", "always": questions such
+        as ``P(sport <= sometimes)`` can be asked. Numbers, bins and text that begins with numbers, in the order of
+        these ("5-9", "10-14"), are ordered in any case.
 
     Examples
     --------
@@ -162,6 +166,7 @@ class Variable:
     is_found: bool = field(default=False, repr=False, compare=False)
     missing: tuple[Label, ...] | None = field(default=None, repr=False, compare=False)
     edges: tuple[float, ...] | None = field(default=None, repr=False, kw_only=True)
+    ordered: bool = field(default=False, repr=False, compare=False, kw_only=True)
     _codes: dict[tuple[str, object], int] = field(init=False, repr=False, compare=False, hash=False)
 
     def __post_init__(self) -> None:
@@ -206,6 +211,14 @@ class Variable:
 
     def __len__(self) -> int:
         return len(self.categories)
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether categories can be compared: their order was declared, or is that of the numbers that begin them."""
+        if self.ordered or self.values is not None or self.edges is not None:
+            return True
+        begin_with_numbers = all(str(label)[:1].isdigit() for label in self.categories)
+        return begin_with_numbers and list(self.categories) == sort_labels(self.categories)
 
     def difference(self, other: Variable) -> str:
         """Return in words how another variable of the same name differs first; "" where it does not.
@@ -260,9 +273,15 @@ class Schema:
         cls,
         categories: Mapping[str, tuple[Label, ...]],
         missing: Callable[[str], tuple[Label, ...] | None] = lambda name: None,
+        ordered: Collection[str] = (),
     ) -> Schema:
-        """Return the schema of categories found in data; ``missing`` gives the missing labels of each variable."""
-        return cls(tuple(Variable(n, labels, is_found=True, missing=missing(n)) for n, labels in categories.items()))
+        """Return the schema of categories found in data, some of them ordered; ``missing`` gives the missing labels."""
+        return cls(
+            tuple(
+                Variable(name, labels, is_found=True, missing=missing(name), ordered=name in ordered)
+                for name, labels in categories.items()
+            )
+        )
 
     def __post_init__(self) -> None:
         if not isinstance(self.variables, Iterable):
@@ -371,6 +390,7 @@ class Schema:
                 **({} if v.is_found else {"declared": True}),
                 **({} if v.missing is None else {"missing": list(v.missing)}),
                 **({} if v.edges is None else {"edges": list(v.edges)}),
+                **({"ordered": True} if v.ordered else {}),
             }
             for v in self.variables
         ]
@@ -380,7 +400,8 @@ class Schema:
         """Return the schema that ``to_dict`` described."""
         variables = []
         for entry in described:
-            optional = {key: entry.get(key) for key in ("missing", "edges")}
+            optional: dict[str, Any] = {key: entry.get(key) for key in ("missing", "edges")}
+            optional["ordered"] = entry.get("ordered") is True
             is_found = entry.get("declared") is not True
             variables.append(Variable(entry["name"], tuple(entry["categories"]), entry["values"], is_found, **optional))
         return cls(tuple(variables))

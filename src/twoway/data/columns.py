@@ -28,7 +28,7 @@ LabelsByKey: TypeAlias = dict[tuple[str, object], Label]
 
 
 @dataclass(frozen=True)
-class Columns:
+class RawColumns:
     """Named columns of one length, any slice of which can be had as labels and codes."""
 
     names: tuple[str, ...]
@@ -37,9 +37,11 @@ class Columns:
     """(name, first row, row after the last) -> Arrow array, or a list of Python objects."""
     declared: Mapping[str, tuple[Label, ...]]
     """The categories of those columns whose type declares them, in order."""
+    ordered: frozenset[str] = frozenset()
+    """Those of them whose order means something."""
 
     @classmethod
-    def of_table(cls, table: pa.Table) -> Columns:
+    def of_table(cls, table: pa.Table) -> RawColumns:
         """Return the columns of an Arrow table."""
 
         def read_slice(name: str, start: int, stop: int) -> Any:
@@ -47,17 +49,18 @@ class Columns:
 
         names = tuple(table.column_names)
         declared = {name: labels for name in names if (labels := _declared_by_arrow(table.column(name), name))}
-        return cls(names, table.num_rows, read_slice, declared)
+        return cls(names, table.num_rows, read_slice, declared, frozenset(declared))
 
     @classmethod
-    def of_codes(cls, schema: Schema, codes: NDArray[np.int32]) -> Columns:
+    def of_codes(cls, schema: Schema, codes: NDArray[np.int32]) -> RawColumns:
         """Return the labels of records as columns, to be read anew; codes are (n_records, n_variables)."""
 
         def read_slice(name: str, start: int, stop: int) -> list[Label | None]:
             labels = (*schema[name].categories, None)
             return [labels[code] for code in codes[start:stop, schema.index(name)]]
 
-        return cls(schema.names, len(codes), read_slice, {variable.name: variable.categories for variable in schema})
+        declared = {variable.name: variable.categories for variable in schema}
+        return cls(schema.names, len(codes), read_slice, declared, frozenset(v.name for v in schema if v.ordered))
 
     def slices(self) -> list[tuple[int, int]]:
         """Return the first row of each slice, and the row after its last."""
@@ -98,24 +101,24 @@ class Columns:
                     labels.setdefault(label_key(label), label)
             check_number_of_column_labels(name, len(labels), most)
 
-    def select(self, names: Sequence[str]) -> Columns:
+    def select(self, names: Sequence[str]) -> RawColumns:
         """Return some of the columns; unknown ones are an error."""
         check_known("column", self.names, *names)
         return replace(self, names=tuple(names))
 
 
-def open_columns(source: Any, columns: Sequence[str] | None = None) -> Columns:
+def open_columns(source: Any, columns: Sequence[str] | None = None) -> RawColumns:
     """Return the columns of a frame, array or mapping, some of them or all."""
     if columns is not None:
         _check_columns_differ(columns)
     if isinstance(source, np.ndarray):
         return _open_array_columns(source, columns)
-    if isinstance(source, Columns):
+    if isinstance(source, RawColumns):
         return source if columns is None else source.select(columns)
     return _open_frame_columns(source, columns)
 
 
-def _open_frame_columns(source: Any, columns: Sequence[str] | None) -> Columns:
+def _open_frame_columns(source: Any, columns: Sequence[str] | None) -> RawColumns:
     import narwhals as nw
     import pyarrow as pa
 
@@ -153,7 +156,9 @@ def _open_frame_columns(source: Any, columns: Sequence[str] | None) -> Columns:
     names = tuple(frame.columns if columns is None else columns)
     check_known("column", frame.columns, *names)
     declared = {name: labels for name in names if (labels := _declared_by_column(frame[name], name))}
-    return Columns(names, len(frame), read_slice, declared)
+    # An unordered Categorical of pandas only lists its categories.
+    ordered = frozenset(name for name in declared if getattr(getattr(frame[name].to_native(), "cat", 0), "ordered", 1))
+    return RawColumns(names, len(frame), read_slice, declared, ordered)
 
 
 def _frame_of_columns(columns: Mapping[Any, Any]) -> Any:
@@ -186,7 +191,7 @@ def _column_series(column: Any) -> Any:
     return series
 
 
-def _open_array_columns(array: NDArray[Any], names: Sequence[str] | None) -> Columns:
+def _open_array_columns(array: NDArray[Any], names: Sequence[str] | None) -> RawColumns:
     import pyarrow as pa
 
     if array.ndim != 2:
@@ -200,7 +205,7 @@ def _open_array_columns(array: NDArray[Any], names: Sequence[str] | None) -> Col
         column = array[start:stop, position[name]]
         return column.tolist() if column.dtype.kind in "Oc" else pa.array(column, from_pandas=True)
 
-    return Columns(tuple(names), len(array), read_slice, {})
+    return RawColumns(tuple(names), len(array), read_slice, {})
 
 
 def check_number_of_column_labels(name: str, n_labels: int, most: int | None) -> None:

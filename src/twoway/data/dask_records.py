@@ -20,7 +20,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from twoway.data.columns import Columns, open_columns
+from twoway.data.columns import RawColumns, open_columns
 from twoway.data.missing import AnyMissing, Unseen
 from twoway.data.reading import Reader, columns_to_read, match_columns_to_read
 from twoway.data.records import Records
@@ -241,7 +241,7 @@ def _partition_block(block: Block) -> Block:
     return block._replace(pointers=block.pointers - first, cells=block.cells[first:last])
 
 
-def _open_partition(frame: Any, names: tuple[str, ...]) -> Columns:
+def _open_partition(frame: Any, names: tuple[str, ...]) -> RawColumns:
     columns = open_columns(frame)
     if sorted(columns.names) != sorted(names):
         raise DataError(

@@ -33,7 +33,8 @@ def merge_variables(first: Variable, second: Variable) -> Variable:
     missing = first.missing or second.missing
     if first.missing is not None and second.missing is not None:
         missing = tuple({label_key(label): label for label in (*first.missing, *second.missing)}.values())
-    merged = replace(first, is_found=first.is_found or second.is_found, missing=missing)
+    ordered = first.ordered or second.ordered
+    merged = replace(first, is_found=first.is_found or second.is_found, missing=missing, ordered=ordered)
     if first == second:
         return merged
     if first.edges is not None or second.edges is not None:
@@ -53,7 +54,9 @@ def merge_variables(first: Variable, second: Variable) -> Variable:
         leading = () if is_second_natural else second.categories
         others = (label for label in categories if not leading or second.find(label) is None)
         categories = (*leading, *sort_labels(others))
-    return replace(merged, categories=categories, values=_merged_values(first, second, categories))
+    # An order that was declared says nothing about a category that it does not have.
+    ordered = any(v.ordered and v.categories == categories for v in (first, second))
+    return replace(merged, categories=categories, values=_merged_values(first, second, categories), ordered=ordered)
 
 
 def _merge_bins(first: Variable, second: Variable, merged: Variable) -> Variable:

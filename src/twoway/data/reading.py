@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from twoway.arrays import Bools, Floats, Ints
 from twoway.data.coding import encode_slice
-from twoway.data.columns import Columns, LabelsByKey, open_columns
+from twoway.data.columns import LabelsByKey, RawColumns, open_columns
 from twoway.data.files.file_set import FileSet, is_path
 from twoway.data.merging import merge_variables
 from twoway.data.missing import AnyMissing, Markers, MissingLabels, Unseen
@@ -66,8 +66,8 @@ class Reader:
         return [name for name in names if name not in self.number_columns.values()]
 
     def split(
-        self, columns: Columns, *, rows: Bools | None = None, start: int = 0
-    ) -> tuple[Columns, Floats | None, NDArray[Any] | None]:
+        self, columns: RawColumns, *, rows: Bools | None = None, start: int = 0
+    ) -> tuple[RawColumns, Floats | None, NDArray[Any] | None]:
         """Return the columns of variables, what rows weigh and how many people they stand for, in some rows or in all.
 
         ``start`` is the number of the first row, for errors.
@@ -84,7 +84,7 @@ class Reader:
             numbers.append(array)
         return rest, *weights_of_rows(*numbers)
 
-    def scan(self, columns: Columns, *, start: int = 0, known: Mapping[str, LabelsByKey] | None = None) -> Scan:
+    def scan(self, columns: RawColumns, *, start: int = 0, known: Mapping[str, LabelsByKey] | None = None) -> Scan:
         """Return what a part of the rows shows; without labels where a schema gives the categories."""
         columns, weights, people = self.split(columns, start=start)
         if self.schema is not None:
@@ -93,7 +93,7 @@ class Reader:
         return Scan.of(columns, markers, weights, people, max_categories=self.max_categories, known=known)
 
     def encode(
-        self, columns: Columns, schema: Schema, *, rows: Bools | None = None, start: int = 0
+        self, columns: RawColumns, schema: Schema, *, rows: Bools | None = None, start: int = 0
     ) -> tuple[Ints, NDArray[Any]]:
         """Return pointers and cells of columns in some rows or in all; ``start`` is the number of the first row."""
         present = [name for name in schema.names if name in columns.names]
@@ -110,7 +110,7 @@ class Reader:
             n_cells += len(part[1])
         return np.concatenate(pointers), np.concatenate(cells)
 
-    def extended_schema(self, columns: Columns, rows: Bools | None) -> Schema:
+    def extended_schema(self, columns: RawColumns, rows: Bools | None) -> Schema:
         """Return the schema with the labels that columns show, in some rows or in all, beyond its categories."""
         variables = []
         for variable in self.schema or ():

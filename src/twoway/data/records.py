@@ -106,14 +106,14 @@ class Records:
         schema: Schema | None = None,
         unseen: Unseen = "error",
     ) -> None:
-        from twoway.data.columns import Columns
+        from twoway.data.columns import RawColumns
         from twoway.data.reading import Reader, read
 
         before = source if isinstance(source, Records) else None
         if before is not None and schema is None and columns is None and not missing:
             schema = before.schema
         reader = Reader(missing, weights, counts, max_categories, schema, unseen, in_memory=True)
-        content = source if before is None else Columns.of_codes(before.schema, before.codes())
+        content = source if before is None else RawColumns.of_codes(before.schema, before.codes())
         self.schema, self.pointers, self.cells, self.weights, self.people = read(content, reader, columns, where)
         if before is not None and counts is None and weights is None:
             before = before if where is None else before.take(np.flatnonzero(where))

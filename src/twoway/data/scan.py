@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Bools, Floats
-from twoway.data.columns import Columns, LabelsByKey, check_number_of_column_labels
+from twoway.data.columns import LabelsByKey, RawColumns, check_number_of_column_labels
 from twoway.data.missing import Markers, MissingLabels, missing_key
 from twoway.data.weights import WeightTotals
 from twoway.errors import DataError
@@ -31,6 +31,8 @@ class Scan:
     """The labels that the type of each column declares, in order; none where parts of the column declare none."""
     observed: dict[str, LabelsByKey] = field(default_factory=dict)
     """The labels that occur in each column."""
+    ordered: frozenset[str] = frozenset()
+    """The columns whose declared labels are in an order that means something."""
 
     def __add__(self, other: Scan) -> Scan:
         """Return what both show, ``self`` being the earlier rows.
@@ -41,19 +43,19 @@ class Scan:
         n_records, totals = self.n_records + other.n_records, self.weight_totals + other.weight_totals
         if not self.n_records or not other.n_records:
             labels = other if other.n_records or not self.observed else self
-            return Scan(n_records, totals, labels.declared, labels.observed)
+            return Scan(n_records, totals, labels.declared, labels.observed, labels.ordered)
         declared, observed = {}, {}
         for name, labels_before in self.observed.items():
             both = self.declared[name], other.declared[name]
             declared[name] = both[0] | both[1] if both[0] and both[1] else {}
             labels_after = other.observed[name]
             observed[name] = labels_before if labels_after is labels_before else labels_before | labels_after
-        return Scan(n_records, totals, declared, observed)
+        return Scan(n_records, totals, declared, observed, self.ordered & other.ordered)
 
     @classmethod
     def of(
         cls,
-        columns: Columns,
+        columns: RawColumns,
         markers: Mapping[str, Markers],
         weights: Floats | None = None,
         people: NDArray[Any] | None = None,
@@ -81,7 +83,7 @@ class Scan:
             Whether there are no other rows: what a type declares then needs no look at the cells.
         """
         n_records = columns.n_rows if rows is None else int(np.count_nonzero(rows))
-        scan = cls(n_records, WeightTotals.of(weights, people, n_records))
+        scan = cls(n_records, WeightTotals.of(weights, people, n_records), ordered=columns.ordered)
         for name in columns.names:
             labels = (label for label in columns.declared.get(name, ()) if missing_key(label) not in markers[name])
             declared = scan.declared[name] = {label_key(label): label for label in labels}
@@ -96,7 +98,7 @@ class Scan:
         categories = {name: self._categories(name) for name in names}
         if not categories:
             raise DataError("the data has no columns; it needs at least one")
-        return Schema.found(categories, missing.remembered)
+        return Schema.found(categories, missing.remembered, self.ordered)
 
     def _categories(self, name: str) -> tuple[Label, ...]:
         if declared := self.declared.get(name):

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from twoway.arrays import Bools, Floats
 from twoway.data.binning import Bins, bin_column, make_bins, needs_bins, number_to_bin, numbers_to_bin, with_bins
-from twoway.data.columns import Columns, open_columns
+from twoway.data.columns import RawColumns, open_columns
 from twoway.data.frames import frame_in_memory
 from twoway.data.missing import MissingLabels, Unseen
 from twoway.data.reading import check_reading_options
@@ -85,7 +85,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]
         except nw.exceptions.DuplicateError as error:
             raise DataError(f"names of columns must differ: {error}") from None
 
-    def _open(self, X: Any, names: tuple[str, ...] | None) -> tuple[Any, Columns]:
+    def _open(self, X: Any, names: tuple[str, ...] | None) -> tuple[Any, RawColumns]:
         """Return X as a frame or an array that scikit-learn agrees with, and its columns.
 
         Sets ``n_features_in_`` and, from a frame, ``feature_names_in_`` when fitting.
@@ -136,7 +136,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]
         return numbers
 
     @staticmethod
-    def _read_numbers(columns: Columns, name: str) -> Floats:
+    def _read_numbers(columns: RawColumns, name: str) -> Floats:
         """Return a column of numbers, NaN where missing; anything else is an error."""
         column = columns.read_slice(name, 0, columns.n_rows)
         numbers = numbers_to_bin(column, _MARKERS)
@@ -147,7 +147,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]
         return numbers
 
     @staticmethod
-    def _find_continuous(columns: Columns, weights: Floats | None) -> dict[str, Floats]:
+    def _find_continuous(columns: RawColumns, weights: Floats | None) -> dict[str, Floats]:
         """Return the numbers of the columns that look continuous, NaN where missing or of weight 0.
 
         Fewer whole numbers suffice than for `needs_bins`: an age is not a category to learn from and predict by.
@@ -165,7 +165,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]
         return continuous
 
     @staticmethod
-    def _read_binned(columns: Columns, bins: Mapping[str, Bins], weights: Floats | None) -> Records:
+    def _read_binned(columns: RawColumns, bins: Mapping[str, Bins], weights: Floats | None) -> Records:
         """Return the records of some columns, with the categories found in them and with numbers in bins.
 
         Records of weight 0 are left out.
@@ -237,7 +237,7 @@ class JointPMFEstimator(TableEstimator):
         return X, Records(columns, schema=self._schema, unseen="missing")
 
     @staticmethod
-    def _unseen_labels(columns: Columns, variable: Variable) -> list[Label]:
+    def _unseen_labels(columns: RawColumns, variable: Variable) -> list[Label]:
         """Return the labels of a column that are not categories of its variable, nor numbers for its bins."""
         labels = columns.observed_labels(variable.name, MissingLabels().markers(variable.name, variable))
         new = [label for label in labels if variable.find(label) is None]

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from twoway.arrays import Floats
 from twoway.data import frames
 from twoway.data.binning import Strategy, make_bins
-from twoway.data.columns import Columns
+from twoway.data.columns import RawColumns
 from twoway.data.records import Records
 from twoway.errors import check_known
 from twoway.estimators.base import TableEstimator
@@ -113,7 +113,7 @@ class Discretizer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):  # ty
         _, columns = self._open(X, self._names)
         return self._read_binned(columns, self.bins_, self._read_weights(weights, columns.n_rows))
 
-    def _numbers(self, columns: Columns, weights: Floats | None) -> dict[str, Floats]:
+    def _numbers(self, columns: RawColumns, weights: Floats | None) -> dict[str, Floats]:
         if self.columns is None:
             return self._find_continuous(columns, weights)
         known = columns.names

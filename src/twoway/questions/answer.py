@@ -178,12 +178,17 @@ def asked_evidence_codes(schema: Schema, terms: Iterable[Term]) -> dict[str, lis
 def asked_codes(variable: Variable, term: Term) -> list[int]:
     """Return the codes of the categories that a term allows.
 
-    Numbers are compared by value; categories without values by their order in the schema; bins with a number that
-    lies between two of them.
+    Numbers are compared by value; ordered categories by their order; bins with a number that lies between two of them.
     """
     if term.operator in _COMPARE and variable.edges is not None and variable.find(term.labels[0]) is None:
         codes = _asked_bins(variable, variable.edges, term)
     elif term.operator in _COMPARE:
+        if not variable.is_ordered:
+            example = Term(variable.name, "in", variable.categories[:2])
+            raise QuestionError(
+                f"{term} cannot be answered: the categories of {variable.name!r} have no declared order. Name those "
+                f"that you mean, as in {example}, or declare the order before the fit, as by ordered categories"
+            )
         (label,), compare = term.labels, _COMPARE[term.operator]
         values = range(len(variable)) if variable.values is None else variable.values
         is_between = variable.values is not None and variable.find(label) is None

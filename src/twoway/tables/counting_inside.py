@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Ints
-from twoway.data.columns import Columns
+from twoway.data.columns import RawColumns
 from twoway.data.records import Records
 from twoway.data.scan import Scan
 from twoway.data.sql.connections import connection_errors
@@ -108,7 +108,7 @@ def _survey_inside(table: DatabaseTable, backend: Any, rows: Any) -> tuple[Schem
     # Each column has one row more, for NULL. Beyond the limit, one of them has too many.
     limit = None if table.max_categories is None else len(columns) * (table.max_categories + 1) + 2
     wide = grouped(backend, rows, [(), *((name,) for name in columns)], sums, limit)
-    labels = Columns.of_table(_labels_inside(table, wide))
+    labels = RawColumns.of_table(_labels_inside(table, wide))
     scan = Scan.of(labels, table.reader.markers(labels.names), max_categories=table.max_categories)
     scan.n_records = n_records = max(wide.column("w").to_pylist())
     totals = _check_weights_inside(table, wide, n_records)

@@ -222,6 +222,8 @@ def test_answers_are_those_of_the_library(pmf):
     )
     assert ask(pmf, "P(rating > 1.5, rating < 4)") == pytest.approx(pmf.prob({"rating": [2, 3]}))
     assert ask(pmf, "P(age >= 30-39)") == pytest.approx(pmf.prob({"age": ["30-39", "40+"]}))
+    with pytest.raises(QuestionError, match=r"'region' have no declared order.* as in region in {north, east}"):
+        ask(pmf, "P(region <= east)")
     assert ask(pmf, "E(rating | genre = drama)") == pmf.given({"genre": "drama"}).expect("rating")
     assert ask(pmf, "mode(vote, age | region = north)") == pmf.given({"region": "north"}).mode(["vote", "age"])
     assert ask(pmf, "H(vote)") == pmf.entropy("vote")

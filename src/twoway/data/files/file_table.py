@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from twoway.arrays import Ints
-from twoway.data.columns import Columns, LabelsByKey
+from twoway.data.columns import LabelsByKey, RawColumns
 from twoway.data.files import formats
 from twoway.data.files.file_set import FileSet, find_files
 from twoway.data.files.formats import FilePath, ReadSlices, clear_format_errors
@@ -159,7 +159,7 @@ class FileTable:
         for path in self.files.paths if names else ():
             with clear_format_errors(path), self._connection.cursor() as cursor:
                 for table in formats.stream_format_slices(text_relation(cursor, path, self.files.kind, names)):
-                    columns = Columns.of_table(table.rename_columns(names))
+                    columns = RawColumns.of_table(table.rename_columns(names))
                     scan += Scan.of(columns, markers, max_categories=self.max_categories, known=known)
         return scan
 

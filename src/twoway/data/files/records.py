@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from twoway.data.columns import Columns, LabelsByKey
+from twoway.data.columns import LabelsByKey, RawColumns
 from twoway.data.files.file_set import FileSet
 from twoway.data.files.file_table import FileTable, Piece
 from twoway.data.files.formats import FilePath
@@ -135,7 +135,7 @@ class FileRecords(StoredRecords):
             scan = Scan(observed=known)
             with naming(repr(piece.path)):
                 for part in piece.read():
-                    scan += reader.scan(Columns.of_table(part), start=piece.start + scan.n_records, known=known)
+                    scan += reader.scan(RawColumns.of_table(part), start=piece.start + scan.n_records, known=known)
             return scan
 
         scan = reduce_in_order(self._pieces(table), scan_piece, Scan.__add__, threads=None)
@@ -189,7 +189,7 @@ class FileRecords(StoredRecords):
         start = piece.start
         with naming(repr(piece.path)):
             for part in piece.read():
-                columns, *weights = self._reader.split(Columns.of_table(part), start=start)
+                columns, *weights = self._reader.split(RawColumns.of_table(part), start=start)
                 pointers, cells = self._reader.encode(columns, self.schema, start=start)
                 yield Block(pointers, cells, *(array for array in weights if array is not None))
                 start += part.num_rows

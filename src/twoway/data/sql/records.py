@@ -9,7 +9,7 @@ from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Any
 
-from twoway.data.columns import Columns, LabelsByKey
+from twoway.data.columns import LabelsByKey, RawColumns
 from twoway.data.missing import AnyMissing, Unseen
 from twoway.data.reading import Reader, check_columns_to_read, match_columns_to_read
 from twoway.data.records import Records
@@ -146,7 +146,7 @@ def read_database_records(table: DatabaseTable) -> Records:
         types = pa.schema(list(zip(names, rows.schema().to_pyarrow().types, strict=True)))
         for batch in _record_batches(backend, rows):
             part = pa.Table.from_batches([batch]).rename_columns(names)
-            scan += reader.scan(Columns.of_table(part), start=scan.n_records, known=known)
+            scan += reader.scan(RawColumns.of_table(part), start=scan.n_records, known=known)
             for place, name in enumerate(table.names):
                 coded = part.column(name).dictionary_encode()
                 part = part.set_column(place, name, coded.cast(pa.dictionary(index, types.field(name).type)))
