@@ -212,12 +212,12 @@ def speed() -> None:
         observed = rng.random((N_RECORDS, N_VARIABLES)) < OBSERVED
         codes = rng.integers(N_CATEGORIES, size=observed.shape) + N_CATEGORIES * np.arange(N_VARIABLES)
         cells, pointers = codes[observed].astype(np.uint16), np.cumsum([0, *observed.sum(axis=1)])
-        no_weights, counts = np.empty(0), np.zeros_like(theta)
+        none, counts = np.empty(0), np.zeros_like(theta)
         block, transition = rng.random((N_RECORDS, N_STATES)), rng.random((N_STATES, N_STATES))
         product, crossed = np.empty_like(block), np.empty_like(transition)
 
         def one_pass() -> None:
-            expect_tree(pointers, cells, no_weights, rows, theta, counts, prototype)  # noqa: B023
+            expect_tree(pointers, cells, none, rows, theta, counts, none[:, None, None], none, prototype)  # noqa: B023
 
         def products() -> None:
             for _ in range(n_hidden - 1):  # noqa: B023

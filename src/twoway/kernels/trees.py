@@ -293,9 +293,11 @@ def expect_tree(
     rows: TreeRows,
     theta: Floats,
     counts: Floats,
+    shares: Floats,
+    log_prob: Floats,
     prototype: Prototype,
 ) -> float:
-    """Add the expected counts of some records to ``counts`` and return their log-likelihood.
+    """Add the expected counts of some records to ``counts`` and return their log-likelihood; or fill the other two.
 
     Parameters
     ----------
@@ -305,6 +307,9 @@ def expect_tree(
         The tree.
     theta, counts
         Shape (firsts[-1] + I, width), C-contiguous.
+    shares, log_prob
+        Shape (S, K, width) and (S,). The shares of a hidden variable without an observed cell at or below it follow
+        from its parent's; those of an impossible record are NaN. Of these and ``counts``, any of size 0 are left out.
     prototype
         From `layout`.
     """
@@ -326,94 +331,54 @@ def expect_tree(
         _go_up(begin, n_batch, pointers, cells, rows, parameters, width, batch, prototype)
         for b in range(n_batch):
             weight = record_weights[begin + b] if record_weights.size > 0 else 1.0
-            if weight == 0.0 or pending[0, b] == 0:
-                _scale_root(down, b, 0.0, width, prototype)
-                continue
-            probability = _share_root(up, down, b, parameters, width, prototype)
-            if probability >= _TINY:
-                log_likelihood += weight * (np.log(probability) + log_scales[b])
-                _scale_root(down, b, weight / probability, width, prototype)
-            else:
-                _scale_root(down, b, 0.0, width, prototype)
-                if logs.size == 0:
-                    logs = np.log(parameters)
-                log_likelihood += weight * _expect_in_logs(
-                    pointers[begin + b], pointers[begin + b + 1], cells, weight, rows, logs, sums, width, nothing
-                )
-            for f in range(0, width, len(prototype)):
-                store(sums, f, add(load(sums, f, prototype), load(down, b * width + f, prototype)))
-        _go_down(n_batch, rows, turned, width, batch, ratios, prototype)
-        for b in range(n_batch):
-            for t in range(pointers[begin + b], pointers[begin + b + 1]):
-                cell = np.int64(cells[t])
-                row = (n_hidden_rows + cell) * width
-                at = (homes[cell] * _BATCH + b) * width
-                for f in range(0, width, len(prototype)):
-                    store(sums, row + f, add(load(sums, row + f, prototype), load(down, at + f, prototype)))
-    for place in range(width, n_hidden_rows * width):
-        sums[place] += parameters[place] * ratios[place]
-    return log_likelihood
-
-
-@jit
-def posterior_of_tree(
-    pointers: Ints,
-    cells: Cells,
-    rows: TreeRows,
-    theta: Floats,
-    shares: Floats,
-    log_prob: Floats,
-    prototype: Prototype,
-) -> None:
-    """Fill ``shares`` (S, K, width) and ``log_prob`` (S,) for some records; log_prob alone, if shares have size 0.
-
-    The shares of a hidden variable without an observed cell at or below it follow from its parent's; those of an
-    impossible record are NaN.
-    """
-    width = theta.shape[1]
-    parents, firsts, _homes = rows
-    n_hidden = parents.size
-    parameters = theta.reshape(-1)
-    batch = _make_batch(n_hidden, width)
-    up, _, down, pending, _, log_scales = batch
-    ratios = np.zeros((firsts[n_hidden] + 4) * width)
-    turned = _turn(parameters, firsts, width)
-    logs, nothing = np.empty(0), np.empty(0)
-    n_records = pointers.size - 1
-    for begin in range(0, n_records, _BATCH):
-        n_batch = min(_BATCH, n_records - begin)
-        _go_up(begin, n_batch, pointers, cells, rows, parameters, width, batch, prototype)
-        for b in range(n_batch):
-            if pending[0, b] == 0:
-                log_prob[begin + b] = 0.0
+            factor = 0.0
+            if pending[0, b] == 0:  # it says nothing
                 for f in range(width):
                     down[b * width + f] = parameters[f]
-                continue
-            probability = _share_root(up, down, b, parameters, width, prototype)
-            if probability >= _TINY:
-                log_prob[begin + b] = np.log(probability) + log_scales[b]
-                _scale_root(down, b, 1.0 / probability, width, prototype)
-            else:
-                log_prob[begin + b] = np.nan
-        if shares.size > 0:
+                factor = 0.0 if sums.size > 0 else 1.0
+            elif weight != 0.0:
+                probability = _share_root(up, down, b, parameters, width, prototype)
+                if probability >= _TINY:
+                    log_scales[b] += np.log(probability)
+                    factor = weight / probability
+                else:
+                    log_scales[b] = np.nan
+            _scale_root(down, b, factor, width, prototype)
+            for f in range(0, width if sums.size > 0 else 0, len(prototype)):
+                store(sums, f, add(load(sums, f, prototype), load(down, b * width + f, prototype)))
+        if sums.size > 0 or shares.size > 0:
             _go_down(n_batch, rows, turned, width, batch, ratios, prototype)
         for b in range(n_batch):
             s = begin + b
-            if np.isnan(log_prob[s]):
+            weight = record_weights[s] if record_weights.size > 0 else 1.0
+            here = shares[s].reshape(-1) if shares.size > 0 else nothing
+            if np.isnan(log_scales[b]):
                 if logs.size == 0:
                     logs = np.log(parameters)
-                here = shares[s].reshape(-1) if shares.size > 0 else nothing
-                log_prob[s] = _expect_in_logs(
-                    pointers[s], pointers[s + 1], cells, 1.0, rows, logs, nothing, width, here
+                log_scales[b] = _expect_in_logs(
+                    pointers[s], pointers[s + 1], cells, weight, rows, logs, sums, width, here
                 )
-                continue
-            for k in range(n_hidden if shares.size > 0 else 0):
-                at = (k * _BATCH + b) * width
-                if k == 0 or pending[k, b] > 0:
-                    for f in range(width):
-                        shares[s, k, f] = down[at + f]
-                else:
-                    _follow(k, rows, parameters, width, shares[s])
+            else:
+                for t in range(pointers[s], pointers[s + 1] if sums.size > 0 else 0):
+                    cell = np.int64(cells[t])
+                    row = (n_hidden_rows + cell) * width
+                    at = (homes[cell] * _BATCH + b) * width
+                    for f in range(0, width, len(prototype)):
+                        store(sums, row + f, add(load(sums, row + f, prototype), load(down, at + f, prototype)))
+                for k in range(n_hidden if shares.size > 0 else 0):
+                    if k == 0 or pending[k, b] > 0:
+                        at = (k * _BATCH + b) * width
+                        for f in range(width):
+                            here[k * width + f] = down[at + f]
+                    else:
+                        _follow(k, rows, parameters, width, shares[s])
+            if weight != 0.0:
+                log_likelihood += weight * log_scales[b]
+            if log_prob.size > 0:
+                log_prob[s] = log_scales[b]
+    for place in range(width, n_hidden_rows * width if sums.size > 0 else 0):
+        sums[place] += parameters[place] * ratios[place]
+    return log_likelihood
 
 
 @jit

@@ -132,7 +132,7 @@ def _weighted_logs(trees: Trees, logs: Sequence[Floats]) -> tuple[Floats, Floats
 def _states_of(tree: HiddenTree, block: Block, *, only_log_prob: bool = False) -> tuple[Floats, Floats]:
     """Return the probability of each state given each record, (n_records, n_hidden, width), and log-probabilities."""
     from twoway.kernels.expectation import posterior
-    from twoway.kernels.trees import posterior_of_tree
+    from twoway.kernels.trees import expect_tree
 
     rows, theta, prototype = packed_tree(tree)
     n = len(block.pointers) - 1
@@ -144,5 +144,6 @@ def _states_of(tree: HiddenTree, block: Block, *, only_log_prob: bool = False) -
         return memberships[:, None, :], log_prob
     # The states of many trees of many variables would take much memory.
     states = np.empty((n, 0 if only_log_prob else tree.n_hidden, theta.shape[1]))
-    posterior_of_tree(block.pointers, block.cells, rows, theta, states, log_prob, prototype)
+    none = np.empty(0)
+    expect_tree(block.pointers, block.cells, none, rows, theta, none[:, None], states, log_prob, prototype)
     return states, log_prob

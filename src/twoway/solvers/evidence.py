@@ -116,7 +116,8 @@ def _expected_counts_of_block(block: Block, *, theta: Theta, rank: int, rows: Tr
     observed = (block.pointers, block.cells, block.weights)
     if rows is None:
         return ExpectedCounts(counts, expect(*observed, theta, counts, prototype))
-    return ExpectedCounts(counts, expect_tree(*observed, rows, theta, counts, prototype))
+    none = np.empty(0)
+    return ExpectedCounts(counts, expect_tree(*observed, rows, theta, counts, none[:, None, None], none, prototype))
 
 
 def counts_of_groups(counts: Theta, form: JointPMF) -> Floats:
