@@ -13,7 +13,7 @@ import twoway as tw
 from twoway.cli.output import is_terminal, note, output_json, say, say_json
 from twoway.errors import DataError
 from twoway.questions import Answer, Question, parse
-from twoway.questions.answer import asked_codes, asked_evidence, asked_given
+from twoway.questions.answer import answer_of, asked_codes, asked_evidence, asked_given, never_together
 from twoway.questions.language import quote_word
 from twoway.questions.observed import Observed, observed
 
@@ -65,7 +65,7 @@ def printed_answer(
     Replicates of the model add an interval to the answer, and its counts what was observed.
     """
     question = parse(text, pmf.schema)
-    result = tw.ask(pmf, question, base=base)
+    result = answer_of(pmf, question, base)
     seen = observed(pmf, question)
     beside = {} if seen is None else seen.columns
     content, shown = _printed_result(question, result, base, beside)
@@ -78,6 +78,8 @@ def printed_answer(
         content |= {name: numbers.tolist() for name, numbers in beside.items()}
         shown += _printed_observed(beside) if isinstance(result, float) else ""
         notes += _printed_difference(seen, result)
+    if not any("together" in said for said in notes) and (unseen := never_together(pmf, question)):
+        notes.append(unseen)
     known = asked_evidence(pmf.schema, question.given)
     probability = pmf.prob(known) if known else None
     if probability is not None:

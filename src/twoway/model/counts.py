@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations, permutations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -89,6 +90,30 @@ class Counts:
         holding = np.flatnonzero(np.isin(self.sets, asked).sum(axis=1) == len(asked)).tolist()
         found = [self._table(index, asked) for index in holding]
         return max(found, key=np.sum) if found else None
+
+    def between(self, names: Names) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+        """Return the first two of some variables that nothing shows together, and those by which tables connect them.
+
+        None where every two of them were seen together.
+        """
+        from scipy.sparse.csgraph import shortest_path
+
+        for pair in combinations(self.schema.indices(names), 2):
+            if (np.isin(self.sets, pair).sum(axis=1) == 2).any():
+                continue
+            together = np.zeros((len(self.schema), len(self.schema)), dtype=bool)
+            for first, second in permutations(range(self.sets.shape[1]), 2):
+                together[self.sets[:, first], self.sets[:, second]] = True
+            bridges = np.flatnonzero(together[pair[0]] & together[pair[1]]).tolist()
+            if not bridges:
+                before, step = (
+                    shortest_path(together, unweighted=True, indices=pair[0], return_predecessors=True)[1],
+                    pair[1],
+                )
+                while (step := before[step]) not in (pair[0], -9999):
+                    bridges.insert(0, step)
+            return tuple(self.schema.names[p] for p in pair), tuple(self.schema.names[p] for p in bridges)
+        return None
 
     def _table(self, index: int, asked: Sequence[int]) -> Floats:
         """Return the counts of some variables of one table."""

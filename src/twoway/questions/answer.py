@@ -12,14 +12,14 @@ import numpy as np
 
 from twoway.data.binning import format_bin_edge
 from twoway.data.distribution import Distribution
-from twoway.errors import DataError, ImpossibleEvidenceError, QuestionError
+from twoway.errors import DataError, ImpossibleEvidenceError, QuestionError, warn_caller
 from twoway.model.information import Estimate
 from twoway.model.intervals import Interval, IntervalTable, Scale
 from twoway.model.mode import Mode
 from twoway.model.pmf import JointPMF, model_of
 from twoway.questions.language import Question, Term, parse, parse_terms, quote_word
 from twoway.schema import Label, Schema, Variable, plain_label
-from twoway.text import shortlist
+from twoway.text import brief, shortlist
 
 if TYPE_CHECKING:
     from twoway.uncertainty.bootstrap import Bootstrap
@@ -48,6 +48,12 @@ def ask(pmf: JointPMF | Bootstrap, question: str | Question, *, base: float | No
     base
         The base of the logarithm of H and I; 2 for bits, None for nats.
 
+    Warns
+    -----
+    UserWarning
+        If no record or table that the model was fitted to shows two of the variables together: the answer then follows
+        from their tables with others.
+
     Examples
     --------
     >>> from twoway.schema import Variable
@@ -65,13 +71,44 @@ def ask(pmf: JointPMF | Bootstrap, question: str | Question, *, base: float | No
     if not isinstance(question, str | Question):
         raise DataError(f"a question must be text, such as 'P(vote | age)', not {question!r}")
     asked = parse(question, pmf.schema) if isinstance(question, str) else question
-    targets = [term.name for term in asked.targets]
-    if boot is not None and asked.kind != "mode":
-        return ask_with_interval(boot, asked, ask(pmf, asked, base=base), base)
-    if boot is not None:
+    if boot is not None and asked.kind == "mode":
         known_labels = asked_evidence(pmf.schema, asked.given)
-        return (boot.given(known_labels) if known_labels else boot).mode(targets)
-    known = asked_given(pmf, asked.given)
+        return (boot.given(known_labels) if known_labels else boot).mode([term.name for term in asked.targets])
+    answer = answer_of(pmf, asked, base)
+    if boot is not None:  # whose notes say the rest
+        return ask_with_interval(boot, asked, answer, base)
+    if unseen := never_together(pmf, asked):
+        warn_caller(unseen)
+    return answer
+
+
+def never_together(pmf: JointPMF, asked: Question) -> str:
+    """Return in words that nothing the model was fitted to shows two of the variables asked for together.
+
+    Empty where something does, or where it is not known.
+
+    Examples
+    --------
+    >>> from twoway.fitting.fit import fit
+    >>> nothing = [None] * 2
+    >>> pmf = fit({"a": [0, 1, *nothing], "b": [0, 1, 1, 0], "c": [*nothing, 0, 1]}, rank=1)
+    >>> never_together(pmf, parse("P(a | c)", pmf.schema))
+    "no record shows 'a' and 'c' together: the answer rests on what each has to do with 'b', and on the rank of 1"
+    """
+    names = dict.fromkeys(term.name for term in (*asked.targets, *asked.others, *asked.given))
+    if pmf.counts is None or (found := pmf.counts.between(list(names))) is None:
+        return ""
+    what, (first, second) = "record" if pmf.counts.singles.size else "table", map(brief, found[0])
+    # A tree makes of two variables what those between them imply; of one hidden variable, the rank decides.
+    is_tree = pmf.report is not None and pmf.report.solver.startswith("tree")
+    how = [f"what each has to do with {shortlist(found[1], 6)}"] if found[1] else []
+    how += [] if is_tree and how else [f"the rank of {pmf.rank}"]
+    return f"no {what} shows {first} and {second} together: the answer rests on {', and on '.join(how)}"
+
+
+def answer_of(pmf: JointPMF, asked: Question, base: float | None = None) -> Answer:
+    """Return the answer to a question as a model without replicates gives it."""
+    known, targets = asked_given(pmf, asked.given), [term.name for term in asked.targets]
     groups = [term.name for term in asked.given if not term.operator]
     match asked.kind:
         case "P":
@@ -102,7 +139,7 @@ def ask_with_interval(
         return sum(float(asked_given(pmf, question.given).entropy(name, base)) for name in targets)
 
     ends, note = boot.answer(
-        lambda pmf: np.asarray(ask(pmf, question, base=base)),
+        lambda pmf: np.asarray(answer_of(pmf, question, base)),
         scales.get(question.kind, "nonnegative"),
         [*targets, *(term.name for term in (*question.others, *question.given))],
         entropies if question.kind == "H" else None,

@@ -1,6 +1,7 @@
 """What was observed, beside the answers of a model."""
 
 import math
+import warnings
 from itertools import product
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import twoway as tw
 from twoway.checks.chance import standardized_residuals
+from twoway.cli.answers import printed_answer
 
 RANDOM = np.random.default_rng(0)
 FRAME = pd.DataFrame(
@@ -132,3 +134,40 @@ def test_chance_alone_is_seldom_called_a_difference():
         counts = random.multinomial(200, truth)
         called += tw.Observed(counts / 200, np.full(4, 200.0)).most_unlike(truth) is not None
     assert called < 0.07 * 400
+
+
+CHAIN = {
+    ("age", "vote"): [[30, 20], [10, 40]],
+    ("age", "trust"): [[20, 30], [40, 10]],
+    ("trust", "car"): [[9, 1], [4, 6]],
+}
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        ("P(vote | trust)", "'vote' and 'trust' together: the answer rests on what each has to do with 'age'"),
+        ("I(car; vote)", "'car' and 'vote' together: the answer rests on what each has to do with 'trust', 'age'"),
+        ("P(vote = 1 | age, trust = 0)", "'vote' and 'trust' together"),
+        ("P(vote | age)", ""),
+        ("P(vote)", ""),
+    ],
+)
+def test_an_answer_that_no_table_shows_says_by_which_it_follows(question, said):
+    frames = {names: pd.DataFrame(counts) for names, counts in CHAIN.items()}
+    tables = tw.Tables.from_crosstabs(frames)
+    model = tw.fit(tables, structure="tree", rank=2, smoothing=0.1)
+    with warnings.catch_warnings(record=True) as given:
+        warnings.simplefilter("always")
+        tw.ask(model, question)
+    assert [said in str(warning.message) for warning in given] == ([True] if said else [])
+    assert printed_answer(model, question)[0]["notes"][:1] == [str(warning.message) for warning in given]
+
+
+def test_an_answer_of_a_rank_says_so_where_no_record_shows_it():
+    nothing = [None] * 3
+    frame = pd.DataFrame({"a": [0, 1, 1, *nothing], "b": [0, 1, 1, 1, 0, 1], "c": [*nothing, 0, 1, 0]})
+    with pytest.warns(UserWarning, match="no record shows 'a' and 'c' together: .* 'b', and on the rank of 2"):
+        tw.ask(tw.fit(frame, rank=2, smoothing=1), "P(a | c)")
+    with pytest.warns(UserWarning, match="no record shows 'a' and 'c' together: the answer rests on the rank of 1"):
+        tw.ask(tw.fit(frame[["a", "c"]], rank=1, smoothing=1), "P(a | c)")
