@@ -14,6 +14,8 @@ from urllib.parse import unquote
 
 from twoway.data.files import formats
 from twoway.data.files.formats import COMPRESSED, FilePath, format_of, is_data_format
+from twoway.data.files.sheets import split_sheet
+from twoway.data.files.survey_files import READERS, survey_metadata
 from twoway.data.files.text_files import typed_text
 from twoway.errors import DataError, FileFormatError, MissingFileError, check_known
 from twoway.text import ADDRESS, shortlist, without_password
@@ -40,6 +42,8 @@ class FileSet:
     paths: tuple[str, ...]
     partitions: tuple[Mapping[str, str | None], ...]
     """For each file the columns in the names of its folders, such as ``year=2024``; the same keys for all."""
+    place: str = ""
+    """Which sheet of the files, and which row of it names the columns, where the name says so: ``Answers:3``."""
 
     @property
     def is_text(self) -> bool:
@@ -89,7 +93,7 @@ class FileSet:
 
     def is_large(self, columns: Sequence[str] | None = None) -> bool:
         """Return whether some columns, or all, would take too much memory as an Arrow table, about."""
-        if self.kind != "parquet":
+        if self.kind not in ("parquet", *READERS):
             size = sum(Path(path).stat().st_size for path in self.paths)
             return size * (_COMPRESSION if self.paths[0].endswith(COMPRESSED) else 1) > STREAMED_BYTES
         import pyarrow.parquet as pq
@@ -97,7 +101,10 @@ class FileSet:
         n_rows = 0
         for path in self.paths:
             with formats.clear_format_errors(path):
-                n_rows += pq.read_metadata(path).num_rows
+                if self.kind == "parquet":
+                    n_rows += pq.read_metadata(path).num_rows
+                else:  # a few formats do not say how many records there are
+                    n_rows += survey_metadata(path, self.kind).number_rows or 0
         return n_rows * len(self.columns if columns is None else columns) * _CELL_BYTES > STREAMED_BYTES
 
     @property
@@ -136,7 +143,8 @@ def find_files(path: FilePath | FileSet) -> FileSet:
     """Return the files that a name stands for, in the order of their names; a `FileSet` is returned as it is.
 
     A file, a pattern such as ``trips/*.parquet`` (``**`` for folders of any depth), or a folder: all files of records
-    in it and below. Folders named ``year=2024`` at or below the first that the name leaves open are columns.
+    in it and below. ``survey.xlsx#Answers:3`` is a sheet of a file whose third row names the columns. Folders
+    named ``year=2024`` at or below the first that the name leaves open are columns.
     """
     if isinstance(path, FileSet):
         return path
@@ -144,6 +152,9 @@ def find_files(path: FilePath | FileSet) -> FileSet:
     if any("\ud800" <= char <= "\udfff" for char in name):
         # The engines know UTF-8 only; Python reads any name, but as it would be in this locale.
         raise DataError(f"the file name {name!r} cannot be decoded in this locale; set PYTHONUTF8=1, or rename it")
+    given, place = name, ""
+    if not os.path.exists(name):
+        name, place = split_sheet(name)
     pattern = re.search(r"[*?[]", name)
     if os.path.isdir(name):
         base, paths = name, _files_in(name)
@@ -172,7 +183,7 @@ def find_files(path: FilePath | FileSet) -> FileSet:
                 f"the folders of {file!r} name the columns {shortlist(partition) or 'none'}, and those of {paths[0]!r} "
                 f"{shortlist(partitions[0]) or 'none'}; all files must lie in folders of the same names"
             )
-    return FileSet(name, format_of(paths[0]), tuple(paths), partitions)
+    return FileSet(given, format_of(paths[0]), tuple(paths), partitions, place)
 
 
 def _files_in(folder: str) -> list[str]:

@@ -1,7 +1,8 @@
 """The formats of files: which one a name ends in, and how its columns and rows are read, whole or in pieces.
 
-Parquet and Arrow files are read by pyarrow, CSV, TSV and JSON lines by DuckDB. A text file has no types, so every cell
-of it is read as text here. Parquet and Arrow files have types of their own, categories and their order included.
+Parquet and Arrow files are read by pyarrow, CSV, TSV and JSON lines by DuckDB, files of statistics programs by
+pyreadstat, sheets by calamine. A text file has no types, so every cell of it is read as text here. Parquet and Arrow
+files have types of their own, categories and their order included.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from itertools import islice, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from twoway.data.files.sheets import ENDINGS as SHEET_ENDINGS
+from twoway.data.files.sheets import read_sheet, split_sheet
+from twoway.data.files.survey_files import READERS, survey_metadata, survey_slices
 from twoway.data.files.text_files import read_text_header, text_relation, type_text_column
 from twoway.errors import DataError, FileFormatError, TwowayError
 from twoway.text import shortlist
@@ -32,9 +36,17 @@ _ENDINGS = {
     "json": (".jsonl", ".ndjson", ".json"),
     "parquet": (".parquet", ".pq"),
     "arrow": (".arrow", ".feather", ".ipc"),
+    "sav": (".sav", ".zsav"),
+    "por": (".por",),
+    "dta": (".dta",),
+    "sas7bdat": (".sas7bdat",),
+    "sheet": SHEET_ENDINGS,
 }
 FORMATS: Mapping[str, str] = {ending: kind for kind, endings in _ENDINGS.items() for ending in endings}
 """The format for each ending of a file name; CSV, TSV and JSON may be compressed: .gz, .zst."""
+
+WRITTEN = tuple(ending for ending, kind in FORMATS.items() if kind in ("csv", "tsv", "json", "parquet", "arrow"))
+"""The endings of files that can be written."""
 
 COMPRESSED = (".gz", ".zst")
 
@@ -49,7 +61,7 @@ ReadSlices: TypeAlias = "Callable[[], Iterator[pa.Table]]"
 
 
 def format_of(path: FilePath) -> str:
-    """Return the format of a file by the ending of its name: "csv", "tsv", "json", "parquet" or "arrow".
+    """Return the format of a file by the ending of its name, such as "csv", "parquet", "sav" or "sheet".
 
     Examples
     --------
@@ -71,7 +83,7 @@ def is_data_format(path: FilePath) -> bool:
 
 
 def _format_ending(path: FilePath) -> str:
-    plain = Path(path)
+    plain = Path(split_sheet(os.fspath(path))[0])
     return (Path(plain.stem).suffix if plain.suffix.lower() in COMPRESSED else plain.suffix).lower()
 
 
@@ -80,6 +92,10 @@ def columns_of_format(files: FileSet, path: str) -> list[str]:
     with clear_format_errors(path):
         if files.is_text:
             return read_text_header(path, files.kind).names
+        if files.kind == "sheet":
+            return list(read_sheet(path, files.place).column_names)
+        if files.kind in READERS:
+            return list(survey_metadata(path, files.kind).column_names)
         if files.kind != "json":
             return list(format_schema(path, files.kind).names)
         with connect_for_formats() as connection:
@@ -92,6 +108,12 @@ def read_whole_format(connection: Any, files: FileSet, path: str, columns: Seque
         import pyarrow.dataset as ds
 
         return ds.dataset(path, format=files.kind).to_table(columns=list(columns))
+    if files.kind == "sheet":
+        return read_sheet(path, files.place).select(list(columns))
+    if files.kind in READERS:
+        import pyarrow as pa
+
+        return pa.concat_tables(survey_slices(path, files.kind, columns), promote_options="permissive")
     with connection.cursor() as cursor:
         relation, finish = _format_relation(cursor, files, path, columns)
         return finish(relation.to_arrow_table())
@@ -106,6 +128,12 @@ def read_format_pieces(
         return
     if files.kind == "arrow":
         yield from _format_pieces(_arrow_format_slices(path, columns))
+        return
+    if files.kind == "sheet":
+        yield from _format_pieces(iter([read_sheet(path, files.place).select(list(columns))]))
+        return
+    if files.kind in READERS:
+        yield from _format_pieces(survey_slices(path, files.kind, columns))
         return
     with connection.cursor() as cursor:
         relation, finish = _format_relation(cursor, files, path, columns)

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, BinaryIO
 
-from twoway.data.files.formats import COMPRESSED, FORMATS, FilePath, format_of, is_data_format
+from twoway.data.files.formats import COMPRESSED, WRITTEN, FilePath, format_of
 from twoway.data.files.text_files import DELIMITERS
 from twoway.errors import FileFormatError
 from twoway.storage.container import whole_or_not_at_all
@@ -24,10 +24,10 @@ def writing_format(path: FilePath) -> str:
     name = os.fspath(path)
     if Path(path).suffix.lower() in COMPRESSED:
         raise FileFormatError(f"{name!r}: compressed files are read, not written")
-    if not is_data_format(path):
+    if Path(path).suffix.lower() not in WRITTEN:
         raise FileFormatError(
             f"cannot write {name!r}: its name ends in {Path(path).suffix!r}; records are written to "
-            f"{', '.join(FORMATS)}"
+            f"{', '.join(WRITTEN)}"
         )
     return format_of(path)
 

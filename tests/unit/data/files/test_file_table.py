@@ -169,7 +169,7 @@ def test_column_names(tmp_path):
         ("x.arrow", b"", FileFormatError, "x.arrow' is damaged"),
         ("x.jsonl", b"nonsense\n", FileFormatError, "x.jsonl' cannot be read"),
         ("x.jsonl", b"1\n2\n", DataError, "holds no records; each line must be an object"),
-        ("x.xlsx", b"PK", FileFormatError, r"ends in '.xlsx'; records are read from .csv"),
+        ("x.docx", b"PK", FileFormatError, r"ends in '.docx'; records are read from .csv"),
         ("x", b"a\n", FileFormatError, "ends in ''"),
     ],
 )

@@ -1,0 +1,136 @@
+"""Sheets of Excel and OpenDocument files: which one is meant, where its names are, and what its cells are."""
+
+from __future__ import annotations
+
+import re
+from datetime import date, datetime, time, timedelta
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from twoway.errors import DataError, FileFormatError, unknown
+from twoway.schema import first_duplicate
+from twoway.text import shortlist
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ENDINGS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
+_PLACE = re.compile(rf"(.*(?:{'|'.join(map(re.escape, ENDINGS))}))#(.*)", re.IGNORECASE)
+_ROWS_SEARCHED = 20
+
+
+def split_sheet(name: str) -> tuple[str, str]:
+    """Return the file and the place in it that a name stands for.
+
+    Examples
+    --------
+    >>> split_sheet("survey.xlsx#Answers:3"), split_sheet("survey.csv")
+    (('survey.xlsx', 'Answers:3'), ('survey.csv', ''))
+    """
+    place = _PLACE.fullmatch(name)
+    return (place[1], place[2]) if place else (name, "")
+
+
+def read_sheet(path: str, place: str) -> pa.Table:
+    """Return the cells of a sheet: of the one in the file, or of the one named; empty rows are left out.
+
+    Parameters
+    ----------
+    path
+        The file.
+    place
+        The sheet and the row that names the columns: ``Answers``, ``Answers:3``, ``:3``, or nothing.
+    """
+    import pyarrow as pa
+
+    name, rows, merged = _opened_sheet(path, place)
+    sheet = f"{path!r}, sheet {name!r}"
+    row = re.search(r":([0-9]+)$", place)
+    first = next((number for number, cells in enumerate(rows) if any(map(_is_filled, cells))), 0)
+    header = int(row[1]) - 1 if row else first
+    if header >= len(rows):
+        raise DataError(f"{sheet} has {len(rows)} rows, and so no header in row {header + 1}")
+    body = [cells for cells in rows[header + 1 :] if any(map(_is_filled, cells))]
+    names = [str(cell).strip() for cell in rows[header]]
+    is_used = [bool(name) or any(_is_filled(cells[place]) for cells in body) for place, name in enumerate(names)]
+    unnamed = [place for place, used in enumerate(is_used) if used and not names[place]]
+    if unnamed:
+        cell = f"{_column_letters(unnamed[0])}{header + 1}"
+        joined = next((r for r in merged if r[0][0] <= header <= r[1][0] and r[0][1] <= unnamed[0] <= r[1][1]), None)
+        why = f"{cell} has no name"
+        if joined is not None:
+            why = f"{cell} is merged with {_column_letters(joined[0][1])}{joined[0][0] + 1}"
+        full = [n for n, cells in islice(enumerate(rows), _ROWS_SEARCHED) if n > header and _is_header(cells, is_used)]
+        better = f"; the names may be in row {full[0] + 1}: {path}#{name}:{full[0] + 1}" if full else ""
+        raise DataError(f"{sheet}: row {header + 1} must name each column once, and {why}{better}")
+    if (twice := first_duplicate(filter(None, names))) is not None:
+        raise DataError(f"{sheet} has a duplicate column name, {twice!r}; row {header + 1} must name each column once")
+    columns = {name: [cells[place] for cells in body] for place, name in enumerate(names) if is_used[place]}
+    if not columns:
+        raise DataError(f"{sheet} is empty; its first row must name the columns")
+    return pa.table({name: _typed_cells(cells) for name, cells in columns.items()})
+
+
+def _opened_sheet(path: str, place: str) -> tuple[str, list[list[Any]], list[Any]]:
+    """Return the name, the rows and the merged cells of the sheet that is meant."""
+    try:
+        import python_calamine
+    except ImportError:
+        raise DataError(f'{path!r}: sheets need python-calamine: pip install "twoway[survey]"') from None
+    wanted = re.sub(r":[0-9]+$", "", place)
+    try:
+        with python_calamine.CalamineWorkbook.from_path(path) as book:
+            visible = [s.name for s in book.sheets_metadata if s.visible == python_calamine.SheetVisibleEnum.Visible]
+            if wanted and wanted not in book.sheet_names:
+                raise unknown("sheet", wanted, book.sheet_names, where=f" in {path!r}")
+            filled = [wanted] if wanted else [name for name in visible if book.get_sheet_by_name(name).height]
+            if len(filled) != 1:
+                if not filled:
+                    raise DataError(f"{path!r} has no sheet with cells")
+                raise DataError(f"{path!r} has the sheets {shortlist(filled)}; name one, as in {path}#{filled[0]}")
+            sheet = book.get_sheet_by_name(filled[0])
+            merged = [] if path.lower().endswith((".ods", ".xlsb")) else sheet.merged_cell_ranges or []
+            return filled[0], sheet.to_python(skip_empty_area=False), merged
+    except python_calamine.CalamineError as error:
+        raise FileFormatError(f"{path!r} is damaged, or its format does not match its name: {error}") from None
+
+
+def _is_filled(cell: Any) -> bool:
+    return not isinstance(cell, str) or cell != ""
+
+
+def _is_header(cells: list[Any], is_used: list[bool]) -> bool:
+    """Return whether a row has different names for all columns that are used."""
+    names = [cell for cell, used in zip(cells, is_used, strict=True) if used]
+    return all(isinstance(name, str) and name for name in names) and len(set(names)) == len(names)
+
+
+def _column_letters(place: int) -> str:
+    """Return what a sheet calls a column.
+
+    Examples
+    --------
+    >>> _column_letters(0), _column_letters(27)
+    ('A', 'AB')
+    """
+    return (_column_letters(place // 26 - 1) if place >= 26 else "") + chr(ord("A") + place % 26)
+
+
+def _typed_cells(cells: list[Any]) -> pa.Array:
+    """Return the cells of a column as numbers, truth values, dates or times where all of them are; else as text."""
+    import pyarrow as pa
+
+    filled = [cell if _is_filled(cell) else None for cell in cells]
+    kinds = {type(cell) for cell in filled if cell is not None}
+    if kinds <= {int, float}:
+        return pa.array(filled, pa.float64())
+    if kinds == {date, datetime}:
+        return pa.array(
+            [cell if cell is None or isinstance(cell, datetime) else datetime.combine(cell, time()) for cell in filled]
+        )
+    if len(kinds) == 1 and kinds <= {bool, str, date, datetime, time, timedelta}:
+        return pa.array(filled)
+    # As the sheet shows a number: without the fraction that whole ones do not have.
+    return pa.array(
+        [None if cell is None else f"{cell:.15g}" if isinstance(cell, float) else str(cell) for cell in filled]
+    )
