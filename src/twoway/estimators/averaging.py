@@ -49,7 +49,8 @@ Form: TypeAlias = Literal["single", "tree", "trees", "naive_bayes", "class_trees
 """One hidden variable, hidden variables on a tree, or a mixture of trees of the visible variables; or a component, or a
 tree, for each category of the last variable."""
 FORMS: tuple[Form, ...] = ("single", "tree", "trees")
-CLASS_FORMS: tuple[Form, ...] = ("single", "naive_bayes", "class_trees")
+CLASS_FORMS: tuple[Form, ...] = ("naive_bayes", "single", "class_trees")
+"""The simplest first: a later one must be clearly better."""
 
 # Each about the golden ratio above the one before.
 _RANKS = (1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610, 987)
@@ -161,7 +162,7 @@ def fit_average(
         raise DataError(f"none of the {records.n_records} records has an observed cell; there is nothing to fit")
     records = records.for_fit()
     threads = usable_cores() if threads is None else whole_number("threads", threads, 1)
-    forms = forms if rank is None and smoothing is None else forms[:1]
+    forms = forms if rank is None and smoothing is None else ("single",)
     sample = records.sample(_SAMPLE_CELLS_OF_TREES if "trees" in forms else _SAMPLE_CELLS, seed=seed)
     choice = _AveragingChoice(sample, loss, tol, seed, threads, forms, held_out)
     shares, candidates = choice.make(rank, smoothing)
@@ -251,12 +252,14 @@ class _AveragingChoice:
             best = self._higher(best)
         if smoothing is None:
             best = self._smoothed(best)
-        rivals = [best, *(self._best_of(form) for form in self.forms[1:] if self._can_try(form))]
-        shares = {best: 1.0}
-        better = [rival for rival in rivals[1:] if self._is_better(rival, best)]
-        if better and "naive_bayes" in self.forms:
-            shares = {max(better, key=lambda rival: self.tried[rival].mean): 1.0}
-        elif better:
+        others = {form: self._best_of(form) for form in self.forms if form != "single" and self._can_try(form)}
+        rivals, shares = [best, *others.values()], {best: 1.0}
+        if "naive_bayes" in self.forms:
+            chosen = others["naive_bayes"]
+            for rival in (best, others.get("class_trees", best)):
+                chosen = rival if self._is_better(rival, chosen) else chosen
+            shares = {chosen: 1.0}
+        elif any(self._is_better(rival, best) for rival in others.values()):
             stacked = _stacking_shares([self._held_out(rival) for rival in rivals])
             kept = [(share, rival) for share, rival in zip(stacked, rivals, strict=True) if share >= _LEAST_SHARE]
             total = sum(share for share, _ in kept)

@@ -32,7 +32,7 @@ class JointPMFClassifier(ClassifierMixin, JointPMFEstimator):  # type: ignore[mi
     Features may be missing, in training and in prediction: no imputation, no dummy codes. So may labels in training
     (NaN or None in ``y``): such records still show which features occur together. The most probable class is predicted,
     prior included. The form of the model (see ``forms_``), rank and smoothing are those that minimize the log-loss of
-    the labels of held-out records; forms other than one hidden variable must be better by more than a standard error.
+    the labels of held-out records. Naive Bayes is taken unless another form is better by more than a standard error.
 
     Parameters
     ----------
