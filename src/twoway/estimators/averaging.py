@@ -36,8 +36,8 @@ from twoway.solvers.heldout import HeldOut, try_in_order
 from twoway.solvers.loop import Descent, Loop, Watch
 from twoway.solvers.problem import Smoothing
 from twoway.solvers.starts import naive_bayes, random_start
-from twoway.solvers.tree import TreeShape, random_tree_start
 from twoway.solvers.tree_mixture import fit_tree_mixture, strongest_edges
+from twoway.solvers.tree_starts import TreeShape, random_tree_start
 
 Losses: TypeAlias = tuple[Floats, Floats]
 """The loss of each prediction, and how much each counts; both (n_predictions,)."""

@@ -39,7 +39,7 @@ PairWeights = Literal["counts", "equal"]
 
 # How often an answer counts in its two-way tables besides, where it counts once in its record: in all of its tables
 # together, and in each table of the strongest tree. Held-out records and cross-tabs are fitted best with about as much.
-_IN_ALL_TABLES, _IN_STRONG_TABLES = 6.0, 8.0
+_IN_ALL_TABLES, _IN_STRONG_TABLES = 8.0, 12.0
 # Cells of the two-way tables that count besides the records', at most; the strongest tables where there are more.
 _MOST_BESIDES = 200_000
 # So many variables with tables to both of two others tell how these depend on each other.

@@ -7,7 +7,6 @@ a hidden Chow-Liu tree (Liu and Van den Broeck, 2021). With one inner vertex it 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -15,16 +14,20 @@ import numpy as np
 
 from twoway.arrays import Floats
 from twoway.data.records import Records
-from twoway.model.hidden_tree import HiddenTree
 from twoway.model.pmf import JointPMF
-from twoway.model.trees import Trees
-from twoway.schema import Schema, schema_hash
 from twoway.solvers.combine import race
 from twoway.solvers.em import fit_cells_by_em
 from twoway.solvers.evidence import CellSets, Evidence, check_connected, theta_of
 from twoway.solvers.heldout import CHOICE_CELLS, FAR_BEHIND, N_FOLDS, HeldOut, held_out_scores
-from twoway.solvers.loop import Loop
+from twoway.solvers.loop import Loop, Watch
 from twoway.solvers.problem import Problem, Smoothing, Solution
+from twoway.solvers.tree_starts import (
+    TreeShape,
+    local_spa_start,
+    random_tree_start,
+    spread_start,
+    visible_tree_start,
+)
 from twoway.solvers.tuning import SmoothingChoice, choose_smoothing
 
 _FIRST, _FIRST_WITHOUT = Smoothing(0.2, 0.2), Smoothing(1.0, 1.0)
@@ -35,161 +38,23 @@ _SHARE_SMOOTHING = 1e-6
 # Passes over tables cost little, and the last of a divergence matters.
 _TABLE_PASSES, _TABLE_TOL = 5000, 1e-6
 _PASSES_OF_CHOICE, _FIRST_PASSES = 60, 30
-# Observed cells on which starts race, and passes over all records behind that.
-_RACE_CELLS, _FINAL_PASSES = 1_000_000, 30
+# Observed cells on which starts race, for so many passes, and passes over all records behind that where there are more.
+_RACE_CELLS, _RACE_PASSES, _FINAL_PASSES = 1_000_000, 30, 30
+# The start by CNMF-SPA works on a matrix of all pairs for each hidden variable.
+_MOST_SPA_CATEGORIES = 1000
 USUAL_STATES = 12
 """States of each hidden variable, unless the caller says how many: predictions hardly depend on it."""
 # Tried besides: fewer, then ever more where there are records enough to tell.
 _FEW_STATES, _MORE_STATES, _RECORDS_PER_STATE = 6, (24, 48), 200
-# A hidden state stands for a category of the variable where it is, but for a little; equal ones differ by a little.
-_OPENNESS, _NOISE = 0.05, 0.3
-
-
-@dataclass(frozen=True)
-class TreeShape:
-    """Which hidden variables there are, and what is attached to each."""
-
-    parents: tuple[int, ...]
-    """The parent of each hidden variable, a smaller number; -1 for the root."""
-    homes: tuple[int, ...]
-    """The hidden variable of each visible one."""
-    owners: tuple[int, ...]
-    """The visible variable that stands where each hidden one is."""
-
-    @classmethod
-    def of_evidence(cls, evidence: Evidence) -> TreeShape:
-        """Return the shape of largest mutual information over the tables there are."""
-        tables = evidence.tables(2)
-        edges = tables.sets[evidence.is_in_tree].tolist()
-        # Variables that no table connects depend on each other through nothing: any edge will do.
-        ends = tables.schema.indices(sorted(min(names) for names in tables.components()))
-        edges += [(ends[0], end) for end in ends[1:]]
-        return cls.of_edges(tables.schema.names, edges)
-
-    @classmethod
-    def of_edges(cls, names: Sequence[str], edges: Iterable[tuple[int, int]]) -> TreeShape:
-        """Return the hidden variables of a tree of visible ones."""
-        n_variables = len(names)
-        neighbours: list[list[int]] = [[] for _ in range(n_variables)]
-        for one, other in edges:
-            neighbours[one].append(other)
-            neighbours[other].append(one)
-        is_inner = [len(some) > 1 for some in neighbours]
-        if not any(is_inner):
-            return cls((-1,), (0,) * n_variables, (0,))
-        # The root is the vertex with most neighbours, by name where several have: the order of columns must not matter.
-        root = max(range(n_variables), key=lambda vertex: (len(neighbours[vertex]), names[vertex]))
-        owners, parents, number = [root], [-1], {root: 0}
-        for here in owners:
-            for other in sorted(neighbours[here]):
-                if is_inner[other] and other not in number:
-                    number[other] = len(owners)
-                    owners.append(other)
-                    parents.append(number[here])
-        homes = [number[v] if is_inner[v] else number[neighbours[v][0]] for v in range(n_variables)]
-        return cls(tuple(parents), tuple(homes), tuple(owners))
-
-
-def random_tree_start(
-    schema: Schema, shape: TreeShape, n_states: int, shares: Floats, seeds: Sequence[int]
-) -> JointPMF:
-    """Return a tree of equal weights, with random factors around the variables' overall shares (n_categories,).
-
-    What is drawn for a variable depends on its name, not on its place: the order of columns must not matter.
-    """
-
-    def columns(name: str, around: Floats) -> Floats:
-        random = np.random.default_rng([*seeds, schema_hash(name)])
-        drawn = around[:, None] * (random.exponential(size=(len(around), n_states)) + 0.05)
-        return np.asarray(drawn / drawn.sum(axis=0))
-
-    equal = np.full(n_states, 1.0 / n_states)
-    tree = HiddenTree(
-        shape.parents,
-        shape.homes,
-        equal,
-        tuple(columns(f"behind {schema.names[owner]}", equal) for owner in shape.owners[1:]),
-        tuple(columns(name, shares[schema.cells(index)]) for index, name in enumerate(schema.names)),
-    )
-    return JointPMF.from_trees(schema, Trees(np.ones(1), (tree,)))
-
-
-def visible_tree_start(
-    evidence: Evidence, shape: TreeShape, n_states: int, seeds: Sequence[int], *, spread: float = 1.0
-) -> JointPMF:
-    """Return the tree of the visible variables themselves: hidden states stand for the categories of their owners.
-
-    Variables that are not neighbours are independent given those between them: what tables do not say is not invented.
-    States that stand for the same category differ a little, so that a fit can part them: by ``spread``,
-    of which 0 is the visible tree itself.
-    """
-    schema, shares = evidence.schema, evidence.sets.shares
-    own = [shares[schema.cells(index)] for index in range(len(schema))]
-    of_set = {tuple(pair): table for table, pair in enumerate(evidence.tables(2).sets.tolist())}
-    generators = [np.random.default_rng([*seeds, schema_hash(name)]) for name in schema.names]
-    noise, openness = spread * _NOISE, spread * _OPENNESS
-    # (n_states, categories of the owner): the states that stand for each category.
-    states = [_states_of_categories(own[owner], n_states, noise, generators[owner]) for owner in shape.owners]
-
-    for number, (owner, stands) in enumerate(zip(shape.owners, states, strict=True)):
-        open_to = generators[owner].dirichlet(np.ones(n_states), stands.shape[1]).T
-        states[number] = (1.0 - openness) * stands + openness * open_to
-
-    def table(first: int, second: int) -> Floats:
-        plain = np.outer(own[first], own[second])
-        if (place := of_set.get((min(first, second), max(first, second)))) is None:
-            return plain
-        counts = evidence.tables(2).array(place)
-        observed = counts if first < second else counts.T
-        return np.asarray(0.98 * observed / observed.sum() + 0.02 * plain)
-
-    def columns(joint: Floats, random: np.random.Generator) -> Floats:
-        moved = joint.T * (1.0 + noise * random.random(joint.T.shape))
-        return np.asarray(moved / moved.sum(axis=0))
-
-    factors = []
-    for index, (home, random) in enumerate(zip(shape.homes, generators, strict=True)):
-        owner = shape.owners[home]
-        with_owner = np.diag(own[owner]) if owner == index else table(owner, index)
-        factors.append(columns(states[home] @ with_owner, random))
-    edges = enumerate(zip(shape.owners[1:], shape.parents[1:], strict=True), start=1)
-    transitions = [
-        columns(states[parent] @ table(shape.owners[parent], owner) @ states[child].T, generators[owner])
-        for child, (owner, parent) in edges
-    ]
-    weights = states[0] @ own[shape.owners[0]]
-    tree = HiddenTree(shape.parents, shape.homes, weights / weights.sum(), tuple(transitions), tuple(factors))
-    return JointPMF.from_trees(schema, Trees(np.ones(1), (tree,)))
-
-
-def _states_of_categories(shares: Floats, n_states: int, noise: float, random: np.random.Generator) -> Floats:
-    """Return how states stand for categories, (n_states, n_categories): columns sum to one.
-
-    Several states stand for a frequent category; neighbouring categories share a state where states are fewer.
-    """
-    n_categories = len(shares)
-    if n_categories > n_states:
-        middles = np.cumsum(shares) - shares / 2.0
-        of_state = np.minimum((middles / shares.sum() * n_states).astype(int), n_states - 1)
-        stands = (np.arange(n_states)[:, None] == of_state).astype(np.float64)
-    else:
-        counts = np.ones(n_categories, dtype=int)
-        for _ in range(n_states - n_categories):
-            counts[np.argmax(shares / counts)] += 1
-        stands = (np.repeat(np.arange(n_categories), counts)[:, None] == np.arange(n_categories)) / counts
-        stands *= 1.0 + noise * random.random(stands.shape)
-        stands /= stands.sum(axis=0)
-    # A state that stands for nothing is like all.
-    return np.asarray((stands + 1e-9) / (stands + 1e-9).sum(axis=0))
 
 
 @dataclass(frozen=True)
 class Tree:
     """Hidden variables on a tree, as many states each as the rank says, from records or from two-way tables."""
 
-    n_starts: int = 2
-    """Starts that race: from the tree of the visible variables, and from records, where there is chance to be told
-    from dependence, the last one random."""
+    n_starts: int = 4
+    """Starts that race: one hidden variable spread along the tree, the tree of the visible variables, CNMF-SPA at each
+    hidden variable, then random ones. Where tables are missing, all begin at the tree of the visible variables."""
     edges: tuple[tuple[int, int], ...] | None = None
     """The pairs of neighbours, a tree of all variables. None takes the tree of largest mutual information."""
     chooses_states: bool = False
@@ -221,10 +86,11 @@ class Tree:
         solver = _TreeStart(counts_tables=self.counts_tables)
         if evidence.records is None:
             solver = _TreeStart(_TABLE_PASSES, _TABLE_TOL, self._prior(evidence, problem.rank))
-        solution = race(solver, [replace(raced, number=n, start=start) for n, start in enumerate(starts)])
-        if is_large:
-            final = replace(solver, max_iter=_FINAL_PASSES).solve(replace(problem, start=solution.pmf))
-            solution = replace(final, others=(solution.as_start(), *solution.others))
+        quick = replace(solver, max_iter=_RACE_PASSES)
+        solution = race(quick, [replace(raced, number=n, start=start) for n, start in enumerate(starts)])
+        final = replace(solver, max_iter=_FINAL_PASSES) if is_large else solver
+        last = final.solve(replace(problem, start=solution.pmf))
+        solution = replace(last, others=(solution.as_start(), *solution.others))
         return replace(solution, candidates=choice.candidates, held_out=choice.held_out)
 
     def is_hopeless(self, problem: Problem, single: HeldOut) -> bool:
@@ -303,12 +169,22 @@ class Tree:
         )
 
     def _start(self, evidence: Evidence, n_states: int, seeds: tuple[int, int]) -> JointPMF:
-        schema, shape = evidence.schema, self._shape(evidence)
-        is_random = evidence.records is not None and 0 < seeds[1] == self.n_starts - 1
-        if is_random or len(schema) == 1:
-            return random_tree_start(schema, shape, n_states, evidence.sets.shares, seeds)
-        # Only what a table asks for may lead away from the visible tree.
-        return visible_tree_start(evidence, shape, n_states, seeds, spread=1.0 if evidence.has_all_pairs else 0.01)
+        """Return a start, by the second of the seeds: those that lead further come first."""
+        schema, shape, (_, number) = evidence.schema, self._shape(evidence), seeds
+        if len(schema) > 1 and not evidence.has_all_pairs:
+            # Only what a table asks for may lead away from the visible tree.
+            return visible_tree_start(evidence, shape, n_states, seeds, spread=0.01)
+        start = None
+        # What is left open by tables alone stays as near to the visible tree as they allow.
+        number += evidence.records is None
+        if number == 0:
+            loop = Loop("one hidden variable", _FIRST_PASSES, 1e-5, Watch())
+            start = spread_start(evidence, shape, n_states, seeds, loop)
+        elif number == 1 and len(schema) > 1:
+            start = visible_tree_start(evidence, shape, n_states, seeds)
+        elif number == 2 and schema.n_categories <= _MOST_SPA_CATEGORIES:
+            start = local_spa_start(evidence, shape, n_states, seeds)
+        return random_tree_start(schema, shape, n_states, evidence.sets.shares, seeds) if start is None else start
 
     def _choose_smoothing(self, problem: Problem) -> tuple[SmoothingChoice, JointPMF | None]:
         """Return the smoothing, and one of the short fits by which it was chosen."""

@@ -87,7 +87,7 @@ def test_day_after_day_from_a_single_one(structure):
         pmf = tw.update(pmf, day)
     # What the later days brought, of what they could bring.
     gained, possible = score(pmf) - score(first), score(fit(DAYS, structure)) - score(first)
-    assert gained > 0.8 * possible > 0
+    assert gained > (0.8 if structure == "single" else 0.75) * possible > 0
 
 
 @both

@@ -8,7 +8,7 @@ from hidden_trees import random_tree
 import twoway as tw
 from twoway.errors import DataError, UnknownNameError
 from twoway.model.trees import Trees
-from twoway.solvers.tree import TreeShape
+from twoway.solvers.tree_starts import TreeShape
 from twoway.tables.dependence import corrected_information
 
 # A chain of five hidden variables, each of which keeps its state mostly and shows it in two variables.

@@ -1,0 +1,215 @@
+"""Where fits of hidden variables on a tree begin, and the shape of the tree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from twoway.arrays import Floats
+from twoway.model.hidden_tree import HiddenTree
+from twoway.model.parameters import normalized_factors
+from twoway.model.pmf import JointPMF
+from twoway.model.trees import Trees, seen_from
+from twoway.schema import Schema, schema_hash
+from twoway.solvers.em import fit_cells_by_em
+from twoway.solvers.evidence import Evidence
+from twoway.solvers.loop import Loop
+from twoway.solvers.problem import Smoothing
+from twoway.solvers.spa import SPA, solve_split
+from twoway.solvers.starts import random_start, softened_start
+
+# A hidden state stands for a category of the variable where it is, but for a little; equal ones differ by a little.
+_OPENNESS, _NOISE = 0.05, 0.3
+# One hidden variable that is spread along the tree: how it is smoothed, and how far neighbours then agree.
+_SINGLE_SMOOTHING, _AGREEMENT = Smoothing(4.0, 4.0), 0.9
+
+
+@dataclass(frozen=True)
+class TreeShape:
+    """Which hidden variables there are, and what is attached to each."""
+
+    parents: tuple[int, ...]
+    """The parent of each hidden variable, a smaller number; -1 for the root."""
+    homes: tuple[int, ...]
+    """The hidden variable of each visible one."""
+    owners: tuple[int, ...]
+    """The visible variable that stands where each hidden one is."""
+
+    @classmethod
+    def of_evidence(cls, evidence: Evidence) -> TreeShape:
+        """Return the shape of largest mutual information over the tables there are."""
+        tables = evidence.tables(2)
+        edges = tables.sets[evidence.is_in_tree].tolist()
+        # Variables that no table connects depend on each other through nothing: any edge will do.
+        ends = tables.schema.indices(sorted(min(names) for names in tables.components()))
+        edges += [(ends[0], end) for end in ends[1:]]
+        return cls.of_edges(tables.schema.names, edges)
+
+    @classmethod
+    def of_edges(cls, names: Sequence[str], edges: Iterable[tuple[int, int]]) -> TreeShape:
+        """Return the hidden variables of a tree of visible ones."""
+        n_variables = len(names)
+        neighbours: list[list[int]] = [[] for _ in range(n_variables)]
+        for one, other in edges:
+            neighbours[one].append(other)
+            neighbours[other].append(one)
+        is_inner = [len(some) > 1 for some in neighbours]
+        if not any(is_inner):
+            return cls((-1,), (0,) * n_variables, (0,))
+        # The root is the vertex with most neighbours, by name where several have: the order of columns must not matter.
+        root = max(range(n_variables), key=lambda vertex: (len(neighbours[vertex]), names[vertex]))
+        owners, parents, number = [root], [-1], {root: 0}
+        for here in owners:
+            for other in sorted(neighbours[here]):
+                if is_inner[other] and other not in number:
+                    number[other] = len(owners)
+                    owners.append(other)
+                    parents.append(number[here])
+        homes = [number[v] if is_inner[v] else number[neighbours[v][0]] for v in range(n_variables)]
+        return cls(tuple(parents), tuple(homes), tuple(owners))
+
+
+def random_tree_start(
+    schema: Schema, shape: TreeShape, n_states: int, shares: Floats, seeds: Sequence[int]
+) -> JointPMF:
+    """Return a tree of equal weights, with random factors around the variables' overall shares (n_categories,).
+
+    What is drawn for a variable depends on its name, not on its place: the order of columns must not matter.
+    """
+
+    def columns(name: str, around: Floats) -> Floats:
+        random = np.random.default_rng([*seeds, schema_hash(name)])
+        drawn = around[:, None] * (random.exponential(size=(len(around), n_states)) + 0.05)
+        return np.asarray(drawn / drawn.sum(axis=0))
+
+    equal = np.full(n_states, 1.0 / n_states)
+    tree = HiddenTree(
+        shape.parents,
+        shape.homes,
+        equal,
+        tuple(columns(f"behind {schema.names[owner]}", equal) for owner in shape.owners[1:]),
+        tuple(columns(name, shares[schema.cells(index)]) for index, name in enumerate(schema.names)),
+    )
+    return JointPMF.from_trees(schema, Trees(np.ones(1), (tree,)))
+
+
+def visible_tree_start(
+    evidence: Evidence, shape: TreeShape, n_states: int, seeds: Sequence[int], *, spread: float = 1.0
+) -> JointPMF:
+    """Return the tree of the visible variables themselves: hidden states stand for the categories of their owners.
+
+    Variables that are not neighbours are independent given those between them: what tables do not say is not invented.
+    States that stand for the same category differ a little, so that a fit can part them: by ``spread``,
+    of which 0 is the visible tree itself.
+    """
+    schema, shares = evidence.schema, evidence.sets.shares
+    own = [shares[schema.cells(index)] for index in range(len(schema))]
+    of_set = {tuple(pair): table for table, pair in enumerate(evidence.tables(2).sets.tolist())}
+    generators = [np.random.default_rng([*seeds, schema_hash(name)]) for name in schema.names]
+    noise, openness = spread * _NOISE, spread * _OPENNESS
+    # (n_states, categories of the owner): the states that stand for each category.
+    states = [_states_of_categories(own[owner], n_states, noise, generators[owner]) for owner in shape.owners]
+
+    for number, (owner, stands) in enumerate(zip(shape.owners, states, strict=True)):
+        open_to = generators[owner].dirichlet(np.ones(n_states), stands.shape[1]).T
+        states[number] = (1.0 - openness) * stands + openness * open_to
+
+    def table(first: int, second: int) -> Floats:
+        plain = np.outer(own[first], own[second])
+        if (place := of_set.get((min(first, second), max(first, second)))) is None:
+            return plain
+        counts = evidence.tables(2).array(place)
+        observed = counts if first < second else counts.T
+        return np.asarray(0.98 * observed / observed.sum() + 0.02 * plain)
+
+    def columns(joint: Floats, random: np.random.Generator) -> Floats:
+        moved = joint.T * (1.0 + noise * random.random(joint.T.shape))
+        return np.asarray(moved / moved.sum(axis=0))
+
+    factors = []
+    for index, (home, random) in enumerate(zip(shape.homes, generators, strict=True)):
+        owner = shape.owners[home]
+        with_owner = np.diag(own[owner]) if owner == index else table(owner, index)
+        factors.append(columns(states[home] @ with_owner, random))
+    edges = enumerate(zip(shape.owners[1:], shape.parents[1:], strict=True), start=1)
+    transitions = [
+        columns(states[parent] @ table(shape.owners[parent], owner) @ states[child].T, generators[owner])
+        for child, (owner, parent) in edges
+    ]
+    weights = states[0] @ own[shape.owners[0]]
+    tree = HiddenTree(shape.parents, shape.homes, weights / weights.sum(), tuple(transitions), tuple(factors))
+    return JointPMF.from_trees(schema, Trees(np.ones(1), (tree,)))
+
+
+def _states_of_categories(shares: Floats, n_states: int, noise: float, random: np.random.Generator) -> Floats:
+    """Return how states stand for categories, (n_states, n_categories): columns sum to one.
+
+    Several states stand for a frequent category; neighbouring categories share a state where states are fewer.
+    """
+    n_categories = len(shares)
+    if n_categories > n_states:
+        middles = np.cumsum(shares) - shares / 2.0
+        of_state = np.minimum((middles / shares.sum() * n_states).astype(int), n_states - 1)
+        stands = (np.arange(n_states)[:, None] == of_state).astype(np.float64)
+    else:
+        counts = np.ones(n_categories, dtype=int)
+        for _ in range(n_states - n_categories):
+            counts[np.argmax(shares / counts)] += 1
+        stands = (np.repeat(np.arange(n_categories), counts)[:, None] == np.arange(n_categories)) / counts
+        stands *= 1.0 + noise * random.random(stands.shape)
+        stands /= stands.sum(axis=0)
+    # A state that stands for nothing is like all.
+    return np.asarray((stands + 1e-9) / (stands + 1e-9).sum(axis=0))
+
+
+def spread_start(evidence: Evidence, shape: TreeShape, n_states: int, seeds: Sequence[int], loop: Loop) -> JointPMF:
+    """Return a short fit of one hidden variable, spread along the tree: neighbours are mostly in the same state."""
+    schema, shares = evidence.schema, evidence.sets.shares
+    start = random_start(schema, n_states, shares, seeds)
+    single = softened_start(fit_cells_by_em(evidence.sets, start, _SINGLE_SMOOTHING, loop).pmf, shares)
+    same = _AGREEMENT * np.eye(n_states) + (1.0 - _AGREEMENT) * single.weights[:, None]
+    transitions = (same,) * (len(shape.parents) - 1)
+    tree = HiddenTree(shape.parents, shape.homes, single.weights, transitions, single.factors)
+    return JointPMF.from_trees(schema, Trees(np.ones(1), (tree,)))
+
+
+def local_spa_start(evidence: Evidence, shape: TreeShape, n_states: int, seeds: Sequence[int]) -> JointPMF | None:
+    """Return CNMF-SPA's solution at each hidden variable, put together; None where a table is missing.
+
+    Given a hidden variable, what lies on different sides of it is independent: the tables between sides are those of
+    the paper's model. The states of neighbours are then matched by what both say of the variables beyond the edge.
+    """
+    from scipy.optimize import nnls
+
+    if not evidence.has_all_pairs:
+        return None
+    schema, pairs, shares = evidence.schema, evidence.pairs, evidence.sets.shares
+    plain = random_tree_start(schema, shape, n_states, shares, seeds).trees.trees[0]
+    local, below = [], np.eye(len(shape.parents), dtype=bool)
+    for number in range(len(shape.parents)):
+        side = np.array(seen_from(plain, number)[1])
+        between = replace(pairs, weights=np.where(side[:, None] != side, pairs.weights, 0.0))
+        most = next((rank for rank in range(n_states, 0, -1) if between.can_carry(rank)), 0)
+        split = next(SPA().splits(between, most, (*seeds, number)), None) if most else None
+        if split is None:
+            return None
+        pmf = softened_start(solve_split(between, split, most, exact=False), shares)
+        # Where there are more states than SPA can find, several begin as almost the same.
+        copies = np.arange(n_states) % most
+        noise = 1.0 + _NOISE * np.random.default_rng((*seeds, number)).random((schema.n_categories, n_states))
+        stacked = pmf.stacked[:, copies] * (noise if most < n_states else 1.0)
+        weights = (pmf.weights / np.bincount(copies))[copies]
+        local.append(JointPMF.from_stacked(schema, weights, normalized_factors(schema, stacked)))
+    for child, parent in reversed(list(enumerate(shape.parents))[1:]):
+        below[parent] |= below[child]
+    transitions = []
+    for child, parent in list(enumerate(shape.parents))[1:]:
+        is_beyond = np.repeat(below[child][list(shape.homes)], schema.sizes)
+        given_child, given_parent = local[child].stacked[is_beyond], local[parent].stacked[is_beyond]
+        columns = np.column_stack([nnls(given_child, column)[0] for column in given_parent.T]) + _OPENNESS / n_states
+        transitions.append(columns / columns.sum(axis=0))
+    factors = tuple(local[home].factors[index] for index, home in enumerate(shape.homes))
+    tree = HiddenTree(shape.parents, shape.homes, local[0].weights, tuple(transitions), factors)
+    return JointPMF.from_trees(schema, Trees(np.ones(1), (tree,)))
