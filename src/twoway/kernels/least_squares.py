@@ -155,7 +155,7 @@ def minimize_on_simplex(block: Floats, q: Floats, v: Floats, by_columns: bool, n
     trace = 0.0
     for f in range(rank):
         trace += q[f, f]
-    if trace <= 0.0:
+    if trace <= 0.0 or n_inner == 0:
         return
     rho = trace / rank
     inverse = np.empty((rank, rank))
@@ -230,26 +230,6 @@ def _gram_of_weights(grams: Floats, sets: Sets) -> Floats:
 
 
 @jit
-def squared_error(
-    theta: Floats, shares: Floats, starts: Ints, sets: Sets, offsets: Ints, rank: int, prototype: Prototype
-) -> float:
-    """Return ½ Σ_t ‖X_t − [[λ; A_j, A_k, A_l]]‖², less ½ Σ_t ‖X_t‖², in one pass over the tables."""
-    width = theta.shape[1]
-    n_variables = offsets.size - 1
-    grams = np.empty((n_variables, rank, rank))
-    for n in range(n_variables):
-        _gram(theta[offsets[n] + 1 : offsets[n + 1] + 1], grams[n])
-    overlap = np.zeros((1, width))
-    for table in range(len(sets)):
-        n = sets[table, 2]
-        rows = theta[offsets[n] + 1 : offsets[n + 1] + 1]
-        sums = np.zeros(rows.shape)
-        contract_table(3 * table + 2, shares, starts, sets, offsets, theta, sums, prototype)
-        _add_overlap(rows, sums, overlap)
-    return quadratic(theta[:1], _gram_of_weights(grams, sets), overlap)
-
-
-@jit
 def sweep_tables(
     theta: Floats,
     shares: Floats,
@@ -262,14 +242,16 @@ def sweep_tables(
     n_inner: int,
     prototype: Prototype,
 ) -> float:
-    """Improve each factor in turn, then the weights, in place; return `squared_error` at the new θ.
+    """Improve each factor in turn, then the weights, in place; return how far the new θ is from the tables.
+
+    That is ½ Σ_t ‖X_t − [[λ; A_j, A_k, A_l]]‖², less ½ Σ_t ‖X_t‖².
 
     Parameters
     ----------
     places, firsts
         Variable n is at ``places[firsts[n]:firsts[n + 1]]``.
     n_inner
-        ADMM steps a block.
+        ADMM steps a block; with none, θ stays as it is, and each table is read once.
     """
     width = theta.shape[1]
     n_variables = offsets.size - 1
@@ -285,6 +267,8 @@ def sweep_tables(
         q[:] = 0.0
         for place in places[firsts[n] : firsts[n + 1]]:
             table, axis = place // 3, place % 3
+            if n_inner == 0 and axis < 2:
+                continue
             contract_table(place, shares, starts, sets, offsets, theta, last_sums if axis == 2 else sums, prototype)
             one, other = grams[sets[table, (axis + 1) % 3]], grams[sets[table, (axis + 2) % 3]]
             for f in range(rank):

@@ -111,6 +111,7 @@ def _expected_counts_of_block(block: Block, *, theta: Theta, rank: int, rows: Tr
     from twoway.kernels.lanes import layout
     from twoway.kernels.trees import expect_tree
 
+    theta = np.require(theta, requirements="W")  # one that has travelled may be read-only: a type of its own
     counts = np.zeros(theta.shape)
     _, prototype = layout(rank)
     observed = (block.pointers, block.cells, block.weights)
