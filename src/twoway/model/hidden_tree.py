@@ -9,7 +9,7 @@ product underflows, whatever the number of variables.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -111,9 +111,6 @@ class HiddenTree:
         if self.n_hidden == 1:
             return HiddenTree.single(self.weights, [self.factors[variable] for variable in variables])
         tree = self.rooted_at(self._middle(variables))
-        children: list[list[int]] = [[] for _ in tree.parents]
-        for child, parent in enumerate(tree.parents[1:], start=1):
-            children[parent].append(child)
         attached: list[list[int]] = [[] for _ in tree.parents]
         for position, variable in enumerate(variables):
             attached[tree.homes[variable]].append(position)
@@ -172,18 +169,24 @@ class HiddenTree:
 
         ``rows`` holds for each variable concerned the logarithm of its likelihood in each state of its home.
         """
-        up, _ = self._up({variable: row[None] for variable, row in rows.items()}, 1)
+        up, _ = self._up({variable: row[None] for variable, row in rows.items()})
         return float(self._at_root(up)[0])
 
     def log_joint(self, codes: Sequence[Codes]) -> Floats:
         """Return the logarithm of the joint at some cells, shape (n,); ``codes`` holds (n,) for each variable."""
         result = np.empty(len(codes[0]))
-        step = max(1, _CHUNK // max(sum(self.n_states), 1))
+        step = max(1, _CHUNK // sum(self.n_states))
         logs = [_log(factor) for factor in self.factors]
+        firsts = dict(zip(self.homes[::-1], range(len(codes))[::-1], strict=True))
         for first in range(0, len(result), step):
             part = slice(first, first + step)
-            rows = {variable: logs[variable][code[part]] for variable, code in enumerate(codes)}
-            result[part] = self._at_root(self._up(rows, len(result[part]))[0])
+            rows: dict[int, Floats] = {}  # of all variables of a home together, under the first of them
+            for log, home, code in zip(logs, self.homes, codes, strict=True):
+                if firsts[home] in rows:
+                    rows[firsts[home]] += log[code[part]]
+                else:
+                    rows[firsts[home]] = log[code[part]]
+            result[part] = self._at_root(self._up(rows)[0])
         return result
 
     def given(self, allowed: Mapping[int, Codes]) -> tuple[HiddenTree, float]:
@@ -194,7 +197,7 @@ class HiddenTree:
             rows[variable] = _log(self.factors[variable][codes].sum(axis=0))[None]
             factors[variable] = self.factors[variable].copy()
             restrict(factors[variable], codes)
-        up, messages = self._up(rows, 1)
+        up, messages = self._up(rows)
         log_probability = float(self._at_root(up)[0])
         if log_probability == -np.inf:
             return self, log_probability
@@ -215,6 +218,23 @@ class HiddenTree:
 
     def joint(self) -> Floats:
         """Return the joint of all variables, one axis each."""
+        axes, left, right = self._halves
+        joint = (left @ right.T).reshape([len(self.factors[axis]) for axis in axes])
+        return joint.transpose(np.argsort(axes))
+
+    def joint_chunks(self) -> Iterator[Floats]:
+        """Yield the joint flattened, in order, a chunk of cells at a time where the order of the halves allows it."""
+        axes, left, right = self._halves
+        if axes != sorted(axes):
+            yield self.joint().ravel()
+            return
+        step = max(1, _CHUNK // len(right))
+        for first in range(0, len(left), step):
+            yield (left[first : first + step] @ right.T).ravel()
+
+    @property
+    def _halves(self) -> tuple[list[int], Floats, Floats]:
+        """Two matrices (cells, n_states) whose product is the joint, as small as possible, and the axes of both."""
         parts: list[list[tuple[list[int], Floats]]] = [[] for _ in self.parents]
         for variable, home in enumerate(self.homes):
             parts[home].append(([variable], self.factors[variable]))
@@ -227,9 +247,7 @@ class HiddenTree:
         plain = np.ones((1, len(self.weights)))
         first, left = _product([([], self.weights[None]), *items[:split]])
         second, right = _product([([], plain), *items[split:]])
-        axes = first + second
-        joint = (left @ right.T).reshape([len(self.factors[axis]) for axis in axes])
-        return joint.transpose(np.argsort(axes))
+        return first + second, left, right
 
     def tables_with(self, variable: int) -> Floats:
         """Return the joint of a variable with each variable, side by side: shape (its categories, all categories).
@@ -268,7 +286,7 @@ class HiddenTree:
         It is one number for each state of the variable's home: the probability of a category is the sum over states of
         its factor's row times these. ``rows`` is as for `log_mass`.
         """
-        _up, messages = self._up({variable: row[None] for variable, row in rows.items()}, 1)
+        _up, messages = self._up({variable: row[None] for variable, row in rows.items()})
         # What comes from above and from all sides of each hidden variable.
         down: list[Floats] = [_log(self.weights)]
         for child, transition in enumerate(self.transitions, start=1):
@@ -290,7 +308,7 @@ class HiddenTree:
             # The row behind the last, which -1 finds, stands for a missing cell.
             logs = np.vstack([_log(factor), np.zeros(factor.shape[1])])
             rows[variable] = logs[codes[:, variable]]
-        up, _ = self._up(rows, len(codes))
+        up, _ = self._up(rows)
         states: list[Codes] = []
         for here, likelihood in enumerate(up):
             logs = _log(self.weights) if here == 0 else _log(self.transitions[here - 1]).T[states[self.parents[here]]]
@@ -354,7 +372,7 @@ class HiddenTree:
             return np.zeros(1)
         return np.asarray(np.logaddexp.reduce(likelihood + _log(self.weights), axis=1))
 
-    def _up(self, rows: Mapping[int, Floats], n: int) -> tuple[list[Floats | None], list[Floats | None]]:
+    def _up(self, rows: Mapping[int, Floats]) -> tuple[list[Floats | None], list[Floats | None]]:
         """Return the log-likelihood (n, n_states) of what lies below each hidden variable, and its message upward.
 
         ``rows`` holds for each variable concerned an array (n, n_states of its home). None means that nothing is known.

@@ -6,8 +6,7 @@ variable asked about; variables that are not asked about sum to one and need not
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,35 +17,6 @@ Codes = NDArray[np.integer]
 
 MAX_CELLS = 10**7
 """Sub-joints up to this many cells are written out; larger ones never are."""
-_CHUNK = 2**20
-
-
-def joint(weights: Floats, factors: Sequence[Floats]) -> Floats:
-    """Return the joint of some variables, one axis each."""
-    left, right = _halves(weights, factors)
-    return (left @ right.T).reshape([len(factor) for factor in factors])
-
-
-def joint_chunks(weights: Floats, factors: Sequence[Floats]) -> Iterator[Floats]:
-    """Yield the joint of some variables flattened, in order, a chunk of cells at a time."""
-    left, right = _halves(weights, factors)
-    step = max(1, _CHUNK // len(right))
-    for first in range(0, len(left), step):
-        yield (left[first : first + step] @ right.T).ravel()
-
-
-def _halves(weights: Floats, factors: Sequence[Floats]) -> tuple[Floats, Floats]:
-    """Return two matrices (cells, rank) whose product is the joint, together as small as possible."""
-    sizes = [len(factor) for factor in factors]
-    split = min(range(len(sizes) + 1), key=lambda at: math.prod(sizes[:at]) + math.prod(sizes[at:]))
-    return _khatri_rao(weights, factors[:split]), _khatri_rao(np.ones_like(weights), factors[split:])
-
-
-def _khatri_rao(weights: Floats, factors: Sequence[Floats]) -> Floats:
-    product = weights[np.newaxis, :]
-    for factor in factors:
-        product = (product[:, np.newaxis, :] * factor[np.newaxis, :, :]).reshape(-1, len(weights))
-    return product
 
 
 def component_masses(weights: Floats, rows: Iterable[Floats]) -> tuple[Floats, int]:
@@ -76,23 +46,6 @@ def restrict(factor: Floats, codes: Codes) -> None:
     factor[:] = 0.0
     # A component that the evidence rules out has no weight left, but is still a PMF.
     factor[codes] = np.divide(kept, mass, out=np.full_like(kept, 1 / len(codes)), where=mass > 0)
-
-
-def log_joint(weights: Floats, factors: Sequence[Floats], codes: Sequence[Codes]) -> Floats:
-    """Return the logarithm of the joint at some cells, shape (n,); ``codes`` holds (n,) for each variable."""
-    with np.errstate(divide="ignore"):
-        log_weights = np.log(weights)
-        log_factors = [np.log(factor) for factor in factors]
-    n = len(codes[0])
-    result = np.empty(n)
-    step = max(1, _CHUNK // len(weights))
-    for first in range(0, n, step):
-        part = slice(first, first + step)
-        logs = np.tile(log_weights, (len(result[part]), 1))
-        for factor, code in zip(log_factors, codes, strict=True):
-            logs += factor[code[part]]
-        result[part] = np.logaddexp.reduce(logs, axis=1)
-    return result
 
 
 def draw_components(weights: Floats, n: int, rng: np.random.Generator) -> Codes:

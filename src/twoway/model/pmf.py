@@ -207,9 +207,6 @@ class JointPMF:
         if parts.shape != (len(pmfs),) or not (np.isfinite(parts).all() and (parts >= 0).all() and parts.any()):
             raise DataError(f"shares must be {len(pmfs)} numbers, not negative and not all 0; got {shares!r}")
         parts = parts / parts.sum()
-        if all(pmf.trees.single is not None for pmf in pmfs):
-            weights = np.concatenate([part * pmf.weights for part, pmf in zip(parts, pmfs, strict=True)])
-            return cls.from_stacked(pmfs[0].schema, weights / weights.sum(), np.hstack([pmf.stacked for pmf in pmfs]))
         of_trees = np.concatenate([part * pmf.trees.shares for part, pmf in zip(parts, pmfs, strict=True)])
         return cls.from_trees(pmfs[0].schema, Trees.of(of_trees, [tree for pmf in pmfs for tree in pmf.trees.trees]))
 

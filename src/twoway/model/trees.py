@@ -105,8 +105,8 @@ class Trees:
 
     def joint(self) -> Floats:
         """Return the joint of all variables, one axis each."""
-        if (tree := self.single) is not None:
-            return mixture.joint(tree.weights, tree.factors)
+        if len(self.trees) == 1:
+            return self.trees[0].joint()
         return np.asarray(sum(share * tree.joint() for share, tree in zip(self.shares, self.trees, strict=True)))
 
     def tables_with(self, variable: int) -> Floats:
@@ -122,15 +122,13 @@ class Trees:
 
     def joint_chunks(self) -> Iterator[Floats]:
         """Yield the joint flattened, in order, a chunk of cells at a time."""
-        if (tree := self.single) is not None:
-            yield from mixture.joint_chunks(tree.weights, tree.factors)
+        if len(self.trees) == 1:
+            yield from self.trees[0].joint_chunks()
         else:
             yield self.joint().ravel()
 
     def log_joint(self, codes: Sequence[Codes]) -> Floats:
         """Return the logarithm of the joint at some cells, shape (n,); ``codes`` holds (n,) for each variable."""
-        if (tree := self.single) is not None:
-            return mixture.log_joint(tree.weights, tree.factors, codes)
         return self._log_sum([tree.log_joint(codes) for tree in self.trees])
 
     def _log_sum(self, logs: Sequence[Floats]) -> Floats:

@@ -69,16 +69,12 @@ class ExpectedCounts:
 
 def theta_of(pmf: JointPMF) -> Theta:
     """Return a PMF's parameters as the kernels take them; those of hidden variables on a tree are above the factors."""
-    from twoway.kernels.lanes import pad_to_lanes
-
-    return packed_tree(_tree_of(pmf))[1].copy() if pmf.n_hidden > 1 else pad_to_lanes(pmf.weights, pmf.stacked)
+    return packed_tree(_tree_of(pmf))[1].copy()
 
 
 def pmf_of(form: JointPMF, theta: Theta) -> JointPMF:
     """Return the PMF of parameters, of the same form as another: with its variables, and as many hidden states."""
-    if form.n_hidden > 1:
-        return JointPMF.from_trees(form.schema, Trees(np.ones(1), (unpacked_tree(_tree_of(form), theta),)))
-    return JointPMF.from_stacked(form.schema, theta[0, : form.rank].copy(), theta[1:, : form.rank].copy())
+    return JointPMF.from_trees(form.schema, Trees(np.ones(1), (unpacked_tree(_tree_of(form), theta),)))
 
 
 def theta_groups(pmf: JointPMF) -> Ints:

@@ -52,11 +52,7 @@ def softened_start(pmf: JointPMF, shares: Floats, part: float = 0.05) -> JointPM
 
     Multiplicative updates cannot leave a zero again.
     """
-    if pmf.n_hidden > 1:
-        return JointPMF.from_trees(pmf.schema, pmf.trees.softened(shares, part))
-    stacked = (1.0 - part) * pmf.stacked + part * shares[:, None]
-    weights = (1.0 - part) * pmf.weights + part / pmf.rank
-    return JointPMF.from_stacked(pmf.schema, weights, normalized_factors(pmf.schema, stacked))
+    return JointPMF.from_trees(pmf.schema, pmf.trees.softened(shares, part))
 
 
 def is_one_component(pmf: JointPMF) -> bool:

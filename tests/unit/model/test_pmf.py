@@ -19,7 +19,7 @@ import twoway as tw
 from twoway.data.records import Records
 from twoway.datasets import dirichlet_rows
 from twoway.errors import DataError, ImpossibleEvidenceError, UnknownNameError
-from twoway.model import information, mixture
+from twoway.model import hidden_tree, information, mixture
 from twoway.model import mode as mode_search
 from twoway.model.hidden_tree import HiddenTree
 from twoway.model.pmf import Estimate, JointPMF, Mode
@@ -293,7 +293,7 @@ def test_mode_of_many_variables_reports_whether_it_is_proven(monkeypatch):
 def test_enumeration_in_chunks_equals_full_enumeration(monkeypatch):
     pmf = random_pmf(numbered(5, 4), 3)
     whole, entropy = pmf.mode(), pmf.entropy(pmf.schema.names)
-    monkeypatch.setattr(mixture, "_CHUNK", 7)
+    monkeypatch.setattr(hidden_tree, "_CHUNK", 7)
     assert pmf.mode().values == whole.values
     assert pmf.entropy(pmf.schema.names) == pytest.approx(entropy, rel=1e-12)
 
