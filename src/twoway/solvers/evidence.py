@@ -8,6 +8,7 @@ That is why EM on records, CNMF-OPT on pairs and the KL fit of triples are one c
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal
@@ -239,6 +240,7 @@ class Evidence:
         self.threads = threads
         self._tables = {} if tables is None else {tables.order: tables}
         self._table_sets: dict[tuple[PairWeights, int], CellSets] = {}
+        self._tree_sets: dict[frozenset[frozenset[int]] | None, CellSets] = {}
         self.given_order = 2 if tables is None else tables.order
 
     def tables(self, order: int) -> Tables:
@@ -335,15 +337,23 @@ class Evidence:
     def _information(self) -> Floats:
         return corrected_information(self.tables(2), None if self.has_counts else _ASSUMED_RECORDS)
 
-    @cached_property
-    def tree_sets(self) -> CellSets:
-        """What a tree is fitted to: records and their two-way tables, or tables alone."""
+    def tree_sets(self, edges: Iterable[tuple[int, int]] | None = None) -> CellSets:
+        """Return what a tree is fitted to: records and their two-way tables, or tables alone.
+
+        The tables of its edges count most, by default those of the strongest tree; of very many, only the strongest
+        count.
+        """
         if self.records is None or len(self.schema) < 2 or len(self.tables(2)) == 0:
             return self.sets
-        tables, is_tree = self.tables(2), self.is_in_tree
-        times = np.where(is_tree, _IN_STRONG_TABLES, 0.0) + _IN_ALL_TABLES / (len(self.schema) - 1)
-        is_strong = strongest_tables(tables, self._information, is_tree, _MOST_BESIDES)
-        return self.sets.with_tables(tables, times * is_strong)
+        chosen = None if edges is None else frozenset(map(frozenset, edges))
+        if chosen not in self._tree_sets:
+            tables, is_tree = self.tables(2), self.is_in_tree
+            if chosen is not None:
+                is_tree = np.array([frozenset(pair) in chosen for pair in tables.sets.tolist()])
+            times = np.where(is_tree, _IN_STRONG_TABLES, 0.0) + _IN_ALL_TABLES / (len(self.schema) - 1)
+            is_strong = strongest_tables(tables, self._information, is_tree, _MOST_BESIDES)
+            self._tree_sets[chosen] = self.sets.with_tables(tables, times * is_strong)
+        return self._tree_sets[chosen]
 
     def sample(self, n_observed: int, *, seed: int) -> Records:
         """Return a part of the sets to be explained, in memory, that can be dealt out to folds.

@@ -46,7 +46,7 @@ class RecordResampling:
 
     def _sets(self, records: Records) -> CellSets:
         evidence = Evidence(records.schema, records=records, threads=1)
-        return evidence.tree_sets if self._count_tables else evidence.sets
+        return evidence.tree_sets() if self._count_tables else evidence.sets
 
 
 class TableResampling:

@@ -83,7 +83,7 @@ class Tree:
         starts = [self._start(raced.evidence, problem.rank, (problem.seed, number)) for number in range(self.n_starts)]
         if short is not None and problem.watch.interrupted:  # it is the best so far
             starts[0] = short
-        solver = _TreeStart(counts_tables=self.counts_tables)
+        solver = _TreeStart(counts_tables=self.counts_tables, edges=self.edges)
         if evidence.records is None:
             solver = _TreeStart(_TABLE_PASSES, _TABLE_TOL, self._prior(evidence, problem.rank))
         quick = replace(solver, max_iter=_RACE_PASSES)
@@ -142,7 +142,7 @@ class Tree:
         return _FIRST if self.counts_tables else _FIRST_WITHOUT
 
     def _sets(self, evidence: Evidence) -> CellSets:
-        return evidence.tree_sets if self.counts_tables else evidence.sets
+        return evidence.tree_sets(self.edges) if self.counts_tables else evidence.sets
 
     def _prior(self, evidence: Evidence, n_states: int) -> Floats | None:
         """Return what smoothing draws θ towards where some pairs have no table, as `fit_cells_by_em` takes it.
@@ -234,12 +234,13 @@ class _TreeStart:
     tol: float = 3e-7
     prior: Floats | None = None
     counts_tables: bool = False
+    edges: tuple[tuple[int, int], ...] | None = None
 
     name: ClassVar[str] = "tree"
 
     def solve(self, problem: Problem) -> Solution:
         evidence = problem.evidence
-        sets = evidence.tree_sets if self.counts_tables else evidence.sets
+        sets = evidence.tree_sets(self.edges) if self.counts_tables else evidence.sets
         start, smoothing = problem.first_point(sets), problem.given_smoothing
         descent = fit_cells_by_em(sets, start, smoothing, problem.loop(self), self.prior)
         unit = "mean Kullback-Leibler divergence per pair"

@@ -6,8 +6,13 @@ import pytest
 from hidden_trees import random_tree
 
 import twoway as tw
+from twoway.datasets import dirichlet_rows, draw_records
 from twoway.errors import DataError, UnknownNameError
+from twoway.fitting.sources import evidence_of_source
 from twoway.model.trees import Trees
+from twoway.solvers.em import fit_cells_by_em
+from twoway.solvers.loop import Loop, Watch
+from twoway.solvers.problem import Smoothing
 from twoway.solvers.tree_starts import TreeShape
 from twoway.tables.dependence import corrected_information
 
@@ -175,3 +180,15 @@ def test_what_a_tree_cannot_yet_do_says_so(fitted, records):
         tw.fit(records, structure="tree", solver="em")
     with pytest.raises(UnknownNameError, match="tree"):
         tw.fit(records, structure="tre")
+
+
+def test_tables_of_given_edges_count_as_much_as_those_of_a_tree_that_was_found():
+    records = draw_records(dirichlet_rows(5, 3, 2, seed=3), 400, observed=1.0)
+    star = [("x1", f"x{n}") for n in (2, 3, 4, 5)]
+    pmf = tw.fit(records, structure=star, rank=2, smoothing=0.5, starts=1)
+    evidence = evidence_of_source(records, None)[0]
+    sets = evidence.tree_sets([(0, n) for n in (1, 2, 3, 4)])
+    # Each answer counts once, 6 times in its four tables together, and 8 times in each table of an edge.
+    assert sets.copies.tolist() == [1 + 6 + 4 * 8, *([1 + 6 + 8] * 4)]
+    found = fit_cells_by_em(sets, pmf, Smoothing(0.5, 0.5), Loop("", 1, 0.0, Watch())).objectives[0]
+    assert found == pytest.approx(pmf.report.objective, rel=1e-4)
