@@ -21,7 +21,8 @@ from twoway.data.source import Block, RecordSource
 from twoway.errors import DataError, unknown_option, whole_number
 from twoway.fitting.sources import TABLES_AS_RECORDS, evidence_of_source
 from twoway.fitting.structure import Fitted, Structure, fit_better, fit_single, fit_tree, tree_edges
-from twoway.model.counts import MAX_BYTES, Counts
+from twoway.fitting.update import counts_of_records
+from twoway.model.counts import Counts, counts_left_out
 from twoway.model.parameters import sufficient_rank
 from twoway.model.pmf import JointPMF
 from twoway.model.posterior import posterior_of
@@ -32,7 +33,6 @@ from twoway.solvers.evidence import theta_of, tree_rows
 from twoway.solvers.rank import RankChoice, choose_rank_from
 from twoway.solvers.tree import Tree
 from twoway.storage.checkpoint import Checkpoint
-from twoway.tables.counting import n_set_cells
 from twoway.tables.opening import open_source
 from twoway.tables.tables import Tables
 
@@ -284,21 +284,14 @@ def _fit_counts(evidence: Evidence, warnings: list[str]) -> tuple[Counts | None,
 
     Noisy tables are no counts, nor are tables that were made records.
     """
-    sizes, order, tables = evidence.schema.sizes, evidence.given_order, None
-    n_cells, n_tables = n_set_cells(sizes, 2), math.comb(len(sizes), 2)
-    if evidence.records is None:
-        tables = evidence.tables(order)
-        n_cells, n_tables = len(tables.flat), len(tables)
-    if TABLES_AS_RECORDS in warnings or (tables is not None and (tables.releases or tables.noise.any())):
+    if TABLES_AS_RECORDS in warnings:
         return None, []
-    if (n_bytes := 4 * (n_cells + order * n_tables)) > MAX_BYTES:
-        return None, [
-            f"the model does not keep its two-way counts: they would take {n_bytes / 1e6:,.0f} MB, and at most "
-            f"{MAX_BYTES / 1e6:.0f} are kept; answers are shown without what was observed"
-        ]
-    if tables is None:
-        return Counts.of_tables(evidence.tables(2), evidence.sets.totals), []
-    return Counts.of_tables(tables), []
+    if evidence.records is not None:
+        return counts_of_records(evidence)
+    tables = evidence.tables(evidence.given_order)
+    left_out = counts_left_out(len(tables.flat), len(tables), tables.order)
+    is_noisy = bool(tables.releases or tables.noise.any())
+    return (None, [] if is_noisy else left_out) if left_out or is_noisy else (Counts.of_tables(tables), [])
 
 
 def _fit_report_of_records(

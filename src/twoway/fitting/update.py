@@ -7,6 +7,7 @@ justifies incremental, sparse, and other variants, 1998), which is the posterior
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import replace
 from typing import Any
@@ -18,7 +19,7 @@ from twoway.data.missing import Unseen
 from twoway.data.records import Records
 from twoway.data.source import RecordSource
 from twoway.errors import DataError, UnknownNameError
-from twoway.model.counts import Counts
+from twoway.model.counts import Counts, counts_left_out
 from twoway.model.parameters import normalized_factors
 from twoway.model.pmf import JointPMF, model_of
 from twoway.model.posterior import records_for
@@ -26,11 +27,20 @@ from twoway.model.trees import Trees
 from twoway.report import Monitor, Report, Start
 from twoway.schema import Schema
 from twoway.solvers.em import smoothing_of_rows
-from twoway.solvers.evidence import CellSets, Theta, counts_of_groups, pmf_of, theta_groups, theta_of, tree_rows
+from twoway.solvers.evidence import (
+    CellSets,
+    Evidence,
+    Theta,
+    counts_of_groups,
+    pmf_of,
+    theta_groups,
+    theta_of,
+    tree_rows,
+)
 from twoway.solvers.loop import Loop, Watch
 from twoway.solvers.problem import Smoothing
 from twoway.solvers.starts import softened_start
-from twoway.tables.tables import Tables
+from twoway.tables.counting import count_singles, n_set_cells
 
 # What a start gives to a category that is impossible in a component, of the variable's overall shares.
 _SOFTENING = 1e-3
@@ -49,7 +59,8 @@ def update(
 ) -> JointPMF:
     """Return a model that also knows new records, at the cost of these alone.
 
-    It comes close to a fit of all records, old and new, as long as the new ones are like the old ones, or fewer.
+    It comes close to a fit of all records, old and new, as long as the new ones are like the old ones, or fewer. A tree
+    that was fitted to records and their two-way tables gets new records alone: with their tables, it comes no closer.
     Components keep their places, so that one can be followed from day to day.
 
     Parameters
@@ -91,13 +102,16 @@ def update(
     fitted = records.for_fit()
     if fitted.n_observed == 0:
         return pmf
-    sets = CellSets.of_records(fitted, threads)
-    counts = _updated_counts(pmf.counts, sets)
+    evidence = Evidence(fitted.schema, records=fitted, threads=threads)
+    counts: Counts | None = None
+    left_out: list[str] = []
+    if pmf.counts is not None and pmf.counts.singles.size:  # otherwise the old ones are not known, or not of records
+        counts, left_out = counts_of_records(evidence, pmf.counts)
     pmf = _extended_to_update(pmf, fitted.schema)
     with Watch.showing(monitor) as watch:
-        updated, start, support = _update_model(pmf, report, sets, Loop("update", max_iter, tol, watch))
+        updated, start, support = _update_model(pmf, report, evidence.sets, Loop("update", max_iter, tol, watch))
     n_records = None if report.n_records is None else report.n_records + fitted.total_weight
-    warnings = [warning for warning in report.warnings if warning != _UPDATED]
+    warnings = [warning for warning in report.warnings if warning not in (_UPDATED, *left_out)]
     return updated.with_counts(counts).with_report(
         Report(
             solver=f"{report.solver.removesuffix('+update')}+update",
@@ -112,7 +126,7 @@ def update(
             n_observed=None if report.n_observed is None else report.n_observed + records.n_observed,
             n_parameters=updated.n_parameters,
             n_hidden=updated.n_hidden,
-            warnings=(*warnings, _UPDATED),
+            warnings=(*warnings, *left_out, _UPDATED),
             support=support,
             seconds=time.perf_counter() - began,
         )
@@ -150,14 +164,19 @@ def _extended_to_update(pmf: JointPMF, schema: Schema) -> JointPMF:
     return JointPMF.from_trees(schema, Trees(pmf.trees.shares, tuple(trees)), pmf.report)
 
 
-def _updated_counts(old: Counts | None, sets: CellSets) -> Counts | None:
-    """Return the counts of old and new records; None where the old ones were not records, or are not known."""
-    if old is None or not old.singles.size:
-        return None
-    schema, tables = sets.schema, old.tables + Tables.count(sets.records, threads=sets.threads)
-    singles = sets.totals.copy()
-    singles[old.schema.cells_in(schema)] += old.singles
-    return Counts.of_tables(tables if tables.schema == schema else tables.recoded(schema), singles)
+def counts_of_records(evidence: Evidence, old: Counts | None = None) -> tuple[Counts | None, list[str]]:
+    """Return the counts of records, and of old ones; None with a warning where they are too large."""
+    schema = evidence.schema
+    if left_out := counts_left_out(n_set_cells(schema.sizes, 2), math.comb(len(schema), 2)):
+        return None, left_out
+    tables, singles, records = evidence.tables(2), evidence.sets.totals.copy(), evidence.sets.records
+    if records.weight_totals.is_weighted:
+        singles = count_singles(records, evidence.threads)
+    if old is not None:
+        tables = old.tables + tables
+        tables = tables if tables.schema == schema else tables.recoded(schema)
+        singles[old.schema.cells_in(schema)] += old.singles
+    return Counts.of_tables(tables, singles), []
 
 
 def _update_model(pmf: JointPMF, report: Report, sets: CellSets, loop: Loop) -> tuple[JointPMF, Start, Floats]:

@@ -140,3 +140,13 @@ def packed_counts(counts: Floats) -> NDArray[Any]:
     most = counts.max(initial=0.0)
     is_whole = most < 2**32 and (counts == np.rint(counts)).all()
     return counts.astype(np.min_scalar_type(int(most)) if is_whole else np.float32)
+
+
+def counts_left_out(n_cells: int, n_tables: int, order: int = 2) -> list[str]:
+    """Return a warning where counts of so many cells are too large for a model to keep them."""
+    if (n_bytes := 4 * (n_cells + order * n_tables)) <= MAX_BYTES:
+        return []
+    return [
+        f"the model does not keep its two-way counts: they would take {n_bytes / 1e6:,.0f} MB, and at most "
+        f"{MAX_BYTES / 1e6:.0f} are kept; answers are shown without what was observed"
+    ]

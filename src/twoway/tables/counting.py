@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Floats, Ints
-from twoway.data.weights import squared_weights
+from twoway.data.weights import effective_weights, squared_weights, weight_per_person
 from twoway.errors import DataError
 
 if TYPE_CHECKING:
@@ -58,6 +58,31 @@ def count_sets(
         # At least one step: where weights differ by many powers of ten, the smallest squares are rounded to zero.
         squares = np.maximum(counts["squares"], 1).astype(np.float64) * square_step
     return sets, flat, squares
+
+
+def count_singles(source: RecordSource, threads: int | None = None) -> Floats:
+    """Return how often each category was observed, (n_categories,), in effective records that show the variable."""
+    schema = source.schema
+    counts, squares = source.map_reduce(partial(_count_block_singles, schema=schema), _add_singles, threads=threads)
+    of_variable = np.add.reduceat(counts, schema.offsets[:-1])
+    scale = weight_per_person(effective_weights(of_variable, squares), of_variable)
+    return counts * np.repeat(scale, schema.sizes)
+
+
+def _count_block_singles(block: Block, *, schema: Schema) -> tuple[Floats, Floats]:
+    """Return how often each category was observed, and the sum of people's squared weights for each variable."""
+    begin, end, n_shown = int(block.pointers[0]), int(block.pointers[-1]), np.diff(block.pointers)
+    weights = block.weights if block.weights.size else np.ones(len(n_shown))
+    squares = squared_weights(weights, block.people) if block.people.size else weights
+    counts, of_cell = (
+        np.bincount(block.cells[begin:end], np.repeat(numbers, n_shown), schema.n_categories).astype(np.float64)
+        for numbers in (weights, squares)
+    )
+    return counts, np.add.reduceat(of_cell, schema.offsets[:-1])
+
+
+def _add_singles(left: tuple[Floats, Floats], right: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
+    return left[0] + right[0], left[1] + right[1]
 
 
 def sets_to_count(schema: Schema, order: int) -> NDArray[np.int32]:

@@ -10,6 +10,7 @@ from twoway.datasets import dirichlet_rows, draw_records
 from twoway.errors import DataError, UnknownNameError
 from twoway.fitting.sources import evidence_of_source
 from twoway.model.trees import Trees
+from twoway.solvers import evidence as evidence_module
 from twoway.solvers.em import fit_cells_by_em
 from twoway.solvers.loop import Loop, Watch
 from twoway.solvers.problem import Smoothing
@@ -188,7 +189,7 @@ def test_tables_of_given_edges_count_as_much_as_those_of_a_tree_that_was_found()
     pmf = tw.fit(records, structure=star, rank=2, smoothing=0.5, starts=1)
     evidence = evidence_of_source(records, None)[0]
     sets = evidence.tree_sets([(0, n) for n in (1, 2, 3, 4)])
-    # Each answer counts once, 6 times in its four tables together, and 8 times in each table of an edge.
-    assert sets.copies.tolist() == [1 + 6 + 4 * 8, *([1 + 6 + 8] * 4)]
+    once, strong = 1 + evidence_module._IN_ALL_TABLES, evidence_module._IN_STRONG_TABLES
+    assert sets.copies.tolist() == [once + 4 * strong, *([once + strong] * 4)]
     found = fit_cells_by_em(sets, pmf, Smoothing(0.5, 0.5), Loop("", 1, 0.0, Watch())).objectives[0]
     assert found == pytest.approx(pmf.report.objective, rel=1e-4)
