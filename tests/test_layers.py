@@ -14,6 +14,7 @@ PACKAGE = Path(twoway.__file__).parent
 # The order of the packages, lowest first: each imports only those before it.
 LAYERS = [
     "text",
+    "notebook",
     "arrays",
     "errors",
     "schema",

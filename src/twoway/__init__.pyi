@@ -41,6 +41,7 @@ from .estimators import JointPMFClassifier as JointPMFClassifier
 from .estimators import JointPMFDensity as JointPMFDensity
 from .estimators import JointPMFImputer as JointPMFImputer
 from .estimators import RatingPredictor as RatingPredictor
+from .explorer import Page as Page
 from .explorer import explore as explore
 from .fitting.fit import choose_rank as choose_rank
 from .fitting.fit import count as count

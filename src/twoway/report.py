@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import enum
 import math
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
 from twoway.errors import DataError
+from twoway.notebook import Shown
 from twoway.text import crossed, escaped
 
 if TYPE_CHECKING:
@@ -69,8 +71,8 @@ class TableMisfit:
     """Kullback-Leibler divergence of the model from the table, in nats."""
 
 
-@dataclass(frozen=True)
-class FitCheck:
+@dataclass(frozen=True, repr=False)
+class FitCheck(Shown):
     """In how many tables a model is off by more than chance, and in which most; `fit_quality` has each of them."""
 
     n_tables: int
@@ -132,8 +134,8 @@ def _report_tuples(described: Mapping[str, Any]) -> dict[str, Any]:
     return {key: tuple(value) if isinstance(value, list) else value for key, value in described.items()}
 
 
-@dataclass(frozen=True)
-class Report:
+@dataclass(frozen=True, repr=False)
+class Report(Shown):
     """How a model was fitted, and how far it can be trusted.
 
     ``seconds`` is kept in memory only: files do not depend on the clock. Model files keep ``support`` as an array.
@@ -267,6 +269,7 @@ class Progress:
     """An estimate for this task; None while it is unknown."""
 
 
+_SECONDS_BETWEEN_LINES = 0.1
 Monitor: TypeAlias = Callable[[Progress], None]
 
 
@@ -277,6 +280,9 @@ class ProgressBar:
     """
 
     def __init__(self) -> None:
+        # In a notebook a line of text is written anew: rich would need widgets there.
+        self._line: Any = None
+        self._written = 0.0
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -292,14 +298,30 @@ class ProgressBar:
         )
 
     def __enter__(self) -> Self:
-        self._bar.start()
+        if self._bar.console.is_jupyter:
+            from IPython.display import display
+
+            self._line = display({"text/plain": ""}, raw=True, display_id=True)
+        else:
+            self._bar.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+        if self._line is None:
+            self._bar.stop()
+        else:
+            self._line.update({"text/plain": ""}, raw=True)
 
     def __call__(self, progress: Progress) -> None:
         """Redraw the bar."""
+        objective = "" if progress.objective is None else f"objective {progress.objective:.6g}"
+        left = "" if progress.seconds_left is None else f"about {progress.seconds_left:.0f} s left"
+        if self._line is not None:
+            if time.monotonic() - self._written > _SECONDS_BETWEEN_LINES:
+                passes = f"{progress.task}: pass {progress.done} of at most {progress.at_most}"
+                self._line.update({"text/plain": "  ".join(filter(None, (passes, objective, left)))}, raw=True)
+                self._written = time.monotonic()
+            return
         if [task.description for task in self._bar.tasks] != [progress.task]:
             for task in self._bar.task_ids:
                 self._bar.remove_task(task)
@@ -308,6 +330,6 @@ class ProgressBar:
             self._bar.task_ids[0],
             completed=progress.done,
             total=progress.at_most,
-            objective="" if progress.objective is None else f"objective {progress.objective:.6g}",
-            left="" if progress.seconds_left is None else f"about {progress.seconds_left:.0f} s left",
+            objective=objective,
+            left=left,
         )

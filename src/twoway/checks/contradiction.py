@@ -11,6 +11,7 @@ import numpy as np
 
 from twoway.arrays import Floats, Ints
 from twoway.checks.table_program import ProgramAxis, TableProgram
+from twoway.notebook import Shown
 from twoway.tables.tables import Tables
 from twoway.text import crossed, printable, shortlist
 
@@ -23,8 +24,8 @@ _SIGNIFICANT = 0.01
 _MAX_NAMED = 3
 
 
-@dataclass(frozen=True)
-class Contradiction:
+@dataclass(frozen=True, repr=False)
+class Contradiction(Shown):
     """Variables whose tables no joint has."""
 
     variables: tuple[str, ...]

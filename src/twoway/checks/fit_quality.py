@@ -16,6 +16,7 @@ from twoway.checks.chance import LEAST_EXPECTED, SIGNIFICANT, holm, standardized
 from twoway.errors import DataError
 from twoway.model.pmf import JointPMF, model_of
 from twoway.model.posterior import records_for
+from twoway.notebook import Shown
 from twoway.report import FitCheck
 from twoway.schema import Label
 from twoway.tables.tables import Tables
@@ -26,8 +27,8 @@ _MAX_SHOWN = 10
 _MAX_NUMBERS = 2**21
 
 
-@dataclass(frozen=True)
-class PairFit:
+@dataclass(frozen=True, repr=False)
+class PairFit(Shown):
     """How well the model fits one table."""
 
     variables: tuple[str, ...]
@@ -69,8 +70,8 @@ class PairFit:
         return f"most at ({cell}): observed {self.observed:.4f}, modelled {self.modelled:.4f}"
 
 
-@dataclass(frozen=True)
-class FitQuality:
+@dataclass(frozen=True, repr=False)
+class FitQuality(Shown):
     """How well a model fits the tables of all pairs, worst first."""
 
     pairs: tuple[PairFit, ...]

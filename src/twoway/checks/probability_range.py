@@ -13,6 +13,7 @@ from twoway.checks.table_program import TableProgram, choose_program_axes
 from twoway.errors import DataError, ImpossibleEvidenceError, whole_number
 from twoway.model.events import Event, describe_event, parse_event
 from twoway.model.intervals import checked_level
+from twoway.notebook import Shown
 from twoway.schema import Schema
 from twoway.tables.tables import Tables
 from twoway.text import plain_data, shortlist
@@ -21,8 +22,8 @@ MAX_CELLS = 10_000
 """The default number of cells of the joint that a range is computed over, which takes a few seconds."""
 
 
-@dataclass(frozen=True)
-class ProbabilityRange:
+@dataclass(frozen=True, repr=False)
+class ProbabilityRange(Shown):
     """The least and greatest probability of an event, among all joints that have some tables."""
 
     question: str

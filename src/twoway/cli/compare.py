@@ -10,9 +10,7 @@ from typer import Argument
 import twoway as tw
 from twoway.cli.options import Json, Model
 from twoway.cli.output import note, say, say_json
-from twoway.text import aligned, crossed, printable
-
-_SHOWN = 5
+from twoway.text import aligned, printable
 
 
 def compare(model: Model, other: Annotated[Path, Argument(help="Another model.")], json: Json = False) -> None:
@@ -41,13 +39,6 @@ def compare(model: Model, other: Annotated[Path, Argument(help="Another model.")
     for key in fits[0]:
         values = [fit[key] for fit in fits]
         rows.append([key.replace("_", "-"), *("–" if value is None else f"{value:,.10g}" for value in values)])
-    parts = [aligned(rows)]
-    for title, differences in (("variables", comparison.variables), ("pairs", comparison.pairs)):
-        if differences:
-            mean = sum(difference.total_variation for difference in differences) / len(differences)
-            lines = [[f"{title} that differ most", f"(mean {mean:.4f})"]]
-            lines += [[f"  {crossed(d.variables, 40)}", f"{d.total_variation:.4f}"] for d in differences[:_SHOWN]]
-            parts.append(aligned(lines))
-    say("\n\n".join(parts))
+    say(f"{aligned(rows)}\n\n{comparison}")
     for text in comparison.notes:
         note(text)

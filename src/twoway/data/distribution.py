@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from twoway.arrays import Floats
 from twoway.data.frames import make_labelled_frame
 from twoway.errors import DataError, check_known
+from twoway.notebook import html_table
 from twoway.schema import Label, Variable
 from twoway.text import MAX_WIDTH, aligned, printable
 
@@ -150,6 +151,15 @@ class Distribution:
     def __repr__(self) -> str:
         return self.to_text(whole=False)
 
+    def _repr_html_(self) -> str:
+        if len(self.variables) != 2:
+            return distribution_html(self.variables, {self.quantity: self.array})
+        rows, note = _cross_tab_rows(self, MAX_ROWS, MAX_COLUMNS, MAX_WIDTH, {})
+        bars = np.full((len(rows) - 1, len(rows[0]) - 1), np.nan)
+        shown = self.array[:MAX_ROWS, :MAX_COLUMNS]
+        bars[:, : shown.shape[1]] = _bar_lengths(shown)
+        return html_table(rows, bars, note)
+
     def to_text(self, *, whole: bool = True, beside: Mapping[str, Floats] | None = None) -> str:
         """Return the table as lines of text: all of it, or as much as is printed by default.
 
@@ -158,7 +168,7 @@ class Distribution:
         n_rows, n_columns, width = (None, None, None) if whole else (MAX_ROWS, MAX_COLUMNS, MAX_WIDTH)
         if len(self.variables) == 2:
             n_columns = n_columns and n_columns // (2 if beside else 1)
-            return _distribution_cross_tab(self, n_rows, n_columns, width, beside or {})
+            return aligned(*_cross_tab_rows(self, n_rows, n_columns, width, beside or {}))
         return distribution_text(self.variables, {self.quantity: self.array, **(beside or {})}, n_rows, width)
 
 
@@ -173,9 +183,15 @@ def _distribution_number(column: str, number: float) -> str:
     return f"{number:,.0f}" if column == "records" else _probability_text(number)
 
 
-def _distribution_cross_tab(
+def _bar_lengths(numbers: Floats) -> Floats:
+    """Return the numbers as parts of the largest; of expectations below 0 none."""
+    return np.asarray(numbers / max(np.nanmax(numbers, initial=0.0), np.finfo(float).tiny))
+
+
+def _cross_tab_rows(
     table: Distribution, n_rows: int | None, n_columns: int | None, width: int | None, beside: Mapping[str, Floats]
-) -> str:
+) -> tuple[list[list[str]], str]:
+    """Return a cross-tabulation as rows of text, and a note below them."""
     rows, columns = table.variables
     shown = columns.categories[:n_columns]
     labels = rows.categories[:n_rows]
@@ -194,20 +210,35 @@ def _distribution_cross_tab(
     hidden = [f"{number} more {what}" for what, number in numbers.items() if number]
     more = [f"… {' and '.join(hidden)}"] if hidden else []
     more += ["in brackets: the observed share"] if "observed" in beside else []
-    return aligned(printed, "\n".join(more))
+    return printed, "\n".join(more)
 
 
 def distribution_text(
     variables: Sequence[Variable], columns: Mapping[str, NDArray[np.float64]], n_rows: int | None, width: int | None
 ) -> str:
     """Return numbers of cells, arrays with one axis per variable, as lines of text: one row per cell."""
+    return aligned(*_list_rows(variables, columns, n_rows, width))
+
+
+def distribution_html(variables: Sequence[Variable], columns: Mapping[str, NDArray[np.float64]]) -> str:
+    """Return the same as a table of HTML, with a bar for the first number."""
+    rows, note = _list_rows(variables, columns, MAX_ROWS, MAX_WIDTH)
+    bars = np.full((len(rows) - 1, len(columns)), np.nan)
+    bars[:, 0] = _bar_lengths(next(iter(columns.values())).ravel()[:MAX_ROWS])
+    return html_table(rows, bars, note)
+
+
+def _list_rows(
+    variables: Sequence[Variable], columns: Mapping[str, NDArray[np.float64]], n_rows: int | None, width: int | None
+) -> tuple[list[list[str]], str]:
+    """Return a row of text for each cell, below a head, and a note below them."""
     printed = [[*(printable(variable.name, width) for variable in variables), *columns]]
     cells = product(*(variable.categories for variable in variables))
     numbers = zip(*(array.ravel()[:n_rows] for array in columns.values()), strict=True)
     for labels, values in zip(cells, numbers, strict=False):
         printed.append([*(printable(label, width) for label in labels), *map(_distribution_number, columns, values)])
     n_hidden = next(iter(columns.values())).size - len(printed) + 1
-    return aligned(printed, f"… {n_hidden} more rows" if n_hidden > 0 else "")
+    return printed, f"… {n_hidden} more rows" if n_hidden > 0 else ""
 
 
 def distribution_frame(

@@ -19,6 +19,7 @@ import numpy as np
 from twoway.arrays import Bools, Floats, Ints
 from twoway.diagnosis.bounds import separability
 from twoway.model.pmf import JointPMF
+from twoway.notebook import Shown
 from twoway.tables.pair_graph import PairGraph, Split
 from twoway.text import shortlist
 
@@ -36,8 +37,8 @@ _HAS_SPLIT = "(ii) a split with all its tables"
 _SCATTERED = "(i) sufficiently scattered on both sides"
 
 
-@dataclass(frozen=True)
-class Check:
+@dataclass(frozen=True, repr=False)
+class Check(Shown):
     """One condition, and whether it holds, fails or is unknown."""
 
     name: str

@@ -18,6 +18,7 @@ from twoway.fitting.fit import count, fit
 from twoway.fitting.structure import Structure
 from twoway.model.comparison import total_variation
 from twoway.model.pmf import JointPMF
+from twoway.notebook import Shown
 from twoway.report import Monitor, Progress
 from twoway.schema import Schema
 from twoway.solvers import Watch
@@ -43,8 +44,8 @@ class Trial:
         return float(np.mean(self.errors))
 
 
-@dataclass(frozen=True)
-class Plan:
+@dataclass(frozen=True, repr=False)
+class Plan(Shown):
     """How many records a wanted error takes."""
 
     error: float

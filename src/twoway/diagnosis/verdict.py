@@ -17,6 +17,7 @@ from twoway.diagnosis.conditions import Check, Status
 from twoway.errors import ImpossibleEvidenceError
 from twoway.model.events import Event
 from twoway.model.pmf import JointPMF
+from twoway.notebook import Shown
 from twoway.solvers.rank import CLEAR as VISIBLE
 from twoway.tables.pair_graph import PairGraph
 from twoway.tables.tables import Tables
@@ -86,8 +87,8 @@ class HiddenVerdict:
         return Check(name, status, f"{self.n_states} states between {self.n_sides} sides, {detail}{more}")
 
 
-@dataclass(frozen=True)
-class Diagnosis:
+@dataclass(frozen=True, repr=False)
+class Diagnosis(Shown):
     """Whether the joint can be known from two-way tables, and what prevents it."""
 
     kind: Kind

@@ -1,5 +1,5 @@
 """The explorer: a model as one page that opens anywhere, pmf → dict → page."""
 
-from twoway.explorer.page import explore
+from twoway.explorer.page import Page, explore
 
-__all__ = ["explore"]
+__all__ = ["Page", "explore"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import html
 import os
 from dataclasses import dataclass
 from importlib.resources import files
@@ -31,10 +32,29 @@ LINKS = 20
 _SCRIPTS = ("model", "observed", "intervals", "wording", "state", "cards", "tree", "map", "components", "main")
 
 
+class Page:
+    """A page, which notebooks show in a frame of its own."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        """The page, HTML that needs no other file."""
+
+    def __repr__(self) -> str:
+        return f"<Page: {len(self.text):,} characters; a notebook shows it>"
+
+    def _repr_html_(self) -> str:
+        # In a frame of its own, the styles of the notebook and of the page leave one another alone.
+        return f'<iframe srcdoc="{html.escape(self.text)}" style="width:100%;height:720px;border:0"></iframe>'
+
+
 def explore(
-    pmf: JointPMF | Bootstrap, path: str | os.PathLike[str], *, title: str | None = None, counts: bool = True
-) -> None:
-    """Write a page on which you click what is known and see all other variables change.
+    pmf: JointPMF | Bootstrap,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    title: str | None = None,
+    counts: bool = True,
+) -> Page | None:
+    """Show, or write, a page on which you click what is known and see all other variables change.
 
     The page contains the exact model: it shows what `JointPMF.given` answers. It is one file that needs neither a
     server nor a network, so you can mail it, put it in a shared folder or open it from a disk.
@@ -44,9 +64,10 @@ def explore(
     pmf
         The model; or a `Bootstrap` of it, which adds an interval to each number on the page.
     path
-        Where to write; an existing file is replaced once the new one is complete.
+        Where to write; an existing file is replaced once the new one is complete. Without one, the page is returned,
+        and Jupyter and marimo show it.
     title
-        The headline; by default the file's name.
+        The headline; by default the file's name, or "twoway".
     counts
         Whether the page marks what was observed, where the model has its two-way counts. They are exact, also where
         they are small: leave them out of a page for people who may not see them.
@@ -63,10 +84,15 @@ def explore(
     """
     if not isinstance(pmf, Bootstrap):
         check_model(pmf)
-    check_path(path)
-    text = render_page(describe_page(pmf, Path(path).stem if title is None else title, counts=counts))
+    if path is not None:
+        check_path(path)
+    name = "twoway" if path is None else Path(path).stem
+    text = render_page(describe_page(pmf, name if title is None else title, counts=counts))
+    if path is None:
+        return Page(text)
     with whole_or_not_at_all(path) as stream:
         stream.write(text.encode())
+    return None
 
 
 def describe_page(model: JointPMF | Bootstrap, title: str, *, counts: bool = True) -> dict[str, Any]:

@@ -15,8 +15,14 @@ from twoway.data.distribution import Distribution
 from twoway.errors import DataError
 from twoway.model.information import Estimate
 from twoway.model.pmf import JointPMF, check_model, model_of, single_model
+from twoway.notebook import Shown
+from twoway.text import aligned, crossed
 
 _INSTEAD = "compare joints of any structure by total_variation or kl_divergence, or "
+
+
+# Differences that are printed, of variables and of pairs.
+_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -28,8 +34,8 @@ class Difference:
     """0 for equal distributions, 1 for distributions that have no category in common."""
 
 
-@dataclass(frozen=True)
-class Comparison:
+@dataclass(frozen=True, repr=False)
+class Comparison(Shown):
     """The differences between two models, largest first."""
 
     variables: tuple[Difference, ...]
@@ -37,6 +43,16 @@ class Comparison:
     pairs: tuple[Difference, ...]
     notes: tuple[str, ...]
     """Variables that were not compared, and why."""
+
+    def __str__(self) -> str:
+        parts = []
+        for title, differences in (("variables", self.variables), ("pairs", self.pairs)):
+            if differences:
+                mean = sum(difference.total_variation for difference in differences) / len(differences)
+                lines = [[f"{title} that differ most", f"(mean {mean:.4f})"]]
+                lines += [[f"  {crossed(d.variables, 40)}", f"{d.total_variation:.4f}"] for d in differences[:_SHOWN]]
+                parts.append(aligned(lines))
+        return "\n\n".join(parts)
 
 
 def compare(pmf: JointPMF, other: JointPMF) -> Comparison:

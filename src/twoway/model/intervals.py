@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Floats
-from twoway.data.distribution import MAX_ROWS, Distribution, distribution_frame, distribution_text
+from twoway.data.distribution import MAX_ROWS, Distribution, distribution_frame, distribution_html, distribution_text
 from twoway.errors import DataError
 from twoway.schema import Label
 from twoway.text import MAX_WIDTH
@@ -134,6 +134,9 @@ class IntervalTable:
 
     def __repr__(self) -> str:
         return self.to_text(whole=False)
+
+    def _repr_html_(self) -> str:
+        return distribution_html(self.variables, self._columns)
 
     def to_text(self, *, whole: bool = True, beside: Mapping[str, Floats] | None = None) -> str:
         """Return the table as lines of text: all of it, or as much as is printed by default; see `Distribution`."""

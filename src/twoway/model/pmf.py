@@ -6,6 +6,7 @@ Variables that a question does not name are summed out by leaving their factors 
 
 from __future__ import annotations
 
+import html
 import math
 import operator
 import os
@@ -18,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from twoway.arrays import Floats
 from twoway.data import frames
-from twoway.data.distribution import Distribution
+from twoway.data.distribution import MAX_ROWS, Distribution
 from twoway.errors import DataError, ImpossibleEvidenceError, whole_number
 from twoway.model import mixture
 from twoway.model.counts import Counts
@@ -30,6 +31,7 @@ from twoway.model.mode import Mode, find_mode
 from twoway.model.model_file import Parameters, parse_model, write_model
 from twoway.model.parameters import as_numbers, exact_parameters, read_only, stack_parameters
 from twoway.model.trees import Trees, seen_from
+from twoway.notebook import html_table
 from twoway.report import Report
 from twoway.schema import Schema
 from twoway.storage import container
@@ -236,6 +238,18 @@ class JointPMF:
         more = f", … ({n - 6} more)" if n > 6 else ""
         hidden = f"rank {self.rank}" if self.trees.single else f"{self.n_hidden} hidden of up to {self.rank} states"
         return f"JointPMF({hidden}, {n} variable{'s' * (n != 1)}: {listed}{more})"
+
+    def _repr_html_(self) -> str:
+        rows, bars = [["variable", "categories", "most probable", "probability"]], []
+        for index, variable in enumerate(self.schema.variables[:MAX_ROWS]):
+            shares = self.factors[index] @ self.trees.state_shares(index)
+            best = int(shares.argmax())
+            label = printable(variable.categories[best])
+            rows.append([printable(variable.name), str(len(variable)), label, f"{shares[best]:.4f}"])
+            bars.append([shares[best]])
+        more = len(self.schema) - len(bars)
+        note = f"… {more} more variables" if more > 0 else ""
+        return f"<p>{html.escape(repr(self).partition(':')[0])})</p>{html_table(rows, bars, note)}"
 
     def __reduce__(self) -> tuple[Callable[..., JointPMF], tuple[Any, ...]]:
         # Pickle would copy each factor once more, and make all arrays writeable.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -12,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Bools, Floats, Ints
-from twoway.data.distribution import Distribution
+from twoway.data.distribution import MAX_ROWS, Distribution
 from twoway.data.weights import effective_weights
 from twoway.errors import DataError, UnknownNameError
+from twoway.notebook import html_table
 from twoway.schema import Label, Schema
 from twoway.tables.pair_graph import PairGraph
-from twoway.text import shortlist
+from twoway.text import crossed, shortlist
 
 if TYPE_CHECKING:
     from twoway.tables.privacy import Release
@@ -379,6 +381,16 @@ class TableLayout:
         )
 
     __hash__ = None  # type: ignore[assignment]  # arrays are compared by value
+
+    def _repr_html_(self) -> str:
+        text = f"<p>{html.escape(repr(self).strip('<>'))}</p>"
+        if not len(self):
+            return text
+        totals, more = self.totals[:MAX_ROWS], len(self) - MAX_ROWS
+        listed = zip(self.names[:MAX_ROWS], totals, strict=True)
+        rows = [["table", "total"], *([crossed(names), f"{total:,.6g}"] for names, total in listed)]
+        note = f"… {more} more tables" if more > 0 else ""
+        return text + html_table(rows, totals[:, None] / self.totals.max(), note)
 
     def __repr__(self) -> str:
         noun = ("pair", "triple")[self.order - 2] + ("" if len(self) == 1 else "s")

@@ -20,6 +20,7 @@ import numpy as np
 
 from twoway.arrays import Floats
 from twoway.errors import DataError
+from twoway.notebook import Shown
 from twoway.schema import Schema
 from twoway.tables.layout import layout_ranks, layout_starts
 from twoway.text import shortlist
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     from twoway.tables.tables import Tables
 
 
-@dataclass(frozen=True)
-class Release:
+@dataclass(frozen=True, repr=False)
+class Release(Shown):
     """What one release of noisy tables promises: (ε, δ)-differential privacy of each record."""
 
     epsilon: float
@@ -65,8 +66,8 @@ class Release:
         )
 
 
-@dataclass(frozen=True)
-class TotalPrivacy:
+@dataclass(frozen=True, repr=False)
+class TotalPrivacy(Shown):
     """What several releases promise together about each record, if all of them were about the same people.
 
     Examples

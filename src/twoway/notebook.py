@@ -1,0 +1,65 @@
+"""How objects look at a prompt and in notebooks: short text, or a short table with bars where they say more."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+_MOST_LINES, _MOST_CHARACTERS = 40, 4000
+# Seen on white and on black.
+_BLUE = "rgba(70,130,180,{})"
+
+
+class Shown:
+    """An object that shows its text, at a prompt and in notebooks; of a long one the beginning."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return cut_text(str(self))
+
+    def _repr_html_(self) -> str:
+        return f"<pre style='white-space:pre-wrap'>{html.escape(repr(self))}</pre>"
+
+
+def cut_text(text: str) -> str:
+    """Return a text, cut where it is too long to be read at a glance.
+
+    Examples
+    --------
+    >>> cut_text("line\\n" * 50).splitlines()[-1]
+    '… 12 more lines'
+    """
+    lines = text.split("\n")
+    if len(lines) > _MOST_LINES:
+        lines = [*lines[: _MOST_LINES - 1], f"… {len(lines) - _MOST_LINES + 1} more lines"]
+    kept = "\n".join(lines)
+    return kept if len(kept) <= _MOST_CHARACTERS else f"{kept[: _MOST_CHARACTERS - 1]}…"
+
+
+def html_table(rows: Sequence[Sequence[str]], bars: ArrayLike, note: str = "") -> str:
+    """Return rows of text, the first of which is the head, as a table with bars in the last columns.
+
+    ``bars`` has a row for each row of text but the first, and the length of a bar from 0 to 1 for each of the last
+    columns; NaN for none.
+    """
+    lengths = np.atleast_2d(np.asarray(bars, dtype=np.float64))
+    n_labels = len(rows[0]) - lengths.shape[1]
+    head = "".join(f"<th style='text-align:left'>{html.escape(text)}</th>" for text in rows[0])
+    lines = [f"<thead><tr>{head}</tr></thead>"]
+    for row, of_row in zip(rows[1:], lengths, strict=True):
+        cells = [f"<th style='text-align:left'>{html.escape(text)}</th>" for text in row[:n_labels]]
+        cells += [_bar_cell(text, length) for text, length in zip(row[n_labels:], of_row, strict=True)]
+        lines.append(f"<tr>{''.join(cells)}</tr>")
+    return f"<table>{''.join(lines)}</table>" + (f"<p>{html.escape(note)}</p>" if note else "")
+
+
+def _bar_cell(text: str, length: float) -> str:
+    style = "text-align:right;min-width:5em"
+    if length == length:
+        percent = 100.0 * min(max(length, 0.0), 1.0)
+        style += f";background:linear-gradient(90deg,{_BLUE.format(0.4)} {percent:.1f}%,transparent {percent:.1f}%)"
+    return f"<td style='{style}'>{html.escape(text)}</td>"
