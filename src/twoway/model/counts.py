@@ -96,8 +96,6 @@ class Counts:
 
         None where every two of them were seen together.
         """
-        from scipy.sparse.csgraph import shortest_path
-
         for pair in combinations(self.schema.indices(names), 2):
             if (np.isin(self.sets, pair).sum(axis=1) == 2).any():
                 continue
@@ -106,10 +104,10 @@ class Counts:
                 together[self.sets[:, first], self.sets[:, second]] = True
             bridges = np.flatnonzero(together[pair[0]] & together[pair[1]]).tolist()
             if not bridges:
-                before, step = (
-                    shortest_path(together, unweighted=True, indices=pair[0], return_predecessors=True)[1],
-                    pair[1],
-                )
+                from scipy.sparse.csgraph import shortest_path
+
+                before = shortest_path(together, unweighted=True, indices=pair[0], return_predecessors=True)[1]
+                step = pair[1]
                 while (step := before[step]) not in (pair[0], -9999):
                     bridges.insert(0, step)
             return tuple(self.schema.names[p] for p in pair), tuple(self.schema.names[p] for p in bridges)
