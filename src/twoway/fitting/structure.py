@@ -112,7 +112,7 @@ def fit_better(problem: Problem, solver: Solver, tree: Tree) -> Fitted:
     choice = choose_rank_from(evidence, None, seed=problem.seed, watch=watch)
     several, reason = None, ""
     if can_be_tree(evidence) and choice.pmf is not None and tree.n_hidden(evidence) > 1:
-        reason = _why_one(problem, choice.pmf, choice.held_out, tree)
+        reason, tree = _why_one(problem, choice.pmf, choice.held_out, tree)
         if not reason:
             with watch.guard():
                 several = fit_tree(problem, None, tree)
@@ -127,17 +127,21 @@ def fit_better(problem: Problem, solver: Solver, tree: Tree) -> Fitted:
     return _better(single, several, single.solution.held_out or choice.held_out)
 
 
-def _why_one(problem: Problem, pmf: JointPMF, held_out: HeldOut | None, tree: Tree) -> str:
-    """Return why one hidden variable is enough, by a short fit of it; empty where several are to be tried."""
-    is_hopeless = False
+def _why_one(problem: Problem, pmf: JointPMF, held_out: HeldOut | None, tree: Tree) -> tuple[str, Tree]:
+    """Return why one hidden variable is enough, by a short fit of it; empty where several are to be tried.
+
+    And the solver of these, with what is known of how they predict.
+    """
     if not problem.watch.interrupted:
         check = _check(pmf, problem)[1]
         if check is None or check.n_off == 0:
-            return "one hidden variable describes all two-way tables up to chance"
-        is_hopeless = held_out is not None and tree.is_hopeless(replace(problem, rank=USUAL_STATES), held_out)
+            return "one hidden variable describes all two-way tables up to chance", tree
+        tree = tree.scored(replace(problem, rank=USUAL_STATES))
     if problem.watch.interrupted:
-        return _NOT_COMPARED
-    return "one hidden variable predicts held-out records far better than several on a tree" if is_hopeless else ""
+        return _NOT_COMPARED, tree
+    if held_out is not None and tree.records_only is not None and tree.records_only.is_behind(held_out, FAR_BEHIND):
+        return "one hidden variable predicts held-out records far better than several on a tree", tree
+    return "", tree
 
 
 def _better(single: Fitted, several: Fitted, held_out: HeldOut | None) -> Fitted:

@@ -18,6 +18,8 @@ T = TypeVar("T")
 CHOICE_CELLS = 300_000
 """Observed cells by which candidates are compared: more would say the same."""
 N_FOLDS = 5
+# Of more observed cells, fewer folds are held out: they say as much.
+_MANY_CELLS, _FOLDS_OF_MANY = 50_000, 3
 FAR_BEHIND = 5.0
 """Standard errors by which a candidate is so far behind that a better fit of it need not be tried."""
 # A search ends after so many candidates in a row that are not better.
@@ -47,17 +49,26 @@ class HeldOut:
     def behind(self, other: HeldOut) -> tuple[float, float]:
         """Return by how much another candidate predicts better, and the standard error of that.
 
-        The other may have been held out in more folds.
+        One of them may have been held out in more folds.
         """
-        gaps = other.scores[: len(self.scores)] - self.scores
-        mean = float(np.average(gaps, weights=self.weights))
-        variance = float(np.average(np.square(gaps - mean), weights=self.weights))
-        return mean, math.sqrt(variance / float(self.weights.sum()))
+        n_both = min(len(self.scores), len(other.scores))
+        gaps, weights = other.scores[:n_both] - self.scores[:n_both], self.weights[:n_both]
+        mean = float(np.average(gaps, weights=weights))
+        variance = float(np.average(np.square(gaps - mean), weights=weights))
+        return mean, math.sqrt(variance / float(weights.sum()))
 
     def is_behind(self, other: HeldOut, n_errors: float) -> bool:
         """Return whether another candidate predicts better by more than so many standard errors."""
         gain, error = self.behind(other)
         return gain > n_errors * error
+
+
+def held_out_folds(
+    records: Records, *, seed: int, n_folds: int = N_FOLDS, many: int = _MANY_CELLS
+) -> list[tuple[Records, Records]]:
+    """Return pairs of training and held-out records, as `Records.folds`; not all of them where a few say enough."""
+    folds = records.folds(n_folds, seed=seed)
+    return folds[:_FOLDS_OF_MANY] if records.n_observed > many else folds
 
 
 def held_out_scores(pmf: JointPMF, held_out: Records) -> tuple[Floats, Floats]:

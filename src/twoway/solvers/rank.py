@@ -1,7 +1,8 @@
 """How many components: as many as improve held-out likelihood, or as tables show above sampling error.
 
 Ranks are tried from the smallest up. Each begins where the one below it ended, with its components split, and is raced
-against a random start; folds begin where the whole ended. So a rank costs a few short fits.
+against a random start. From records, each fold climbs by itself, because a start that has seen what is held out
+predicts it too well. The first fold chooses the smoothing with which a rank is compared.
 
 The tables between two groups of variables, stacked, have the rank of the model. Scaled by the roots of the shares of
 rows and columns, chance moves all their cells alike, so that a singular value is either larger than
@@ -18,34 +19,38 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 
 from twoway.arrays import Floats
+from twoway.data.records import Records
 from twoway.errors import DataError, whole_number
 from twoway.model.parameters import normalized_factors
 from twoway.model.pmf import JointPMF
 from twoway.report import Progress
 from twoway.solvers.em import fit_cells_by_em
 from twoway.solvers.evidence import CellSets, Evidence, theta_of
-from twoway.solvers.heldout import CHOICE_CELLS, N_FOLDS, HeldOut, held_out_scores, try_in_order
+from twoway.solvers.heldout import CHOICE_CELLS, HeldOut, held_out_folds, held_out_scores, try_in_order
 from twoway.solvers.loop import Descent, Loop, Watch
 from twoway.solvers.pair_matrix import PairMatrix
 from twoway.solvers.problem import Smoothing
 from twoway.solvers.resampling import TableResampling
-from twoway.solvers.starts import random_start
+from twoway.solvers.starts import is_one_component, random_start
 from twoway.tables.pair_graph import PairGraph, Split
 from twoway.tables.tables import Tables
 
 _DEFAULT_RANKS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 65, 80, 100)
 # Nats per record by which a higher rank must predict better.
 _LEAST_GAIN = 1e-4
+# Ranks that differ by less than this share of them need not be told apart.
+_CLOSE = 0.1
 # A component needs at least so many records.
 _RECORDS_PER_COMPONENT = 10
-_N_SPLITS, _FIRST_PASSES = 2, 30
+_N_SPLITS, _FIRST_PASSES = 1, 30
 _MOST_PASSES, _MOST_OVER_TABLES = 600, 3000
-_TOL = 1e-6
-# Enough for the comparison; the fit itself chooses its own.
-_SMOOTHING = Smoothing(4.0, 4.0)
+_TOL = 3e-6
+# Tried at each rank, the usual one first; the fit itself chooses its own more finely.
+_SMOOTHINGS = (16.0, 4.0, 64.0)
 # Splits of the variables, times the cube of their cells.
 _SPECTRUM_WORK = 1e9
-_FOLDS_OF_MANY, _MANY = 3, 100_000
+# Observed cells up to which all folds are held out: ranks differ by less than amounts of smoothing do.
+_MANY = 100_000
 _DRAWS = 3
 CLEAR = 1.2
 """How many times as large as those of chance a singular value must be to show a component."""
@@ -111,7 +116,7 @@ class _Search:
         return {rank: trial for rank, trial in tried.items() if self.allowed is None or rank in self.allowed} or tried
 
     def run(self, try_rank: Callable[[int], bool], best: Callable[[], int], watch: Watch) -> None:
-        """Try ranks until they are not better, then the ones beside the best."""
+        """Try ranks until they are not better, then those between the best and the one below it."""
         tried = set[int]()
 
         def attempt(rank: int) -> bool:
@@ -125,34 +130,36 @@ class _Search:
         with watch.guard():
             try_in_order(self.ranks, attempt)
             while self.allowed is None:
-                beside = [rank for rank in (best() - 1, best() + 1) if 1 <= rank < max(tried) and rank not in tried]
-                if not beside:
+                high = best()
+                low = max((rank for rank in tried if rank < high), default=high)
+                if high - low < max(2.0, _CLOSE * high):
                     break
-                attempt(beside[0])
+                attempt((low + high) // 2)
 
 
 class _Ladder:
     """Fits of ever higher ranks to the same sets, each from the one below."""
 
-    def __init__(self, sets: CellSets, smoothing: Smoothing, max_iter: int, seed: int, watch: Watch) -> None:
-        self.sets, self.smoothing, self.max_iter, self.seed, self.watch = sets, smoothing, max_iter, seed, watch.quiet()
+    def __init__(self, sets: CellSets, max_iter: int, seed: int, watch: Watch) -> None:
+        self.sets, self.max_iter, self.seed, self.watch = sets, max_iter, seed, watch.quiet()
         self.fits: dict[int, JointPMF] = {}
 
-    def fit(self, sets: CellSets, start: JointPMF, max_iter: int | None = None) -> Descent:
-        """Return a short fit."""
+    def fit(self, start: JointPMF, amount: float, max_iter: int | None = None) -> Descent:
+        """Return a short fit with an amount of smoothing."""
         loop = Loop("choosing the rank", max_iter or self.max_iter, _TOL, self.watch)
-        return fit_cells_by_em(sets, start, self.smoothing, loop)
+        return fit_cells_by_em(self.sets, start, Smoothing(amount, amount), loop)
 
-    def climb(self, rank: int) -> Descent:
-        """Return the best fit of a rank."""
+    def climb(self, rank: int, *amounts: float) -> list[Descent]:
+        """Return the best fit of a rank with each amount of smoothing; starts race with the first one."""
         below = max((known for known in self.fits if known < rank), default=None)
         starts = [random_start(self.sets.schema, rank, self.sets.shares, (self.seed, rank))]
         if below is not None:
             starts += [_split_to_rank(self.fits[below], rank, (self.seed, rank, number)) for number in range(_N_SPLITS)]
-        heats = [self.fit(self.sets, start, _FIRST_PASSES) for start in starts]
-        descent = self.fit(self.sets, min(heats, key=lambda heat: heat.objective).pmf)
-        self.fits[rank] = descent.pmf
-        return descent
+        heats = [self.fit(start, amounts[0], _FIRST_PASSES) for start in starts]
+        best = min(heats, key=lambda heat: heat.objective).pmf
+        descents = [self.fit(best, amount) for amount in amounts]
+        self.fits[rank] = descents[0].pmf
+        return descents
 
 
 def _split_to_rank(pmf: JointPMF, rank: int, seeds: tuple[int, ...]) -> JointPMF:
@@ -175,30 +182,32 @@ def _split_to_rank(pmf: JointPMF, rank: int, seeds: tuple[int, ...]) -> JointPMF
 
 @dataclass(frozen=True)
 class _Trial:
-    """A rank, how well it predicts held-out records, and whether its fits converged."""
+    """A rank, how well it predicts held-out records, with which smoothing, and whether its fits converged."""
 
     rank: int
     held_out: HeldOut
+    amount: float
     converged: bool
 
 
 def _rank_from_records(evidence: Evidence, search: _Search, seed: int, watch: Watch) -> RankChoice:
     sets, sample = evidence.sets, evidence.sample(CHOICE_CELLS, seed=seed)
-    folds = sample.folds(N_FOLDS, seed=seed)
-    if sample.n_observed > _MANY:
-        folds = folds[:_FOLDS_OF_MANY]
+    folds = held_out_folds(sample, seed=seed, many=_MANY)
     if not folds:
         least = min(search.allowed or {1})
         return RankChoice(least, ({"rank": least, "held_out": None},))
-    ladder = _Ladder(sets.with_records(sample), _SMOOTHING, _MOST_PASSES, seed, watch)
+    ladders = [_Ladder(sets.with_records(train), _MOST_PASSES, seed, watch) for train, _ in folds]
     tried: dict[int, _Trial] = {}
 
     def try_rank(rank: int) -> bool:
-        whole = ladder.climb(rank)
-        fits = [ladder.fit(sets.with_records(train), whole.pmf) for train, _ in folds]
+        amount, first = _best_smoothed(ladders[0].climb(rank, *_SMOOTHINGS), folds[0][1])
+        ladders[0].fits[rank] = first.pmf
+        fits = [first, *(ladder.climb(rank, amount)[0] for ladder in ladders[1:])]
         held_out = HeldOut.of_folds(held_out_scores(fit.pmf, held) for fit, (_, held) in zip(fits, folds, strict=True))
+        if tried and all(is_one_component(fit.pmf) for fit in fits):  # this is rank 1, with more smoothing
+            held_out = tried[1].held_out
         gain, error = _peak_trial(tried).held_out.behind(held_out) if tried else (math.inf, 0.0)
-        tried[rank] = _Trial(rank, held_out, all(descent.converged for descent in (whole, *fits)))
+        tried[rank] = _Trial(rank, held_out, amount, all(fit.converged for fit in fits))
         return gain > max(error, _LEAST_GAIN)
 
     search.run(try_rank, lambda: _rank_of_records(search.eligible(tried)), watch)
@@ -215,27 +224,37 @@ def _rank_from_records(evidence: Evidence, search: _Search, seed: int, watch: Wa
                 "gain": trial.held_out.mean - baseline.mean,
                 "behind": behind,
                 "standard_error": error,
+                "smoothing": trial.amount,
                 "converged": trial.converged,
             }
         )
-    rank = _rank_of_records(search.eligible(tried))
-    return RankChoice(rank, tuple(candidates), held_out=tried[rank].held_out, pmf=ladder.fits[rank])
+    chosen = tried[_rank_of_records(search.eligible(tried))]
+    whole = _Ladder(sets.with_records(sample), _MOST_PASSES, seed, watch)
+    pmf = whole.fit(ladders[0].fits[chosen.rank], chosen.amount).pmf
+    return RankChoice(chosen.rank, tuple(candidates), held_out=chosen.held_out, pmf=pmf)
+
+
+def _best_smoothed(descents: Sequence[Descent], held: Records) -> tuple[float, Descent]:
+    """Return the smoothing with which a rank predicts what was held out best, and its fit."""
+    scores = [HeldOut(*held_out_scores(descent.pmf, held)).mean for descent in descents]
+    best = int(np.argmax(scores))
+    return _SMOOTHINGS[best], descents[best]
 
 
 def _peak_trial(tried: Mapping[int, _Trial]) -> _Trial:
-    """Return the converged rank that predicts best, or the best of all where none has converged."""
-    fair = [trial for trial in tried.values() if trial.converged] or list(tried.values())
-    return max(fair, key=lambda trial: trial.held_out.mean)
+    """Return the rank that predicts best."""
+    return max(tried.values(), key=lambda trial: trial.held_out.mean)
 
 
 def _rank_of_records(eligible: Mapping[int, _Trial]) -> int:
     """Return the smallest rank that is within a standard error of the best."""
-    peak = _peak_trial(eligible)
-    for rank, trial in sorted(eligible.items()):
-        behind, error = trial.held_out.behind(peak.held_out)
-        if trial.converged and behind <= max(error, _LEAST_GAIN):
-            return rank
-    return peak.rank
+    peak = _peak_trial(eligible).held_out
+
+    def is_good(trial: _Trial) -> bool:
+        behind, error = trial.held_out.behind(peak)
+        return behind <= max(error, _LEAST_GAIN)
+
+    return min(rank for rank, trial in eligible.items() if is_good(trial))
 
 
 # From tables
@@ -243,7 +262,7 @@ def _rank_of_records(eligible: Mapping[int, _Trial]) -> int:
 
 def _rank_from_tables(evidence: Evidence, search: _Search, seed: int, watch: Watch) -> RankChoice:
     tables, sets = evidence.tables(evidence.given_order), evidence.sets
-    ladder = _Ladder(sets, Smoothing(1.0, 1.0), _MOST_OVER_TABLES, seed, watch)
+    ladder = _Ladder(sets, _MOST_OVER_TABLES, seed, watch)
     graph = PairGraph.of(tables) if tables.order == 2 else None
     # Each person is counted in many tables: so many times too often.
     copies = float(sets.copies.mean())
@@ -251,7 +270,7 @@ def _rank_from_tables(evidence: Evidence, search: _Search, seed: int, watch: Wat
     tried: dict[int, dict[str, Any]] = {}
 
     def try_rank(rank: int) -> bool:
-        descent = ladder.climb(rank)
+        (descent,) = ladder.climb(rank, 1.0)
         trial: dict[str, Any] = {"rank": rank, "singular": None, "noise": None, "converged": descent.converged}
         log_likelihood = sets.expected(theta_of(descent.pmf), rank).log_likelihood / copies
         trial["aic"] = 2.0 * descent.pmf.n_parameters - 2.0 * log_likelihood

@@ -7,7 +7,7 @@ a hidden Chow-Liu tree (Liu and Van den Broeck, 2021). With one inner vertex it 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -18,7 +18,7 @@ from twoway.model.pmf import JointPMF
 from twoway.solvers.combine import race
 from twoway.solvers.em import fit_cells_by_em
 from twoway.solvers.evidence import CellSets, Evidence, check_connected, theta_of
-from twoway.solvers.heldout import CHOICE_CELLS, FAR_BEHIND, N_FOLDS, HeldOut, held_out_scores
+from twoway.solvers.heldout import CHOICE_CELLS, FAR_BEHIND, N_FOLDS, HeldOut, held_out_folds, held_out_scores
 from twoway.solvers.loop import Loop, Watch
 from twoway.solvers.problem import Problem, Smoothing, Solution
 from twoway.solvers.tree_starts import (
@@ -58,21 +58,24 @@ class Tree:
     edges: tuple[tuple[int, int], ...] | None = None
     """The pairs of neighbours, a tree of all variables. None takes the tree of largest mutual information."""
     chooses_states: bool = False
-    """Whether fewer states than the rank are tried."""
+    """Whether other numbers of states than the rank are tried."""
     counts_tables: bool = True
     """Whether the two-way tables of records count besides. Without a given smoothing both ways are tried."""
+    records_only: HeldOut | None = field(default=None, compare=False, repr=False)
+    """How well a short fit to records alone predicts the first fold, where that is known."""
 
     name: ClassVar[str] = "tree"
 
     def solve(self, problem: Problem) -> Solution:
         """Return the best solution of all starts."""
-        evidence, choice, short = problem.evidence, SmoothingChoice(_TABLE_SMOOTHING, (), None), None
+        evidence, tree = problem.evidence, self
+        choice, short = SmoothingChoice(_TABLE_SMOOTHING, (), None), None
         if evidence.records is None:
             check_connected(evidence.tables(2))
         if problem.smoothing is None:
             with problem.watch.guard():
-                self, problem = self._chosen_form(problem)
-            choice, short = self._choose_smoothing(problem)
+                tree, problem = self._chosen_form(problem)
+            choice, short = tree._choose_smoothing(problem)
             problem = replace(problem, smoothing=choice.smoothing)
         records, raced = evidence.records, problem
         is_large = records is not None and records.n_observed > _RACE_CELLS
@@ -83,7 +86,7 @@ class Tree:
         starts = [self._start(raced.evidence, problem.rank, (problem.seed, number)) for number in range(self.n_starts)]
         if short is not None and problem.watch.interrupted:  # it is the best so far
             starts[0] = short
-        solver = _TreeStart(counts_tables=self.counts_tables, edges=self.edges)
+        solver = _TreeStart(counts_tables=tree.counts_tables, edges=self.edges)
         if evidence.records is None:
             solver = _TreeStart(_TABLE_PASSES, _TABLE_TOL, self._prior(evidence, problem.rank))
         quick = replace(solver, max_iter=_RACE_PASSES)
@@ -93,28 +96,26 @@ class Tree:
         solution = replace(last, others=(solution.as_start(), *solution.others))
         return replace(solution, candidates=choice.candidates, held_out=choice.held_out)
 
-    def is_hopeless(self, problem: Problem, single: HeldOut) -> bool:
-        """Return whether short fits predict the first held-out fold far worse than one hidden variable does."""
-        plain = replace(self, counts_tables=False)._first_fold(problem, _FIRST_PASSES)
-        return plain is not None and plain.is_behind(single, FAR_BEHIND)
+    def scored(self, problem: Problem) -> Tree:
+        """Return the solver with how well a short fit to records alone predicts the first fold."""
+        return replace(self, records_only=replace(self, counts_tables=False)._first_fold(problem))
 
     def _chosen_form(self, problem: Problem) -> tuple[Tree, Problem]:
         """Return how records are fitted: without their tables only where they are predicted far better so.
 
         And with another number of states only where that is clearly better.
         """
-        tree, best = self, self._first_fold(problem, _PASSES_OF_CHOICE)
-        without = replace(self, counts_tables=False)
-        if best is None:
+        tree, best = self, self._first_fold(problem)
+        scored = self.records_only or self.scored(problem).records_only
+        if best is None or scored is None:
             return tree, problem
-        scored = without._first_fold(problem, _PASSES_OF_CHOICE)
-        if scored is not None and best.is_behind(scored, FAR_BEHIND):
-            tree, best = without, scored
+        if best.is_behind(scored, FAR_BEHIND):
+            tree, best = replace(self, counts_tables=False), scored
         n_records = problem.evidence.sets.records.total_weight
         more = [n_states for n_states in _MORE_STATES if n_states * _RECORDS_PER_STATE <= n_records]
         for n_states in (_FEW_STATES, *more) if self.chooses_states else ():
             other = replace(problem, rank=n_states)
-            scored = tree._first_fold(other, _PASSES_OF_CHOICE)
+            scored = tree._first_fold(other)
             is_better = scored is not None and best.is_behind(scored, 1.0)
             if scored is not None and is_better:
                 best, problem = scored, other
@@ -123,19 +124,20 @@ class Tree:
                 break
         return tree, problem
 
-    def _first_fold(self, problem: Problem, n_passes: int) -> HeldOut | None:
+    def _first_fold(self, problem: Problem) -> HeldOut | None:
         """Return how well a short fit predicts the first fold; None where there is none, or no record."""
         evidence = problem.evidence
         if evidence.records is None:
             return None
-        folds = evidence.sample(CHOICE_CELLS, seed=problem.seed).folds(N_FOLDS, seed=problem.seed)
-        for train, held in folds[:1]:
-            part = Evidence(evidence.schema, records=train, threads=evidence.threads)
-            loop = Loop("comparing trees", n_passes, 1e-5, problem.watch.quiet())
-            start = self._start(part, problem.rank, (problem.seed, 0))
-            pmf = fit_cells_by_em(self._sets(part), start, self._first_smoothing, loop).pmf
-            return HeldOut(*held_out_scores(pmf, held))
-        return None
+        folds = held_out_folds(evidence.sample(CHOICE_CELLS, seed=problem.seed), seed=problem.seed)
+        if not folds:
+            return None
+        train, held = folds[0]
+        part = Evidence(evidence.schema, records=train, threads=evidence.threads)
+        loop = Loop("comparing trees", _PASSES_OF_CHOICE, 1e-5, problem.watch.quiet())
+        start = self._start(part, problem.rank, (problem.seed, 0))
+        pmf = fit_cells_by_em(self._sets(part), start, self._first_smoothing, loop).pmf
+        return HeldOut(*held_out_scores(pmf, held))
 
     @property
     def _first_smoothing(self) -> Smoothing:
@@ -196,20 +198,20 @@ class Tree:
         sample = evidence.sample(CHOICE_CELLS, seed=problem.seed)
         if evidence.records is None:
             sets, start = evidence.sets, self._start(evidence, problem.rank, (problem.seed, 0))
-            folds = sample.folds(N_FOLDS, seed=problem.seed)
+            folds = held_out_folds(sample, seed=problem.seed)
             fits = [fit_cells_by_em(sets.with_records(train), start, _TABLE_SMOOTHING, loop).pmf for train, _ in folds]
             scores = [held_out_scores(pmf, held) for pmf, (_, held) in zip(fits, folds, strict=True)]
             held_out = HeldOut.of_folds(scores) if folds and not watch.interrupted else None
             return SmoothingChoice(_TABLE_SMOOTHING, (), held_out), next(iter(fits), None)
-        parts: dict[int, tuple[Evidence, JointPMF]] = {}
+        parts: dict[Records, tuple[Evidence, JointPMF]] = {}
 
         def refit(train: Records, smoothing: Smoothing) -> JointPMF:
-            if id(train) not in parts:
+            if train not in parts:
                 part = Evidence(evidence.schema, records=train, threads=evidence.threads)
                 start = self._start(part, problem.rank, (problem.seed, 0))
                 # All amounts begin where the first one leads.
-                parts[id(train)] = part, fit_cells_by_em(self._sets(part), start, self._first_smoothing, loop).pmf
-            part, start = parts[id(train)]
+                parts[train] = part, fit_cells_by_em(self._sets(part), start, self._first_smoothing, loop).pmf
+            part, start = parts[train]
             return fit_cells_by_em(self._sets(part), start, smoothing, loop).pmf
 
         # One number for factors and transitions: 1 component leaves them together.

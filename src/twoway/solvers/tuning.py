@@ -14,7 +14,7 @@ from typing import Any
 from twoway.data.records import Records
 from twoway.model.pmf import JointPMF
 from twoway.report import Progress
-from twoway.solvers.heldout import HeldOut, held_out_scores
+from twoway.solvers.heldout import HeldOut, held_out_folds, held_out_scores
 from twoway.solvers.loop import Watch
 from twoway.solvers.problem import Smoothing
 from twoway.solvers.starts import is_one_component
@@ -84,7 +84,7 @@ def choose_smoothing(
     coarse
         Whether to look for the best of amounts that are four times each other, and not more finely.
     """
-    folds = records.folds(n_folds, seed=seed)
+    folds = held_out_folds(records, seed=seed, n_folds=n_folds)
     tried: dict[Smoothing, Trial] = {}
 
     def evaluate(smoothing: Smoothing) -> Trial:
@@ -110,7 +110,7 @@ def choose_smoothing(
         for trial in sorted(tried.values(), key=lambda trial: trial.smoothing)
     )
     # It was chosen for what is left when a fold is held out, and what it must keep down, chance, grows as a root.
-    whole = math.sqrt(len(folds) / (len(folds) - 1.0)) if len(folds) > 1 else 1.0
+    whole = math.sqrt(n_folds / (n_folds - 1.0)) if len(folds) > 1 else 1.0
     smoothing = Smoothing(whole * chosen.smoothing.factors, whole * chosen.smoothing.weights)
     return SmoothingChoice(smoothing, candidates, None if watch.interrupted else chosen.held_out)
 

@@ -184,7 +184,7 @@ def test_the_form_that_predicts_the_first_fold(records, monkeypatch, scores, cou
     noise = np.random.default_rng(0).normal(size=100)
     noise -= noise.mean()
 
-    def first_fold(self, problem, n_passes):
+    def first_fold(self, problem):
         # The standard error of a difference is about 0.04.
         own = 0.3 * np.roll(noise, problem.rank + self.counts_tables)
         return HeldOut(scores[self.counts_tables, problem.rank] + own, np.ones(100))

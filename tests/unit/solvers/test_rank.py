@@ -18,6 +18,19 @@ def test_the_true_rank_is_found_from_records_and_from_tables(rank):
     assert tw.fit(records, starts=2, smoothing=1).rank == rank
 
 
+def test_few_records_show_the_rank_with_the_smoothing_that_suits_it():
+    choice = tw.choose_rank(draw_records(dirichlet_rows(5, 10, 5, seed=1), 1000, observed=0.8, seed=1))
+    assert choice.rank == 5
+    assert {one["smoothing"] for one in choice.candidates} == {4.0, 16.0, 64.0}
+
+
+def test_noise_is_not_predicted():
+    """It would be by fits that start from one that has seen what is held out."""
+    choice = tw.choose_rank(pd.DataFrame(np.random.default_rng(1).integers(0, 2, (120, 40))), [1, 60])
+    assert choice.rank == 1
+    assert choice.candidates[1]["gain"] == 0
+
+
 def test_every_candidate_is_reported_with_the_baseline():
     choice = tw.choose_rank(draw_records(dirichlet_rows(8, 4, 3, seed=1), 3000), [2, 3, 4, 5])
     assert [one["rank"] for one in choice.candidates] == [1, 2, 3, 4, 5]
