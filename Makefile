@@ -7,7 +7,7 @@ BIN := .venv/bin
 
 help:
 	@echo "make install    create .venv/ with the command .venv/bin/twoway and all development tools"
-	@echo "make demo       set up, then complete handwritten digits with half of their pixels hidden"
+	@echo "make demo       set up, then learn from a survey with holes and compare its answers with the truth"
 	@echo "make test       set up, then lint, type-check and test"
 	@echo "make test-fresh make test in RUNS fresh clones (10), with each of PYTHONS in turn (3.11, 3.12, 3.13)"
 	@echo "make test-all   all tests, including slow ones, the oldest allowed versions and no optional extras"
