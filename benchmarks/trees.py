@@ -1,13 +1,14 @@
 """Measure hidden trees: predictions on a survey beside those of one hidden variable, and the speed of a pass.
 
-    python benchmarks/trees.py [survey|whole|chain|intervals|speed|seconds]
+    python benchmarks/trees.py [survey|whole|chain|counties|intervals|speed|seconds]
 
 Prints the Markdown tables of docs/how-it-works.md. "survey" needs the election study in TWOWAY_DATA
 (lca/poLCA__election.csv): half of it is fitted, the other half predicted. "whole" fits all of it, and compares answers
-with the cross-tab. "chain" predicts 180 variables of a hidden Markov chain. "intervals" prints how often 90 % intervals
-contain the truth (docs/how-sure.md; 3 minutes). "speed" compares a pass of EM with its matrix products alone, done by
-numpy's BLAS; set OPENBLAS_NUM_THREADS=1, because the pass uses one thread. "seconds" measures fits with default
-options, and needs bfi (surveys/bfi.csv.gz) as well.
+with the cross-tab. "chain" predicts 180 variables of a hidden Markov chain. "counties" fits seven tables of each of
+six counties (crosstabs/acs2012_ca_counties), and prints how far off the worst table is. "intervals" prints how often
+90 % intervals contain the truth (docs/how-sure.md; 3 minutes). "speed" compares a pass of EM with its matrix products
+alone, done by numpy's BLAS; set OPENBLAS_NUM_THREADS=1, because the pass uses one thread. "seconds" measures fits with
+default options, and needs bfi (surveys/bfi.csv.gz) as well.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ def main() -> None:
         "survey": survey,
         "whole": whole,
         "chain": chain,
+        "counties": counties,
         "intervals": intervals,
         "speed": speed,
         "seconds": seconds,
@@ -110,6 +112,50 @@ def chain() -> None:
     print("| model | log-probability of a fresh record |\n|---|---:|")
     print(f"| truth | {truth.log_prob(fresh).mean():.2f} |")
     print(f"| auto: {pmf.n_hidden} hidden variables | {pmf.log_prob(fresh).mean():.2f} |")
+
+
+def counties() -> None:
+    """Seven published tables of a county, made to agree about sex."""
+    if "TWOWAY_DATA" not in os.environ:
+        print("counties: set TWOWAY_DATA to the folder with crosstabs/acs2012_ca_counties")
+        return
+    names = ("age_by_sex", "edu", "marital_status", "nativity", "pop_by_race")
+    folder = Path(os.environ["TWOWAY_DATA"]) / "crosstabs" / "acs2012_ca_counties"
+    wide = [pd.read_csv(folder / f"{name}.csv", index_col="county") for name in names]
+    by_size = wide[0]["pop_age_cnt_all"].sort_values().index
+    print("| county | adults | structure | hidden | states | worst total variation |\n|---|---:|---|---:|---:|---:|")
+    for county in by_size[[3, 15, 28, 40, 50, 56]]:
+        tables = county_tables(*(frame.loc[county] for frame in wide))
+        for structure in ("auto", "single"):
+            pmf = tw.fit(tw.Tables.from_crosstabs(tables), structure=structure)
+            worst = pmf.report.misfits[0].total_variation
+            name, adults = county.removesuffix(", California"), int(tables["age", "sex"].to_numpy().sum())
+            print(f"| {name} | {adults:,} | {structure} | {pmf.n_hidden} | {pmf.rank} | {worst:.4f} |", flush=True)
+
+
+def county_tables(*rows: pd.Series) -> dict[tuple[str, str], pd.DataFrame]:
+    """Return the tables of adults, from cells named such as m_25_34_hs_grad or m_widowed_85up."""
+    age = r"(?P<age>18_24|[2-8]\d_\d\d|\d\dup)"
+    sex, cells = "(?P<sex>[mf])", []
+    patterns = (
+        f"{sex}_{age}",
+        f"{sex}_{age}_(?P<edu>.+)",
+        f"{sex}_(?P<marital>.+?)_{age}",
+        f"(?P<nativity>(?!cnt).+?)_{age}",
+        f"{sex}_(?P<race>(?!hisp).+)",
+    )
+    for row, pattern in zip(rows, patterns, strict=True):
+        named = row.index.str.extract(f"^{pattern}$").assign(count=row.to_numpy()).dropna()
+        if "age" in named:
+            named["age"] = pd.cut(named["age"].str[:2].astype(int), [17, 24, 34, 44, 64, 99], labels=False)
+        cells.append(named)
+    pairs = {("age", "sex"): 0, ("age", "edu"): 1, ("sex", "edu"): 1, ("age", "marital"): 2}
+    pairs |= {("sex", "marital"): 2, ("age", "nativity"): 3, ("sex", "race"): 4}
+    tables = {pair: cells[n].pivot_table("count", *pair, aggfunc="sum").astype(float) for pair, n in pairs.items()}
+    # Race was published with children.
+    of_race = tables["sex", "race"]
+    tables["sex", "race"] = of_race.mul(tables["age", "sex"].sum() / of_race.sum(axis=1), axis=0)
+    return tables
 
 
 def intervals() -> None:

@@ -176,8 +176,8 @@ def choose_rank(
 
     From records, the smallest rank within one standard error of the one that predicts held-out records best. From
     tables, the one beyond which their spectrum shows nothing above sampling error; where no two groups of variables
-    have all tables between them, the one of least AIC. Ranks are tried from the smallest up, until two in a row
-    are not better; then those between the best and the one below it.
+    with all tables between them can show that, the one of least AIC. Ranks are tried from the smallest up, until two
+    in a row are not better; then those between the best and the one below it.
 
     Examples
     --------

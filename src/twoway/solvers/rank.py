@@ -295,13 +295,11 @@ def _shows_higher_rank(trial: Mapping[str, Any]) -> bool:
 
 
 def _rank_of_tables(eligible: Mapping[int, Mapping[str, Any]]) -> tuple[int, How]:
-    """Return the smallest rank beyond which tables show nothing, or that of the least AIC."""
-    trials = [trial for _, trial in sorted(eligible.items())]
-    fair = [trial for trial in trials if trial["converged"]] or trials
-    for trial in fair:
-        if trial["singular"] is not None and not _shows_higher_rank(trial):
-            return int(trial["rank"]), "spectrum"
-    return int(min(fair, key=lambda trial: float(trial["aic"]))["rank"]), "AIC"
+    """Return the smallest rank beyond which tables show nothing; that of the least AIC where they cannot show it."""
+    open_ranks = [rank for rank, trial in sorted(eligible.items()) if not _shows_higher_rank(trial)] or [max(eligible)]
+    if eligible[open_ranks[0]]["singular"] is not None:
+        return open_ranks[0], "spectrum"
+    return min(open_ranks, key=lambda rank: float(eligible[rank]["aic"])), "AIC"
 
 
 @dataclass(frozen=True)

@@ -83,6 +83,20 @@ def test_tables_without_a_split_are_judged_by_aic():
     assert min(choice.candidates, key=lambda one: one["aic"])["rank"] == choice.rank
 
 
+def test_tables_that_show_a_higher_rank_are_not_given_a_lower_one():
+    """Two groups of 5 + 2 and 12 categories show no more than rank 4, and that there is more; AIC says how much."""
+    random = np.random.default_rng(0)
+    people = random.dirichlet(np.ones(10)).reshape(5, 2, 1)
+    joints = {name: people * random.dirichlet(np.full(size, 0.5), (5, 2)) for name, size in (("edu", 7), ("family", 5))}
+    shares = {("age", "sex"): people[..., 0]}
+    shares |= {("age", name): joint.sum(axis=1) for name, joint in joints.items()}
+    shares |= {("sex", name): joint.sum(axis=0) for name, joint in joints.items()}
+    tables = {pair: pd.DataFrame(np.rint(1e6 * share)) for pair, share in shares.items()}
+    choice = tw.choose_rank(tw.Tables.from_crosstabs(tables), [4, 6])
+    assert choice.candidates[1]["singular"] > 1.2 * choice.candidates[1]["noise"]
+    assert (choice.rank, choice.how, choice.candidates[2]["converged"]) == (6, "AIC", False)
+
+
 def test_too_little_to_choose_by():
     pmf = tw.fit({"a": [1], "b": [2]})
     assert pmf.rank == 1
