@@ -9,6 +9,8 @@ from .checks.fit_quality import fit_quality as fit_quality
 from .checks.probability_range import ProbabilityRange as ProbabilityRange
 from .checks.probability_range import probability_range as probability_range
 from .data.dask_records import DaskRecords as DaskRecords
+from .data.declarations import Column as Column
+from .data.declarations import Columns as Columns
 from .data.distribution import Distribution as Distribution
 from .data.files.records import FileRecords as FileRecords
 from .data.missing import MissingLabels as MissingLabels

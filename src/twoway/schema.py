@@ -122,6 +122,11 @@ def schema_hash(*parts: str) -> int:
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
 
 
+def _missing_label(label: Any) -> Any:
+    """Return a label that means "not observed" as plain Python, or a pair of numbers, which is a range."""
+    return (float(label[0]), float(label[1])) if isinstance(label, list | tuple) else plain_label(label)
+
+
 @dataclass(frozen=True)
 class Variable:
     """A discrete variable: its name and its categories in order.
@@ -149,6 +154,13 @@ class Variable:
         Whether the order of the categories means something, as that of "never", "sometimes", "always": questions such
         as ``P(sport <= sometimes)`` can be asked. Numbers, bins and text that begins with numbers, in the order of
         these ("5-9", "10-14"), are ordered in any case.
+    label
+        What the variable says in words, such as the text of a question.
+    codes
+        What stands for a category in records beside its label: pairs of a code and a category. A number stands for a
+        category also where it is text.
+    column
+        The column that records have it in, where that has another name.
 
     Examples
     --------
@@ -167,6 +179,9 @@ class Variable:
     missing: tuple[Label, ...] | None = field(default=None, repr=False, compare=False)
     edges: tuple[float, ...] | None = field(default=None, repr=False, kw_only=True)
     ordered: bool = field(default=False, repr=False, compare=False, kw_only=True)
+    label: str = field(default="", repr=False, compare=False, kw_only=True)
+    codes: tuple[tuple[Label, Label], ...] = field(default=(), repr=False, compare=False, kw_only=True)
+    column: str | None = field(default=None, repr=False, compare=False, kw_only=True)
     _codes: dict[tuple[str, object], int] = field(init=False, repr=False, compare=False, hash=False)
 
     def __post_init__(self) -> None:
@@ -194,10 +209,23 @@ class Variable:
                 raise DataError(f"the edges of variable {self.name!r} must ascend, and its bins have text as labels")
             object.__setattr__(self, "edges", edges)
         if self.missing is not None:
-            object.__setattr__(self, "missing", tuple(plain_label(label) for label in self.missing))
+            object.__setattr__(self, "missing", tuple(map(_missing_label, self.missing)))
+        self._add_codes(codes)
         object.__setattr__(self, "categories", categories)
         object.__setattr__(self, "values", values)
         object.__setattr__(self, "_codes", codes)
+
+    def _add_codes(self, codes: dict[tuple[str, object], int]) -> None:
+        """Add what stands for a category in records to the labels that do."""
+        pairs = tuple((plain_label(code), plain_label(category)) for code, category in self.codes)
+        object.__setattr__(self, "codes", pairs)
+        labels = dict(codes)
+        for code, category in pairs:
+            if labels.get(label_key(code), labels[label_key(category)]) != labels[label_key(category)]:
+                raise DataError(f"{code!r} is a category of {self.name!r}, and a code of another one, {category!r}")
+            codes.setdefault(label_key(code), labels[label_key(category)])
+        for code, category in pairs:
+            codes.setdefault(label_key(str(code)), labels[label_key(category)])
 
     def _finite(self, what: str, numbers: Iterable[Any], n_numbers: int) -> tuple[float, ...]:
         """Return as many finite numbers as there must be, or raise."""
@@ -375,6 +403,15 @@ class Schema:
             [other.offsets[other.index(v.name)] + other[v.name].code(label) for v in self for label in v.categories]
         )
 
+    def read_from(self, column: str) -> Variable | None:
+        """Return the variable of a column: the one of that name, or the one that was read from it."""
+        return self[column] if column in self else next((v for v in self if v.column == column), None)
+
+    def columns_among(self, names: Iterable[str]) -> dict[str, str]:
+        """Return the column of each variable that has one among some names: its own, or the one it was read from."""
+        known = set(names)
+        return {v.name: column for v in self for column in (v.column, v.name) if column in known}
+
     def subset(self, names: Sequence[str]) -> Schema:
         """Return the schema of some variables, in the order given."""
         return Schema(tuple(self.variables[index] for index in self.indices(names)))
@@ -391,6 +428,9 @@ class Schema:
                 **({} if v.missing is None else {"missing": list(v.missing)}),
                 **({} if v.edges is None else {"edges": list(v.edges)}),
                 **({"ordered": True} if v.ordered else {}),
+                **({"label": v.label} if v.label else {}),
+                **({"codes": list(v.codes)} if v.codes else {}),
+                **({"column": v.column} if v.column else {}),
             }
             for v in self.variables
         ]
@@ -401,7 +441,7 @@ class Schema:
         variables = []
         for entry in described:
             optional: dict[str, Any] = {key: entry.get(key) for key in ("missing", "edges")}
-            optional["ordered"] = entry.get("ordered") is True
+            optional |= {key: entry[key] for key in ("ordered", "label", "codes", "column") if key in entry}
             is_found = entry.get("declared") is not True
             variables.append(Variable(entry["name"], tuple(entry["categories"]), entry["values"], is_found, **optional))
         return cls(tuple(variables))

@@ -32,7 +32,7 @@ def count(
     ],
     reading: Annotated[
         Reading,
-        *("only", "drop", "missing", "missing_only", "bins", "counts", "weights", "where"),
+        *("only", "drop", "missing", "missing_only", "bins", "counts", "weights", "where", "columns"),
         *("unseen", "extend", "max_categories"),
     ],
     out: Path | None = Option(None, "-o", "--out", metavar="TABLES", help="The file to write."),

@@ -62,7 +62,8 @@ def impute(
     bootstrap = None if draws is None else _load_to_impute(model, draws)
     pmf = tw.JointPMF.load(model) if bootstrap is None else bootstrap.pmf
     table, records = reading.read_by(pmf.schema, data)
-    names = [name for name in pmf.schema.names if name in table.column_names]
+    column_of = pmf.schema.columns_among(table.column_names)
+    names = list(column_of)
     present = pmf.schema.indices(names)
     if proba:
         n_filled = records.n_records * len(names) - records.n_observed
@@ -75,7 +76,7 @@ def impute(
         if bootstrap is not None and draws is not None:
             codes = list(bootstrap.draws(records, present, draws, seed=seed))
         n_filled = sum(len(rows) for rows, _ in codes[0].values())
-        values = [imputed_values(table, pmf.schema, fill_codes) for fill_codes in codes]
+        values = [imputed_values(table, pmf.schema, fill_codes, column_of) for fill_codes in codes]
         if written is not None:  # all other cells stay as they are written
             table, as_text = written, cast("Any", np.frompyfunc(str, 1, 1))
             values = [{name: (rows, as_text(cells)) for name, (rows, cells) in some.items()} for some in values]

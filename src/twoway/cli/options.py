@@ -6,7 +6,7 @@ import functools
 import inspect
 import itertools
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import Parameter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -50,7 +50,7 @@ DataFile = Annotated[
 ]
 
 TO_READ = (
-    *("only", "drop", "missing", "missing_only", "bins", "counts", "weights", "where", "max_categories"),
+    *("only", "drop", "missing", "missing_only", "bins", "counts", "weights", "where", "columns", "max_categories"),
     *("tables", "kind", "total"),
 )
 """The options of commands that read what a model can be fitted to: `Reading.source`."""
@@ -198,6 +198,9 @@ class Reading:
     extend: bool = Option(
         False, "--extend", help="Add unknown labels as new categories instead of ending with an error."
     )
+    columns: Path | None = Option(
+        None, metavar="TOML", help="What the columns are: order, labels, codes for missing; `twoway columns` writes it."
+    )
     max_categories: int = Option(
         MAX_CATEGORIES, min=1, metavar="N", help="Reject columns with more distinct values than this."
     )
@@ -217,6 +220,11 @@ class Reading:
     def labels(self) -> tw.MissingLabels:
         """What means "not observed"."""
         return missing_option(self.missing, self.missing_only)
+
+    @functools.cached_property
+    def declared(self) -> tw.Columns:
+        """What the columns are."""
+        return tw.Columns() if self.columns is None else tw.Columns.load(self.columns)
 
     @functools.cached_property
     def condition(self) -> str | None:
@@ -264,53 +272,50 @@ class Reading:
 
     def records(self, path: Path, missing: tw.MissingLabels | None = None) -> tw.Records | tw.FileRecords:
         """Return the records of a file; files too large for memory are streamed."""
-        from twoway.data.binning import bin_table, with_bins
         from twoway.data.files.file_set import find_files
         from twoway.data.files.file_table import read_file_table
         from twoway.data.reading import check_columns_to_read, columns_to_read
 
         files, labels, table = find_files(path), missing or self.labels, None
-        check_columns_to_read(files.columns, self.counts, self.weights)
-        kept = self.choose(files.columns)
+        declared = (self.declared if missing is None else self.declared.among(files.columns)).over(files.declared)
+        declared.check(files.columns)
+        numbers: dict[str, Any] = {"counts": self.counts or declared.counts}
+        numbers["weights"] = self.weights or declared.weights
+        check_columns_to_read(files.columns, **numbers)
+        kept = [name for name in self.choose(files.columns) if declared[name].use and name not in numbers.values()]
         if not kept:
             raise DataError(f"no column of {files.name!r} is left to use")
         is_streamed = files.is_large(kept)
         needed = [bins_option(text, kept)[0] for text in self.bins or ()] if is_streamed else kept
         if needed:
-            columns = columns_to_read(list(dict.fromkeys(needed)), self.counts, self.weights) or []
-            table = read_file_table(files, columns, missing=labels, where=self.condition)
+            columns = columns_to_read(list(dict.fromkeys(needed)), **numbers) or []
+            table = read_file_table(files, columns, missing=labels, where=self.condition, schema=declared.bins)
             if table.num_rows == 0:
                 met = "" if self.condition is None else f" that meet the condition {self.condition!r}"
                 raise DataError(f"{files.name!r} has columns but no records{met}")
-        bins = self._find_bins(table, labels)
-
-        def prepare(table: Any) -> Any:
-            return bin_table(table, bins, labels.by_name(bins))
-
+        bins = {name: {"cuts": cuts} for name, cuts in self._find_cuts(table, labels, numbers).items()}
+        declared = replace(tw.Columns(bins).over(declared), only=kept)
         if is_streamed:
-            options = {**self.options, "missing": labels, "max_categories": self.max_categories}
-            records = tw.FileRecords(files, columns=kept, prepare=prepare if bins else None, **options)
-            records.schema = with_bins(records.schema, bins)
-            return records
-        table = prepare(table)
-        self._check_categories(table, kept)
-        read = tw.Records(table, columns=kept, missing=labels, counts=self.counts, weights=self.weights)
-        return read.with_cells(with_bins(read.schema, bins), read.pointers, read.cells)
+            most, where = self.max_categories, self.condition
+            return tw.FileRecords(files, columns=declared, missing=labels, max_categories=most, where=where, **numbers)
+        self._check_categories(table, [name for name in kept if not declared[name].cuts])
+        return tw.Records(table, columns=declared, missing=labels, **numbers)
 
-    def _find_bins(self, table: Any, missing: tw.MissingLabels) -> dict[str, tw.Variable]:
-        """Return the bins of the columns that --bins names: of about equally many records each, or with the cuts given.
+    def _find_cuts(self, table: Any, missing: tw.MissingLabels, weighed: dict[str, Any]) -> dict[str, Any]:
+        """Return where the columns that --bins names are cut: into bins of about equally many records, or as given.
 
         Counts and weights are taken into account.
         """
         import numpy as np
 
         from twoway.data.binning import make_bins, numbers_to_bin
+        from twoway.data.missing import Markers
 
-        columns = [table.column(name) for name in (self.counts, self.weights) if name is not None and self.bins]
-        weights = [numbers_to_bin(column, frozenset()) for column in columns]
+        columns = [table.column(name) for name in weighed.values() if name is not None and self.bins]
+        weights = [numbers_to_bin(column, Markers()) for column in columns]
         # Invalid ones are reported when the records are read.
         known = [np.where(np.isfinite(numbers), numbers, 0.0) for numbers in weights if numbers is not None]
-        variables: dict[str, tw.Variable] = {}
+        found: dict[str, Any] = {}
         for request in self.bins or ():
             name, wanted = bins_option(request, table.column_names)
             column = table.column(name)
@@ -321,10 +326,11 @@ class Reading:
                 also = f": it also holds {shortlist(odd, 3)}; {shown} reads that as missing" if odd else ""
                 raise DataError(f"column {name!r} does not hold numbers, which --bins needs{also}")
             options: dict[str, Any] = {"n_bins": wanted} if isinstance(wanted, int) else {"cuts": wanted}
-            variables[name] = make_bins(name, numbers, np.prod(known, axis=0) if known else None, **options).variable
-            if len(variables[name]) == 1:
+            bins = make_bins(name, numbers, np.prod(known, axis=0) if known else None, **options).variable
+            if len(bins) == 1:
                 raise DataError(f"column {name!r} has too few different numbers for {wanted} bins")
-        return variables
+            found[name] = bins.edges
+        return found
 
     def _check_categories(self, table: Any, names: Sequence[str]) -> None:
         """Reject columns that are not categorical, all of them in one error: free text, identifiers, measurements."""
@@ -361,6 +367,7 @@ class Reading:
 
     def read_by(self, schema: tw.Schema, path: Path | FileSet) -> tuple[Any, tw.Records]:
         """Return a file whose columns are a model's variables: as an Arrow table with all columns, and as records."""
+        from twoway.data.files.file_set import find_files
         from twoway.data.files.file_table import read_file_table
         from twoway.data.files.text_files import NO_TEXT
 
@@ -369,8 +376,10 @@ class Reading:
         unseen: Any = "extend" if self.extend else self.unseen
         common: dict[str, Any] = {"missing": self.labels, "schema": schema, "unseen": unseen}
         try:
-            table = read_file_table(path, where=self.condition, **common)
-            return table, tw.Records(table, counts=self.counts, weights=self.weights, **common)
+            files = find_files(path)
+            table = read_file_table(files, where=self.condition, **common)
+            own = files.declared.among(table.column_names)
+            return table, tw.Records(table, columns=own, counts=self.counts, weights=self.weights, **common)
         except UnknownNameError as error:
             can_extend = "extend" in self.offered and not self.extend and NO_TEXT not in str(error)
             raise UnknownNameError(f"{error}{'; --extend makes them categories' if can_extend else ''}") from error

@@ -192,11 +192,20 @@ def _bin_means(numbers: Floats, counts: Floats, edges: Floats) -> list[float]:
     inner = edges[1:-1]
     if len(inner) == 0:
         return [float(np.average(numbers, weights=counts))]
-    codes = np.searchsorted(inner, numbers, side="right")
-    low, high = np.append(inner[:1], inner), np.append(inner, inner[-1:])
-    totals = np.bincount(codes, counts, minlength=len(low))
-    sums = np.bincount(codes, counts * numbers, minlength=len(low))
-    means: list[float] = np.where(totals > 0, sums / np.where(totals > 0, totals, 1.0), 0.5 * (low + high)).tolist()
+    totals, sums = bin_sums(inner, numbers, counts)
+    return bin_means(totals, sums, inner)
+
+
+def bin_sums(edges: Sequence[float] | Floats, numbers: Floats, counts: Floats) -> Floats:
+    """Return how many numbers, none of them missing, are in each of at least two bins, and their sum; (2, n_bins)."""
+    codes, n_bins = np.searchsorted(edges, numbers, side="right"), len(edges) + 1
+    return np.array([np.bincount(codes, amount, minlength=n_bins) for amount in (counts, counts * numbers)])
+
+
+def bin_means(totals: Floats, sums: Floats, edges: Sequence[float] | Floats) -> list[float]:
+    """Return the mean of each bin; for an empty bin its middle, or its edge where it has only one."""
+    middles = 0.5 * (np.append(edges[:1], edges) + np.append(edges, edges[-1:]))
+    means: list[float] = np.where(totals > 0, sums / np.where(totals > 0, totals, 1.0), middles).tolist()
     return means
 
 
@@ -241,6 +250,8 @@ def numbers_to_bin(column: Any, markers: Markers) -> Floats | None:
             return None
         numbers = np.asarray(column.cast(kind).cast(pa.float64(), safe=False))
     missing = [value for kind, value in markers if isinstance(value, int | float) and kind == "number"]
+    for low, high in getattr(markers, "ranges", ()):
+        numbers = np.where((numbers >= low) & (numbers <= high), np.nan, numbers)
     return np.where(np.isin(numbers, missing), np.nan, numbers) if missing else numbers
 
 
@@ -271,15 +282,6 @@ def bin_column(column: Any, variable: Variable, markers: Markers) -> Any:
     distinct = pc.unique(plain).drop_null()
     labels = pa.array([label(cell) for cell in distinct.to_pylist()], plain.type)
     return labels.take(pc.index_in(plain, value_set=distinct))
-
-
-def bin_table(table: Any, variables: Mapping[str, Variable], markers: Mapping[str, Markers]) -> Any:
-    """Return an Arrow table with the labels of bins for the numbers of some columns."""
-    for name, variable in variables.items():
-        if name in table.column_names:
-            column = bin_column(table.column(name), variable, markers[name])
-            table = table.set_column(table.column_names.index(name), name, column)
-    return table
 
 
 def with_bins(schema: Schema, variables: Mapping[str, Variable]) -> Schema:

@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Bools, Floats
+from twoway.data.binning import bin_sums, numbers_to_bin
 from twoway.data.coding import FEW_LABELS, coded_labels, used_codes
 from twoway.data.missing import Markers, clean_label, missing_key
 from twoway.data.weights import weights_as_floats
 from twoway.errors import DataError, check_known
-from twoway.schema import Label, Schema, first_duplicate, label_key
+from twoway.schema import Label, Schema, Variable, first_duplicate, label_key
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -101,10 +102,44 @@ class RawColumns:
                     labels.setdefault(label_key(label), label)
             check_number_of_column_labels(name, len(labels), most)
 
+    def bin_sums(self, variable: Variable, markers: Markers, weights: Floats | None, rows: Bools | None) -> Floats:
+        """Return how much is in each bin of a column of numbers, in some rows or in all, and the sum; (2, n_bins)."""
+        sums = np.zeros((2, len(variable)))
+        known = None if weights is None or rows is None else np.zeros(self.n_rows)
+        if known is not None:
+            known[rows], weights = weights, known  # weights are those of the rows alone
+        for start, stop in self.slices():
+            numbers = numbers_to_bin(self.read_slice(variable.name, start, stop), markers)
+            if numbers is None:
+                raise DataError(f"column {variable.column or variable.name!r} has cuts, and does not hold numbers")
+            is_read = np.isfinite(numbers) if rows is None else np.isfinite(numbers) & rows[start:stop]
+            counts = np.ones(stop - start) if weights is None else weights[start:stop]
+            sums += bin_sums(variable.edges or (), numbers[is_read], counts[is_read])
+        return sums
+
     def select(self, names: Sequence[str]) -> RawColumns:
         """Return some of the columns; unknown ones are an error."""
         check_known("column", self.names, *names)
         return replace(self, names=tuple(names))
+
+    def renamed(self, column_of: Mapping[str, str]) -> RawColumns:
+        """Return columns by new names, a mapping from each to the old one."""
+
+        def read_slice(name: str, start: int, stop: int) -> Any:
+            return self.read_slice(column_of[name], start, stop)
+
+        declared = {name: self.declared[column] for name, column in column_of.items() if column in self.declared}
+        ordered = frozenset(name for name, column in column_of.items() if column in self.ordered)
+        return RawColumns(tuple(column_of), self.n_rows, read_slice, declared, ordered)
+
+
+def _frame_of_capsule(source: Any) -> Any:
+    """Return what hands out Arrow data, as a stream or as one batch, as an Arrow table; other things as they are."""
+    import pyarrow as pa
+
+    if hasattr(source, "__arrow_c_stream__"):
+        return pa.table(source)
+    return pa.Table.from_batches([pa.record_batch(source)]) if hasattr(source, "__arrow_c_array__") else source
 
 
 def open_columns(source: Any, columns: Sequence[str] | None = None) -> RawColumns:
@@ -128,11 +163,13 @@ def _open_frame_columns(source: Any, columns: Sequence[str] | None) -> RawColumn
         # pandas names columns by anything; variables have text names.
         source = source.set_axis([str(name) for name in source.columns], axis=1)
     try:
-        frame = nw.from_native(source)
+        frame = nw.from_native(source, pass_through=True)
+        if not isinstance(frame, nw.DataFrame | nw.LazyFrame):
+            frame = nw.from_native(_frame_of_capsule(source))
     except nw.exceptions.DuplicateError:
         _check_columns_differ([str(name) for name in getattr(source, "column_names", source.columns)])
         raise
-    except TypeError:
+    except (TypeError, pa.ArrowInvalid):  # neither a frame nor Arrow data of columns
         raise DataError(
             "records come from a pandas, polars or pyarrow frame, a 2-D numpy array or a mapping of columns; "
             f"got {type(source).__name__}"

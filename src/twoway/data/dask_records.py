@@ -21,12 +21,13 @@ from uuid import uuid4
 import numpy as np
 
 from twoway.data.columns import RawColumns, open_columns
+from twoway.data.declarations import Columns
 from twoway.data.missing import AnyMissing, Unseen
-from twoway.data.reading import Reader, columns_to_read, match_columns_to_read
+from twoway.data.reading import Reader, match_columns_to_read
 from twoway.data.records import Records
 from twoway.data.scan import Scan
 from twoway.data.source import Block, Combine, FittedSource, PerBlock, RecordSource, StoredRecords, Totals
-from twoway.errors import ClusterError, DataError, TwowayError, check_known, naming
+from twoway.errors import ClusterError, DataError, TwowayError, naming
 from twoway.schema import Schema
 from twoway.text import shortlist
 
@@ -80,7 +81,7 @@ class DaskRecords(StoredRecords):
         self,
         source: Any,
         *,
-        columns: Sequence[str] | None = None,
+        columns: Sequence[str] | Columns | None = None,
         where: Any = None,
         missing: AnyMissing = (),
         weights: str | None = None,
@@ -89,16 +90,16 @@ class DaskRecords(StoredRecords):
         schema: Schema | None = None,
         unseen: Unseen = "error",
     ) -> None:
-        self._reader = Reader(missing, weights, counts, max_categories, schema, unseen)
-        source = _chosen_dask_columns(source, self._reader, columns, where)
+        declared = Columns.of(columns)
+        self._reader = Reader(missing, weights, counts, max_categories, schema, unseen, declared=declared)
+        source = _chosen_dask_columns(source, self._reader, where)
         self._names = tuple(map(str, source.columns))
         self._frames: list[Any] = source.to_delayed()
         scans = _dask_tasks(scan_partition, self._frames, (self._names, self._reader))
         self._sizes = scan = _combined_by_dask(scans, Scan.__add__)
         if scan.n_records:
             scan.weight_totals.check()
-        names = self._reader.variable_columns(self._names)
-        self.schema = scan.schema(names, self._reader.missing) if schema is None else schema
+        self.schema = self._reader.found(scan, self._names) if schema is None else schema
 
     def __repr__(self) -> str:
         n_partitions = len(self._frames)
@@ -148,7 +149,7 @@ class _FittedPartitions(FittedSource):
         return _joined_partitions(self.schema, drawn).canonical().effective()
 
 
-def _chosen_dask_columns(source: Any, reader: Reader, columns: Sequence[str] | None, where: Any) -> Any:
+def _chosen_dask_columns(source: Any, reader: Reader, where: Any) -> Any:
     """Return a Dask DataFrame with the rows and columns needed, or raise if a column is lacking."""
     try:
         import dask.dataframe as dd
@@ -158,14 +159,11 @@ def _chosen_dask_columns(source: Any, reader: Reader, columns: Sequence[str] | N
         raise DataError(f"DaskRecords reads a Dask DataFrame; got {type(source).__name__}, which Records may read")
     source = source if where is None else source[where]
     by_name = {str(name): name for name in source.columns}
-    wanted = columns_to_read(columns, reader.counts, reader.weights)
-    check_known("column", by_name, *(wanted or ()))
-    names = reader.variable_columns(list(by_name) if wanted is None else wanted)
+    reader.declared.check(list(by_name))
+    column_of = reader.column_of(reader.wanted(list(by_name)) or list(by_name))
     if reader.schema is not None:
-        names = match_columns_to_read(reader.schema, names)
-    elif wanted is None:
-        return source
-    return source[[by_name[name] for name in (*names, *reader.number_columns.values())]]
+        column_of = {name: column_of[name] for name in match_columns_to_read(reader.schema, list(column_of))}
+    return source[[by_name[name] for name in (*column_of.values(), *reader.number_columns.values())]]
 
 
 # What a worker does with a partition: these functions travel to the workers by name. Each gets a partition, its number,

@@ -32,11 +32,12 @@ def merge_variables(first: Variable, second: Variable) -> Variable:
     """
     missing = first.missing or second.missing
     if first.missing is not None and second.missing is not None:
-        missing = tuple({label_key(label): label for label in (*first.missing, *second.missing)}.values())
+        missing = tuple(dict.fromkeys((*first.missing, *second.missing)))
     ordered = first.ordered or second.ordered
     merged = replace(first, is_found=first.is_found or second.is_found, missing=missing, ordered=ordered)
+    codes = tuple({label_key(code): (code, category) for code, category in (*second.codes, *first.codes)}.values())
     if first == second:
-        return merged
+        return replace(merged, codes=codes)
     if first.edges is not None or second.edges is not None:
         return _merge_bins(first, second, merged)
     new = [label for label in second.categories if first.find(label) is None]
@@ -56,7 +57,9 @@ def merge_variables(first: Variable, second: Variable) -> Variable:
         categories = (*leading, *sort_labels(others))
     # An order that was declared says nothing about a category that it does not have.
     ordered = any(v.ordered and v.categories == categories for v in (first, second))
-    return replace(merged, categories=categories, values=_merged_values(first, second, categories), ordered=ordered)
+    codes = tuple((code, category) for code, category in codes if category in categories)
+    values = _merged_values(first, second, categories)
+    return replace(merged, categories=categories, values=values, ordered=ordered, codes=codes)
 
 
 def _merge_bins(first: Variable, second: Variable, merged: Variable) -> Variable:

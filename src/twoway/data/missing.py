@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 import math
+import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from twoway.errors import DataError, check_known
 from twoway.schema import Label, Schema, Variable, label_key, plain_label
@@ -15,8 +16,23 @@ from twoway.schema import Label, Schema, Variable, label_key, plain_label
 USUAL: tuple[str, ...] = ("", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "?")
 """Text that means "not observed" in any column."""
 
-Markers: TypeAlias = frozenset[tuple[str, object]]
-"""Labels that mean "not observed", as they are compared."""
+
+class MarkerSet(frozenset[tuple[str, object]]):
+    """Labels that mean "not observed", as they are compared; so do the numbers within the ranges among them."""
+
+    @functools.cached_property
+    def ranges(self) -> list[tuple[float, float]]:
+        """The ranges of numbers, both ends included."""
+        return [value for kind, value in self if kind == "range"]  # type: ignore[misc]
+
+    def __contains__(self, key: object) -> bool:
+        if super().__contains__(key):
+            return True
+        number: Any = key[1] if isinstance(key, tuple) and key[0] == "number" else math.nan
+        return any(low <= number <= high for low, high in self.ranges)
+
+
+Markers: TypeAlias = MarkerSet
 Unseen: TypeAlias = Literal["error", "missing", "extend"]
 """What a label gets that a schema does not have; only records in memory can extend theirs."""
 _DIGITS = 40
@@ -30,7 +46,8 @@ class MissingLabels:
     Parameters
     ----------
     labels
-        Those of every column. Text is compared without surrounding space, numbers by value.
+        Those of every column. Text is compared without surrounding space, numbers by value; a pair such as
+        (90, 99) is a range of numbers.
     columns
         Those of one column, by its name.
     only
@@ -47,6 +64,8 @@ class MissingLabels:
     labels: Iterable[object] = ()
     columns: Mapping[str, Iterable[object]] = field(default_factory=dict)
     only: bool = False
+    declared: Mapping[str, tuple[object, ...]] = field(default_factory=dict, repr=False)
+    """Those of one column that its source declares."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "labels", _plain_missing_labels(self.labels))
@@ -66,17 +85,21 @@ class MissingLabels:
         """Raise if labels are given for a column that is not among these."""
         check_known("column", names, *self.columns, where=" for the labels that mean missing")
 
+    def and_also(self, columns: Mapping[str, Iterable[object]]) -> MissingLabels:
+        """Return the same with labels that the source of some columns declares."""
+        return replace(self, declared={name: _plain_missing_labels(labels) for name, labels in columns.items()})
+
     def among(self, names: Iterable[str]) -> MissingLabels:
         """Return the same without the labels of columns other than these."""
         known = set(names)
-        return MissingLabels(self.labels, {n: labels for n, labels in self.columns.items() if n in known}, self.only)
+        return replace(self, columns={name: labels for name, labels in self.columns.items() if name in known})
 
     def of_column(self, name: str, variable: Variable | None = None) -> tuple[Label, ...]:
         """Return all labels that mean "not observed" in a column, those that its variable remembers included."""
         remembered = USUAL if variable is None or variable.missing is None else variable.missing
         own = (*self.labels, *self.columns.get(name, ()))
-        labels = own if self.only else (*remembered, *own)
-        return tuple({label_key(label): label for label in labels}.values())  # type: ignore[arg-type]  # see _plain_missing_labels
+        labels = (*(() if self.only else remembered), *own, *self.declared.get(name, ()))
+        return tuple({missing_key(label): label for label in labels}.values())  # type: ignore[arg-type]  # see _plain_missing_labels
 
     def remembered(self, name: str) -> tuple[Label, ...] | None:
         """Return what the variable of a column should remember: None for the usual labels alone."""
@@ -85,13 +108,13 @@ class MissingLabels:
 
     def markers(self, name: str, variable: Variable | None = None) -> Markers:
         """Return all labels that mean "not observed" in a column, as they are compared."""
-        if name not in self.columns and (variable is None or variable.missing is None):
+        if name not in self.columns and name not in self.declared and (variable is None or variable.missing is None):
             return self._markers_everywhere
-        return frozenset(map(missing_key, self.of_column(name, variable)))
+        return Markers(map(missing_key, self.of_column(name, variable)))
 
     @functools.cached_property
     def _markers_everywhere(self) -> Markers:
-        return frozenset(map(missing_key, self.of_column("")))
+        return Markers(map(missing_key, self.of_column("")))
 
     def by_name(self, names: Iterable[str], schema: Schema | None = None) -> dict[str, Markers]:
         """Return the labels that mean "not observed" in each of some columns, as they are compared."""
@@ -99,14 +122,16 @@ class MissingLabels:
 
     def texts(self, name: str, variable: Variable | None = None) -> frozenset[str]:
         """Return how the labels that mean "not observed" in a column are written in a text file."""
-        return frozenset(str(label) for label in self.of_column(name, variable) if not isinstance(label, bool))
+        return frozenset(str(label) for label in self.of_column(name, variable) if not isinstance(label, bool | tuple))
 
 
 AnyMissing: TypeAlias = Iterable[object] | MissingLabels
 
 
 def missing_key(label: object) -> tuple[str, object]:
-    """Return a label as it is compared with those that mean "not observed"."""
+    """Return a label as it is compared with those that mean "not observed", of which a range is a pair."""
+    if isinstance(label, tuple):
+        return ("range", label)
     return label_key(label.strip() if isinstance(label, str) else label)
 
 
@@ -118,7 +143,7 @@ def is_null(label: object) -> bool:
         return not hasattr(label, "__len__")
 
 
-def clean_label(label: object, name: str, markers: Markers = frozenset()) -> Label | None:
+def clean_label(label: object, name: str, markers: Markers = Markers()) -> Label | None:  # noqa: B008  # frozen
     """Return a raw label as a category, or None where it means "missing"."""
     if is_null(label):
         return None
@@ -135,5 +160,15 @@ def _plain_missing_labels(labels: Iterable[object]) -> tuple[object, ...]:
     """Return labels as plain ones, without those that mean "not observed" in any case."""
     if isinstance(labels, str) or not isinstance(labels, Iterable):
         labels = (labels,)
-    plain = (missing_key(label)[1] for label in labels if not is_null(label))
+    plain = (missing_key(_range_of_numbers(label))[1] for label in labels if not is_null(label))
     return tuple(int(label) if isinstance(label, float) and label.is_integer() else label for label in plain)
+
+
+def _range_of_numbers(label: object) -> object:
+    """Return a pair of numbers as a range with ends that every file can hold; other labels as they are."""
+    if not isinstance(label, tuple | list):
+        return label
+    if len(label) != 2 or not all(isinstance(end, int | float) for end in label) or not label[0] <= label[1]:
+        raise DataError(f"a range of missing codes is a pair of numbers, the smaller one first; got {label!r}")
+    most = sys.float_info.max
+    return max(float(label[0]), -most), min(float(label[1]), most)

@@ -6,7 +6,7 @@ Rows are read twice: once to find the categories, where no schema gives them, an
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from twoway.arrays import Bools, Floats, Ints
 from twoway.data.coding import encode_slice
 from twoway.data.columns import LabelsByKey, RawColumns, open_columns
-from twoway.data.files.file_set import FileSet, is_path
+from twoway.data.declarations import Columns
+from twoway.data.files.file_set import FileSet, find_files, is_path
 from twoway.data.merging import merge_variables
 from twoway.data.missing import AnyMissing, Markers, MissingLabels, Unseen
 from twoway.data.scan import Scan
@@ -39,10 +40,14 @@ class Reader:
     schema: Schema | None
     unseen: Unseen
     in_memory: bool = False
+    declared: Columns = Columns()  # noqa: RUF009  # frozen
 
     def __post_init__(self) -> None:
         missing = check_reading_options(self.schema, self.missing, self.unseen, self.in_memory)
-        object.__setattr__(self, "missing", missing)
+        object.__setattr__(self, "missing", missing.and_also(self.declared.missing))
+        for what in ("counts", "weights"):
+            if getattr(self, what) is None:
+                object.__setattr__(self, what, getattr(self.declared, what))
         for what, column in (("counts", self.counts), ("weights", self.weights)):
             if not self.in_memory and not isinstance(column, str | None):
                 raise DataError(f"{what} must be the name of a column; got {type(column).__name__}")
@@ -61,9 +66,31 @@ class Reader:
         return missing.by_name(names, self.schema)
 
     def variable_columns(self, names: Sequence[str]) -> list[str]:
-        """Return the columns without those of counts and weights; raise where these do not exist."""
+        """Return the columns used, without those of counts and weights."""
+        return [name for name in self.declared.kept(names) if name not in self.number_columns.values()]
+
+    def wanted(self, names: Sequence[str]) -> list[str] | None:
+        """Return the columns to read, None where these are all; raise where those of counts or weights do not exist."""
         check_columns_to_read(names, self.counts, self.weights)
-        return [name for name in names if name not in self.number_columns.values()]
+        kept = self.declared.kept(names)
+        return None if kept == list(names) else columns_to_read(kept, self.counts, self.weights)
+
+    def column_of(self, names: Sequence[str]) -> dict[str, str]:
+        """Return the columns that are variables by the names of these."""
+        columns = self.variable_columns(names)
+        if self.schema is None:
+            return self.declared.new_names(columns)
+        known = self.schema.columns_among(columns)
+        return known | {column: column for column in columns if column not in known.values()}
+
+    def knowing(self, files: FileSet) -> Reader:
+        """Return how the rows of files are read, which may say themselves what their columns are."""
+        self.declared.check(files.columns)
+        return replace(self, declared=self.declared.over(files.declared))
+
+    def found(self, scan: Scan, names: Sequence[str]) -> Schema:
+        """Return the variables that columns are, by what a scan of them has found."""
+        return scan.schema(self.column_of(names), self.missing, self.declared)
 
     def split(
         self, columns: RawColumns, *, rows: Bools | None = None, start: int = 0
@@ -72,7 +99,8 @@ class Reader:
 
         ``start`` is the number of the first row, for errors.
         """
-        rest = columns.select(self.variable_columns(columns.names))
+        check_columns_to_read(columns.names, self.counts, self.weights)
+        rest = columns.renamed(self.column_of(columns.names))
         numbers: list[Floats | None] = []
         for what, option, check in (("counts", self.counts, check_counts), ("weights", self.weights, check_weights)):
             array = None
@@ -90,7 +118,8 @@ class Reader:
         if self.schema is not None:
             columns = columns.select(())
         markers = self.markers(columns.names)
-        return Scan.of(columns, markers, weights, people, max_categories=self.max_categories, known=known)
+        most, bins = self.max_categories, self.declared.bins
+        return Scan.of(columns, markers, weights, people, max_categories=most, known=known, bins=bins)
 
     def encode(
         self, columns: RawColumns, schema: Schema, *, rows: Bools | None = None, start: int = 0
@@ -124,29 +153,35 @@ class Reader:
 
 
 def read(
-    source: Any, reader: Reader, columns: Sequence[str] | None, where: Any
+    source: Any, reader: Reader, where: Any
 ) -> tuple[Schema, Ints, NDArray[Any], Floats | None, NDArray[Any] | None]:
     """Return the records in a source: schema, pointers, cells, weights and people."""
-    wanted = columns_to_read(columns, reader.counts, reader.weights)
+    wanted = columns_to_read(reader.declared.only, reader.counts, reader.weights)  # of an array, the names of all
     if isinstance(source, FileSet) or is_path(source):
         from twoway.data.files.file_table import FileTable
 
+        source = find_files(source)
+        reader = reader.knowing(source)
+        wanted = reader.wanted(source.columns)
         condition = where if isinstance(where, str) else None
-        options = {"missing": reader.missing, "schema": reader.schema, "unseen": reader.unseen}
+        options = {"missing": reader.missing, "schema": reader.schema or reader.declared.bins, "unseen": reader.unseen}
         source = FileTable.open(source, wanted, where=condition, **options).read()
         where = None if condition is not None else where
     opened = open_columns(source, wanted)
     if wanted is None:
+        reader.declared.check(opened.names)
         reader.missing.check_columns([*opened.names, *(() if reader.schema is None else reader.schema.names)])
     rows = None if where is None else np.asarray(where)
     if rows is not None and (rows.dtype != np.bool_ or rows.shape != (opened.n_rows,)):
         shown = f"{rows.dtype} of shape {rows.shape}"
         raise DataError(f"where must be {opened.n_rows} truth values, one per record; got {shown}")
+    names = opened.names
     opened, weights, people = reader.split(opened, rows=rows)
     if reader.schema is None:
         markers, most = reader.markers(opened.names), reader.max_categories
-        scan = Scan.of(opened, markers, weights, people, rows=rows, max_categories=most, are_all=True)
-        schema = scan.schema(opened.names, reader.missing)
+        options = {"max_categories": most, "are_all": True, "bins": reader.declared.bins}
+        scan = Scan.of(opened, markers, weights, people, rows=rows, **options)
+        schema = reader.found(scan, names)
     else:
         scan = Scan.of(opened.select(()), {}, weights, people, rows=rows)
         match_columns_to_read(reader.schema, opened.names)
@@ -168,12 +203,11 @@ def check_reading_options(schema: Any, missing: AnyMissing, unseen: Unseen, can_
     return MissingLabels.of(missing)
 
 
-def columns_to_read(columns: str | Sequence[str] | None, counts: Any, weights: Any) -> list[str] | None:
+def columns_to_read(columns: Sequence[str] | None, counts: Any, weights: Any) -> list[str] | None:
     """Return columns with those that hold counts and weights; None means all."""
     if columns is None:
         return None
-    listed = [columns] if isinstance(columns, str) else list(columns)
-    return [*listed, *(name for name in (counts, weights) if isinstance(name, str) and name not in listed)]
+    return [*columns, *(name for name in (counts, weights) if isinstance(name, str) and name not in columns)]
 
 
 def check_columns_to_read(names: Sequence[str], counts: Any, weights: Any) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,9 @@ from twoway.data.weights import WeightTotals, is_unit_weight, merged_weights, sc
 from twoway.errors import DataError
 from twoway.parallel import reduce_in_order
 from twoway.schema import Schema
+
+if TYPE_CHECKING:
+    from twoway.data.declarations import Columns
 
 WORTH_MERGING = 0.9
 """Records without weights are merged where fewer than this share of them differ."""
@@ -41,10 +44,12 @@ class Records:
     ----------
     source
         A pandas, polars or pyarrow frame, a 2-D numpy array, a mapping of names to columns, the name of a file
-        (CSV, TSV, Parquet, Arrow, JSON lines), or records.
+        (CSV, TSV, Parquet, Arrow, JSON lines, SPSS, Stata, SAS, Excel, OpenDocument), anything that hands out Arrow
+        data (``__arrow_c_stream__``), or records.
         Text, numbers, truth values and categorical columns are categories; whole floats are integers.
     columns
-        The columns to use, all by default; for an array, their names ("x0", "x1", … by default).
+        The columns to use, all by default; for an array, their names ("x0", "x1", … by default). `Columns` says what
+        columns are: their labels, order, bins, names.
     where
         A truth value for each record: whether to read it. For files also a condition in SQL: "year >= 2020".
     missing
@@ -97,7 +102,7 @@ class Records:
         self,
         source: Any,
         *,
-        columns: Sequence[str] | None = None,
+        columns: Sequence[str] | Columns | None = None,
         where: Any = None,
         missing: AnyMissing = (),
         weights: Any = None,
@@ -107,14 +112,16 @@ class Records:
         unseen: Unseen = "error",
     ) -> None:
         from twoway.data.columns import RawColumns
+        from twoway.data.declarations import Columns
         from twoway.data.reading import Reader, read
 
         before = source if isinstance(source, Records) else None
         if before is not None and schema is None and columns is None and not missing:
             schema = before.schema
-        reader = Reader(missing, weights, counts, max_categories, schema, unseen, in_memory=True)
+        declared = Columns.of(columns)
+        reader = Reader(missing, weights, counts, max_categories, schema, unseen, in_memory=True, declared=declared)
         content = source if before is None else RawColumns.of_codes(before.schema, before.codes())
-        self.schema, self.pointers, self.cells, self.weights, self.people = read(content, reader, columns, where)
+        self.schema, self.pointers, self.cells, self.weights, self.people = read(content, reader, where)
         if before is not None and counts is None and weights is None:
             before = before if where is None else before.take(np.flatnonzero(where))
             self.weights, self.people = before.weights, before.people

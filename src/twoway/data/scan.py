@@ -6,15 +6,17 @@ of a database find the same categories as one table in memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Bools, Floats
+from twoway.data.binning import bin_means
 from twoway.data.columns import LabelsByKey, RawColumns, check_number_of_column_labels
+from twoway.data.declarations import Columns
 from twoway.data.missing import Markers, MissingLabels, missing_key
 from twoway.data.weights import WeightTotals
 from twoway.errors import DataError
@@ -33,6 +35,8 @@ class Scan:
     """The labels that occur in each column."""
     ordered: frozenset[str] = frozenset()
     """The columns whose declared labels are in an order that means something."""
+    bins: dict[str, Floats] = field(default_factory=dict)
+    """For columns of numbers whose bins are declared: how many numbers are in each bin, and their sum; (2, n_bins)."""
 
     def __add__(self, other: Scan) -> Scan:
         """Return what both show, ``self`` being the earlier rows.
@@ -43,14 +47,15 @@ class Scan:
         n_records, totals = self.n_records + other.n_records, self.weight_totals + other.weight_totals
         if not self.n_records or not other.n_records:
             labels = other if other.n_records or not self.observed else self
-            return Scan(n_records, totals, labels.declared, labels.observed, labels.ordered)
+            return Scan(n_records, totals, labels.declared, labels.observed, labels.ordered, labels.bins)
         declared, observed = {}, {}
         for name, labels_before in self.observed.items():
             both = self.declared[name], other.declared[name]
             declared[name] = both[0] | both[1] if both[0] and both[1] else {}
             labels_after = other.observed[name]
             observed[name] = labels_before if labels_after is labels_before else labels_before | labels_after
-        return Scan(n_records, totals, declared, observed, self.ordered & other.ordered)
+        bins = {name: sums + other.bins[name] for name, sums in self.bins.items()}
+        return Scan(n_records, totals, declared, observed, self.ordered & other.ordered, bins)
 
     @classmethod
     def of(
@@ -64,6 +69,7 @@ class Scan:
         max_categories: int | None = None,
         known: Mapping[str, LabelsByKey] | None = None,
         are_all: bool = False,
+        bins: Schema | None = None,
     ) -> Scan:
         """Return what columns show, in some rows or in all; too many labels are an error, before they fill memory.
 
@@ -81,10 +87,15 @@ class Scan:
             Labels of other rows, to which these are added; several threads may share them.
         are_all
             Whether there are no other rows: what a type declares then needs no look at the cells.
+        bins
+            Variables whose bins are known already.
         """
         n_records = columns.n_rows if rows is None else int(np.count_nonzero(rows))
         scan = cls(n_records, WeightTotals.of(weights, people, n_records), ordered=columns.ordered)
         for name in columns.names:
+            if bins is not None and name in bins:
+                scan.bins[name] = columns.bin_sums(bins[name], markers[name], weights, rows)
+                continue
             labels = (label for label in columns.declared.get(name, ()) if missing_key(label) not in markers[name])
             declared = scan.declared[name] = {label_key(label): label for label in labels}
             observed = scan.observed[name] = {} if known is None else known[name]
@@ -93,12 +104,21 @@ class Scan:
             check_number_of_column_labels(name, max(len(declared), len(observed)), max_categories)
         return scan
 
-    def schema(self, names: Iterable[str], missing: MissingLabels) -> Schema:
-        """Return the variables that some columns are; a column without a label is an error."""
-        categories = {name: self._categories(name) for name in names}
-        if not categories:
+    def schema(self, column_of: Mapping[str, str], missing: MissingLabels, declared: Columns) -> Schema:
+        """Return the variables that some columns are, by their new names; a column without a label is an error."""
+        if not column_of:
             raise DataError("the data has no columns; it needs at least one")
-        return Schema.found(categories, missing.remembered, self.ordered)
+        bins, variables = declared.bins, []
+        for name, column in column_of.items():
+            own = missing.remembered(name)
+            if bins is not None and name in bins:
+                totals, sums = self.bins[name]
+                means = bin_means(totals, sums, bins[name].edges or ())
+                variable = replace(bins[name], values=tuple(means), is_found=True, missing=own)
+            else:
+                variable = declared[column].variable(name, self._categories(name), name in self.ordered, own)
+            variables.append(replace(variable, column=None if column == name else column))
+        return Schema(tuple(variables))
 
     def _categories(self, name: str) -> tuple[Label, ...]:
         if declared := self.declared.get(name):

@@ -117,12 +117,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]
             names = columns.names if is_named else tuple(f"x{place}" for place in range(len(columns.names)))
         # Fitting may have seen an array and prediction a frame, or the other way round.
         own = dict(zip(names, columns.names, strict=True))
-        declared = {name: columns.declared[before] for name, before in own.items() if before in columns.declared}
-
-        def read_slice(name: str, start: int, stop: int) -> Any:
-            return columns.read_slice(own[name], start, stop)
-
-        return X, replace(columns, names=names, read_slice=read_slice, declared=declared)
+        return X, columns.renamed(own)
 
     @staticmethod
     def _read_weights(weights: Any, n_records: int) -> Floats | None:

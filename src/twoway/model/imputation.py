@@ -42,9 +42,9 @@ def imputed_frames(
         From its records and the positions of the variables that have a column to what `imputed_codes` returns.
     """
     columns = frames.frame_columns(frame := frames.frame_in_memory(frame), schema.names)
-    indices = [index for index, name in enumerate(schema.names) if name in columns]
-    for codes in make_fills(records_for(schema, frame), indices):
-        yield frames.fill_frame(frame, imputed_values(frame, schema, codes), columns)
+    column_of = schema.columns_among(columns)
+    for codes in make_fills(records_for(schema, frame), schema.indices(list(column_of))):
+        yield frames.fill_frame(frame, imputed_values(frame, schema, codes, column_of), columns)
 
 
 def imputed_codes(
@@ -103,7 +103,7 @@ def imputed_values(
     frame: Any,
     schema: Schema,
     codes: Mapping[str, Fill],
-    column_of: Mapping[str, str] | None = None,
+    column_of: Mapping[str, str],
     numbers: Callable[[str, NDArray[Any]], Floats] | None = None,
 ) -> dict[str, Fill]:
     """Return what fills the columns of a frame: labels or expected values, and numbers where numbers are in bins.
@@ -115,14 +115,14 @@ def imputed_values(
     schema, codes
         The variables, and what `imputed_codes` returned.
     column_of
-        The columns of variables that have another name.
+        The column of each variable.
     numbers
         From the name of a variable and bins, by code, to numbers; the means of the bins, rounded in a column of whole
         numbers, by default.
     """
     values_of = {}
     for name, (rows, values) in codes.items():
-        variable, column = schema[name], name if column_of is None else column_of[name]
+        variable, column = schema[name], column_of[name]
         kind = frames.frame_number_kind(frame, column)
         is_code = values.dtype.kind in "iu"
         if is_code and numbers is not None and variable.edges is not None:
@@ -131,7 +131,10 @@ def imputed_values(
             means = np.array(variable.values)[values]
             values, is_code = np.rint(means).astype(np.int64) if kind == "integer" else means, False
         if is_code:
-            values = frames.label_array(variable.categories)[values]
+            labels = dict(zip(variable.categories, variable.categories, strict=True))
+            if kind is not None:  # a column of codes is filled with codes
+                labels |= {label: code for code, label in reversed(variable.codes) if not isinstance(code, str)}
+            values = frames.label_array(list(labels.values()))[values]
         elif kind == "single":  # a mean or a draw is as good with fewer digits
             values = values.astype(np.float32)
         values_of[column] = rows, values

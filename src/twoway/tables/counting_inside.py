@@ -112,7 +112,7 @@ def _survey_inside(table: DatabaseTable, backend: Any, rows: Any) -> tuple[Schem
     scan = Scan.of(labels, table.reader.markers(labels.names), max_categories=table.max_categories)
     scan.n_records = n_records = max(wide.column("w").to_pylist())
     totals = _check_weights_inside(table, wide, n_records)
-    schema = table.schema if table.schema is not None else scan.schema(table.names, table.reader.missing)
+    schema = table.schema if table.schema is not None else table.reader.found(scan, table.names)
     return schema, n_records, totals
 
 

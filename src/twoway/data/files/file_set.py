@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from twoway.data.declarations import Columns
 from twoway.data.files import formats
 from twoway.data.files.formats import COMPRESSED, FilePath, format_of, is_data_format
 from twoway.data.files.sheets import split_sheet
-from twoway.data.files.survey_files import READERS, survey_metadata
+from twoway.data.files.survey_files import READERS, survey_columns, survey_metadata
 from twoway.data.files.text_files import typed_text
 from twoway.errors import DataError, FileFormatError, MissingFileError, check_known
 from twoway.text import ADDRESS, shortlist, without_password
@@ -64,6 +65,18 @@ class FileSet:
             if name in names:
                 raise DataError(f"{first!r} has a column {name!r} and lies in a folder whose name gives {name!r}, too")
         return [*names, *self.partition_names]
+
+    @cached_property
+    def declared(self) -> Columns:
+        """What the files say themselves about their columns, which must be the same in all."""
+        if self.kind not in READERS:
+            return Columns()
+        first, *others = (survey_columns(survey_metadata(path, self.kind)) for path in self.paths)
+        for path, other in zip(self.paths[1:], others, strict=True):
+            for name, column in first.columns.items():
+                if name in other.columns and other[name].categories != column.categories:
+                    raise DataError(f"the labels of column {name!r} in {path!r} are not those in {self.paths[0]!r}")
+        return first
 
     def choose_columns(self, columns: Sequence[str] | None) -> list[str]:
         """Return the columns to read, which every file must have, of the same kind, and no others if all are read."""

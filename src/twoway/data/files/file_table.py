@@ -21,7 +21,7 @@ from twoway.data.files import formats
 from twoway.data.files.file_set import FileSet, find_files
 from twoway.data.files.formats import FilePath, ReadSlices, clear_format_errors
 from twoway.data.files.text_files import read_text_header, text_kinds, text_relation, type_text_column, typed_text
-from twoway.data.missing import MissingLabels, Unseen, clean_label
+from twoway.data.missing import Markers, MissingLabels, Unseen, clean_label
 from twoway.data.scan import Scan
 from twoway.errors import DataError
 from twoway.schema import Schema, Variable, label_key
@@ -142,7 +142,7 @@ class FileTable:
         return table.select(list(self.columns))
 
     def _variable(self, name: str) -> Variable | None:
-        return self.schema[name] if self.schema is not None and name in self.schema else None
+        return None if self.schema is None else self.schema.read_from(name)
 
     @cached_property
     def _further_kinds(self) -> set[str]:
@@ -153,7 +153,7 @@ class FileTable:
     def _texts(self) -> Scan:
         """The columns of text files as they are written, but for those that the schema gives a type."""
         names = [name for name in self._inside if self._variable(name) is None] if self.files.is_text else []
-        markers = {name: frozenset(map(label_key, self.missing.texts(name))) for name in names}
+        markers = {name: Markers(map(label_key, self.missing.texts(name))) for name in names}
         known: dict[str, LabelsByKey] = {name: {} for name in names}
         scan = Scan(observed=known)
         for path in self.files.paths if names else ():

@@ -23,11 +23,12 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from twoway.data.columns import LabelsByKey, RawColumns
-from twoway.data.files.file_set import FileSet
+from twoway.data.declarations import Columns
+from twoway.data.files.file_set import FileSet, find_files
 from twoway.data.files.file_table import FileTable, Piece
 from twoway.data.files.formats import FilePath
 from twoway.data.missing import AnyMissing, Unseen
-from twoway.data.reading import Reader, columns_to_read, match_columns_to_read
+from twoway.data.reading import Reader, match_columns_to_read
 from twoway.data.records import Records
 from twoway.data.scan import Scan
 from twoway.data.source import Block, Combine, FittedSource, PerBlock, RecordSource, StoredRecords, Totals
@@ -87,7 +88,7 @@ class FileRecords(StoredRecords):
         self,
         path: FilePath | FileSet,
         *,
-        columns: Sequence[str] | None = None,
+        columns: Sequence[str] | Columns | None = None,
         where: str | None = None,
         missing: AnyMissing = (),
         weights: str | None = None,
@@ -99,11 +100,16 @@ class FileRecords(StoredRecords):
     ) -> None:
         if where is not None and not isinstance(where, str):
             raise DataError(f"where must be a condition in SQL, as text, for records in files; got {where!r}")
-        self._reader = Reader(missing, weights, counts, max_categories, schema, unseen)
-        options = {"missing": self._reader.missing, "max_categories": max_categories, "schema": schema}
-        wanted = columns_to_read(columns, counts, weights)
-        self._table = FileTable.open(path, wanted, where=where, unseen=unseen, prepare=prepare, **options)
-        self._names = self._reader.variable_columns(self._table.columns)
+        declared, files = Columns.of(columns), find_files(path)
+        reader = Reader(missing, weights, counts, max_categories, schema, unseen, declared=declared).knowing(files)
+        options = {
+            "missing": reader.missing,
+            "max_categories": max_categories,
+            "schema": schema or reader.declared.bins,
+        }
+        wanted = reader.wanted(files.columns)
+        self._table = FileTable.open(files, wanted, where=where, unseen=unseen, prepare=prepare, **options)
+        self._reader, self._names = reader, list(reader.column_of(self._table.columns))
         if schema is not None:
             self.schema = schema
             match_columns_to_read(schema, self._names)
@@ -115,7 +121,8 @@ class FileRecords(StoredRecords):
     @cached_property
     def schema(self) -> Schema:  # type: ignore[override]
         """The variables, found in one pass over the files if none were given."""
-        return (self._table.scan or self._scan).schema(self._names, self._reader.missing)
+        found = None if self._reader.declared.bins else self._table.scan
+        return self._reader.found(found or self._scan, self._table.columns)
 
     @cached_property
     def _scan(self) -> Scan:
@@ -126,7 +133,7 @@ class FileRecords(StoredRecords):
             if reader.schema is None and table.scan is not None and not numbers:
                 return table.scan
             # One column is enough to count records.
-            table = replace(table, columns=numbers or self._names[:1], prepare=None)
+            table = replace(table, columns=numbers or reader.variable_columns(table.columns)[:1], prepare=None)
             reader = replace(reader, schema=self.schema)
         # One for all threads: labels that another one has found need no second look, and their order does not matter.
         known: dict[str, LabelsByKey] = {name: {} for name in self._names}

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from twoway.data.declarations import Column, Columns
+from twoway.data.missing import MissingLabels, missing_key
 from twoway.errors import DataError, FileFormatError
+from twoway.schema import plain_label, sort_labels
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,6 +22,24 @@ _SLICE_CELLS = 2**21
 def survey_metadata(path: str, kind: str) -> Any:
     """Return what a file says about its columns, as pyreadstat gives it."""
     return _read_survey(path, kind, metadataonly=True)[1]
+
+
+def survey_columns(metadata: Any) -> Columns:
+    """Return what a file says about its columns: labels, value labels, codes that mean "not observed", order."""
+    columns = {}
+    for name in metadata.column_names:
+        ranges = metadata.missing_ranges.get(name, ())
+        missing = [r["lo"] if r["lo"] == r["hi"] else (r["lo"], r["hi"]) for r in ranges]
+        gone = MissingLabels((), {name: missing}, only=True).markers(name)
+        labels = metadata.variable_value_labels.get(name, {})
+        listed = {code: labels[code] for code in sort_labels(labels) if missing_key(code) not in gone}
+        columns[name] = Column(
+            label=metadata.column_names_to_labels.get(name) or "",
+            categories={plain_label(code): label for code, label in listed.items()},
+            ordered=metadata.variable_measure.get(name) in ("ordinal", "scale"),
+            missing=missing,
+        )
+    return Columns(columns)
 
 
 def survey_slices(path: str, kind: str, columns: Sequence[str]) -> Iterator[pa.Table]:

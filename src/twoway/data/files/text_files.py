@@ -154,7 +154,7 @@ def type_text_column(
     labels = encoded.chunk(0).dictionary if encoded.num_chunks else pa.array([], pa.string())
     is_missing = pc.is_in(pc.utf8_trim_whitespace(labels), value_set=pa.array(sorted(markers), pa.string()))
     if variable is not None:  # a category, even where it reads "NA"
-        texts = [str(label) for label in variable.categories]
+        texts = [str(label) for label in (*variable.categories, *(code for code, _ in variable.codes))]
         is_missing = pc.and_not(is_missing, pc.is_in(labels, value_set=pa.array(texts, pa.string())))
     kept = pc.if_else(is_missing, pa.scalar(None, labels.type), labels)
     dictionary = typed_text(kept, kinds)
@@ -214,4 +214,6 @@ def text_kinds(variable: Variable | None) -> set[str]:
     """Return what labels may be: the kinds of a variable's categories, or numbers and truth values without one."""
     if variable is not None and variable.edges is not None:
         return {"number", "text"}
-    return {"number", "truth"} if variable is None else {label_key(label)[0] for label in variable.categories}
+    if variable is None:
+        return {"number", "truth"}
+    return {label_key(label)[0] for label in (*variable.categories, *(code for code, _ in variable.codes))}

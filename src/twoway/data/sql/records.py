@@ -10,12 +10,13 @@ from functools import cached_property
 from typing import Any
 
 from twoway.data.columns import LabelsByKey, RawColumns
+from twoway.data.declarations import Columns
 from twoway.data.missing import AnyMissing, Unseen
 from twoway.data.reading import Reader, check_columns_to_read, match_columns_to_read
 from twoway.data.records import Records
 from twoway.data.scan import Scan
 from twoway.data.sql.connections import connection_errors
-from twoway.errors import DataError, UnknownNameError, check_known
+from twoway.errors import DataError, UnknownNameError
 from twoway.schema import Schema
 
 MAX_CATEGORIES = 1000
@@ -76,7 +77,7 @@ class DatabaseTable:
 
     table: Any
     _: KW_ONLY
-    columns: Sequence[str] | None = None
+    columns: Sequence[str] | Columns | None = None
     where: Any = None
     missing: AnyMissing = ()
     weights: str | None = None
@@ -91,8 +92,10 @@ class DatabaseTable:
             raise DataError(f"a DatabaseTable needs an ibis table, not {type(self.table).__name__}")
         known, types = self.table.columns, self.table.schema()
         self.reader.missing.check_columns([*known, *(() if self.schema is None else self.schema.names)])
-        check_known("column", known, *(self.columns or ()))
-        check_columns_to_read(known, self.counts, self.weights)
+        self.reader.declared.check(known)
+        check_columns_to_read(known, self.reader.counts, self.reader.weights)
+        if self.reader.declared.columns and self.is_counted_inside:
+            raise DataError("a database that counts takes labels as they are; declared columns need inside=False")
         for name in self.names:
             kind = types[name]
             if kind.is_nested() or kind.is_binary() or kind.is_json() or kind.is_geospatial():
@@ -104,7 +107,8 @@ class DatabaseTable:
     @cached_property
     def reader(self) -> Reader:
         """How the rows are read."""
-        return Reader(self.missing, self.weights, self.counts, self.max_categories, self.schema, self.unseen)
+        options = (self.missing, self.weights, self.counts, self.max_categories, self.schema, self.unseen)
+        return Reader(*options, declared=Columns.of(self.columns))
 
     @property
     def is_counted_inside(self) -> bool:
@@ -114,11 +118,11 @@ class DatabaseTable:
     @property
     def names(self) -> tuple[str, ...]:
         """The columns to count, in the order of the schema if there is one."""
-        chosen = self.table.columns if self.columns is None else self.columns
-        names = [name for name in chosen if name not in (self.counts, self.weights)]
-        if not names:
+        column_of = self.reader.column_of(self.reader.declared.only or self.table.columns)
+        if not column_of:
             raise DataError("the data has no columns; it needs at least one")
-        return tuple(names if self.schema is None else match_columns_to_read(self.schema, names))
+        names = list(column_of) if self.schema is None else match_columns_to_read(self.schema, list(column_of))
+        return tuple(column_of[name] for name in names)
 
     def rows(self) -> Any:
         """Return the ibis table of the rows to count: columns c0, c1, …, and ``counts`` and ``weights``, if any."""
@@ -140,7 +144,7 @@ def read_database_records(table: DatabaseTable) -> Records:
     names = [*table.names, *reader.number_columns.values()]
     index = pa.int16() if table.max_categories is not None and table.max_categories < 2**15 else pa.int32()
     scan, parts = Scan(), []
-    known: dict[str, LabelsByKey] = {name: {} for name in table.names}
+    known: dict[str, LabelsByKey] = {name: {} for name in reader.column_of(names)}
     with connection_errors(backend):
         rows = table.rows()
         types = pa.schema(list(zip(names, rows.schema().to_pyarrow().types, strict=True)))
@@ -155,9 +159,9 @@ def read_database_records(table: DatabaseTable) -> Records:
         return Records(
             pa.concat_tables(parts) if parts else types.empty_table(),
             missing=reader.missing.among(names),
-            weights=table.weights,
-            counts=table.counts,
-            schema=scan.schema(table.names, reader.missing) if table.schema is None else table.schema,
+            weights=reader.weights,
+            counts=reader.counts,
+            schema=reader.found(scan, names) if table.schema is None else table.schema,
             unseen=table.unseen,
         )
 

@@ -1,0 +1,163 @@
+"""What columns are declared to be, by files and by people, reaches records and models, whatever the source."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import twoway as tw
+
+RNG = np.random.default_rng(0)
+N = 400
+TRUST = {1: "not at all", 2: "a little", 3: "a lot"}
+FRAME = pd.DataFrame(
+    {
+        "trust": RNG.choice([1.0, 2, 3, 8, 9, 97, np.nan], N),
+        "party": RNG.choice([1, 2, 3, 4], N),
+        "age": RNG.integers(18, 90, N).astype(float),
+        "sex": RNG.choice(["m", "f"], N),
+        "id": np.arange(N),
+    }
+)
+DECLARED = {
+    "trust": {"name": "Trust", "label": "How much?", "categories": TRUST, "ordered": True, "missing": [8, 9, (90, 99)]},
+    "party": {"categories": {"1, 2": "left", "3": "right"}},
+    "age": {"cuts": [30, 60]},
+    "id": {"use": False},
+}
+
+
+@pytest.fixture
+def sav(tmp_path):
+    pyreadstat = pytest.importorskip("pyreadstat")
+    path = tmp_path / "survey.sav"
+    pyreadstat.write_sav(
+        FRAME,
+        str(path),
+        column_labels={"trust": "How much?"},
+        variable_value_labels={"trust": {**TRUST, 8: "Don't know", 97: "Refused"}, "sex": {"m": "male"}},
+        missing_ranges={"trust": [8, {"lo": 9, "hi": 99}]},
+        variable_measure={"trust": "ordinal"},
+    )
+    return path
+
+
+def test_labels_order_and_missing_cells_of_a_file_are_those_of_pyreadstat(sav):
+    import pyreadstat
+
+    expected, _ = pyreadstat.read_sav(str(sav), apply_value_formats=True)
+    records = tw.Records(sav, columns=["trust", "sex", "party"])
+    for place, variable in enumerate(records.schema):
+        labels = np.array([*variable.categories, None], dtype=object)[records.codes()[:, place]]
+        there = expected[variable.name].astype(object)
+        assert labels.tolist() == there.where(there.notna(), None).tolist()
+    trust = records.schema["trust"]
+    assert (trust.categories, trust.values) == (tuple(TRUST.values()), (1, 2, 3))
+    assert (trust.ordered, trust.label) == (True, "How much?")
+    assert not records.schema["sex"].ordered
+    pmf = tw.fit(records, rank=1, smoothing=0)
+    assert tw.ask(pmf, "P(trust <= 'a little')") == pytest.approx(np.mean(FRAME.trust[FRAME.trust <= 3] <= 2))
+
+
+def sources(tmp_path):
+    FRAME.to_csv(tmp_path / "a.csv", index=False)
+    FRAME.to_parquet(tmp_path / "a.parquet")
+    yield tw.Records(FRAME, columns=tw.Columns(DECLARED))
+    yield tw.Records(tmp_path / "a.csv", columns=tw.Columns(DECLARED))
+    yield tw.FileRecords(tmp_path / "a.csv", columns=tw.Columns(DECLARED), max_categories=50)
+    yield tw.FileRecords(tmp_path / "a.parquet", columns=tw.Columns(DECLARED), max_categories=50)
+
+
+def test_every_source_is_read_alike(tmp_path):
+    first, *others = sources(tmp_path)
+    assert first.schema.names == ("Trust", "party", "age", "sex")
+    assert first.schema["Trust"].categories == tuple(TRUST.values())
+    assert first.schema["party"].categories == ("left", "right", 4)
+    assert first.schema["age"].categories == ("below 30", "30 to below 60", "60 or more")
+    assert first.schema["age"].values[0] == pytest.approx(FRAME.age[FRAME.age < 30].mean())
+    counts = tw.Tables.count(first)
+    for other in others:
+        assert [v.difference(o) for v, o in zip(first.schema, other.schema, strict=True)] == [""] * 4
+        assert tw.Tables.count(other).flat.tolist() == counts.flat.tolist()
+
+
+def test_databases_and_dask_are_read_alike():
+    ibis = pytest.importorskip("ibis")
+    dd = pytest.importorskip("dask.dataframe")
+    counts = tw.Tables.count(tw.Records(FRAME, columns=tw.Columns(DECLARED)))
+    table = tw.DatabaseTable(ibis.memtable(FRAME), columns=tw.Columns(DECLARED))
+    dask = tw.DaskRecords(dd.from_pandas(FRAME, npartitions=2), columns=tw.Columns(DECLARED))
+    for other in (tw.count(table), tw.count(dask)):
+        assert other.schema == counts.schema
+        assert other.flat.tolist() == counts.flat.tolist()
+
+
+def test_a_model_reads_the_raw_file_alike(tmp_path, sav):
+    pmf = tw.fit(tw.Records(FRAME, columns=tw.Columns(DECLARED)), rank=2, smoothing=1)
+    pmf.save(tmp_path / "m.twoway")
+    loaded = tw.JointPMF.load(tmp_path / "m.twoway")
+    assert loaded.schema["Trust"].codes == tuple(TRUST.items())
+    assert loaded.log_prob(FRAME) == pytest.approx(pmf.log_prob(tw.Records(FRAME, columns=tw.Columns(DECLARED))))
+    filled = loaded.impute(FRAME)
+    holes = ~FRAME.trust.isin(TRUST)
+    assert filled.trust[~holes].equals(FRAME.trust[~holes])
+    assert set(filled.trust) <= set(TRUST)  # codes in a column of codes
+    assert json.loads(json.dumps(loaded.schema.to_dict())) == json.loads(json.dumps(pmf.schema.to_dict()))
+
+
+@pytest.mark.parametrize(
+    ("declared", "match"),
+    [
+        ({"trust": {"order": ["a lot"], "categories": TRUST}}, "order of 'trust' leaves out the category 'not at all'"),
+        (
+            {"trust": {"categories": TRUST, "missing": [3]}},
+            "'trust': the code 3 is both a category, 'a lot', and missing",
+        ),
+        ({"trust": {"order": [1, 2], "missing": [2]}}, "'trust': 2 is both a category, in the order, and missing"),
+        ({"trust": {"categories": {1: 2, 2: 1}}}, "1 is a category of 'trust', and a code of another one"),
+        ({"trust": {"ordre": [1]}}, "no setting 'ordre' of column 'trust'; did you mean"),
+        ({"trsut": {}}, "no column 'trsut' among those declared; did you mean 'trust'"),
+        ({"trust": {"cuts": [3, 1]}}, "column 'trust': cuts must be ascending numbers"),
+        ({"trust": {"name": "party"}}, "two columns would be called 'party'"),
+        ({"trust": {"missing": [(9, 1)]}}, "the smaller one first"),
+        ({"sex": {"cuts": [3]}}, "column 'sex' has cuts, and does not hold numbers"),
+        ({"trust": {"missing": 9}}, "missing must be a list; got 9"),
+    ],
+)
+def test_wrong_declarations_name_the_place(declared, match):
+    with pytest.raises((tw.DataError, tw.UnknownNameError), match=match):
+        tw.Records(FRAME, columns=tw.Columns(declared))
+
+
+def test_a_toml_file_declares_the_same(tmp_path):
+    path = tmp_path / "survey.toml"
+    path.write_text(
+        'weights = "w"\n[columns.trust]\nordered = true\nmissing = [8, [90, 99]]\n'
+        '[columns.trust.categories]\n1 = "low"\n"2, 3" = "high"\n'
+    )
+    columns = tw.Columns.load(path)
+    assert columns == tw.Columns(
+        {"trust": {"ordered": True, "missing": [8, (90, 99)], "categories": {"1": "low", "2, 3": "high"}}}, weights="w"
+    )
+    records = tw.Records({"trust": [1, 2, 3, 8, 95], "w": [1.0, 2, 1, 1, 1]}, columns=columns)
+    assert records.schema["trust"].categories == ("low", "high")
+    assert records.codes().ravel().tolist() == [0, 1, 1, -1, -1]
+    assert records.total_weight == 6
+    path.write_text("columns = [")
+    with pytest.raises(tw.FileFormatError, match=r"survey\.toml' is not a TOML file: Invalid value"):
+        tw.Columns.load(path)
+
+
+def test_anything_that_hands_out_arrow_data_is_a_frame():
+    import pyarrow as pa
+
+    class Stream:
+        def __init__(self, table):
+            self.table = table
+
+        def __arrow_c_stream__(self, requested_schema=None):
+            return self.table.__arrow_c_stream__(requested_schema)
+
+    table = pa.table({"a": ["x", "y", "x"], "b": [1, 2, 1]})
+    assert tw.fit(Stream(table), rank=1).schema == tw.fit(table, rank=1).schema
