@@ -208,31 +208,6 @@ def _go_up(
                     log_scales[b] += _rescale(up, at, width)
 
 
-@jit_inline
-def _share_root(
-    up: Floats,
-    down: Floats,
-    record: int,
-    theta: Floats,
-    width: int,
-    prototype: Prototype,
-) -> float:
-    """Fill ``down`` at the root with the probability of a record in each state; return their sum."""
-    sums = spread(0.0, prototype)
-    for f in range(0, width, len(prototype)):
-        share = multiply(load(theta, f, prototype), load(up, record * width + f, prototype))
-        store(down, record * width + f, share)
-        sums = add(sums, share)
-    return float(total(sums))
-
-
-@jit_inline
-def _scale_root(down: Floats, record: int, factor: float, width: int, prototype: Prototype) -> None:
-    scale = spread(factor, prototype)
-    for f in range(0, width, len(prototype)):
-        store(down, record * width + f, multiply(load(down, record * width + f, prototype), scale))
-
-
 @jit
 def _go_down(
     n_batch: int,
@@ -331,21 +306,29 @@ def expect_tree(
         _go_up(begin, n_batch, pointers, cells, rows, parameters, width, batch, prototype)
         for b in range(n_batch):
             weight = record_weights[begin + b] if record_weights.size > 0 else 1.0
-            factor = 0.0
+            root, factor = b * width, 0.0
             if pending[0, b] == 0:  # it says nothing
                 for f in range(width):
-                    down[b * width + f] = parameters[f]
+                    down[root + f] = parameters[f]
                 factor = 0.0 if sums.size > 0 else 1.0
             elif weight != 0.0:
-                probability = _share_root(up, down, b, parameters, width, prototype)
+                # The probability of the record in each state of the root, and in all of them.
+                shares_of_root = spread(0.0, prototype)
+                for f in range(0, width, len(prototype)):
+                    share = multiply(load(parameters, f, prototype), load(up, root + f, prototype))
+                    store(down, root + f, share)
+                    shares_of_root = add(shares_of_root, share)
+                probability = total(shares_of_root)
                 if probability >= _TINY:
                     log_scales[b] += np.log(probability)
                     factor = weight / probability
                 else:
                     log_scales[b] = np.nan
-            _scale_root(down, b, factor, width, prototype)
-            for f in range(0, width if sums.size > 0 else 0, len(prototype)):
-                store(sums, f, add(load(sums, f, prototype), load(down, b * width + f, prototype)))
+            for f in range(0, width, len(prototype)):
+                scaled = multiply(load(down, root + f, prototype), spread(factor, prototype))
+                store(down, root + f, scaled)
+                if sums.size > 0:
+                    store(sums, f, add(load(sums, f, prototype), scaled))
         if sums.size > 0 or shares.size > 0:
             _go_down(n_batch, rows, turned, width, batch, ratios, prototype)
         for b in range(n_batch):
