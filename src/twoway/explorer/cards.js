@@ -110,7 +110,7 @@ class Card {
     this.#rows.forEach((row, code) => {
       const cell = offsets[this.index] + code;
       const share = answer.shares ? answer.shares[cell] : null;
-      row.show(share, codes?.has(code) ?? false, around && around.share(share, cell), seen && seen.counts[code] !== null ? [seen.counts[code], seen.total] : null);
+      row.show(share, codes?.has(code) ?? false, around && around.share(share, cell), seen && seen.counts[code] !== null ? [seen.counts[code], seen.total, this.#model.observed.areShares] : null);
     });
     this.element.classList.toggle("is-known", Boolean(codes));
     this.#clear.hidden = !codes;

@@ -6,8 +6,9 @@ class Observed {
   #cells;
   #starts = new Map();
 
-  constructor({ singles, pairs, cells }, offsets) {
+  constructor({ singles, pairs, cells, areShares }, offsets) {
     this.#offsets = offsets;
+    this.areShares = areShares;
     this.#singles = decodeNumbers(singles);
     this.#cells = decodeNumbers(cells);
     const positions = decodeNumbers(pairs);
@@ -57,6 +58,6 @@ class Observed {
 }
 
 /** Return an observed share in words; tables that do not tell their number of records have shares alone. */
-function observedText(count, total) {
-  return `observed: ${percent(count / total)}${total > 1.001 ? `, ${number(count)} of ${number(total)} records` : ""}`;
+function observedText(count, total, areShares) {
+  return `observed: ${percent(count / total)}${!areShares ? `, ${number(count)} of ${number(total)} records` : ""}`;
 }

@@ -199,6 +199,7 @@ def _describe_page_counts(counts: Counts, information: Floats) -> dict[str, Any]
             np.concatenate([np.zeros(n) if own is None else own for own, n in zip(singles, schema.sizes, strict=True)])
         ),
         "pairs": _page_array(np.array(pairs, dtype=np.min_scalar_type(len(schema)))),
+        "areShares": counts.lacks_totals,
         "cells": _page_array(packed_counts(np.concatenate([np.zeros(0), *cells]))),
     }
 

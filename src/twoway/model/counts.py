@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations, permutations
 from typing import TYPE_CHECKING, Any
@@ -72,12 +72,21 @@ class Counts:
         packed = [packed_counts(counts) for counts in (flat, np.zeros(0) if singles is None else singles)]
         return cls(tables.schema, tables.sets, *packed)
 
+    @cached_property
+    def lacks_totals(self) -> bool:
+        """Whether these are shares of unknown numbers of records, as in `Tables.lacks_totals`."""
+        if self.singles.size or self.flat.dtype.kind != "f" or not len(self.sets):
+            return False
+        totals = np.add.reduceat(self.flat.astype(np.float64), self._ends[:-1].astype(np.int64))
+        return bool(np.allclose(totals, 1.0, rtol=1e-3))
+
     @property
     def tables(self) -> Tables:
         """The counts of pairs as tables."""
         from twoway.tables.tables import Tables
 
-        return Tables(self.schema, self.sets, self.flat)
+        tables = Tables(self.schema, self.sets, self.flat)
+        return tables if self.lacks_totals else replace(tables, weights=tables.totals, notes=())
 
     def of(self, names: Names) -> Floats | None:
         """Return the counts of one or two variables, an axis each, in the order given; None where there are none.

@@ -76,8 +76,8 @@ def observed(pmf: JointPMF | Bootstrap, question: str | Question) -> Observed | 
     hits = hits.sum(axis=tuple(range(len(shown), hits.ndim)))
     records = among.sum(axis=tuple(range(len(groups), among.ndim)))
     records = np.broadcast_to(records.reshape(records.shape + (1,) * (hits.ndim - records.ndim)), hits.shape)
-    # Shares of an unknown number of records add up to one.
-    return Observed(share_in_groups(hits, records), records if counts.sum() > 1.001 else np.full(hits.shape, np.nan))
+    shares, is_known = share_in_groups(hits, records), pmf.counts is not None and not pmf.counts.lacks_totals
+    return Observed(shares, records if is_known else np.full(hits.shape, np.nan))
 
 
 def _restricted(counts: Floats, names: Sequence[str], allowed: Mapping[str, Sequence[int]]) -> Floats:

@@ -45,8 +45,6 @@ _IN_ALL_TABLES, _IN_STRONG_TABLES = 8.0, 12.0
 _MOST_BESIDES = 200_000
 # So many variables with tables to both of two others tell how these depend on each other.
 _BRIDGES = 3
-# Behind each table, where that is not known.
-_ASSUMED_RECORDS = 1000.0
 # Records that each variable's overall shares get on top of the data.
 _EXTRA = 0.1
 _MANY_CATEGORIES = 100
@@ -304,13 +302,10 @@ class Evidence:
             return self.table_sets("counts", self.given_order)
         return CellSets.of_records(self.records, self.threads)
 
-    @cached_property
+    @property
     def has_counts(self) -> bool:
-        """Whether the numbers of records are known: tables may give shares as if they were counts."""
-        if self.records is not None:
-            return True
-        sample, given = self.sample(1, seed=0).total_weight, self.sets.records.total_weight
-        return abs(sample - given) <= 0.1 * given
+        """Whether the numbers of records are known: tables may give shares."""
+        return self.records is not None or not self.tables(self.given_order).lacks_totals
 
     @property
     def has_all_pairs(self) -> bool:
@@ -335,7 +330,7 @@ class Evidence:
 
     @cached_property
     def _information(self) -> Floats:
-        return corrected_information(self.tables(2), None if self.has_counts else _ASSUMED_RECORDS)
+        return corrected_information(self.tables(2))
 
     def tree_sets(self, edges: Iterable[tuple[int, int]] | None = None) -> CellSets:
         """Return what a tree is fitted to: records and their two-way tables, or tables alone.

@@ -8,11 +8,8 @@ from twoway.arrays import Bools, Floats, Ints, times_log
 from twoway.tables.tables import Tables
 
 
-def corrected_information(tables: Tables, n_records: float | None = None) -> Floats:
-    """Return the mutual information of each two-way table in nats, less what chance would make of independence.
-
-    Chance is that of the records behind each table, or of a given number.
-    """
+def corrected_information(tables: Tables) -> Floats:
+    """Return the mutual information of each two-way table in nats, less what chance would make of independence."""
     if len(tables) == 0:
         return np.zeros(0)
     schema, sets = tables.schema, tables.sets
@@ -28,7 +25,7 @@ def corrected_information(tables: Tables, n_records: float | None = None) -> Flo
         margins = np.asarray(np.bincount(places, shares, sizes.sum()), dtype=np.float64)
         information -= np.add.reduceat(times_log(margins, margins), starts)
         n_seen.append(np.add.reduceat(margins > 0, starts, dtype=np.int64))
-    behind = np.maximum(tables.weights if n_records is None else n_records, 1.0)
+    behind = np.maximum(tables.weights, 1.0)
     chance = (n_seen[0] - 1) * (n_seen[1] - 1) / (2.0 * behind)
     return np.asarray(information - chance)
 

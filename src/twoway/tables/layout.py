@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 Entry = tuple[Sequence[int], Floats, float]
 """Positions of variables, counts with an axis for each, and the effective number of records."""
 
-NO_TOTAL = "has no total"
-"""In a note about a table whose number of records is assumed."""
+NO_TOTAL = "no total; counted as"
+"""In a note about tables whose number of records is assumed."""
+NOMINAL_TOTAL = 1000.0
+"""The number of records of a table where no table gives its own."""
 
 # Of a table's total and weight: their squares can be added.
 _LEAST_COUNT, _MOST_COUNT = 1e-150, 1e150
@@ -51,6 +53,22 @@ def layout_starts(schema: Schema, sets: NDArray[Any]) -> Ints:
 def layout_totals(flat: Floats, starts: Ints) -> Floats:
     """Return the sum of each table's counts, shape (n_tables,)."""
     return np.asarray(np.add.reduceat(flat, starts[:-1]) if len(starts) > 1 else np.zeros(0))
+
+
+def are_shares(flat: Floats, starts: Ints) -> Bools:
+    """Return which tables have shares or percentages, not counts: numbers with fractions that add up to 1 or 100.
+
+    Examples
+    --------
+    >>> are_shares(np.array([0.25, 0.75, 12.5, 87.5, 1.0, 0.0, 40.0, 60.0]), np.array([0, 2, 4, 6, 8]))
+    array([ True,  True, False, False])
+    """
+    totals, has_fractions = (
+        layout_totals(flat, starts),
+        layout_totals((flat != np.rint(flat)).astype(np.float64), starts) > 0,
+    )
+    # Rounded ones may miss it by a little; less than 1 are shares of a part, or scaled.
+    return np.asarray(has_fractions & ((totals < 1.5) | (np.abs(totals - 100.0) <= 1.0)))
 
 
 def layout_ranks(schema: Schema, sets: NDArray[Any]) -> Ints:
@@ -104,7 +122,7 @@ class TableLayout:
         vars(self).update(sets=sets, flat=flat, starts=starts, notes=tuple(dict.fromkeys(self.notes)))
         self._check_counts()
         totals = layout_totals(flat, starts)
-        weights = totals if self.weights is None else np.array(self.weights, dtype=np.float64)
+        weights = self._assumed_weights(totals) if self.weights is None else np.array(self.weights, dtype=np.float64)
         noise = np.zeros(len(sets)) if self.noise is None else np.array(self.noise, dtype=np.float64)
         for name, numbers in (("weights", weights), ("noise", noise)):
             if numbers.shape != totals.shape:
@@ -126,6 +144,18 @@ class TableLayout:
         for array in (sets, flat, starts, totals, weights, noise, empty):
             array.flags.writeable = False
         vars(self).update(sets=sets, flat=flat, starts=starts, totals=totals, weights=weights, noise=noise, empty=empty)
+
+    def _assumed_weights(self, totals: Floats) -> Floats:
+        """Return each table's own total, or a usual one with a note where it has shares."""
+        shares = are_shares(self.flat, self.starts)
+        if not shares.any():
+            return totals
+        usual = float(np.median(totals[~shares])) if not shares.all() else NOMINAL_TOTAL
+        tables = f"{crossed(self.names[int(np.flatnonzero(shares)[0])])} has"
+        if (n_tables := int(shares.sum())) > 1:
+            tables = f"{n_tables} tables of shares have"
+        vars(self).update(notes=(*self.notes, f"{tables} {NO_TOTAL} {usual:g} records"))
+        return np.where(shares, usual, totals)
 
     def _check_sets(self) -> NDArray[np.int32]:
         """Return the sets of variables as an array, or raise where they are not positions in order."""

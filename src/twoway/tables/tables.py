@@ -53,7 +53,8 @@ class Tables(TableLayout):
         The counts of all tables one after the other, each in C order.
     weights
         The effective number of records behind each table, shape (n_tables,): (Σw)² / Σw² where records have
-        weights. Each table's own total by default.
+        weights. By default each table's own total; a usual number, with a note, where it has shares or percentages:
+        numbers with fractions that add up to 1, or to 100.
     notes
         What a reader should know about how the tables were made.
     releases
@@ -299,7 +300,7 @@ class Tables(TableLayout):
 
     @property
     def lacks_totals(self) -> bool:
-        """Whether the number of records behind a published table is assumed, not known."""
+        """Whether the number of records behind a table is assumed, not known: it has shares or percentages."""
         return any(NO_TOTAL in note for note in self.notes)
 
     def as_records(self, pair_weights: Literal["counts", "equal"] = "counts") -> Records:

@@ -4,12 +4,14 @@ from functools import reduce
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from reference.counting import count_sets
 from strategies import examples
 
+import twoway as tw
 from twoway.data.records import Records
 from twoway.data.source import Block
 from twoway.data.weights import WeightTotals
@@ -458,3 +460,37 @@ def test_a_bad_count_is_named_at_its_place():
 def test_a_bad_weight_is_named():
     with pytest.raises(DataError, match=r"-2\.0"):
         Tables(THREE, np.array([[0, 1], [0, 2]]), np.ones(10), np.array([0.5, -2.0]))
+
+
+SHARES = np.array([[0.125, 0.25], [0.25, 0.375]])
+
+
+@pytest.mark.parametrize("factor", [1.0, 2e-9, 100.0])
+def test_shares_are_no_counts(factor):
+    """However they are scaled: they count as a usual number of records, with a note, and give the same model."""
+    schema = Schema((Variable("a", "xy"), Variable("b", "xy"), Variable("c", "xy")))
+    sets = np.array([[0, 1], [0, 2], [1, 2]])
+    tables = Tables(schema, sets, np.tile(SHARES.ravel(), 3) * factor)
+    assert tables.lacks_totals
+    assert tables.notes == ("3 tables of shares have no total; counted as 1000 records",)
+    assert tables.weights.tolist() == [1000.0] * 3
+    assert (tables + tables).lacks_totals
+    model = tw.fit(tables)
+    np.testing.assert_allclose(model.marginal(["b", "c"]), SHARES, atol=0.02)
+    assert model.counts.lacks_totals
+    assert np.isnan(tw.observed(model, "P(a | b)").records).all()
+
+
+@pytest.mark.parametrize("counts", [[[12, 25], [50, 13]], [[1, 0], [0, 0]], [[120.5, 80], [10, 7]]])
+def test_counts_are_counts(counts):
+    schema = Schema((Variable("a", "xy"), Variable("b", "xy")))
+    tables = Tables(schema, np.array([[0, 1]]), np.ravel(counts).astype(float))
+    assert not tables.lacks_totals
+    assert tables.weights.tolist() == [np.sum(counts)]
+
+
+def test_percentages_that_were_called_counts_are_no_counts():
+    percentages = pd.DataFrame([[12.3, 25.1], [49.9, 12.6]], index=["x", "y"], columns=["u", "v"])
+    tables = Tables.from_crosstabs({("a", "b"): percentages})
+    assert tables.notes == ("a × b has no total; counted as 1000 records",)
+    assert Tables.from_crosstabs({("a", "b"): percentages}, totals=400).weights.tolist() == [400]

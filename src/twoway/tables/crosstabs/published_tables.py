@@ -18,13 +18,10 @@ from twoway.errors import DataError, check_known, unknown
 from twoway.schema import Label, Schema
 from twoway.tables.crosstabs.cells import parse_cell
 from twoway.tables.crosstabs.sheets import Key, Margin, Sheet, find_label_codes, find_sheet_schema, read_sheets
-from twoway.tables.layout import NO_TOTAL, Entry
+from twoway.tables.layout import NO_TOTAL, NOMINAL_TOTAL, Entry, are_shares
 from twoway.text import shortlist
 
 TableKind: TypeAlias = Literal["counts", "joint", "row", "column"]
-
-# The number of records of a table where no table gives its own.
-_NOMINAL_TOTAL = 1000.0
 
 
 def read_crosstabs(
@@ -49,7 +46,7 @@ def read_crosstabs(
             continue
         if pair in total_of:
             table.total = _published_number(total_of[pair][1], f"the total of {table.name}")
-        elif table_kind == "counts":
+        elif table_kind == "counts" and table.total is not None:
             # Rounding changes each cell by half a step at most.
             step = sheet.step
             while sheet.values.any() and (sheet.values % (10.0 * step) == 0.0).all():
@@ -153,7 +150,8 @@ class PublishedTable:
         if total == 0:
             notes.append(f"{name} has no counts; left out")
             return None
-        return cls(name, positions, values, False, 0.0, total, unweighted, joint=values / total)
+        has_total = not are_shares(values.ravel(), np.array([0, values.size]))[0]
+        return cls(name, positions, values, False, 0.0, total if has_total else None, unweighted, joint=values / total)
 
     @staticmethod
     def _check_counts(sheet: Sheet) -> None:
@@ -265,7 +263,7 @@ class PublishedTables:
     def nominal_total(self) -> float:
         """The number of records to assume for a table that does not give it."""
         known = [table.total for table in self.tables if table.total is not None]
-        return float(statistics.median(known)) if known else _NOMINAL_TOTAL
+        return float(statistics.median(known)) if known else NOMINAL_TOTAL
 
     def find_joints(self, margins: Mapping[str, Mapping[Label, Any]]) -> None:
         """Set the joint of every conditional table: rows times the overall shares of its first variable."""
@@ -365,7 +363,7 @@ class PublishedTables:
             total = table.total if table.total is not None else table.weight
             if total is None:
                 total = nominal
-                self.notes.append(f"{table.name} {NO_TOTAL}; counted as {total:g} records")
+                self.notes.append(f"{table.name} has {NO_TOTAL} {total:g} records")
             # Counts that were given stay what they are, to the last bit.
             is_counts = not table.is_conditional and table.values.sum() == total
             counts = table.values if is_counts else table.joint * total
