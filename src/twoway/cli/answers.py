@@ -15,7 +15,7 @@ from twoway.errors import DataError
 from twoway.questions import Answer, Question, parse
 from twoway.questions.answer import answer_of, asked_codes, asked_evidence, asked_given, never_together
 from twoway.questions.language import quote_word
-from twoway.questions.observed import Observed, observed
+from twoway.questions.observed import Observed, is_table_off, observed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,7 +77,7 @@ def printed_answer(
     if seen is not None:
         content |= {name: numbers.tolist() for name, numbers in beside.items()}
         shown += _printed_observed(beside) if isinstance(result, float) else ""
-        notes += _printed_difference(seen, result)
+        notes += _printed_difference(pmf, question, seen, result)
     if not any("together" in said for said in notes) and (unseen := never_together(pmf, question)):
         notes.append(unseen)
     known = asked_evidence(pmf.schema, question.given)
@@ -140,11 +140,21 @@ def _printed_observed(beside: dict[str, Any]) -> str:
     return f", observed {'–' if share != share else _printed_number(share)}{records}"
 
 
-def _printed_difference(seen: Observed, result: Answer) -> Iterator[str]:
-    """Yield a line where what was observed differs from the answer by more than chance."""
-    modelled = np.asarray(result)
-    if (worst := seen.most_unlike(modelled)) is None:
+def _printed_difference(pmf: tw.JointPMF, question: Question, seen: Observed, result: Answer) -> Iterator[str]:
+    """Yield a line where what was observed differs from the answer by more than chance.
+
+    For two variables, that is where `twoway check` calls their table off.
+    """
+    modelled, names = (
+        np.asarray(result),
+        list(dict.fromkeys(term.name for term in (*question.targets, *question.given))),
+    )
+    if question.kind != "P" or not (seen.records > 0).any():
         return
+    is_off = is_table_off(pmf, names) if len(names) == 2 else seen.most_unlike(modelled) is not None
+    if not is_off:
+        return
+    worst = int(np.abs(seen.residuals(modelled)).argmax())
     cell = result.events()[worst] if isinstance(result, tw.Distribution) else {}
     where = ", ".join(f"{quote_word(name)} = {quote_word(label)}" for name, label in cell.items())
     share, n_records = (float(numbers.flat[worst]) for numbers in (seen.shares, seen.records))

@@ -12,9 +12,11 @@ from numpy.typing import ArrayLike
 
 from twoway.arrays import Floats
 from twoway.checks.chance import SIGNIFICANT, holm, standardized_residuals
+from twoway.checks.fit_quality import fit_quality
 from twoway.model.pmf import JointPMF, model_of
 from twoway.questions.answer import asked_evidence_codes, share_in_groups
 from twoway.questions.language import Question, parse
+from twoway.tables.tables import Tables
 
 if TYPE_CHECKING:
     from twoway.uncertainty.bootstrap import Bootstrap
@@ -22,10 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """The observed share for each probability that answers a question, and the records behind it."""
+    """The observed share for each probability that answers a question, or mean, and the records behind it."""
 
     shares: Floats
-    """As many numbers as the answer has; NaN where no record shows the condition."""
+    """As many numbers as the answer has; NaN where no record shows the condition. Of an expected value, means."""
     records: Floats
     """The number of records that show the variables and the condition, an effective number where they have weights;
     NaN where published tables do not tell it."""
@@ -40,16 +42,32 @@ class Observed:
 
         Differences count in standard errors, as in `fit_quality`, and allow for the number of shares.
         """
-        known = np.isfinite(self.shares) & (self.records > 0) & np.isfinite(modelled)
-        residuals = standardized_residuals(self.shares, np.asarray(modelled), np.where(known, self.records, 1.0))
-        off = np.where(known, residuals, 0.0)
+        off = self.residuals(modelled)
         p_values = [math.erfc(abs(z) / math.sqrt(2.0)) for z in off.ravel().tolist()]
         worst = int(np.abs(off).argmax())
         return worst if holm(p_values)[worst] < SIGNIFICANT else None
 
+    def residuals(self, modelled: ArrayLike) -> Floats:
+        """Return how far the shares are from a model's, in standard errors; 0 where they are not known."""
+        known = np.isfinite(self.shares) & (self.records > 0) & np.isfinite(modelled)
+        residuals = standardized_residuals(self.shares, np.asarray(modelled), np.where(known, self.records, 1.0))
+        return np.where(known, residuals, 0.0)
+
+
+def is_table_off(pmf: JointPMF, names: Sequence[str]) -> bool:
+    """Return whether the table of two variables is one of those that the check of the fit calls off."""
+    counts = None if pmf.counts is None else pmf.counts.of(sorted(names, key=pmf.schema.index))
+    if pmf.counts is None or counts is None or not counts.any():
+        return False
+    pair = Tables(pmf.schema, np.sort([pmf.schema.indices(names)]), counts.ravel(), np.array([counts.sum()]))
+    check = None if pmf.report is None else pmf.report.check
+    # Holm calls the least p-values off: those below the level over the number of the others.
+    n_others = len(pmf.counts.sets) if check is None else check.n_compared - check.n_off
+    return fit_quality(pmf, pair).pairs[0].p_value < SIGNIFICANT / max(n_others, 1)
+
 
 def observed(pmf: JointPMF | Bootstrap, question: str | Question) -> Observed | None:
-    """Return what was observed of a question for probabilities; None where the model keeps no counts for it.
+    """Return what was observed of a question for P or E; None where the model keeps no counts for it.
 
     Counts are of one or two variables, so the question may name no more. Records with a missing cell there are left
     out.
@@ -64,15 +82,19 @@ def observed(pmf: JointPMF | Bootstrap, question: str | Question) -> Observed | 
     """
     pmf = model_of(pmf)
     asked = parse(question, pmf.schema) if isinstance(question, str) else question
+    is_mean, values = asked.kind == "E", pmf.schema[asked.targets[0].name].values
     groups = [term.name for term in asked.given if not term.operator]
-    shown = [*groups, *(term.name for term in asked.targets if not term.operator)]
+    shown = [*groups, *(term.name for term in asked.targets if not term.operator and not is_mean)]
     # An axis for each variable: groups, targets without a value, and those to be summed out.
     names = list(dict.fromkeys([*shown, *(term.name for term in (*asked.targets, *asked.given))]))
-    counts = pmf.counts.of(names) if asked.kind == "P" and len(names) <= 2 and pmf.counts is not None else None
+    is_counted = len(names) <= 2 and (asked.kind == "P" or (is_mean and values is not None))
+    counts = pmf.counts.of(names) if is_counted and pmf.counts is not None else None
     if counts is None or not counts.any():
         return None
     among = _restricted(counts, names, asked_evidence_codes(pmf.schema, asked.given))
     hits = _restricted(among, names, asked_evidence_codes(pmf.schema, asked.targets))
+    if is_mean:
+        hits = hits * np.reshape(values or (), [-1 if name == asked.targets[0].name else 1 for name in names])
     hits = hits.sum(axis=tuple(range(len(shown), hits.ndim)))
     records = among.sum(axis=tuple(range(len(groups), among.ndim)))
     records = np.broadcast_to(records.reshape(records.shape + (1,) * (hits.ndim - records.ndim)), hits.shape)

@@ -83,10 +83,47 @@ def test_what_no_record_shows():
 
 @pytest.mark.parametrize(
     "question",
-    ["E(trust | vote)", "H(vote)", "I(vote; age)", "mode(vote)", "P(vote | age, trust)", "P(vote, age, trust)"],
+    ["E(trust | vote, age)", "H(vote)", "I(vote; age)", "mode(vote)", "P(vote | age, trust)", "P(vote, age, trust)"],
 )
 def test_other_questions_have_nothing_observed(question):
     assert tw.observed(MODEL, question) is None
+
+
+@pytest.mark.parametrize(
+    ("question", "among"),
+    [("E(trust)", {}), ("E(trust | vote = yes)", {"vote": "yes"}), ("E(trust | trust >= 3)", {"trust": [3, 4]})],
+)
+def test_means_are_those_of_the_records(question, among):
+    frame = FRAME.dropna(subset=["trust", *among])
+    for name, labels in among.items():
+        frame = frame[frame[name].isin(np.atleast_1d(labels))]
+    seen = tw.observed(MODEL, question)
+    assert (float(seen.shares), float(seen.records)) == pytest.approx((frame["trust"].mean(), len(frame)))
+    content, text = printed_answer(MODEL, question)
+    assert content["observed"] == pytest.approx(frame["trust"].mean())
+    assert f"observed {frame['trust'].mean():.4f} ({len(frame)} records)" in text
+    assert not [note for note in content["notes"] if "differ" in note]
+
+
+def test_means_of_groups_are_those_of_the_records():
+    whole = FRAME.dropna(subset=["trust", "vote"]).groupby("vote")["trust"]
+    seen = tw.observed(MODEL, "E(trust | vote)")
+    np.testing.assert_allclose(seen.shares, whole.mean())
+    assert seen.records.tolist() == whole.count().tolist()
+
+
+def test_answers_and_the_check_of_a_fit_agree_on_which_tables_are_off():
+    random = np.random.default_rng(2)
+    hidden = random.integers(0, 2, 700)
+    frame = pd.DataFrame(
+        {f"x{n}": np.where(random.random(700) < 0.2 + 0.04 * n, hidden, random.integers(0, 2, 700)) for n in range(9)}
+    )
+    model = tw.fit(frame, rank=1, smoothing=0)
+    quality = tw.fit_quality(model, frame)
+    assert 3 < len(quality.misfits) == model.report.check.n_off < 33
+    for pair in quality.pairs:
+        notes = printed_answer(model, f"P({pair.variables[0]} | {pair.variables[1]})")[0]["notes"]
+        assert any("differ by more than chance" in note for note in notes) == pair.is_off
 
 
 def test_models_without_counts_have_nothing_observed():
