@@ -11,7 +11,7 @@ from typer import Exit, Option
 
 import twoway as tw
 from twoway.cli.options import TO_READ, Data, Force, Json, Reading, Seed, Threads, missing_option_hint
-from twoway.cli.output import check_output, output_wording, say, show, shows_progress
+from twoway.cli.output import check_output, note, output_wording, say, show, shows_progress
 from twoway.errors import DataError, TwowayError
 from twoway.text import aligned, crossed, printable, shortlist
 
@@ -90,6 +90,10 @@ def fit(
         if not json:
             say()
         print_answers(pmf, ask, json=json)
+    if beside is not None and beside.exists():
+        note(
+            f"{str(beside)!r} keeps the state of the fit: the same command continues it; to begin anew, delete the file"
+        )
     if learned["stop_reason"] == "interrupted":
         raise Exit(130)
 

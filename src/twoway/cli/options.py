@@ -348,7 +348,9 @@ class Reading:
             n_distinct = len(column.cast(kind).unique().drop_null())
             if n_distinct > self.max_categories:
                 many[name] = n_distinct
-                if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+                # A whole number for each record is an identifier.
+                is_identifier = pa.types.is_integer(kind) and n_distinct == table.num_rows
+                if pa.types.is_floating(kind) or (pa.types.is_integer(kind) and not is_identifier):
                     numbers.append(name)
         if not many:
             return

@@ -29,13 +29,14 @@ def say(text: str = "", *, err: bool = False) -> None:
 
 # Advice in messages of the library, as options of the command line.
 _AS_OPTIONS = (
-    (re.compile(r"\b(unseen|solver)='([\w+-]+)'"), r"--\1 \2"),
+    (re.compile(r"\b(unseen|solver|structure)='([\w+-]+)'"), r"--\1 \2"),
     (re.compile(r"\bmax_categories\b"), "--max-categories"),
     (re.compile(r"\bsmoothing must be None or a number\b"), "--smoothing must be a number"),
     (re.compile(r"\bmax_weight\b"), "--max-weight"),
     (re.compile(r"\bpublic_schema=True\b"), "--public-schema"),
     (re.compile(r"records that were read by a schema, Records\(…, schema=Schema\(…\)\)"), "with --schema FILE"),
     (re.compile(r"\btwoway\.Discretizer\b"), "--bins"),
+    (re.compile(r"\bgive margins=\{.*?…\}\}, a row"), "give a row"),
 )
 
 

@@ -19,7 +19,7 @@ from twoway.checks.fit_quality import modelled_shares
 from twoway.data.frames import frame_library_of
 from twoway.data.source import Block, RecordSource
 from twoway.errors import DataError, unknown_option, whole_number
-from twoway.fitting.sources import TABLES_AS_RECORDS, evidence_of_source
+from twoway.fitting.sources import CONTRADICTION, TABLES_AS_RECORDS, evidence_of_source
 from twoway.fitting.structure import Fitted, Structure, fit_better, fit_single, fit_tree, tree_edges
 from twoway.fitting.update import counts_of_records
 from twoway.model.counts import Counts, counts_left_out
@@ -275,7 +275,9 @@ def _fit_report(fitted: Fitted, warnings: list[str]) -> Report:
     )
     if evidence.records is None:
         misfits = _fit_misfits(pmf, evidence.tables(evidence.given_order))
-        return replace(report, misfits=misfits, warnings=(*warnings, *_fit_contradictions(compared, check)))
+        is_said = any(warning.startswith(CONTRADICTION) for warning in warnings)
+        contradictions = [] if is_said else _fit_contradictions(compared, check)
+        return replace(report, misfits=misfits, warnings=(*warnings, *contradictions))
     return _fit_report_of_records(report, pmf, evidence.records, expected.log_likelihood, evidence.threads)
 
 

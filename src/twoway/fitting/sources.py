@@ -31,6 +31,10 @@ TABLES_AS_RECORDS = (
     "log-likelihood, AIC and BIC are those of such records"
 )
 """The warning where tables and records are fitted together."""
+CONTRADICTION = "sources contradict each other"
+"""How the warning begins where they do."""
+# So few records show little but chance.
+_FEW_RECORDS = 10.0
 
 Key = tuple[str, ...]
 
@@ -194,7 +198,7 @@ def _source_contradictions(sources: Sequence[_Source], schema: Schema) -> list[s
     left, right, distance = distances[ranked[0]]
     others = shortlist((" × ".join(key) for key in ranked[1:]), _SHOWN)
     return [
-        f"sources contradict each other by more than chance in {len(off)} of the {len(shared)} variables and tables "
+        f"{CONTRADICTION} by more than chance in {len(off)} of the {len(shared)} variables and tables "
         f"they share, most in {' × '.join(map(repr, ranked[0]))}, where {left} and {right} differ by {distance:.3g} in "
         f"total variation (p = {off[ranked[0]]:.2g}, corrected for the number)"
         + (f"; also in {others}" if others else "")
@@ -270,6 +274,8 @@ def evidence_of_source(source: Any, threads: int | None) -> tuple[Evidence, list
         )
     fitted = records.for_fit()
     warnings += fitted.notes
+    if 0 < fitted.total_weight < _FEW_RECORDS:
+        warnings.append(f"too few records, {fitted.total_weight:.3g}, to tell how variables depend on each other")
     if records.n_silent == records.n_records:
         raise DataError("every record with an observed cell has weight 0; there is nothing to fit")
     return Evidence(fitted.schema, records=fitted, threads=threads), warnings, n_observed

@@ -11,6 +11,7 @@ from twoway.data.source import RecordSource
 from twoway.errors import DataError
 from twoway.model.information import pairwise_information
 from twoway.model.pmf import JointPMF, model_of
+from twoway.schema import Variable
 from twoway.tables.tables import Tables
 
 _MOST_PAIRS = 5
@@ -60,7 +61,7 @@ def summarize(pmf: JointPMF, source: RecordSource | Tables) -> dict[str, Any]:
         "stop_reason": report.stop_reason.value,
         "passes": report.starts[report.best].n_iter,
         "strongest": [{"variables": [names[j], names[k]], "nats": float(information[j, k])} for j, k in strongest],
-        "many_categories": {v.name: v.values is not None for v in pmf.schema if len(v) > MANY_CATEGORIES},
+        "many_categories": {v.name: _may_be_binned(v, pmf) for v in pmf.schema if len(v) > MANY_CATEGORIES},
         "check": None if report.check is None else asdict(report.check),
         "warnings": list(report.warnings),
         "seconds": report.seconds,
@@ -83,3 +84,10 @@ def summarize(pmf: JointPMF, source: RecordSource | Tables) -> dict[str, Any]:
         "log_likelihood_per_record": per_record,
         "bic": report.bic,
     }
+
+
+def _may_be_binned(variable: Variable, pmf: JointPMF) -> bool:
+    """Return whether a variable has numbers, but not one for each record, as identifiers are."""
+    n_records = None if pmf.report is None else pmf.report.n_records
+    is_identifier = n_records is not None and len(variable) > 0.9 * n_records
+    return variable.values is not None and not is_identifier

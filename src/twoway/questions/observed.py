@@ -12,14 +12,15 @@ from numpy.typing import ArrayLike
 
 from twoway.arrays import Floats
 from twoway.checks.chance import SIGNIFICANT, holm, standardized_residuals
-from twoway.checks.fit_quality import fit_quality
 from twoway.model.pmf import JointPMF, model_of
 from twoway.questions.answer import asked_evidence_codes, share_in_groups
 from twoway.questions.language import Question, parse
-from twoway.tables.tables import Tables
 
 if TYPE_CHECKING:
     from twoway.uncertainty.bootstrap import Bootstrap
+
+# Below this, no χ² has a p-value below `SIGNIFICANT`.
+_LEAST_CHI_SQUARE = 3.84
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,10 +57,18 @@ class Observed:
 
 def is_table_off(pmf: JointPMF, names: Sequence[str]) -> bool:
     """Return whether the table of two variables is one of those that the check of the fit calls off."""
-    counts = None if pmf.counts is None else pmf.counts.of(sorted(names, key=pmf.schema.index))
+    names = sorted(names, key=pmf.schema.index)
+    counts = None if pmf.counts is None else pmf.counts.of(names)
     if pmf.counts is None or counts is None or not counts.any():
         return False
-    pair = Tables(pmf.schema, np.sort([pmf.schema.indices(names)]), counts.ravel(), np.array([counts.sum()]))
+    n_records, modelled = counts.sum(), np.maximum(pmf.marginal(names), 1e-300)
+    # χ² of merged cells is less. Tables are not imported for nothing: that takes longer than an answer.
+    if n_records * (np.square(counts / n_records - modelled) / modelled).sum() < _LEAST_CHI_SQUARE:
+        return False
+    from twoway.checks.fit_quality import fit_quality
+    from twoway.tables.tables import Tables
+
+    pair = Tables(pmf.schema, np.array([pmf.schema.indices(names)]), counts.ravel(), np.array([n_records]))
     check = None if pmf.report is None else pmf.report.check
     # Holm calls the least p-values off: those below the level over the number of the others.
     n_others = len(pmf.counts.sets) if check is None else check.n_compared - check.n_off

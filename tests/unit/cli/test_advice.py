@@ -6,6 +6,7 @@ import inspect
 import re
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import typer
 
@@ -76,4 +77,14 @@ def test_advice_of_the_library_reads_as_options_in_the_command_line():
     told = [output_wording(text) for _, text in messages()]
     assert not any("unseen='missing'" in text or "solver='em'" in text for text in told)
     options = {option for text in told for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)}
-    assert {"--unseen", "--solver", "--bins", "--max-categories"} <= options
+    assert {"--unseen", "--solver", "--structure", "--bins", "--max-categories"} <= options
+
+
+def test_advice_on_percentages_without_bases_names_no_python():
+    rows = pd.DataFrame({"no": ["30%", "65%"], "yes": ["70%", "35%"]}, index=["18-39", "40+"])
+    with pytest.raises(tw.TwowayError) as error:
+        tw.Tables.from_crosstabs({("age", "vote"): rows}, kind="row")
+    assert "margins={'age'" in str(error.value)
+    assert output_wording(str(error.value)).endswith(
+        "give a row or column 'Base' of counts, or a table of counts or joint shares that has 'age'"
+    )

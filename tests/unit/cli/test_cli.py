@@ -398,10 +398,12 @@ def test_an_interrupted_fit_is_saved_and_marked(cli, folder, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("twoway.cli.fit.shows_progress", lambda: interrupt)
-    code, out, _ = cli(
+    code, out, err = cli(
         "fit", "survey.csv", "-o", "i.twoway", "--only", "age,vote,trust", "--rank", "2", "--solver", "em"
     )
     assert code == 130
+    assert (folder / "i.twoway.checkpoint").exists()
+    assert "'i.twoway.checkpoint' keeps the state of the fit: the same command continues it" in err
     assert "interrupted by Ctrl-C" in out
     assert tw.load(folder / "i.twoway").report.stop_reason == "interrupted"
 
@@ -588,6 +590,36 @@ def test_all_columns_with_too_many_categories_are_named_at_once(cli, tmp_path):
     way = ["--drop", "id,remark", "--bins", "income", "--solver", "em"]
     code, _, err = cli("fit", str(path), "-o", str(tmp_path / "new"), "--max-categories", "20", "--rank", "1", *way)
     assert (code, err) == (0, "")
+
+
+@pytest.mark.parametrize("limit", [20, 1000])
+def test_a_whole_number_for_each_record_is_an_identifier(cli, tmp_path, limit):
+    path = tmp_path / "much.csv"
+    path.write_text("id,a\n" + "".join(f"{1000 + n},{n % 3}\n" for n in range(60)))
+    options = ["--max-categories", str(limit), "--rank", "1", "--smoothing", "1"]
+    _, out, err = cli("fit", str(path), "-o", str(tmp_path / "new"), *options)
+    hint = err if limit == 20 else next(line for line in out.splitlines() if line.startswith("hint"))
+    assert "--drop 'id' leaves" in hint
+    assert "--bins" not in hint
+
+
+def test_few_records_get_a_warning(cli, tmp_path):
+    path = tmp_path / "few.csv"
+    for n_records, is_few in ((3, True), (12, False)):
+        path.write_text("a,b\n" + "x,u\ny,v\nx,v\n" * (n_records // 3))
+        out = cli("fit", str(path), "-o", str(tmp_path / "few.twoway"), "--force", "--rank", "1", "--smoothing", "1")[1]
+        assert ("too few records, 3, to tell how variables depend" in out) == is_few
+
+
+def test_a_disagreement_is_told_once(cli, tmp_path):
+    for name, counts in (("vote", [30, 70, 65, 35]), ("trust", [15, 135, 28, 22])):
+        schema = tw.Schema((tw.Variable("age", "xy"), tw.Variable(name, "uv")))
+        tw.Tables(schema, np.array([[0, 1]]), np.array(counts, dtype=float) * 10).save(tmp_path / f"{name}.tables")
+    files = [str(tmp_path / f"{name}.tables") for name in ("vote", "trust")]
+    out = cli("fit", *files, "-o", str(tmp_path / "m.twoway"), "--rank", "1", "--smoothing", "1")[1]
+    assert [line.split()[1:4] for line in out.splitlines() if line.startswith("warning")] == [
+        ["sources", "contradict", "each"]
+    ]
 
 
 def test_a_spreadsheet_of_another_country(cli, tmp_path):

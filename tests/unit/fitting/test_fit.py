@@ -340,7 +340,7 @@ def test_warnings_name_the_problem():
     warnings = tw.fit(columns, rank=1, solver="em").report.warnings
     assert any("constant" in warning and "only one category" in warning for warning in warnings)
     assert any("1 of 4 records have no observed cell" in warning for warning in warnings)
-    assert tw.fit({"a": [0, 1], "b": [1, 0]}, rank=1, solver="em").report.warnings == ()
+    assert tw.fit({"a": [0, 1] * 5, "b": [1, 0] * 5}, rank=1, solver="em").report.warnings == ()
 
 
 def test_smoothing_is_chosen_by_auto_only(records):
