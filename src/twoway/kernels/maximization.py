@@ -53,9 +53,9 @@ def log_prior(theta: Floats, pseudo_counts: Floats, rank: int) -> float:
 
 @jit
 def extrapolate(
-    start: Floats, first: Floats, second: Floats, offsets: Ints, rank: int, longest: float, theta: Floats
-) -> float:
-    """Fill θ with a point beyond two steps of a fixed-point iteration; return how many steps beyond.
+    start: Floats, first: Floats, second: Floats, offsets: Ints, rank: int, longest: float
+) -> tuple[Floats, float]:
+    """Return a point beyond two steps of a fixed-point iteration, and how many steps beyond it is.
 
     The step length is SQUAREM's third scheme (Varadhan and Roland, 2008), at most ``longest``; entries that would
     leave the simplex stop well inside it, so that none is lost for good.
@@ -68,7 +68,7 @@ def extrapolate(
             bend = second[c, f] - first[c, f] - step
             velocity += step * step
             acceleration += bend * bend
-    length = 1.0
+    length, theta = 1.0, np.zeros(start.shape)
     if acceleration > 0.0:
         length = min(max(np.sqrt(velocity / acceleration), 1.0), longest)
     for c in range(start.shape[0]):
@@ -77,16 +77,5 @@ def extrapolate(
             bend = second[c, f] - first[c, f] - step
             moved = start[c, f] + 2.0 * length * step + length * length * bend
             theta[c, f] = max(moved, 0.01 * second[c, f])
-    total = 0.0
-    for f in range(rank):
-        total += theta[0, f]
-    for f in range(rank):
-        theta[0, f] /= total
-    for n in range(offsets.size - 1):
-        for f in range(rank):
-            total = 0.0
-            for c in range(offsets[n] + 1, offsets[n + 1] + 1):
-                total += theta[c, f]
-            for c in range(offsets[n] + 1, offsets[n + 1] + 1):
-                theta[c, f] /= total
-    return length
+    none = np.zeros(start.shape[0])
+    return maximize(theta, none, none, offsets, rank), length

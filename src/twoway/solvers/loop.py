@@ -226,8 +226,7 @@ class Loop:
                 state.objectives.append(at_first)
                 if self.watch.ends():
                     break
-                candidate = np.zeros(point.shape)
-                length = extrapolate(point, first, second, groups, start.rank, state.longest, candidate)
+                candidate, length = extrapolate(point, first, second, groups, start.rank, state.longest)
                 state.point = second
                 if length > 1.0 and state.passes < self.max_iter:
                     third, at_candidate = step(candidate)

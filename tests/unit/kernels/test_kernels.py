@@ -390,20 +390,18 @@ def test_extrapolation_is_squarem():
     start, first, second = simplex_points()
     # Steps that shrink by half each: the limit is at length 2.
     second = first + 0.5 * (first - start)
-    theta = np.zeros_like(start)
-    length = extrapolate(start, first, second, np.array([0, 2, 5]), 3, 100.0, theta)
+    theta, length = extrapolate(start, first, second, np.array([0, 2, 5]), 3, 100.0)
     assert length == pytest.approx(2.0)
     limit = start + 2 * (first - start)
     if (limit[:, :3] > 0.01 * second[:, :3]).all():
         np.testing.assert_allclose(theta[:, :3], limit[:, :3])
-    assert extrapolate(start, first, second, np.array([0, 2, 5]), 3, 1.5, theta) == 1.5
+    assert extrapolate(start, first, second, np.array([0, 2, 5]), 3, 1.5)[1] == 1.5
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_extrapolation_stays_inside_the_simplex(seed):
     start, first, second = simplex_points(seed=seed)
-    theta = np.zeros_like(start)
-    length = extrapolate(start, first, second, np.array([0, 2, 5]), 3, 50.0, theta)
+    theta, length = extrapolate(start, first, second, np.array([0, 2, 5]), 3, 50.0)
     assert 1.0 <= length <= 50.0
     assert (theta[:, :3] > 0).all()
     np.testing.assert_allclose(theta[0, :3].sum(), 1)
@@ -413,8 +411,8 @@ def test_extrapolation_stays_inside_the_simplex(seed):
 
 def test_extrapolation_at_a_fixed_point():
     start, _, _ = simplex_points()
-    theta = np.zeros_like(start)
-    assert extrapolate(start, start, start, np.array([0, 2, 5]), 3, 50.0, theta) == 1.0
+    theta, length = extrapolate(start, start, start, np.array([0, 2, 5]), 3, 50.0)
+    assert length == 1.0
     np.testing.assert_allclose(theta, start)
 
 
