@@ -161,6 +161,9 @@ class Variable:
         category also where it is text.
     column
         The column that records have it in, where that has another name.
+    choices
+        The columns of a multiple-choice question, of which this is one: an empty cell is the first category, "no",
+        where another of them has an answer.
 
     Examples
     --------
@@ -182,6 +185,7 @@ class Variable:
     label: str = field(default="", repr=False, compare=False, kw_only=True)
     codes: tuple[tuple[Label, Label], ...] = field(default=(), repr=False, compare=False, kw_only=True)
     column: str | None = field(default=None, repr=False, compare=False, kw_only=True)
+    choices: tuple[str, ...] = field(default=(), repr=False, compare=False, kw_only=True)
     _codes: dict[tuple[str, object], int] = field(init=False, repr=False, compare=False, hash=False)
 
     def __post_init__(self) -> None:
@@ -431,6 +435,7 @@ class Schema:
                 **({"label": v.label} if v.label else {}),
                 **({"codes": list(v.codes)} if v.codes else {}),
                 **({"column": v.column} if v.column else {}),
+                **({"choices": list(v.choices)} if v.choices else {}),
             }
             for v in self.variables
         ]
@@ -441,7 +446,7 @@ class Schema:
         variables = []
         for entry in described:
             optional: dict[str, Any] = {key: entry.get(key) for key in ("missing", "edges")}
-            optional |= {key: entry[key] for key in ("ordered", "label", "codes", "column") if key in entry}
+            optional |= {key: entry[key] for key in ("ordered", "label", "codes", "column", "choices") if key in entry}
             is_found = entry.get("declared") is not True
             variables.append(Variable(entry["name"], tuple(entry["categories"]), entry["values"], is_found, **optional))
         return cls(tuple(variables))

@@ -13,7 +13,7 @@ from typer import Argument, BadParameter, Option
 import twoway as tw
 from twoway.cli.options import Force, Json, Reading
 from twoway.cli.output import check_output, show
-from twoway.data.sql.connections import is_address, opened_table
+from twoway.data.sql.connections import is_address
 from twoway.errors import DataError, FileFormatError, TwowayError
 from twoway.storage import container
 from twoway.text import brief
@@ -177,22 +177,7 @@ def _count_database(
     from twoway.data.sql.records import read_database_records
     from twoway.tables.counting_inside import count_inside
 
-    if reading.extend:
-        raise DataError("--extend is not available for databases")
-    if reading.bins:
-        raise DataError("--bins is not available for databases: create a view with the bins")
-    if name is None:
-        raise DataError("name the table of the database with --table")
-    with opened_table(address, name) as table:
-        source = tw.DatabaseTable(
-            table,
-            schema=schema,
-            columns=reading.choose(list(table.columns)),
-            unseen=reading.unseen,  # type: ignore[arg-type]  # checked there
-            max_categories=reading.max_categories,
-            inside=inside or None,
-            **reading.options,
-        )
+    with reading.database(address, name, schema, inside) as source:
         if source.is_counted_inside:
             return count_inside(source, order)
         records = read_database_records(source)

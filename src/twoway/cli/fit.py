@@ -85,6 +85,7 @@ def fit(
     if checkpoint is not None:
         checkpoint.remove()
     learned = _fit_summary(pmf, source) | {"model": str(out), "sources": len(data or [reading.tables])}
+    learned["proposed_weights"] = reading.proposed_weights(data or [])
     show(learned, _fit_text(learned), json=json)
     if ask:
         if not json:
@@ -167,6 +168,8 @@ def _fit_hints(learned: dict[str, Any]) -> Iterator[str]:
     """Yield what may give a better model."""
     from twoway.fitting.summary import MANY_CATEGORIES
 
+    for path, column in learned["proposed_weights"].items():
+        yield f"{path} is weighted by {column!r}, which was left out: --weights {column!r} uses it"
     odd = learned["odd_labels"]
     if odd:
         marks = list(dict.fromkeys(printable(label, 40) for labels in odd.values() for label in labels))[:3]

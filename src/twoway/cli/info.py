@@ -110,11 +110,14 @@ def _variables_info(schema: Any) -> str:
         n_shown = _MOST_LABELS if is_terminal(sys.stdout) else len(variable)
         labels = [printable(quote_word(label), 60) for label in variable.categories[:n_shown]]
         more = [f"… ({len(variable) - n_shown} more)"] if len(variable) > n_shown else []
+        own = [label for label in variable.missing or () if label not in USUAL]
         # A number is remembered as text, too.
-        gone = dict.fromkeys(str(label) for label in variable.missing or () if label not in USUAL)
+        shown = (f"{label[0]:g} to {label[1]:g}" if isinstance(label, tuple) else str(label) for label in own)
+        gone = dict.fromkeys(shown)
         missing = f"  (missing: {printable(', '.join(gone), 60)})" if gone else ""
         name = printable(quote_word(variable.name), 200)  # as in a question, like the labels
-        rows.append([name, str(len(variable)), ", ".join([*labels, *more]) + missing])
+        said = f"{printable(variable.label, 60)}: " if variable.label else ""
+        rows.append([name, str(len(variable)), said + ", ".join([*labels, *more]) + missing])
     if max(len(variable.name) for variable in schema) <= _WIDE:
         return aligned(rows)
     return "\n".join(["variables", *(f"{name}\n    {number}: {labels}" for name, number, labels in rows[1:])])

@@ -6,6 +6,7 @@ import functools
 import inspect
 import itertools
 import re
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from inspect import Parameter
 from pathlib import Path
@@ -20,7 +21,7 @@ from twoway.storage.container import container_kind
 from twoway.text import shortlist
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from twoway.data.files.file_set import FileSet
     from twoway.fitting.sources import United
@@ -51,7 +52,7 @@ DataFile = Annotated[
 
 TO_READ = (
     *("only", "drop", "missing", "missing_only", "bins", "counts", "weights", "where", "columns", "max_categories"),
-    *("tables", "kind", "total"),
+    *("tables", "kind", "total", "db", "table"),
 )
 """The options of commands that read what a model can be fitted to: `Reading.source`."""
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
@@ -209,6 +210,10 @@ class Reading:
     )
     kind: str = Option("counts", help="What the numbers in --tables are: counts, joint, row or column percentages.")
     total: float | None = Option(None, metavar="N", help="The number of records behind each table, if it is not in it.")
+    db: str | None = Option(
+        None, metavar="URL", help="Instead of files, a database: postgres://user@host/db, duckdb:///file.db, …"
+    )
+    table: str | None = Option(None, metavar="NAME", help="The table of the database.")
     offered: tuple[str, ...] = ()
     """The options that the command has."""
 
@@ -245,9 +250,13 @@ class Reading:
         """Return the records or tables of one file, of several as one source, or published tables."""
         from twoway.data.files.file_set import find_files
         from twoway.fitting.sources import United, unite_sources
+        from twoway.tables.opening import open_source
 
-        if bool(data) == (self.tables is not None):
-            raise BadParameter("give either DATA (files of records or tables) or --tables")
+        if bool(data) + (self.tables is not None) + (self.db is not None) != 1:
+            raise BadParameter("give either DATA (files of records or tables), --tables or --db")
+        if self.db is not None:
+            with self.database(self.db, self.table) as source:
+                return unite_sources({f"the table {self.table}": open_source(source)})
         if self.tables is not None:
             return United(tw.read_published(self.tables, kind=self.kind, totals=self.total), ())  # type: ignore[arg-type]  # checked there
         if len(data) == 1:
@@ -269,6 +278,39 @@ class Reading:
             case "model":
                 raise DataError(f"{str(data)!r} is a model already; `twoway ask` and `twoway info` read it")
         return self.records(data, missing)
+
+    def proposed_weights(self, data: Sequence[Path]) -> dict[str, str]:
+        """Return the weight variables that files name themselves, where no weights are used."""
+        from twoway.data.files.file_set import find_files
+
+        if self.weights or self.declared.weights:
+            return {}
+        named = {str(path): find_files(path).weights for path in data if container_kind(path) is None}
+        return {path: column for path, column in named.items() if column is not None}
+
+    @contextmanager
+    def database(
+        self, address: str, name: str | None, schema: tw.Schema | None = None, inside: bool = False
+    ) -> Iterator[tw.DatabaseTable]:
+        """Give the table of a database, which is closed at the end."""
+        from twoway.data.sql.connections import opened_table
+
+        if self.extend:
+            raise DataError("--extend is not available for databases")
+        if self.bins:
+            raise DataError("--bins is not available for databases: give cuts with --columns, or create a view")
+        if name is None:
+            raise DataError("name the table of the database with --table")
+        with opened_table(address, name) as table:
+            yield tw.DatabaseTable(
+                table,
+                schema=schema,
+                columns=replace(self.declared, only=self.declared.kept(self.choose(list(table.columns)))),
+                unseen=self.unseen,  # type: ignore[arg-type]  # checked there
+                max_categories=self.max_categories,
+                inside=inside or None,
+                **self.options,
+            )
 
     def records(self, path: Path, missing: tw.MissingLabels | None = None) -> tw.Records | tw.FileRecords:
         """Return the records of a file; files too large for memory are streamed."""

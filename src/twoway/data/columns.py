@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from twoway.arrays import Bools, Floats
 from twoway.data.binning import bin_sums, numbers_to_bin
 from twoway.data.coding import FEW_LABELS, coded_labels, used_codes
-from twoway.data.missing import Markers, clean_label, missing_key
+from twoway.data.declarations import NOT_CHOSEN
+from twoway.data.missing import Markers, MissingLabels, clean_label, missing_key
 from twoway.data.weights import weights_as_floats
 from twoway.errors import DataError, check_known
 from twoway.schema import Label, Schema, Variable, first_duplicate, label_key
@@ -121,6 +122,39 @@ class RawColumns:
         """Return some of the columns; unknown ones are an error."""
         check_known("column", self.names, *names)
         return replace(self, names=tuple(names))
+
+    def with_choices(
+        self, choices: Mapping[str, Sequence[str]], column_of: Mapping[str, str], whole: RawColumns
+    ) -> RawColumns:
+        """Return columns in which empty cells of multiple-choice questions read "no" where the question was answered.
+
+        Parameters
+        ----------
+        choices
+            For each column of such a question all of its columns, by the names that they have in ``whole``.
+        column_of
+            What ``whole`` calls each column.
+        whole
+            All columns, before they were chosen and renamed.
+        """
+        markers = MissingLabels().markers("")
+
+        def is_answered(name: str, start: int, stop: int) -> Bools:
+            labels, codes = coded_labels(whole.read_slice(name, start, stop))
+            observed: Bools = np.array([*(missing_key(label) not in markers for label in labels), False])[codes]
+            return observed
+
+        def read_slice(name: str, start: int, stop: int) -> Any:
+            cells = self.read_slice(name, start, stop)
+            if name not in choices:
+                return cells
+            own = is_answered(column_of[name], start, stop)
+            others = [is_answered(other, start, stop) for other in choices[name] if other in whole.names]
+            cells = cells if isinstance(cells, list) else cells.to_pylist()
+            is_no = np.any(others, axis=0) & ~own
+            return [NOT_CHOSEN if no else cell for cell, no in zip(cells, is_no, strict=True)]
+
+        return replace(self, read_slice=read_slice)
 
     def renamed(self, column_of: Mapping[str, str]) -> RawColumns:
         """Return columns by new names, a mapping from each to the old one."""

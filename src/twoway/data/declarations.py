@@ -17,6 +17,9 @@ from twoway.errors import DataError, FileFormatError, MissingFileError, check_kn
 from twoway.schema import Label, Schema, Variable, first_duplicate, label_key, plain_label, sort_labels
 from twoway.text import shortlist
 
+NOT_CHOSEN, CHOSEN = "no", "yes"
+"""The categories of an answer to a multiple-choice question."""
+
 
 @dataclass(frozen=True)
 class Column:
@@ -50,6 +53,8 @@ class Column:
     ordered: bool = False
     missing: Sequence[Any] = ()
     cuts: Sequence[float] = ()
+    choices: Sequence[str] = ()
+    """The columns of the multiple-choice question that this is one of; see the sets of `Columns`."""
 
     def __post_init__(self) -> None:
         for what, kinds, shape in (
@@ -61,7 +66,7 @@ class Column:
         ):
             if not isinstance(getattr(self, what), kinds):
                 raise DataError(f"{what} must be {shape}; got {getattr(self, what)!r}")
-        for what in ("order", "missing", "cuts"):
+        for what in ("order", "missing", "cuts", "choices"):
             given = getattr(self, what)
             if isinstance(given, str) or not isinstance(given, Iterable):
                 raise DataError(f"{what} must be a list; got {given!r}")
@@ -107,6 +112,13 @@ class Column:
     def variable(self, name: str, labels: Sequence[Label], is_ordered: bool, missing: Any) -> Variable:
         """Return the variable of a column that shows some labels, in an order that means something or not."""
         category_of = {label_key(code): category for code, category in self.codes}
+        if self.choices:
+            codes: Any = {label: category_of.get(label_key(label), NOT_CHOSEN) for label in (*labels, NOT_CHOSEN)}
+            # Zero, which fills columns of numbers, unless it is what was chosen.
+            listed_codes = ((0, NOT_CHOSEN), *codes.items(), *self.codes)
+            pairs = tuple({label_key(code): (code, category) for code, category in listed_codes}.values())
+            choices, both = tuple(self.choices), (NOT_CHOSEN, CHOSEN)
+            return Variable(name, both, None, True, missing, label=self.label, codes=pairs, choices=choices)
         listed = [code for code, _ in self.codes]
         if listed and listed != sort_labels(listed):
             places = {label_key(code): place for place, code in enumerate(listed)}
@@ -147,6 +159,10 @@ class Columns:
     ----------
     columns
         For each column that needs it a `Column`, or a mapping with some of its parameters.
+    sets
+        Multiple-choice questions, each a column per answer that can be ticked:
+        ``{"media": {"columns": ["q5_1", "q5_2"], "chosen": 1}}``. Their cells become "yes" for the code ``chosen`` and
+        "no" for all else, empty cells included where any of the columns has an answer.
     weights, counts
         The columns that hold them, as for `Records`.
     only
@@ -163,6 +179,7 @@ class Columns:
 
     columns: Mapping[str, Any] = field(default_factory=dict)
     _: KW_ONLY
+    sets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     weights: str | None = None
     counts: str | None = None
     only: Sequence[str] | None = None
@@ -175,10 +192,23 @@ class Columns:
             if not isinstance(settings, Column):
                 if not isinstance(settings, Mapping):
                     raise DataError(f"column {name!r} is declared by a mapping of settings; got {settings!r}")
-                check_known("setting", [f.name for f in fields(Column)], *settings, where=f" of column {name!r}")
+                known = [f.name for f in fields(Column) if f.name != "choices"]
+                check_known("setting", known, *settings, where=f" of column {name!r}")
                 with naming(f"column {name!r}"):
                     settings = Column(**settings)
             columns[name] = settings
+        for name, settings in self.sets.items():
+            check_known("setting", ["columns", "chosen", "label"], *settings, where=f" of the set {name!r}")
+            members = tuple(settings.get("columns", ()))
+            if len(members) < 2 or "chosen" not in settings:
+                raise DataError(f"the set {name!r} needs the names of at least two columns, and the code for chosen")
+            for member in members:
+                own = columns.get(member, _UNDECLARED)
+                ticked = dict(own.codes).get(settings["chosen"])
+                label = own.label or (ticked if isinstance(ticked, str) else "")
+                if not own.choices:
+                    categories = {settings["chosen"]: CHOSEN}
+                    columns[member] = replace(own, label=label, categories=categories, choices=members)
         object.__setattr__(self, "columns", columns)
         if isinstance(self.only, str):
             object.__setattr__(self, "only", (self.only,))
@@ -200,7 +230,7 @@ class Columns:
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise FileFormatError(f"{shown} is not a TOML file: {error}") from None
         with naming(shown):
-            check_known("setting", ["columns", "weights", "counts"], *content)
+            check_known("setting", ["columns", "sets", "weights", "counts"], *content)
             return cls(**content)
 
     def __getitem__(self, name: str) -> Column:
@@ -210,11 +240,11 @@ class Columns:
     def over(self, other: Columns) -> Columns:
         """Return what another declares, with what this one declares instead."""
         both = {name: self[name].over(other[name]) for name in (*other.columns, *self.columns)}
-        return replace(self, columns=both)
+        return replace(self, columns=both, sets={**other.sets, **self.sets})
 
     def among(self, names: Iterable[str]) -> Columns:
         """Return the same without what is declared of columns other than these."""
-        return replace(self, columns={name: self[name] for name in names if name in self.columns})
+        return replace(self, columns={name: self[name] for name in names if name in self.columns}, sets={})
 
     def check(self, names: Sequence[str]) -> None:
         """Raise if a column is declared that is not among these, or two of them get one name."""
@@ -226,11 +256,18 @@ class Columns:
     def kept(self, names: Iterable[str]) -> list[str]:
         """Return the columns among some names that are used."""
         known = dict.fromkeys(names)
-        return [name for name in (known if self.only is None else self.only) if name in known and self[name].use]
+        if self.only is not None:
+            return [name for name in self.only if name in known]
+        return [name for name in known if self[name].use]
 
     def new_names(self, names: Iterable[str]) -> dict[str, str]:
         """Return the columns by their new names."""
         return {self[name].name or name: name for name in names}
+
+    @property
+    def choices(self) -> dict[str, Sequence[str]]:
+        """The columns of multiple-choice questions, by the new name of each of them."""
+        return {self[name].name or name: column.choices for name, column in self.columns.items() if column.choices}
 
     @property
     def missing(self) -> dict[str, tuple[Any, ...]]:

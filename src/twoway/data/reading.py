@@ -100,7 +100,11 @@ class Reader:
         ``start`` is the number of the first row, for errors.
         """
         check_columns_to_read(columns.names, self.counts, self.weights)
-        rest = columns.renamed(self.column_of(columns.names))
+        column_of = self.column_of(columns.names)
+        rest = columns.renamed(column_of)
+        of_schema = None if self.schema is None else {v.name: v.choices for v in self.schema if v.choices}
+        if choices := self.declared.choices if of_schema is None else of_schema:
+            rest = rest.with_choices(choices, column_of, columns)
         numbers: list[Floats | None] = []
         for what, option, check in (("counts", self.counts, check_counts), ("weights", self.weights, check_weights)):
             array = None

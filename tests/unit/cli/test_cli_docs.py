@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import typer
+from test_docs import code_blocks, run_block
 
 import twoway as tw
 from twoway.cli import EXIT_CODES, run
@@ -114,6 +115,12 @@ def test_the_shell_examples_run(folder, monkeypatch, capsys, page):
     monkeypatch.setenv("COLUMNS", "80")
     if any("--sql" in line or "://" in line for line in shell_lines(page)):
         pytest.importorskip("sqlglot", reason="databases need the extra sql")
+    if page.name in ("spss-stata.md", "excel.md"):  # their programs write the files that the commands read
+        for package in ("pyreadstat", "openpyxl", "python_calamine"):
+            pytest.importorskip(package)
+        namespace = {"__name__": page.stem}
+        for number, source in code_blocks(page.read_text(encoding="utf-8")):
+            run_block(source, number, namespace, page.name)
     for line in shell_lines(page):
         program, *arguments = shlex.split(line)
         if program == "make":

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import glob
 import os
 import re
+import shutil
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,9 +19,10 @@ from twoway.data.declarations import Columns
 from twoway.data.files import formats
 from twoway.data.files.formats import COMPRESSED, FilePath, format_of, is_data_format
 from twoway.data.files.sheets import split_sheet
-from twoway.data.files.survey_files import READERS, survey_columns, survey_metadata
+from twoway.data.files.survey_files import READERS, labels_of_missing, survey_columns, survey_metadata, survey_weight
 from twoway.data.files.text_files import typed_text
 from twoway.errors import DataError, FileFormatError, MissingFileError, check_known
+from twoway.schema import Label
 from twoway.text import ADDRESS, shortlist, without_password
 
 if TYPE_CHECKING:
@@ -76,7 +80,19 @@ class FileSet:
             for name, column in first.columns.items():
                 if name in other.columns and other[name].categories != column.categories:
                     raise DataError(f"the labels of column {name!r} in {path!r} are not those in {self.paths[0]!r}")
+        if self.weights is not None:  # not a question
+            return Columns({self.weights: {"use": False}}).over(first)
         return first
+
+    @cached_property
+    def weights(self) -> str | None:
+        """The weight variable that the files name themselves, which is proposed and not used unasked."""
+        return survey_weight(self.paths[0], self.kind, self.columns)
+
+    @cached_property
+    def labels_of_missing(self) -> Mapping[str, Mapping[Label, str]]:
+        """The labels of codes in each column, those that mean "not observed" included."""
+        return labels_of_missing(survey_metadata(self.paths[0], self.kind)) if self.kind in READERS else {}
 
     def choose_columns(self, columns: Sequence[str] | None) -> list[str]:
         """Return the columns to read, which every file must have, of the same kind, and no others if all are read."""
@@ -174,10 +190,8 @@ def find_files(path: FilePath | FileSet) -> FileSet:
     elif os.path.exists(name):
         base, paths = os.path.dirname(name), [name]
     elif ADDRESS.match(name):
-        raise DataError(
-            f"{without_password(name)!r} is an address, and records are read from files of this machine: download "
-            "them; a database is read by `twoway count --table` and tw.DatabaseTable"
-        )
+        paths = _downloaded_files(name)
+        base, given = os.path.dirname(paths[0]), without_password(given)
     else:
         if pattern is not None:
             format_of(path)  # a wrong ending is reported before a wrong place
@@ -197,6 +211,33 @@ def find_files(path: FilePath | FileSet) -> FileSet:
                 f"{shortlist(partitions[0]) or 'none'}; all files must lie in folders of the same names"
             )
     return FileSet(given, format_of(paths[0]), tuple(paths), partitions, place)
+
+
+def _downloaded_files(address: str) -> list[str]:
+    """Return the files at an address, or at a pattern of them, fetched by fsspec into a temporary folder."""
+    shown = without_password(address)
+    address = re.sub(r":/+", "://", address, count=1)  # in a path, one of the slashes is lost
+    format_of(address.partition("?")[0])  # a wrong ending is reported before a wrong place
+    try:
+        import fsspec
+
+        folder = tempfile.mkdtemp(prefix="twoway-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        options = {"cache_storage": folder, "same_names": True}
+        paths = fsspec.open_local(f"simplecache::{address}", simplecache=options)
+    except (ImportError, ValueError) as error:
+        raise DataError(
+            f'{shown!r} cannot be fetched: {error}; pip install "twoway[remote]" installs what https:// and s3:// '
+            "need. A database is read by --db and tw.DatabaseTable"
+        ) from None
+    except FileNotFoundError:
+        raise MissingFileError(f"there is no file {shown!r}") from None
+    except Exception as error:
+        if type(error).__module__ == "builtins" and not isinstance(error, OSError):
+            raise
+        kind = type(error).__name__
+        raise MissingFileError(f"{shown!r} cannot be fetched; is there a network? {kind}: {error}") from None
+    return sorted([paths] if isinstance(paths, str) else paths)
 
 
 def _files_in(folder: str) -> list[str]:

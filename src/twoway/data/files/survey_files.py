@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import re
+import struct
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from twoway.data.declarations import Column, Columns
 from twoway.data.missing import MissingLabels, missing_key
 from twoway.errors import DataError, FileFormatError
-from twoway.schema import plain_label, sort_labels
+from twoway.schema import Label, plain_label, sort_labels
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 READERS = {"sav": "read_sav", "por": "read_por", "dta": "read_dta", "sas7bdat": "read_sas7bdat"}
 """What reads each kind of file."""
+_VARIABLE_MARK = 2
+_LONGEST_HEADER = 2**26
 _SLICE_CELLS = 2**21
 """Cells of a slice: pyreadstat gives them as Python objects, of some 32 bytes each."""
 
@@ -39,7 +43,49 @@ def survey_columns(metadata: Any) -> Columns:
             ordered=metadata.variable_measure.get(name) in ("ordinal", "scale"),
             missing=missing,
         )
-    return Columns(columns)
+    known = {name.casefold(): name for name in columns}
+    sets = {
+        name.lstrip("$"): {
+            "columns": [known[member.casefold()] for member in one["variable_list"]],
+            "chosen": one["counted_value"],
+            "label": one["label"],
+        }
+        for name, one in metadata.mr_sets.items()
+        if one["is_dichotomy"] and one["counted_value"] is not None and len(one["variable_list"]) > 1
+    }
+    return Columns(columns, sets=sets)
+
+
+def labels_of_missing(metadata: Any) -> dict[str, dict[Label, str]]:
+    """Return the labels of all codes of each column, those that mean "not observed" included."""
+    labels = metadata.variable_value_labels
+    return {name: {plain_label(code): label for code, label in own.items()} for name, own in labels.items()}
+
+
+def survey_weight(path: str, kind: str, names: Sequence[str]) -> str | None:
+    """Return the weight variable of an SPSS file, which pyreadstat does not tell; None where none is switched on."""
+    if kind != "sav":
+        return None
+    with open(path, "rb") as file:
+        head = file.read(176)
+        order = "<" if head[64:68] in (b"\2\0\0\0", b"\3\0\0\0") else ">"
+        place, short = struct.unpack(f"{order}i", head[76:80])[0], b""
+        for _ in range(max(place, 0)):  # a record for each variable, and for each further eight bytes of text
+            mark, _, has_label, n_missing, _, _, short = struct.unpack(f"{order}6i8s", file.read(32))
+            if mark != _VARIABLE_MARK:
+                return None
+            if has_label:
+                length = struct.unpack(f"{order}i", file.read(4))[0]
+                file.seek(-(-length // 4) * 4, 1)
+            file.seek(8 * abs(n_missing), 1)
+        if not short:
+            return None
+        rest = file.read(_LONGEST_HEADER)
+    name = short.decode("ascii", "replace").strip()
+    # Names of more than eight characters are listed apart: SHORT=longer_name, separated by tabs.
+    longer = re.search(rb"(?:^|[\t\n\0-\x08])" + re.escape(short.strip()) + rb"=([^\t\0]+)", rest)
+    known = {other.casefold(): other for other in names}
+    return known.get(longer[1].decode("utf-8", "replace").casefold() if longer else name.casefold())
 
 
 def survey_slices(path: str, kind: str, columns: Sequence[str]) -> Iterator[pa.Table]:
@@ -79,7 +125,9 @@ def _survey_table(cells: dict[str, list[Any]], columns: Sequence[str], metadata:
 
     arrays = {}
     for name in columns:
-        is_text = metadata.readstat_variable_types[name] == "string"
-        # A variable of numbers may be written as dates, which Arrow knows by themselves.
-        arrays[name] = pa.array(cells[name], pa.string() if is_text else None)
+        try:
+            arrays[name] = pa.array(cells[name], pa.float64())
+        except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError):  # text, or dates and times, which Arrow knows
+            is_text = metadata.readstat_variable_types[name] == "string"
+            arrays[name] = pa.array(cells[name], pa.string() if is_text else None)
     return pa.table(arrays)

@@ -1,0 +1,43 @@
+"""``twoway columns``: what the columns of files seem to be, to be checked, changed and given back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from typer import Option
+
+from twoway.cli.options import DataFile, Force, Reading
+from twoway.cli.output import check_output, say
+from twoway.storage.container import whole_or_not_at_all
+
+
+def columns(
+    data: DataFile,
+    reading: Annotated[Reading, "missing", "missing_only"],
+    out: Path | None = Option(
+        None, "-o", "--out", metavar="TOML", help="The file to write (default: standard output)."
+    ),
+    force: Force = False,
+) -> None:
+    """Write what the columns of files seem to be, as TOML that --columns reads: check it, and change it.
+
+    Categories and their labels, order, codes for missing cells with the number of cells that have them, bins, and what
+    looks like an identifier, a weight or a multiple-choice question.
+
+    [bold]Examples[/bold]
+
+    twoway columns survey.csv -o survey.toml
+
+    twoway fit survey.csv --columns survey.toml
+    """
+    from twoway.data.inspection import columns_toml, find_columns
+
+    check_output(out, force, data)
+    text = columns_toml(*find_columns(data, reading.labels))
+    if out is None:
+        say(text.removesuffix("\n"))
+        return
+    with whole_or_not_at_all(out) as stream:
+        stream.write(text.encode())
+    say(f"{text.count('[columns.') - text.count('.categories]')} columns: {out}")

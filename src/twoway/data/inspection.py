@@ -1,0 +1,168 @@
+"""What the columns of files seem to be, found in one pass over them, and as text for people to check and edit."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from twoway.data.binning import make_bins, needs_bins
+from twoway.data.coding import coded_labels
+from twoway.data.declarations import Column, Columns
+from twoway.data.files.file_set import find_files
+from twoway.data.files.file_table import FileTable
+from twoway.data.files.formats import FilePath
+from twoway.data.missing import MissingLabels, clean_label, missing_key
+from twoway.schema import Label, label_key, sort_labels
+
+MOST_LABELS = 1000
+"""A column of text with more labels is hardly one of categories."""
+_MOST_COUNTED = 50_000
+_FEW = 20
+_N_BINS = 5
+_FEWEST = 3
+_WEIGHT = re.compile(r"(.*[_.])?w?(weight|wgt|wt|pond)s?([_.].*|\d*)|w", re.IGNORECASE)
+_MEMBER = re.compile(r"(.+?)[_.]?(\d+|[a-z])$", re.IGNORECASE)
+
+
+@dataclass
+class _Found:
+    """The labels of a column, how often each occurs, and whether these are all."""
+
+    counts: Counter[Label] = field(default_factory=Counter)
+    n_cells: int = 0
+    is_whole: bool = True
+
+    def add(self, labels: Sequence[object], codes: Any, name: str) -> None:
+        """Count the cells of a slice."""
+        times = np.bincount(np.asarray(codes, dtype=np.int64) + 1, minlength=len(labels) + 1)[1:]
+        self.n_cells += int(times.sum())
+        if self.is_whole:
+            for raw, n in zip(labels, times.tolist(), strict=True):
+                if n and (label := clean_label(raw, name)) is not None:
+                    self.counts[label] += n
+            self.is_whole = len(self.counts) <= _MOST_COUNTED
+
+
+def find_columns(path: FilePath, missing: MissingLabels | None = None) -> tuple[Columns, dict[str, list[str]]]:
+    """Return what the columns of files seem to be, and notes on each: what was seen, and why it is so declared.
+
+    Parameters
+    ----------
+    path
+        What `find_files` takes.
+    missing
+        Labels that mean "not observed", beside those that the files declare.
+    """
+    files = find_files(path)
+    table = FileTable.open(files, missing=missing or MissingLabels())
+    found = {name: _Found() for name in files.columns}
+    for piece in table.pieces():
+        for part in piece.read():
+            for name in found:
+                found[name].add(*coded_labels(part.column(name)), name)
+    columns, notes = {}, {}
+    for name, seen in found.items():
+        columns[name], notes[name] = _described(name, seen, files.declared[name], files.labels_of_missing.get(name, {}))
+    weights = files.weights or next((name for name in columns if _is_weight(name, found[name])), None)
+    if weights is not None:
+        columns[weights] = Column(label=columns[weights].label)
+        notes[weights] = ["the weight of each record"]
+    sets = {**_similar_columns(columns, found), **files.declared.sets}
+    return Columns(columns, weights=weights, sets=sets), notes
+
+
+def _described(name: str, seen: _Found, declared: Column, gone: Mapping[Any, str]) -> tuple[Column, list[str]]:
+    """Return what a column is, and why."""
+    markers = MissingLabels((), {name: declared.missing}).markers(name)
+    lost = {label: n for label, n in seen.counts.items() if missing_key(label) in markers}
+    by_code = sorted(lost.items(), key=str)
+    notes = [f"missing: {label} {_toml(gone.get(label, ''))} in {n:,} cells" for label, n in by_code]
+    counts = {label: n for label, n in seen.counts.items() if label not in lost}
+    n_cells = seen.n_cells - sum(lost.values())
+    if not counts:
+        return replace(declared, use=False), [*notes, "no observed cell"]
+    labels = sort_labels(counts)
+    numbers = np.array(labels, dtype=np.float64) if all(label_key(label)[0] == "number" for label in labels) else None
+    is_whole = numbers is not None and bool((numbers == np.rint(numbers)).all())
+    if not declared.categories and len(counts) == n_cells > _FEW and (numbers is None or is_whole):
+        return replace(declared, use=False), [*notes, f"an identifier? {n_cells:,} cells, all different"]
+    if numbers is None and len(counts) > MOST_LABELS:
+        return replace(declared, use=False), [*notes, f"free text? {len(counts):,} different labels"]
+    if numbers is not None and not declared.categories and needs_bins(numbers):
+        bins = make_bins(name, numbers, np.array([counts[label] for label in labels], dtype=np.float64), n_bins=_N_BINS)
+        seen_numbers = f"{len(counts):,} different numbers, {numbers[0]:g} to {numbers[-1]:g}"
+        return replace(declared, cuts=bins.variable.edges or ()), [*notes, seen_numbers]
+    categories = dict(declared.codes)
+    shown = {label: categories.get(label, label) for label in labels}
+    kind = "text" if numbers is None else "numbers"
+    n_shown = len(set(shown.values()))
+    notes.insert(0, f"{kind}: {n_shown} {'category' if n_shown == 1 else 'categories'} in {n_cells:,} cells")
+    return replace(declared, categories=shown if declared.categories or len(shown) <= _FEW else {}), notes
+
+
+def _is_weight(name: str, seen: _Found) -> bool:
+    """Return whether a column looks like one of weights: by its name, and as positive numbers with fractions."""
+    numbers = [label for label in seen.counts if label_key(label)[0] == "number"]
+    if not _WEIGHT.fullmatch(name) or not numbers or len(numbers) < len(seen.counts):
+        return False
+    return min(map(float, numbers)) >= 0 and any(isinstance(label, float) for label in numbers)
+
+
+def _similar_columns(columns: Mapping[str, Column], found: Mapping[str, _Found]) -> dict[str, dict[str, Any]]:
+    """Return what looks like multiple-choice questions: numbered columns of one name, all with one code alone."""
+    groups: dict[tuple[str, Label], list[str]] = {}
+    for name in columns:
+        numbered = _MEMBER.fullmatch(name)
+        if numbered and len(found[name].counts) == 1:
+            (ticked,) = found[name].counts
+            groups.setdefault((numbered[1], ticked), []).append(name)
+    return {
+        stem: {"columns": names, "chosen": chosen} for (stem, chosen), names in groups.items() if len(names) >= _FEWEST
+    }
+
+
+def columns_toml(columns: Columns, notes: Mapping[str, Iterable[str]]) -> str:
+    """Return declarations as TOML, with notes as comments."""
+    lines = [f"{what} = {_toml(getattr(columns, what))}" for what in ("weights", "counts") if getattr(columns, what)]
+    for name, members in columns.sets.items():
+        lines += ["", f"[sets.{_key(name)}]", *(f"{key} = {_toml(value)}" for key, value in members.items())]
+    for name, column in columns.columns.items():
+        lines += ["", f"[columns.{_key(name)}]", *(f"# {note}" for note in notes.get(name, ()))]
+        defaults = vars(Column())
+        for key, value in vars(column).items():
+            if key not in ("categories", "choices") and value != defaults[key]:
+                lines.append(f"{key} = {_toml(value)}")
+        if column.categories and not column.choices:
+            by_category: dict[Any, list[Any]] = {}
+            for code, category in column.categories.items():
+                by_category.setdefault(category, []).append(code)
+            lines += [f"[columns.{_key(name)}.categories]"]
+            lines += [f"{_key(_codes_text(codes))} = {_toml(category)}" for category, codes in by_category.items()]
+    return "\n".join(lines).lstrip("\n") + "\n"
+
+
+def _codes_text(codes: Sequence[Any]) -> str:
+    """Return codes as the key of a category: separated by commas, in quotes where they hold one."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow(codes)
+    return text.getvalue().replace(",", ", ") if len(codes) > 1 else text.getvalue()
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return str(int(value))
+    return repr(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False)

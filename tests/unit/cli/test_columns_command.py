@@ -1,0 +1,158 @@
+"""`twoway columns`, and survey files from the raw file to the answer and back, by the command line."""
+
+import struct
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import twoway as tw
+from twoway.data.inspection import columns_toml, find_columns
+
+pyreadstat = pytest.importorskip("pyreadstat")
+
+RNG = np.random.default_rng(0)
+N = 300
+TRUST = {1: "low", 2: "middle", 3: "high"}
+TICKED = RNG.random((N, 3)) < 0.4
+FRAME = pd.DataFrame(
+    {
+        "caseid": np.arange(N) + 1000.0,
+        "trust": RNG.choice([1.0, 2, 3, 8, 97], N),
+        "income": RNG.normal(2000, 500, N).round(),
+        "final_weight": RNG.random(N).round(3) + 0.5,
+        **{f"media_{n + 1}": np.where(TICKED[:, n], 1.0, np.nan) for n in range(3)},
+        "city": RNG.choice(["Oslo", "Kiel, Germany"], N),
+    }
+)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path
+
+
+@pytest.fixture
+def twoway(cli):
+    return lambda *arguments: cli(*map(str, arguments))
+
+
+@pytest.fixture(scope="module")
+def sav(tmp_path_factory):
+    path = tmp_path_factory.mktemp("survey") / "survey.sav"
+    pyreadstat.write_sav(
+        FRAME,
+        str(path),
+        column_labels={"trust": "How much do you trust?"},
+        variable_value_labels={"trust": {**TRUST, 8: "don't know", 97: "refused"}, "media_1": {1: "Television"}},
+        missing_ranges={"trust": [8, {"lo": 90, "hi": 99}]},
+        variable_measure={"trust": "ordinal"},
+    )
+    content = bytearray(path.read_bytes())
+    content[76:80] = struct.pack("<i", 4)  # WEIGHT BY the fourth variable
+    path.write_bytes(content)
+    return path
+
+
+def test_from_the_file_to_the_right_answer_in_one_command(twoway, sav, tmp_path):
+    question = "P(trust <= middle)"
+    model = tmp_path / "m.twoway"
+    code, out, _ = twoway("fit", sav, "-o", model, "--drop", "caseid,income", "--rank", "1", "--ask", question)
+    observed = FRAME.trust[FRAME.trust <= 3] <= 2
+    assert code == 0
+    assert f"observed {observed.mean():.4f} ({len(observed)} records)" in out
+    assert "is weighted by 'final_weight', which was left out: --weights 'final_weight' uses it" in out
+    assert "How much do you trust?: low, middle, high  (missing: 90 to 99, 8)" in twoway("info", model)[1]
+
+
+def test_what_was_found_is_written_and_read_back(twoway, sav, tmp_path):
+    toml, model = tmp_path / "survey.toml", tmp_path / "m.twoway"
+    assert twoway("columns", sav, "-o", toml)[0] == 0
+    text = toml.read_text()
+    for line in (
+        'weights = "final_weight"',
+        '[sets.media]\ncolumns = ["media_1", "media_2", "media_3"]\nchosen = 1',
+        "[columns.caseid]\n# an identifier? 300 cells, all different\nuse = false",
+        f'# missing: 8 "don\'t know" in {(FRAME.trust == 8).sum()} cells',
+        f'# missing: 97 "refused" in {(FRAME.trust == 97).sum()} cells',
+        'ordered = true\nmissing = [[90, 99], 8]\n[columns.trust.categories]\n1 = "low"\n2 = "middle"\n3 = "high"',
+        '"\\"Kiel, Germany\\"" = "Kiel, Germany"',
+        'label = "Television"',
+        "cuts = [",
+    ):
+        assert line in text
+    assert twoway("fit", sav, "--columns", toml, "-o", model, "--rank", "1")[0] == 0
+    schema = tw.JointPMF.load(model).schema
+    assert schema.names == ("trust", "income", "media_1", "media_2", "media_3", "city")
+    assert schema["media_1"].categories == ("no", "yes")
+    # The raw file, by the model alone: every record has the same probability as when it was declared.
+    assert twoway("score", model, sav, "-o", tmp_path / "scores.csv")[0] == 0
+    pmf = tw.JointPMF.load(model)
+    declared = tw.Records(sav, columns=tw.Columns.load(toml))
+    assert pd.read_csv(tmp_path / "scores.csv").log_prob.to_numpy() == pytest.approx(pmf.log_prob(declared))
+    assert twoway("impute", model, sav, "-o", tmp_path / "complete.csv")[0] == 0
+    complete = pd.read_csv(tmp_path / "complete.csv")
+    kept = FRAME.trust <= 3
+    assert complete.trust[kept].tolist() == FRAME.trust[kept].tolist()
+    assert set(complete.trust) == {1, 2, 3}
+    assert twoway("update", model, sav, "-o", tmp_path / "more.twoway")[0] == 0
+    assert twoway("check", model, "--data", sav)[0] == 0
+
+
+def test_a_multiple_choice_question_is_answered_where_anything_is_ticked():
+    columns = tw.Columns(sets={"media": {"columns": ["media_1", "media_2", "media_3"], "chosen": 1}})
+    records = tw.Records(FRAME[["media_1", "media_2", "media_3"]], columns=columns)
+    expected = np.where(TICKED.any(axis=1, keepdims=True), TICKED.astype(int), -1)
+    assert records.codes().tolist() == expected.tolist()
+    by_model = tw.Records(FRAME, schema=tw.Schema.from_dict(records.schema.to_dict()))
+    assert by_model.codes().tolist() == expected.tolist()
+    with pytest.raises(tw.DataError, match="the set 'media' needs the names of at least two columns"):
+        tw.Columns(sets={"media": {"columns": ["media_1"], "chosen": 1}})
+
+
+def test_what_is_found_in_a_csv_file_reads_like_the_file(tmp_path):
+    path = tmp_path / "survey.csv"
+    FRAME.to_csv(path, index=False)
+    text = columns_toml(*find_columns(path))
+    assert 'weights = "final_weight"' in text
+    (tmp_path / "survey.toml").write_text(text)
+    columns = tw.Columns.load(tmp_path / "survey.toml")
+    streamed, whole = tw.FileRecords(path, columns=columns), tw.Records(path, columns=columns)
+    assert streamed.schema == whole.schema
+    assert tw.Tables.count(streamed).flat == pytest.approx(tw.Tables.count(whole).flat)
+
+
+def test_a_database_is_fitted_directly(twoway, tmp_path):
+    pytest.importorskip("ibis")
+    duckdb = pytest.importorskip("duckdb")
+    frame = FRAME  # noqa: F841  # duckdb finds it by its name
+    with duckdb.connect(tmp_path / "s.db") as database:
+        database.execute("create table survey as select * from frame")
+    (tmp_path / "s.toml").write_text(
+        '[columns.trust]\norder = ["low", "middle", "high"]\nmissing = [8, [90, 99]]\n'
+        '[columns.trust.categories]\n1 = "low"\n2 = "middle"\n3 = "high"\n'
+    )
+    options = ["--only", "trust,city", "-o", tmp_path / "m.twoway", "--rank", "1", "--ask", "P(trust <= middle)"]
+    address = f"duckdb://{tmp_path / 's.db'}"
+    code, out, _ = twoway("fit", "--db", address, "--table", "survey", "--columns", tmp_path / "s.toml", *options)
+    assert code == 0
+    assert f"observed {(FRAME.trust[FRAME.trust <= 3] <= 2).mean():.4f}" in out
+    assert twoway("fit", "--db", address, *options, "--force")[0] == 3  # no table
+    assert twoway("fit", "survey.csv", "--db", address, *options, "--force")[0] == 2
+
+
+def test_files_elsewhere_are_fetched(tmp_path):
+    pytest.importorskip("fsspec")
+    import fsspec
+
+    fsspec.filesystem("memory").pipe("/folder/a.csv", b"x,y\n1,2\n3,4\n")
+    fsspec.filesystem("memory").pipe("/folder/b.csv", b"x,y\n5,6\n")
+    assert tw.Records("memory://folder/a.csv").n_records == 2
+    assert tw.Records("memory://folder/*.csv").n_records == 3
+    with pytest.raises(tw.MissingFileError, match=r"there is no file 'memory://folder/c\.csv'"):
+        tw.Records("memory://folder/c.csv")
+    with pytest.raises(tw.DataError, match=r'pip install "twoway\[remote\]"'):
+        tw.Records("nosuch://folder/c.csv")
+    pytest.importorskip("aiohttp")
+    with pytest.raises(tw.MissingFileError, match="cannot be fetched; is there a network"):
+        tw.Records("http://127.0.0.1:9/a.csv")
