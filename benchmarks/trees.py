@@ -1,14 +1,15 @@
 """Measure hidden trees: predictions on a survey beside those of one hidden variable, and the speed of a pass.
 
-    python benchmarks/trees.py [survey|whole|chain|counties|intervals|speed|seconds]
+    python benchmarks/trees.py [survey|whole|chain|counties|intervals|speed|threads|seconds]
 
 Prints the Markdown tables of docs/how-it-works.md. "survey" needs the election study in TWOWAY_DATA
 (lca/poLCA__election.csv): half of it is fitted, the other half predicted. "whole" fits all of it, and compares answers
 with the cross-tab. "chain" predicts 180 variables of a hidden Markov chain. "counties" fits seven tables of each of
 six counties (crosstabs/acs2012_ca_counties), and prints how far off the worst table is. "intervals" prints how often
 90 % intervals contain the truth (docs/how-sure.md; 3 minutes). "speed" compares a pass of EM with its matrix products
-alone, done by numpy's BLAS; set OPENBLAS_NUM_THREADS=1, because the pass uses one thread. "seconds" measures fits with
-default options, and needs bfi (surveys/bfi.csv.gz) as well.
+alone, done by numpy's BLAS; set OPENBLAS_NUM_THREADS=1, because the pass uses one thread. "threads"
+compares it by two threads and by one. "seconds" measures fits with default options, and needs bfi
+(surveys/bfi.csv.gz) as well; both need idle cores.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ import twoway as tw
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.kernels.trees import expect_tree
 from twoway.model.hidden_tree import HiddenTree, packed_tree
+from twoway.solvers.evidence import expected_counts, theta_of, tree_rows
 
 N_STRONGEST = 15
 AGES = [-1, 29, 39, 49, 59, 69, 200]
@@ -43,6 +45,7 @@ def main() -> None:
         "counties": counties,
         "intervals": intervals,
         "speed": speed,
+        "threads": threads,
         "seconds": seconds,
     }
     for name in sys.argv[1:] or sections:
@@ -275,6 +278,24 @@ def speed() -> None:
         print(
             f"| {n_hidden} | {1000 * seconds[0]:.0f} ms | {1000 * seconds[1]:.0f} ms | {seconds[0] / seconds[1]:.2f} |"
         )
+
+
+def threads() -> None:
+    """The same pass, over records, by two threads against one: alternately, the best of several."""
+    print("| hidden variables | one thread | two threads | ratio |\n|---:|---:|---:|---:|")
+    rng = np.random.default_rng(0)
+    schema = tw.Schema(tuple(tw.Variable(f"x{n}", tuple(range(N_CATEGORIES))) for n in range(N_VARIABLES)))
+    for n_hidden in (13, 7):
+        pmf = tw.JointPMF.from_trees(schema, tw.Trees(np.ones(1), (random_chain(n_hidden, rng),)))
+        records = draw_records(pmf, N_RECORDS, observed=OBSERVED)
+        theta, rows, best = theta_of(pmf), tree_rows(pmf), {1: float("inf"), 2: float("inf")}
+        for _ in range(2 * N_TIMES):
+            for n_threads in best:
+                began = time.perf_counter()
+                expected_counts(records, theta, N_STATES, n_threads, rows)
+                best[n_threads] = min(best[n_threads], time.perf_counter() - began)
+        one, two = best.values()
+        print(f"| {n_hidden} | {1000 * one:.0f} ms | {1000 * two:.0f} ms | {one / two:.2f} |")
 
 
 def random_chain(n_hidden: int, rng: np.random.Generator) -> HiddenTree:
