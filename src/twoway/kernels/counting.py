@@ -13,7 +13,7 @@ a signed one the compiler adds a test for Python's negative indices to each coun
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import combinations, pairwise
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -84,13 +84,15 @@ def counting_strips(offsets: Ints, order: int) -> tuple[NDArray[np.uint64], int]
 
 def unstrip_counts(counts: NDArray[Any], offsets: Ints, order: int) -> NDArray[Any]:
     """Return the counts table after table, sets of variables in lexicographic order, each in C order."""
-    flat = np.empty_like(counts)
+    flat, sizes = np.empty_like(counts), np.diff(offsets)
     for leading, shape, start in _strip_blocks(offsets, order):
         rows, width = int(np.prod(shape[:-1])), shape[-1]
         block = counts[start : start + rows * width].reshape(rows, width)
-        edges = offsets[leading[-1] + 1 :] - offsets[leading[-1] + 1]
-        for left, right in pairwise(edges):
-            flat[start + rows * left : start + rows * right] = block[:, left:right].ravel()
+        later = sizes[leading[-1] + 1 :]
+        # Where the variable of each column begins, and its size: a table is as wide as that.
+        left, n_columns = np.repeat(np.cumsum(later) - later, later), np.repeat(later, later)
+        places = start + (rows - 1) * left + np.arange(width)
+        flat[places + np.arange(rows)[:, None] * n_columns] = block
     return flat
 
 

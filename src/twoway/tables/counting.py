@@ -99,6 +99,8 @@ def sets_to_count(schema: Schema, order: int) -> NDArray[np.int32]:
             f"categories have {n_entries:,} cells, {n_entries * 8 / 2**30:.1f} GiB of counts; at most "
             f"{MAX_BYTES / 2**30:g} GiB are allowed: leave out variables or merge categories"
         )
+    if order == 2:
+        return np.column_stack(np.triu_indices(len(schema), 1)).astype(np.int32)
     return np.array(list(combinations(range(len(schema)), order)), dtype=np.int32).reshape(-1, order)
 
 
