@@ -81,7 +81,7 @@ def count(
     target = out or add
     if target is None:
         raise BadParameter("name the file to write with -o, or the file to add to with --add")
-    check_output(out, force, data, schema, is_model=True)
+    check_output(out, force, data, schema, reading.columns, is_model=True)
     before = None if add is None else tw.Tables.load(add)
     chooses = reading.only or reading.drop or reading.bins
     if before is not None and chooses:

@@ -67,7 +67,8 @@ def fit(
     name = f"{out.name}.checkpoint"
     beside = out.with_name(name) if out.name and len(os.fsencode(name)) <= _LONGEST_NAME else None
     is_half_done = beside is not None and beside.exists() and _is_half_fitted(out)
-    check_output(out, force or is_half_done, reading.tables, *(data or []), is_model=True)
+    inputs = [reading.tables, reading.columns, reading.db, *(data or [])]
+    check_output(out, force or is_half_done, *inputs, is_model=True)
     checkpoint = None if beside is None else Checkpoint(beside)
     united = reading.source(data or [])
     source = united.source

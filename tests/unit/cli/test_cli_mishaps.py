@@ -34,8 +34,11 @@ def folder(tmp_path_factory):
 INPUTS = {
     ("fit", "data"): ["fit", "s.csv"],
     ("fit", "tables"): ["fit", "--tables", "s.csv"],
+    ("fit", "columns"): ["fit", "odd.csv", "--columns", "s.csv"],
+    ("columns", "data"): ["columns", "s.csv"],
     ("ask", "model"): ["ask", "m.twoway", "P(age)"],
     ("count", "data"): ["count", "s.csv"],
+    ("count", "columns"): ["count", "odd.csv", "--columns", "s.csv"],
     ("count", "schema"): ["count", "s.csv", "--schema", "m.twoway"],
     ("score", "model"): ["score", "m.twoway", "s.csv"],
     ("score", "data"): ["score", "m.twoway", "s.csv"],
@@ -102,6 +105,7 @@ def test_patterns_and_folders_are_inputs_file_by_file(source, cli, folder, input
 @pytest.mark.parametrize("kind", ["duckdb", "sqlite"])
 def test_a_database_is_not_replaced_by_its_counts(kind, cli, folder, inputs):
     for address in (f"{kind}://s.csv", f"{kind}://{folder}/s.csv", f"{kind}://./hard/s.csv?read_only=1"):
+        assert_refused(cli("fit", "--db", address, "--table", "t", "-o", "s.csv", "--force"), folder, inputs)
         assert_refused(cli("count", address, "--table", "t", "-o", "s.csv", "--force"), folder, inputs)
 
 
