@@ -17,7 +17,7 @@ from pathlib import Path
 import pandas as pd
 
 import twoway as tw
-from twoway.cli.demo import demo
+from twoway.cli.demo_digits import demo_digits
 
 HERE = Path(__file__).resolve().parent
 IMAGES = HERE / "img"
@@ -102,7 +102,7 @@ def draw_explorer(folder: Path) -> None:
 def main() -> None:
     """Make all pictures."""
     with tempfile.TemporaryDirectory() as scratch:
-        demo(Path(scratch))
+        demo_digits(Path(scratch), json=False)
         shutil.copy(Path(scratch) / "digits.svg", IMAGES / "digits.svg")
         draw_explorer(Path(scratch))
 

@@ -23,6 +23,7 @@ from twoway.data.records import Records
 from twoway.errors import DataError, whole_number
 from twoway.model.parameters import normalized_factors
 from twoway.model.pmf import JointPMF
+from twoway.notebook import Shown
 from twoway.report import Progress
 from twoway.solvers.em import fit_cells_by_em
 from twoway.solvers.evidence import CellSets, Evidence, theta_of
@@ -59,8 +60,8 @@ T = TypeVar("T")
 How = Literal["held-out likelihood", "spectrum", "AIC"]
 
 
-@dataclass(frozen=True)
-class RankChoice:
+@dataclass(frozen=True, repr=False)
+class RankChoice(Shown):
     """The rank that was chosen, and all that were compared."""
 
     rank: int
