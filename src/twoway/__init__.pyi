@@ -89,6 +89,7 @@ from .report import StopReason as StopReason
 from .report import TableMisfit as TableMisfit
 from .schema import Schema as Schema
 from .schema import Variable as Variable
+from .solvers.design import Design as Design
 from .solvers.heldout import HeldOut as HeldOut
 from .solvers.rank import RankChoice as RankChoice
 from .tables.crosstabs.published_files import read_published as read_published

@@ -169,6 +169,23 @@ def interval_ends(
     return Intervals(estimate, np.minimum(low, estimate), np.maximum(high, estimate))
 
 
+def interval_by_error(
+    estimate: Floats, center: Floats, replicates: Floats, scales: Floats, degrees: int, level: float, scale: Scale
+) -> Intervals:
+    """Return the intervals of estimates by their standard errors: each squared deviation counts ``scales`` times."""
+    from scipy.special import stdtrit
+
+    to, back = _SCALES[scale]
+    here = to(estimate)
+    reach = stdtrit(degrees, 0.5 + 0.5 * level) * np.sqrt(squared_error(to(replicates) - to(center), scales))
+    return Intervals(estimate, np.minimum(back(here - reach), estimate), np.maximum(back(here + reach), estimate))
+
+
+def squared_error(deviations: Floats, scales: Floats) -> Floats:
+    """Return the variances of estimates, from the deviations of replicates (n, …)."""
+    return np.asarray(np.tensordot(scales, deviations**2, axes=1))
+
+
 def checked_level(level: float) -> float:
     """Return how often intervals should contain the truth, or raise if that is not a share."""
     if not (isinstance(level, int | float) and 0 < level < 1):

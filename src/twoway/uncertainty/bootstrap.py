@@ -12,13 +12,23 @@ from typing import Any
 
 import numpy as np
 
+from twoway.arrays import Floats
 from twoway.data.distribution import Distribution
 from twoway.data.frames import Fill
 from twoway.data.records import Records
 from twoway.errors import DataError, FileFormatError, ImpossibleEvidenceError, whole_number
 from twoway.model.events import Event, Names
 from twoway.model.imputation import imputed_codes, imputed_frames, warn_of_impossible
-from twoway.model.intervals import Interval, Intervals, IntervalTable, Scale, checked_level, interval_ends
+from twoway.model.intervals import (
+    Interval,
+    Intervals,
+    IntervalTable,
+    Scale,
+    checked_level,
+    interval_by_error,
+    interval_ends,
+    squared_error,
+)
 from twoway.model.mode import Mode
 from twoway.model.model_file import parse_model, parse_replicates, replicate_arrays, write_model
 from twoway.model.pmf import JointPMF
@@ -36,6 +46,8 @@ _MAX_RANGES = 24
 Question = Callable[[JointPMF], Any]
 Cells = Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]
 """The event and what is given, for each probability of an answer."""
+# The arrays of a file that hold the scales of a design's replicates and their degrees of freedom.
+_SCALES, _DEGREES = "replicate_scales", "replicate_degrees"
 LEAST_REPLICATES = 20
 """With fewer, the ends of a 90 % interval are unknown."""
 
@@ -65,6 +77,10 @@ class Bootstrap:
     """Whether replicates differ from the center as the model from the truth, not as the truth from the model."""
     observed: ObservedTables | None = None
     """Tables that the answers are compared with: the model may not fit them, or they may not determine an answer."""
+    scales: Floats | None = None
+    """Of a survey's design: what the squared deviation of each replicate counts in a variance; None for draws."""
+    degrees: int | None = None
+    """The degrees of freedom of that variance."""
     evidence: Mapping[str, Any] = field(default_factory=dict)
     """What the PMFs are given."""
 
@@ -199,7 +215,27 @@ class Bootstrap:
             return Intervals(estimate, low, high)
         estimate, center = (np.asarray(question(pmf), dtype=np.float64) for pmf in (self.pmf, self.center))
         answers = np.array([np.asarray(question(pmf), dtype=np.float64) for pmf in self.replicates])
+        if self.scales is not None and self.degrees is not None:
+            return interval_by_error(estimate, center, answers, self.scales, self.degrees, self.level, scale)
         return interval_ends(estimate, center, answers, self.level, scale, reflected=self.reflected)
+
+    def standard_error(self, question: Question) -> Floats:
+        """Return the standard error of the answer to any question about a JointPMF: a number or an array.
+
+        Examples
+        --------
+        >>> from twoway.fitting.fit import fit
+        >>> from twoway.uncertainty.replication import bootstrap
+        >>> coin = {"side": ["heads", "tails"] * 50}
+        >>> boot = bootstrap(fit(coin, rank=1), coin, n=1000)
+        >>> round(float(boot.standard_error(lambda pmf: pmf.prob({"side": "heads"}))), 2)
+        0.05
+        """
+        center = np.asarray(question(self.center), dtype=np.float64)
+        answers = np.array([np.asarray(question(pmf), dtype=np.float64) for pmf in self.replicates])
+        if self.scales is None:
+            return np.asarray(answers.std(axis=0, ddof=1))
+        return squared_error(answers - center, self.scales) ** 0.5
 
     def _number(self, question: Question, scale: Scale, about: Sequence[str], **options: Any) -> Interval:
         (value, low, high), note = self.answer(question, scale, about, **options)
@@ -225,6 +261,8 @@ class Bootstrap:
                 replicates.append(pmf.given(evidence))
         if not replicates:
             raise ImpossibleEvidenceError("the evidence has probability 0 in every replicate")
+        if len(replicates) < len(self.replicates) and self.scales is not None:
+            raise ImpossibleEvidenceError("the evidence has probability 0 in some samples of the design")
         if (n_left_out := len(self.replicates) - len(replicates)) > 0:
             warnings += (f"{n_left_out} replicates in which the evidence is impossible are left out",)
         pmf = self.pmf.given(evidence)
@@ -327,6 +365,8 @@ class Bootstrap:
         does not fit what was observed.
         """
         arrays = replicate_arrays([pmf.parameters for pmf in (self.center, *self.replicates)])
+        if self.scales is not None:
+            arrays |= {_SCALES: self.scales, _DEGREES: np.array([self.degrees], dtype=np.int64)}
         if counts:
             arrays |= {} if self.observed is None else self.observed.arrays()
             arrays |= {} if self.pmf.counts is None else self.pmf.counts.arrays()
@@ -359,6 +399,12 @@ def load(path: str | os.PathLike[str]) -> JointPMF | Bootstrap:
             raise DataError("there must be at least two")
         center, *replicates = (JointPMF.from_parameters(pmf.schema, own) for own in parameters)
         reflected, observed = not (pmf.report and pmf.report.smoothing), ObservedTables.from_arrays(pmf, arrays)
-        return Bootstrap(pmf, tuple(replicates), center, reflected=reflected, observed=observed)
+        boot = Bootstrap(pmf, tuple(replicates), center, reflected=reflected, observed=observed)
+        if _SCALES not in arrays:
+            return boot
+        scales, (degrees,) = arrays[_SCALES], arrays[_DEGREES].tolist()
+        if scales.shape != (len(replicates),) or not (scales > 0).all() or not degrees > 0:
+            raise DataError(f"the scales of its {len(replicates)} replicates are invalid")
+        return replace(boot, scales=scales, degrees=degrees)
     except (ValueError, LookupError) as error:
         raise FileFormatError(f"the replicates in {str(path)!r} are invalid: {error}") from error

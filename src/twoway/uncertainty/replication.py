@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from twoway.model.pmf import JointPMF, model_of
 from twoway.model.posterior import records_for
 from twoway.parallel import usable_cores
 from twoway.report import Monitor, Progress, StopReason
+from twoway.solvers.design import Design, DesignResampling, design_resampling
 from twoway.solvers.em import fit_cells_by_em, smoothing_of_rows
 from twoway.solvers.evidence import CellSets, theta_groups
 from twoway.solvers.loop import Loop, Watch
@@ -38,6 +40,7 @@ def bootstrap(
     seed: int = 0,
     level: float = 0.9,
     n_records: float | None = None,
+    design: Design | None = None,
     threads: int | None = None,
     monitor: Monitor | bool | None = None,
 ) -> Bootstrap:
@@ -64,6 +67,9 @@ def bootstrap(
     n_records
         For tables: the number of people in all tables together. By default the largest total, as if all tables were
         counted on the same people, which gives the widest intervals; ``math.inf`` if each table has its own sample.
+    design
+        How the records of a survey were drawn: strata, units, replicate weights. By default each record was drawn by
+        itself.
     threads
         The number of replicates fitted at a time; all cores by default.
     monitor
@@ -86,7 +92,9 @@ def bootstrap(
     threads = usable_cores() if threads is None else whole_number("threads", threads, 1)
     smoothing = _smoothing_to_replicate(pmf)
     choices, chances = replicate_smoothings(pmf)
-    resampling, tol = _replicate_sampling(pmf, source, n_records)
+    resampling, tol = _replicate_sampling(pmf, source, n, n_records, design)
+    of_design = resampling if isinstance(resampling, DesignResampling) else None
+    n = n if of_design is None else len(of_design.scales)
     original = resampling.original()
     with Watch.showing(monitor) as watch:
         loop = Loop("", _MAX_ITER, tol, watch.quiet())
@@ -99,6 +107,8 @@ def bootstrap(
 
         def replicate(number: int) -> tuple[JointPMF, StopReason]:
             random = np.random.default_rng([seed, number, 1])
+            if of_design is not None:  # no draw of the truth: it differs from the fit by its weights alone
+                return fit(resampling.draw(seed, number), smoothing)
             own = choices[random.choice(len(choices), p=chances)]
             drawn = replicate_prior(original, pmf, own, random) if own.factors else None
             return fit(resampling.draw(seed, number), own, drawn)
@@ -115,18 +125,23 @@ def bootstrap(
                     watch.interrupt()
                     pool.shutdown(cancel_futures=True)
     replicates = tuple(fitted for fitted, stop in fits if stop is not StopReason.INTERRUPTED)
-    if len(replicates) < LEAST_REPLICATES:
+    if len(replicates) < (LEAST_REPLICATES if of_design is None else n):
         raise KeyboardInterrupt
     warnings = [] if len(replicates) == n else [f"interrupted: {len(replicates)} of {n} replicates were finished"]
     late = sum(stop is StopReason.MAX_ITER for _, stop in fits)
     if late > 0.05 * n:
         warnings.append(f"{late} of {n} replicates did not converge in {_MAX_ITER} passes; intervals may be too narrow")
     reflected, observed = not smoothing.factors, ObservedTables.of(pmf, source)
-    return Bootstrap(pmf, replicates, center, checked_level(level), tuple(warnings), reflected, observed)
+    boot = Bootstrap(pmf, replicates, center, checked_level(level), tuple(warnings), reflected, observed)
+    return boot if of_design is None else replace(boot, scales=of_design.scales, degrees=of_design.degrees)
 
 
-def _replicate_sampling(pmf: JointPMF, source: Any, n_records: float | None) -> tuple[Resampling, float]:
+def _replicate_sampling(
+    pmf: JointPMF, source: Any, n: int, n_records: float | None, design: Design | None
+) -> tuple[Resampling | DesignResampling, float]:
     if isinstance(source, Tables):
+        if design is not None:
+            raise DataError("a design says how records were drawn, and these are tables; give the records")
         if difference := pmf.schema.difference(source.schema):
             raise DataError(f"the tables are not about the model's variables: {difference}")
         if len(source) == 0:
@@ -138,6 +153,8 @@ def _replicate_sampling(pmf: JointPMF, source: Any, n_records: float | None) -> 
     if records.n_silent == records.n_records:
         raise DataError(f"none of the {records.n_records} records has an observed cell; there is nothing to draw from")
     counts_tables = pmf.report is not None and pmf.report.counts_tables
+    if design is not None:
+        return design_resampling(design, records, n, count_tables=counts_tables), _TOL_RECORDS
     return RecordResampling(records, count_tables=counts_tables), _TOL_RECORDS
 
 
@@ -152,7 +169,7 @@ def _smoothing_to_replicate(pmf: JointPMF) -> Smoothing:
 def replicate_smoothings(pmf: JointPMF) -> tuple[list[Smoothing], Floats]:
     """Return the amounts of smoothing that were compared, and how probable each is given the held-out records."""
     report, chosen = pmf.report, _smoothing_to_replicate(pmf)
-    tried = [] if report is None else [candidate for candidate in report.candidates if "smoothing" in candidate]
+    tried = [] if report is None else [candidate for candidate in report.candidates if "weight_smoothing" in candidate]
     if report is None or not tried or not report.n_records or not chosen.factors:
         return [chosen], np.ones(1)
     held_out = np.array([float(candidate["held_out"]) for candidate in tried])

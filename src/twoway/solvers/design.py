@@ -1,0 +1,221 @@
+"""How a survey's sample was drawn, and what other samples of the same design would have been.
+
+Units of a stratum resemble each other less than the records of a unit do, so that a sample of clusters says less than
+as many records drawn one by one, and one in strata more. With strata and units, samples are drawn by the rescaled
+bootstrap (Rao and Wu, 1988): of the n units of a stratum n - 1 are drawn with replacement, and weights are scaled so
+that totals vary as they should. A finite population makes them vary less. Weights go only part of the way to those of
+the sample drawn, as in Fay's method: with few units, what a whole step does to a share is far from proportional.
+Where there are no more units than samples are asked for, each unit in turn gets more weight and the others of its
+stratum less, which leaves nothing to chance (a jackknife). Where a survey ships replicate weights, these are its
+samples. Each squared deviation of a replicate counts in the variance as its kind says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from twoway.arrays import Floats, Ints
+from twoway.data.records import Records
+from twoway.errors import DataError, check_known
+from twoway.solvers.evidence import CellSets, Evidence
+from twoway.text import brief, shortlist
+
+# The part of the way to another sample that weights go.
+_STEP = 0.3
+ReplicateKind = Literal["bootstrap", "brr", "fay", "jackknife"]
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """How the records of a survey were drawn, for `bootstrap`: its intervals are then those of the design.
+
+    Each option is a sequence with an entry for each record, such as a column of the frame.
+
+    Parameters
+    ----------
+    strata
+        The stratum of each record; one for all by default.
+    units
+        The primary sampling unit (cluster) of each record; each record is one by default. Units of different strata
+        are different, even if they are called alike.
+    population
+        How many units the record's stratum has in the whole population. By default the sample is a small part of it.
+    replicates
+        Replicate weights that came with the survey, shape (n_records, n_replicates), in place of all the others.
+    kind
+        What they are: "bootstrap", "brr" (balanced repeated replication), "fay" (the same, halfway), or "jackknife".
+    fay
+        For "fay", the share of its weight that a unit keeps in the half that is left out.
+    scale
+        What the squared deviation of each replicate counts in a variance: a number for each, or one for all. By default
+        that of the kind; of a jackknife in strata it must be given, (n - 1) / n of the replicate's stratum.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import twoway as tw
+    >>> schools = pd.DataFrame({"town": list("aabbccdd") * 20, "big": list("yynnynnn") * 20})
+    >>> pmf = tw.fit(schools[["big"]], rank=1)
+    >>> by_town = tw.bootstrap(pmf, schools, n=100, design=tw.Design(units=schools["town"]))
+    >>> by_record = tw.bootstrap(pmf, schools, n=100)
+    >>> wide, narrow = by_town.prob({"big": "y"}), by_record.prob({"big": "y"})
+    >>> bool(wide.high - wide.low > 3 * (narrow.high - narrow.low))
+    True
+    """
+
+    strata: Any = None
+    units: Any = None
+    population: Any = None
+    replicates: Any = None
+    kind: ReplicateKind = "bootstrap"
+    fay: float = 0.5
+    scale: Any = None
+
+
+class DesignResampling:
+    """Records whose weights vary as they do between samples of a design."""
+
+    scales: Floats
+    """What the squared deviation of each replicate counts in a variance."""
+    degrees: int
+    """The degrees of freedom of that variance."""
+
+    def __init__(self, records: Records, count_tables: bool) -> None:
+        self._count_tables = count_tables
+        self._records = records
+        weights = np.ones(records.n_records) if records.weights is None else records.weights
+        # In units of an effective record, as in the fit.
+        self._unit = records.weight_totals.unit
+        self._weights = weights / self._unit
+
+    def original(self) -> CellSets:
+        """Return the records themselves."""
+        return self._sets(self._weights)
+
+    def draw(self, seed: int, number: int) -> CellSets:
+        """Return another sample."""
+        raise NotImplementedError
+
+    def _sets(self, weights: Floats) -> CellSets:
+        records = self._records.reweighted(weights).with_say()
+        evidence = Evidence(records.schema, records=records, threads=1)
+        return evidence.tree_sets() if self._count_tables else evidence.sets
+
+
+class _UnitResampling(DesignResampling):
+    """Draws the units of each stratum with replacement, or takes one after the other where they are few."""
+
+    def __init__(self, records: Records, n_samples: int, count_tables: bool, design: Design) -> None:
+        super().__init__(records, count_tables)
+        n = records.n_records
+        labels, stratum = _coded("strata", design.strata, n, np.zeros(n, dtype=np.int64))
+        _, unit_code = _coded("units", design.units, n, np.arange(n))
+        pairs, self._unit_of = np.unique(np.column_stack([stratum, unit_code]), axis=0, return_inverse=True)
+        # Units in the order of their strata.
+        self._n_units = np.bincount(pairs[:, 0])
+        if (alone := np.flatnonzero(self._n_units < 2)).size:
+            names = shortlist(labels[alone].tolist(), 6)
+            what = "stratum" if len(alone) == 1 else "strata"
+            if design.strata is None:
+                raise DataError("the sample has one unit only; chance can be told from at least two")
+            raise DataError(f"the {what} {names} of the sample has one unit only; join it with another stratum")
+        shares = np.zeros(len(self._n_units))
+        if design.population is not None:
+            sizes = _numbers("population", design.population, n)
+            for code, n_units in enumerate(self._n_units):
+                own = np.unique(sizes[stratum == code])
+                if len(own) > 1 or own[0] < n_units:
+                    got = f"{own[0]:g}" if len(own) == 1 else f"{shortlist(own.tolist(), 4)}"
+                    raise DataError(
+                        f"population must be one number for each stratum, at least its {n_units} units in the sample; "
+                        f"got {got} for {brief(labels[code])}"
+                    )
+                shares[code] = n_units / own[0]
+        self._stratum = np.repeat(np.arange(len(shares)), self._n_units)
+        self._steps = _STEP * np.sqrt(1.0 - shares)
+        self._one_by_one = len(self._stratum) <= n_samples
+        self.scales = np.full(n_samples, 1.0 / (n_samples * _STEP**2))
+        if self._one_by_one:
+            self.scales = ((1.0 - shares) * self._n_units / (self._n_units - 1.0) / _STEP**2)[self._stratum]
+        self.degrees = int((self._n_units - 1).sum())
+
+    def draw(self, seed: int, number: int) -> CellSets:
+        if self._one_by_one:
+            own = self._stratum[number]
+            times = 1.0 - np.where(self._stratum == own, _STEP / self._n_units[own], 0.0)
+            times[number] += _STEP
+        else:
+            random = np.random.default_rng([seed, number])
+            drawn = [random.multinomial(n - 1, np.full(n, 1.0 / n)) * (n / (n - 1)) for n in self._n_units.tolist()]
+            times = 1.0 + self._steps[self._stratum] * (np.concatenate(drawn) - 1.0)
+        return self._sets(self._weights * times[self._unit_of])
+
+
+class _ReplicateResampling(DesignResampling):
+    """The replicate weights that came with a survey."""
+
+    def __init__(self, records: Records, count_tables: bool, design: Design) -> None:
+        super().__init__(records, count_tables)
+        weights = np.asarray(design.replicates, dtype=np.float64)
+        if weights.ndim != 2 or weights.shape[0] != records.n_records or weights.shape[1] < 2:
+            raise DataError(
+                f"replicate weights must be at least 2 columns of {records.n_records} rows, one for each record; "
+                f"got the shape {weights.shape}"
+            )
+        if not (np.isfinite(weights) & (weights >= 0)).all():
+            row, column = np.argwhere(~(np.isfinite(weights) & (weights >= 0)))[0].tolist()
+            raise DataError(
+                f"replicate weights must be numbers of 0 or more; got {weights[row, column]} in row {row}, "
+                f"replicate {column}"
+            )
+        check_known("kind", get_args(ReplicateKind), design.kind)
+        if not 0 <= design.fay < 1:
+            raise DataError(f"fay must be at least 0 and below 1; got {design.fay!r}")
+        self._replicates, n = weights, weights.shape[1]
+        usual = {"fay": 1.0 / (n * (1.0 - design.fay) ** 2), "jackknife": (n - 1) / n}.get(design.kind, 1.0 / n)
+        given = np.asarray(usual if design.scale is None else design.scale, dtype=np.float64)
+        if given.shape not in ((), (n,)) or not (given > 0).all():
+            raise DataError(
+                f"scale must be a number above 0, or one for each of {n} replicates; got {brief(design.scale)}"
+            )
+        self.scales, self.degrees = np.broadcast_to(given, (n,)), n - 1
+
+    def draw(self, seed: int, number: int) -> CellSets:
+        return self._sets(self._replicates[:, number] / self._unit)
+
+
+def design_resampling(design: Design, records: Records, n: int, *, count_tables: bool) -> DesignResampling:
+    """Return ``n`` samples of a design from records in the order of its entries; or its replicate weights."""
+    if design.replicates is None:
+        return _UnitResampling(records, n, count_tables, design)
+    if any(part is not None for part in (design.strata, design.units, design.population)):
+        raise DataError("replicate weights say all about a design; strata, units and population must not be given")
+    return _ReplicateResampling(records, count_tables, design)
+
+
+def _coded(what: str, values: Any, n: int, default: Ints) -> tuple[Any, Ints]:
+    """Return the distinct entries of a column, and the number of each record's."""
+    import pandas as pd
+
+    if values is None:
+        return np.array(["all"], dtype=object), default
+    column = pd.Series(values).reset_index(drop=True)
+    if len(column) != n:
+        raise DataError(f"{what} must have an entry for each of {n} records; got {len(column)}")
+    if (missing := np.flatnonzero(column.isna())).size:
+        raise DataError(f"{what} must be known for each record; row {missing[0]} has none")
+    codes, labels = pd.factorize(column, sort=False)
+    return np.asarray(labels, dtype=object), codes
+
+
+def _numbers(what: str, values: Any, n: int) -> Floats:
+    try:
+        numbers = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError(f"{what} must be numbers; got {brief(values)}") from None
+    if numbers.shape != (n,) or not np.isfinite(numbers).all():
+        raise DataError(f"{what} must be a finite number for each of {n} records; got the shape {numbers.shape}")
+    return numbers
