@@ -43,7 +43,7 @@ _LEAST_GAIN = 1e-4
 _CLOSE = 0.1
 # A component needs at least so many records.
 _RECORDS_PER_COMPONENT = 10
-_N_SPLITS, _FIRST_PASSES = 1, 30
+_N_RANDOM, _N_SPLITS, _FIRST_PASSES = 3, 1, 30
 _MOST_PASSES, _MOST_OVER_TABLES = 600, 3000
 _TOL = 3e-6
 # Tried at each rank, the usual one first; the fit itself chooses its own more finely.
@@ -153,7 +153,8 @@ class _Ladder:
     def climb(self, rank: int, *amounts: float) -> list[Descent]:
         """Return the best fit of a rank with each amount of smoothing; starts race with the first one."""
         below = max((known for known in self.fits if known < rank), default=None)
-        starts = [random_start(self.sets.schema, rank, self.sets.shares, (self.seed, rank))]
+        seeds = [(self.seed, rank, number) for number in range(_N_RANDOM)]
+        starts = [random_start(self.sets.schema, rank, self.sets.shares, pair) for pair in seeds]
         if below is not None:
             starts += [_split_to_rank(self.fits[below], rank, (self.seed, rank, number)) for number in range(_N_SPLITS)]
         heats = [self.fit(start, amounts[0], _FIRST_PASSES) for start in starts]
