@@ -39,14 +39,16 @@ Data = Annotated[
     list[Path] | None,
     Argument(
         metavar="[DATA]...",
-        help="Records: CSV, TSV, Parquet, Arrow or JSON lines files, a glob pattern or a folder; or tables from "
-        "`twoway count`; or several of these.",
+        help="Records: CSV, TSV, Parquet, Arrow, JSON lines, SPSS, Stata, SAS or Excel files, a glob pattern or a "
+        "folder; or tables from `twoway count`; or several of these.",
     ),
 ]
 DataFile = Annotated[
     Path,
     Argument(
-        metavar="DATA", help="Records: a CSV, TSV, Parquet, Arrow or JSON lines file, a glob pattern or a folder."
+        metavar="DATA",
+        help="Records: a CSV, TSV, Parquet, Arrow, JSON lines, SPSS, Stata, SAS or Excel file, a glob pattern or a "
+        "folder.",
     ),
 ]
 

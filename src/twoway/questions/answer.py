@@ -227,7 +227,8 @@ def asked_codes(variable: Variable, term: Term) -> list[int]:
                 f"that you mean, as in {example}, or declare the order before the fit, as by ordered categories"
             )
         (label,), compare = term.labels, _COMPARE[term.operator]
-        values = range(len(variable)) if variable.values is None else variable.values
+        by_order = variable.values is None or (variable.ordered and variable.find(label) is not None)
+        values: Sequence[float] = range(len(variable)) if by_order else variable.values or ()
         is_between = variable.values is not None and variable.find(label) is None
         threshold = float(label) if is_between else values[variable.code(label)]
         codes = [code for code, value in enumerate(values) if compare(value, threshold)]

@@ -44,6 +44,13 @@ def test_a_new_category_ends_the_order_and_the_same_ones_keep_it():
     assert both.schema["sport"].ordered
 
 
+def test_a_declared_order_of_numbers_counts():
+    reversed_scale = tw.Variable("trust", (5, 4, 3), ordered=True)
+    pmf = tw.JointPMF([1.0], [[[0.2], [0.3], [0.5]]], tw.Schema((reversed_scale,)))
+    assert tw.ask(pmf, "P(trust <= 4)") == pytest.approx(0.5)  # 5 and 4 come first
+    assert tw.ask(pmf, "P(trust >= 3.5)") == pytest.approx(0.5)  # not a category: by value
+
+
 def test_numbers_at_the_start_of_text_are_an_order():
     assert tw.Variable("age", ("5-9", "10-14", "15+")).is_ordered
     assert not tw.Variable("age", ("10-14", "5-9")).is_ordered

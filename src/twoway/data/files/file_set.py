@@ -134,7 +134,8 @@ class FileSet:
                     n_rows += pq.read_metadata(path).num_rows
                 else:  # a few formats do not say how many records there are
                     n_rows += survey_metadata(path, self.kind).number_rows or 0
-        return n_rows * len(self.columns if columns is None else columns) * _CELL_BYTES > STREAMED_BYTES
+        size = n_rows * len(self.columns if columns is None else columns) * _CELL_BYTES
+        return size * (2 if self.kind in READERS else 1) > STREAMED_BYTES  # pyreadstat needs as much again
 
     @property
     def partition_names(self) -> tuple[str, ...]:

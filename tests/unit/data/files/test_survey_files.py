@@ -2,6 +2,7 @@
 
 import datetime
 import sys
+import zipfile
 
 import pandas as pd
 import pytest
@@ -82,6 +83,33 @@ def test_cells_of_several_kinds_are_text_as_the_sheet_shows_it(tmp_path):
     records = tw.Records(path)
     assert records.schema["x"].categories == ("0.1", "1", "two")
     assert records.schema["n"].categories == (1, 2.5)
+
+
+def test_labels_of_stata_are_categories_without_an_order(tmp_path):
+    path = str(tmp_path / "a.dta")
+    pyreadstat.write_dta(FRAME[["n"]].round(), path, variable_value_labels={"n": {1: "no", 2: "yes"}})
+    variable = tw.Records(path).schema["n"]
+    assert (variable.categories, variable.ordered) == (("no", "yes"), False)
+
+
+def test_an_opendocument_sheet(tmp_path):
+    office, names = "urn:oasis:names:tc:opendocument:xmlns", ("office", "table", "text")
+    rows = [["age", "vote"], [30, "yes"], [40, "no"]]
+    cell = '<table:table-cell office:value-type="{}"{}><text:p>{}</text:p></table:table-cell>'
+    kinds = {int: ("float", ' office:value="{}"'), str: ("string", "")}
+    cells = [[cell.format(kinds[type(c)][0], kinds[type(c)][1].format(c), c) for c in row] for row in rows]
+    body = "".join(f"<table:table-row>{''.join(row)}</table:table-row>" for row in cells)
+    spaces = " ".join(f'xmlns:{name}="{office}:{name}:1.0"' for name in names)
+    with zipfile.ZipFile(tmp_path / "a.ods", "w") as archive:
+        archive.writestr("mimetype", "application/vnd.oasis.opendocument.spreadsheet")
+        archive.writestr("META-INF/manifest.xml", "<manifest/>")
+        archive.writestr(
+            "content.xml",
+            f'<office:document-content {spaces}><office:body><office:spreadsheet><table:table table:name="Data">{body}'
+            "</table:table></office:spreadsheet></office:body></office:document-content>",
+        )
+    records = tw.Records(tmp_path / "a.ods")
+    assert [variable.categories for variable in records.schema] == [(30, 40), ("no", "yes")]
 
 
 def test_a_missing_package_is_named_with_its_extra(tmp_path, monkeypatch):
