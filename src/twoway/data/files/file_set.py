@@ -217,27 +217,35 @@ def find_files(path: FilePath | FileSet) -> FileSet:
 def _downloaded_files(address: str) -> list[str]:
     """Return the files at an address, or at a pattern of them, fetched by fsspec into a temporary folder."""
     shown = without_password(address)
-    address = re.sub(r":/+", "://", address, count=1)  # in a path, one of the slashes is lost
-    format_of(address.partition("?")[0])  # a wrong ending is reported before a wrong place
+    if not is_data_format(address.partition("?")[0]):
+        raise DataError(
+            f"{shown!r} is an address, but not of a file that can be read, such as https://host/survey.csv; a database "
+            "is read by --db and tw.DatabaseTable"
+        )
+
+    def explained(error: Exception) -> str:
+        # The message may repeat the address, and with it the password.
+        return f"{type(error).__name__}: {error}" if shown == address else type(error).__name__
+
     try:
         import fsspec
 
         folder = tempfile.mkdtemp(prefix="twoway-")
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         options = {"cache_storage": folder, "same_names": True}
-        paths = fsspec.open_local(f"simplecache::{address}", simplecache=options)
+        whole = re.sub(r":/+", "://", address, count=1)  # in a path, one of the slashes is lost
+        paths = fsspec.open_local(f"simplecache::{whole}", simplecache=options)
     except (ImportError, ValueError) as error:
         raise DataError(
-            f'{shown!r} cannot be fetched: {error}; pip install "twoway[remote]" installs what https:// and s3:// '
-            "need. A database is read by --db and tw.DatabaseTable"
+            f"{shown!r} cannot be fetched, {explained(error)}; https:// and s3:// need packages: "
+            'pip install "twoway[remote]"'
         ) from None
     except FileNotFoundError:
         raise MissingFileError(f"there is no file {shown!r}") from None
     except Exception as error:
         if type(error).__module__ == "builtins" and not isinstance(error, OSError):
             raise
-        kind = type(error).__name__
-        raise MissingFileError(f"{shown!r} cannot be fetched; is there a network? {kind}: {error}") from None
+        raise MissingFileError(f"{shown!r} cannot be fetched; is there a network? {explained(error)}") from None
     return sorted([paths] if isinstance(paths, str) else paths)
 
 
