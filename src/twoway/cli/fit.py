@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from typer import Exit, Option
 
 import twoway as tw
-from twoway.cli.options import TO_READ, Data, Force, Json, Reading, Seed, Threads, missing_option_hint
+from twoway.cli.options import OF_DESIGN, TO_READ, Data, Force, Json, Reading, Seed, Threads, missing_option_hint
 from twoway.cli.output import check_output, note, output_wording, say, show, shows_progress
 from twoway.errors import DataError, TwowayError
 from twoway.text import aligned, crossed, printable, shortlist
@@ -23,7 +23,7 @@ _MOST_WARNINGS = 6
 
 
 def fit(
-    reading: Annotated[Reading, *TO_READ],
+    reading: Annotated[Reading, *TO_READ, *OF_DESIGN],
     data: Data = None,
     out: Path = Option(Path("model.twoway"), "-o", "--out", metavar="MODEL", help="The file to write the model to."),
     rank: int | None = Option(None, help="The number of components (default: chosen)."),
@@ -55,6 +55,8 @@ def fit(
 
     twoway fit survey.csv -o survey.twoway --drop id,comment --bins income=6 --weights w --missing=-9
 
+    twoway fit survey.sav -o survey.twoway --weights w --strata region --units town --intervals
+
     twoway fit 'trips/*.parquet' -o trips.twoway --where "year >= 2020"
 
     twoway fit --tables crosstabs/ --kind column -o published.twoway --rank 4
@@ -77,11 +79,14 @@ def fit(
         raise DataError(
             "--intervals needs records that fit into memory; `twoway count` these first, then fit the tables"
         )
+    design = reading.design(data or [])
+    if design is not None and not intervals:
+        raise DataError("the design of a survey matters for intervals; add --intervals")
     common: dict[str, Any] = {"seed": seed, "threads": threads, "monitor": shows_progress() or None}
     options: dict[str, Any] = {"rank": rank, "solver": solver, "smoothing": smoothing, "checkpoint": checkpoint}
     options |= {"structure": structure, "seconds": seconds}
     pmf = tw.fit(united, **options, **common)
-    model = tw.bootstrap(pmf, source, **common) if intervals else pmf
+    model = tw.bootstrap(pmf, source, design=design, **common) if intervals else pmf
     model.save(out, counts=not no_counts)
     if checkpoint is not None:
         checkpoint.remove()

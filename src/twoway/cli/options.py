@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import functools
 import inspect
 import itertools
@@ -57,6 +58,8 @@ TO_READ = (
     *("tables", "kind", "total", "db", "table"),
 )
 """The options of commands that read what a model can be fitted to: `Reading.source`."""
+OF_DESIGN = ("strata", "units", "population", "replicate_weights", "replicate_kind")
+"""The options that say how a survey was drawn: `Reading.design`."""
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 _DEFAULT_BINS = 5
 MAX_CATEGORIES = 1000
@@ -104,16 +107,18 @@ def where_option(conditions: Sequence[str] | None) -> str | None:
 
 
 def names_option(given: Iterable[str] | None, known: Sequence[str]) -> list[str]:
-    """Split names at commas; a known name that contains a comma is kept whole.
+    """Split names at commas; a known name that contains a comma is kept whole. A pattern stands for all that match it.
 
     Examples
     --------
-    >>> names_option(["age,vote", "a, b"], ["age", "vote", "a, b"])
-    ['age', 'vote', 'a, b']
+    >>> names_option(["age,vote", "a, b", "q*"], ["age", "vote", "a, b", "q1", "q2"])
+    ['age', 'vote', 'a, b', 'q1', 'q2']
     """
     names: list[str] = []
     for text in given or ():
-        names += [text] if text in known else [part.strip() for part in text.split(",") if part.strip()]
+        parts = [text] if text in known else [part.strip() for part in text.split(",") if part.strip()]
+        for part in parts:
+            names += [part] if part in known else fnmatch.filter(known, part) or [part]
     check_known("column", known, *names)
     return list(dict.fromkeys(names))
 
@@ -164,6 +169,13 @@ def missing_option_hint(labels: Iterable[object]) -> list[str]:
     return odd if len(odd) <= 0.25 * len(texts) else []
 
 
+def _replicate_numbers(column: Any) -> Any:
+    try:
+        return column.astype(float)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"column {column.name!r} must hold replicate weights, which are numbers: {error}") from None
+
+
 @dataclass(frozen=True)
 class Reading:
     """How a command reads records: the options as the user gave them.
@@ -171,7 +183,9 @@ class Reading:
     A command that takes ``reading: Annotated[Reading, "only", "drop"]`` offers these options, see `expand_options`.
     """
 
-    only: list[str] | None = Option(None, metavar="COLUMNS", help="Use only these columns, separated by commas.")
+    only: list[str] | None = Option(
+        None, metavar="COLUMNS", help="Use only these columns, separated by commas; 'q*' for all that match."
+    )
     drop: list[str] | None = Option(None, metavar="COLUMNS", help="Leave these columns out, separated by commas.")
     missing: list[str] | None = Option(
         None,
@@ -216,6 +230,17 @@ class Reading:
         None, metavar="URL", help="Instead of files, a database: postgres://user@host/db, duckdb:///file.db, …"
     )
     table: str | None = Option(None, metavar="NAME", help="The table of the database.")
+    strata: str | None = Option(None, metavar="COLUMN", help="The stratum of each record, for --intervals.")
+    units: str | None = Option(
+        None, metavar="COLUMN", help="The primary sampling unit (cluster) of each record, for --intervals."
+    )
+    population: str | None = Option(
+        None, metavar="COLUMN", help="The number of units that the record's stratum has in the whole population."
+    )
+    replicate_weights: list[str] | None = Option(
+        None, metavar="COLUMNS", help="Replicate weights of the survey, separated by commas, or a pattern: 'repw*'."
+    )
+    replicate_kind: str = Option("bootstrap", help="What they are: bootstrap, brr, fay (halfway) or jackknife.")
     offered: tuple[str, ...] = ()
     """The options that the command has."""
 
@@ -239,9 +264,31 @@ class Reading:
         return where_option(self.where)
 
     def choose(self, names: Sequence[str]) -> list[str]:
-        """Return the columns to use, without those of counts and weights."""
+        """Return the columns to use, without those of counts, weights and the design."""
         chosen, dropped = names_option(self.only, names) or names, names_option(self.drop, names)
-        return [name for name in chosen if name not in (*dropped, self.counts, self.weights)]
+        replicates = names_option(self.replicate_weights, names)
+        used = {*dropped, self.counts, self.weights, self.units, self.population, *replicates}
+        return [name for name in chosen if name not in used]
+
+    def design(self, data: Sequence[Path]) -> tw.Design | None:
+        """Return how the sample was drawn; None where no option says it."""
+        from twoway.data.files.file_set import find_files
+        from twoway.data.files.file_table import read_file_table
+
+        named = {"strata": self.strata, "units": self.units, "population": self.population}
+        if not any(named.values()) and not self.replicate_weights:
+            return None
+        if len(data) != 1 or container_kind(data[0]) is not None:
+            raise DataError("the design of a survey needs its records, in one file")
+        files = find_files(data[0])
+        columns = {what: column for what, column in named.items() if column is not None}
+        check_known("column", files.columns, *columns.values())
+        replicates = names_option(self.replicate_weights, files.columns)
+        wanted = list(dict.fromkeys([*columns.values(), *replicates]))
+        frame = read_file_table(files, wanted, where=self.condition).to_pandas()
+        weights = frame[replicates].apply(_replicate_numbers) if replicates else None
+        parts = {what: frame[column] for what, column in columns.items()}
+        return tw.Design(**parts, replicates=weights, kind=self.replicate_kind)  # type: ignore[arg-type]  # checked there
 
     @property
     def options(self) -> dict[str, Any]:
