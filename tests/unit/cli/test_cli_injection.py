@@ -46,6 +46,8 @@ COMMANDS = {
     "ask what is not there": ["ask", "m.twoway", f"P({QUOTED[12][:-1]}?')", *QUOTED],
     "ask for machines": ["ask", "m.twoway", f"P({QUOTED[12]})", "--json"],
     "score": ["score", "m.twoway", "in.csv", "--top", "3"],
+    "columns": ["columns", "in.csv"],
+    "columns of what is not there": ["columns", f"{HOSTILE[12]}.csv"],
     "compare": ["compare", "m.twoway", "m.twoway"],
     "check": ["check", "t.tables", "--rank", "2"],
     "check a model": ["check", "m.twoway", "--data", "in.csv"],
