@@ -299,7 +299,11 @@ def _codes_meant(given: Any) -> list[Label]:
     if not isinstance(given, str):
         return [plain_label(given)]
     codes: dict[Label, None] = {given: None}
-    for part in next(csv.reader([given], skipinitialspace=True), []):
+    try:
+        parts = next(csv.reader([given], skipinitialspace=True), [])
+    except csv.Error:  # a label with a line break, and no list
+        parts = []
+    for part in parts:
         number = number_to_bin(part)
         codes |= dict.fromkeys([part.strip(), *([] if number is None else [plain_label(number)])])
     return list(codes)

@@ -150,10 +150,20 @@ def columns_toml(columns: Columns, notes: Mapping[str, Iterable[str]]) -> str:
 
 
 def _codes_text(codes: Sequence[Any]) -> str:
-    """Return codes as the key of a category: separated by commas, in quotes where they hold one."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="").writerow(codes)
-    return text.getvalue().replace(",", ", ") if len(codes) > 1 else text.getvalue()
+    """Return codes as the key of a category: separated by commas, in quotes where they hold one.
+
+    Examples
+    --------
+    >>> _codes_text([1, "a,b"])
+    '1, "a,b"'
+    """
+
+    def quoted(code: Any) -> str:
+        text = io.StringIO()
+        csv.writer(text, lineterminator="").writerow([code])
+        return text.getvalue()
+
+    return ", ".join(map(quoted, codes))
 
 
 def _key(name: str) -> str:
