@@ -84,7 +84,7 @@ def _described(name: str, seen: _Found, declared: Column, gone: Mapping[Any, str
     markers = MissingLabels((), {name: declared.missing}).markers(name)
     lost = {label: n for label, n in seen.counts.items() if missing_key(label) in markers}
     by_code = sorted(lost.items(), key=str)
-    notes = [f"missing: {label} {_toml(gone.get(label, ''))} in {n:,} cells" for label, n in by_code]
+    notes = [f"missing: {_toml(label)} {_toml(gone.get(label, ''))} in {n:,} cells" for label, n in by_code]
     counts = {label: n for label, n in seen.counts.items() if label not in lost}
     n_cells = seen.n_cells - sum(lost.values())
     if not counts:
@@ -167,7 +167,7 @@ def _codes_text(codes: Sequence[Any]) -> str:
 
 
 def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _toml(name)
 
 
 def _toml(value: Any) -> str:
@@ -175,4 +175,7 @@ def _toml(value: Any) -> str:
         return f"[{', '.join(map(_toml, value))}]"
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return str(int(value))
-    return repr(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
+    if not isinstance(value, str):
+        return repr(value) if isinstance(value, float) else json.dumps(value)
+    shown = (char if char.isprintable() else f"\\U{ord(char):08X}" for char in value)
+    return '"' + "".join(f"\\{char}" if char in '\\"' else char for char in shown) + '"'

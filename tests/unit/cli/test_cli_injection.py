@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hostile import ASKED, HOSTILE, hostile_frame, is_safe
 
+import twoway as tw
 from twoway.cli import run
 from twoway.data.files import writing
 from twoway.questions.language import quote_word
@@ -80,6 +81,14 @@ def test_what_is_said(case, cli, folder):
     assert out + err
     assert is_safe(out + err), ascii(out + err)
     assert set(os.listdir(folder)) == before
+
+
+def test_what_was_found_in_columns_of_any_name_is_read_back(cli, folder, tmp_path):
+    assert cli("columns", "in.csv", "-o", str(tmp_path / "in.toml"))[0] == 0
+    assert list(tw.Columns.load(tmp_path / "in.toml").columns) == list(hostile_frame(1).columns)
+    declared = tw.Records(folder / "in.csv", columns=tw.Columns.load(tmp_path / "in.toml"))
+    plain = tw.Records(folder / "in.csv")
+    assert all(set(v.categories) == set(plain.schema[v.name].categories) for v in declared.schema)
 
 
 def test_every_command_was_tried():
