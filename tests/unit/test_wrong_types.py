@@ -34,7 +34,6 @@ PMF = dirichlet_rows(3, 2, 2, seed=1)
         (lambda: PMF.save(None), "file.* not None"),
         (lambda: tw.load(5), "file.* not 5"),
         (lambda: tw.count({"a": [1], "b": [1]}).save(None), "file.* not None"),
-        (lambda: tw.explore(PMF, None), "file.* not None"),
         (lambda: tw.sql_view(PMF, None), "the name of a table .*NoneType"),
         (lambda: tw.kl_divergence(PMF, 5), "the estimate must be .*int"),
         (lambda: tw.kl_divergence(5, PMF), "the truth must be a JointPMF"),

@@ -67,8 +67,8 @@ def are_shares(flat: Floats, starts: Ints) -> Bools:
         layout_totals(flat, starts),
         layout_totals((flat != np.rint(flat)).astype(np.float64), starts) > 0,
     )
-    # Rounded ones may miss it by a little; less than 1 are shares of a part, or scaled.
-    return np.asarray(has_fractions & ((totals < 1.5) | (np.abs(totals - 100.0) <= 1.0)))
+    # Rounded ones may miss it by a little.
+    return np.asarray(has_fractions & (np.abs(totals - np.where(totals < 50.0, 1.0, 100.0)) <= 0.01 * totals))
 
 
 def layout_ranks(schema: Schema, sets: NDArray[Any]) -> Ints:
