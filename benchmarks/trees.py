@@ -198,7 +198,12 @@ def answers(model: Any, one: str, other: str) -> list[Any]:
 
 def seconds() -> None:
     """Fits with default options, one hidden variable and a tree compared."""
-    sources = {"3,000 records of 2,000 binary variables, rank 5": draw_records(dirichlet_rows(2000, 2, 5), 3000)}
+    sources: dict[str, Any] = {
+        "3,000 records of 2,000 binary variables, rank 5": draw_records(dirichlet_rows(2000, 2, 5), 3000),
+        "100,000 records of 15 variables, half missing": draw_records(
+            dirichlet_rows(15, 10, 10), N_RECORDS, observed=0.5
+        ),
+    }
     if "TWOWAY_DATA" in os.environ:
         bfi = pd.read_csv(Path(os.environ["TWOWAY_DATA"]) / "surveys" / "bfi.csv.gz")
         sources = {"election study": election(), "bfi, 28 columns": bfi, **sources}
