@@ -305,7 +305,11 @@ class Evidence:
     @property
     def has_counts(self) -> bool:
         """Whether the numbers of records are known: tables may give shares."""
-        return self.records is not None or not self.tables(self.given_order).lacks_totals
+        if self.records is not None:
+            return True
+        tables = self.tables(self.given_order)
+        # Tables of less than a record are shares, whatever they add up to.
+        return not tables.lacks_totals and bool(tables.weights.max(initial=1.0) >= 1.0)
 
     @property
     def has_all_pairs(self) -> bool:
