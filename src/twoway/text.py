@@ -52,12 +52,17 @@ def without_password(text: str) -> str:
     --------
     >>> without_password("postgres://ann:p@ss/word@host/db?password=secret")
     'postgres://ann:***@host/db?password=***'
+    >>> without_password("https://token@host/x.csv?X-Amz-Signature=secret")
+    'https://***@host/x.csv?X-Amz-Signature=***'
     """
     if ADDRESS.match(text) is None:
         return text
     # A password may contain an @, so that it ends at the last one.
     hidden = re.sub(r"(:/+[^:]*):.*@", r"\1:***@", text)
-    return re.sub(r"((?:password|passwd|pwd|secret|token|key)=)[^&;]*", r"\1***", hidden, flags=re.IGNORECASE)
+    if "://" in text and not text.startswith(("postgres", "mysql", "mssql")):
+        hidden = re.sub(r"^(https?://)[^/:@]+@", r"\1***@", hidden)  # a token in place of a name
+    words = "password|passwd|pwd|secret|token|key|signature|sig|credential"
+    return re.sub(rf"((?:{words})=)[^&;]*", r"\1***", hidden, flags=re.IGNORECASE)
 
 
 def near_miss(got: object, names: list[object]) -> str:

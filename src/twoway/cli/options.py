@@ -19,7 +19,7 @@ from typer.models import OptionInfo
 import twoway as tw
 from twoway.errors import DataError, UnknownNameError, check_known, unknown
 from twoway.storage.container import container_kind
-from twoway.text import shortlist
+from twoway.text import shortlist, without_password
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -264,7 +264,7 @@ class Reading:
         return where_option(self.where)
 
     def choose(self, names: Sequence[str]) -> list[str]:
-        """Return the columns to use, without those of counts, weights and the design."""
+        """Return the columns to use, without those of counts, weights and the design; strata are variables, too."""
         chosen, dropped = names_option(self.only, names) or names, names_option(self.drop, names)
         replicates = names_option(self.replicate_weights, names)
         used = {*dropped, self.counts, self.weights, self.units, self.population, *replicates}
@@ -334,7 +334,8 @@ class Reading:
 
         if self.weights or self.declared.weights:
             return {}
-        named = {str(path): find_files(path).weights for path in data if container_kind(path) is None}
+        plain = [path for path in data if container_kind(path) is None]
+        named = {without_password(str(path)): find_files(path).weights for path in plain}
         return {path: column for path, column in named.items() if column is not None}
 
     @contextmanager

@@ -177,8 +177,12 @@ def interval_by_error(
 
     to, back = _SCALES[scale]
     here = to(estimate)
-    reach = stdtrit(degrees, 0.5 + 0.5 * level) * np.sqrt(squared_error(to(replicates) - to(center), scales))
-    return Intervals(estimate, np.minimum(back(here - reach), estimate), np.maximum(back(here + reach), estimate))
+    with np.errstate(invalid="ignore"):
+        reach = stdtrit(degrees, 0.5 + 0.5 * level) * np.sqrt(squared_error(to(replicates) - to(center), scales))
+        low, high = back(here - reach), back(here + reach)
+    known = np.isfinite(reach) & np.isfinite(here)
+    low, high = np.where(known, low, -np.inf), np.where(known, high, np.inf)
+    return Intervals(estimate, np.minimum(low, estimate), np.maximum(high, estimate))
 
 
 def squared_error(deviations: Floats, scales: Floats) -> Floats:

@@ -44,7 +44,8 @@ class Design:
     population
         How many units the record's stratum has in the whole population. By default the sample is a small part of it.
     replicates
-        Replicate weights that came with the survey, shape (n_records, n_replicates), in place of all the others.
+        Replicate weights that came with the survey, shape (n_records, n_replicates), in place of all the others. The
+        records have the survey's own weights.
     kind
         What they are: "bootstrap", "brr" (balanced repeated replication), "fay" (the same, halfway), or "jackknife".
     fay
@@ -118,10 +119,9 @@ class _UnitResampling(DesignResampling):
         self._n_units = np.bincount(pairs[:, 0])
         if (alone := np.flatnonzero(self._n_units < 2)).size:
             names = shortlist(labels[alone].tolist(), 6)
-            what = "stratum" if len(alone) == 1 else "strata"
             if design.strata is None:
                 raise DataError("the sample has one unit only; chance can be told from at least two")
-            raise DataError(f"the {what} {names} of the sample has one unit only; join it with another stratum")
+            raise DataError(f"strata with one unit only: {names}; join each with another stratum")
         shares = np.zeros(len(self._n_units))
         if design.population is not None:
             sizes = _numbers("population", design.population, n)
@@ -159,7 +159,7 @@ class _ReplicateResampling(DesignResampling):
 
     def __init__(self, records: Records, count_tables: bool, design: Design) -> None:
         super().__init__(records, count_tables)
-        weights = np.asarray(design.replicates, dtype=np.float64)
+        weights = _as_floats("replicates", design.replicates)
         if weights.ndim != 2 or weights.shape[0] != records.n_records or weights.shape[1] < 2:
             raise DataError(
                 f"replicate weights must be at least 2 columns of {records.n_records} rows, one for each record; "
@@ -171,13 +171,17 @@ class _ReplicateResampling(DesignResampling):
                 f"replicate weights must be numbers of 0 or more; got {weights[row, column]} in row {row}, "
                 f"replicate {column}"
             )
-        check_known("kind", get_args(ReplicateKind), design.kind)
-        if not 0 <= design.fay < 1:
-            raise DataError(f"fay must be at least 0 and below 1; got {design.fay!r}")
+        if records.weights is None:
+            raise DataError(
+                "replicate weights go with the survey's own weights; give records with weights, as in "
+                'tw.Records(frame, weights="w")'
+            )
+        if not weights.any(axis=0).all():
+            raise DataError(f"replicate {int(np.argmin(weights.any(axis=0)))} has no weight above 0")
         self._replicates, n = weights, weights.shape[1]
         usual = {"fay": 1.0 / (n * (1.0 - design.fay) ** 2), "jackknife": (n - 1) / n}.get(design.kind, 1.0 / n)
-        given = np.asarray(usual if design.scale is None else design.scale, dtype=np.float64)
-        if given.shape not in ((), (n,)) or not (given > 0).all():
+        given = np.asarray(usual) if design.scale is None else _as_floats("scale", design.scale)
+        if given.shape not in ((), (n,)) or not ((given > 0) & np.isfinite(given)).all():
             raise DataError(
                 f"scale must be a number above 0, or one for each of {n} replicates; got {brief(design.scale)}"
             )
@@ -189,7 +193,12 @@ class _ReplicateResampling(DesignResampling):
 
 def design_resampling(design: Design, records: Records, n: int, *, count_tables: bool) -> DesignResampling:
     """Return ``n`` samples of a design from records in the order of its entries; or its replicate weights."""
+    check_known("kind", get_args(ReplicateKind), design.kind)
+    if not (isinstance(design.fay, int | float) and 0 <= design.fay < 1):
+        raise DataError(f"fay must be a number of at least 0 and below 1; got {design.fay!r}")
     if design.replicates is None:
+        if design.units is None and records.weights is not None and records.people is None:
+            raise DataError("each row stands for several records, which a design must tell apart: give units")
         return _UnitResampling(records, n, count_tables, design)
     if any(part is not None for part in (design.strata, design.units, design.population)):
         raise DataError("replicate weights say all about a design; strata, units and population must not be given")
@@ -212,10 +221,16 @@ def _coded(what: str, values: Any, n: int, default: Ints) -> tuple[Any, Ints]:
 
 
 def _numbers(what: str, values: Any, n: int) -> Floats:
+    numbers = _as_floats(what, values)
+    if numbers.shape != (n,):
+        raise DataError(f"{what} must have a number for each of {n} records; got the shape {numbers.shape}")
+    if (unknown := np.flatnonzero(~np.isfinite(numbers))).size:
+        raise DataError(f"{what} must be known for each record; row {unknown[0]} has {numbers[unknown[0]]}")
+    return numbers
+
+
+def _as_floats(what: str, values: Any) -> Floats:
     try:
-        numbers = np.asarray(values, dtype=np.float64)
+        return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         raise DataError(f"{what} must be numbers; got {brief(values)}") from None
-    if numbers.shape != (n,) or not np.isfinite(numbers).all():
-        raise DataError(f"{what} must be a finite number for each of {n} records; got the shape {numbers.shape}")
-    return numbers

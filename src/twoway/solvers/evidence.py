@@ -309,7 +309,7 @@ class Evidence:
             return True
         tables = self.tables(self.given_order)
         # Tables of less than a record are shares, whatever they add up to.
-        return not tables.lacks_totals and bool(tables.weights.max(initial=1.0) >= 1.0)
+        return not tables.lacks_totals and bool(tables.weights.max(initial=0.0) >= 1.0)
 
     @property
     def has_all_pairs(self) -> bool:

@@ -32,7 +32,7 @@ from twoway.solvers.loop import Descent, Loop, Watch
 from twoway.solvers.pair_matrix import PairMatrix
 from twoway.solvers.problem import Smoothing
 from twoway.solvers.resampling import TableResampling
-from twoway.solvers.starts import is_one_component, random_start
+from twoway.solvers.starts import drawn_by_name, is_one_component, random_start
 from twoway.tables.pair_graph import PairGraph, Split
 from twoway.tables.tables import Tables
 
@@ -170,7 +170,7 @@ def _split_to_rank(pmf: JointPMF, rank: int, seeds: tuple[int, ...]) -> JointPMF
     weights, stacked = pmf.weights.copy(), pmf.stacked.copy()
     while len(weights) < rank:
         chosen = int(random.choice(len(weights), p=weights / weights.sum()))
-        drawn = random.exponential(size=(len(stacked), 2)) + 0.3
+        drawn = drawn_by_name(pmf.schema, 2, (*seeds, len(weights))) + 0.3
         parts = normalized_factors(pmf.schema, stacked[:, [chosen]] * drawn)
         stacked[:, chosen] = parts[:, 0]
         stacked = np.column_stack([stacked, parts[:, 1]])

@@ -22,11 +22,16 @@ def random_start(schema: Schema, rank: int, shares: Floats, seeds: Sequence[int]
 
     What is drawn for a variable depends on its name, not on its place: the order of columns must not matter.
     """
-    generators = (np.random.default_rng([*seeds, schema_hash(name)]) for name in schema.names)
-    drawn = [random.exponential(size=(size, rank)) for random, size in zip(generators, schema.sizes, strict=True)]
     # No category is out of reach.
-    factors = normalized_factors(schema, shares[:, None] * (np.vstack(drawn) + 0.05))
+    factors = normalized_factors(schema, shares[:, None] * (drawn_by_name(schema, rank, seeds) + 0.05))
     return JointPMF.from_stacked(schema, np.full(rank, 1.0 / rank), factors)
+
+
+def drawn_by_name(schema: Schema, n_columns: int, seeds: Sequence[int]) -> Floats:
+    """Return exponential numbers (n_categories, n_columns) that depend on the variables' names, not on their places."""
+    generators = (np.random.default_rng([*seeds, schema_hash(name)]) for name in schema.names)
+    drawn = [random.exponential(size=(size, n_columns)) for random, size in zip(generators, schema.sizes, strict=True)]
+    return np.vstack(drawn)
 
 
 def naive_bayes(records: Records, smoothing: float) -> JointPMF:

@@ -18,7 +18,7 @@ from twoway.solvers.evidence import Evidence
 from twoway.solvers.loop import Loop
 from twoway.solvers.problem import Smoothing
 from twoway.solvers.spa import SPA, solve_split
-from twoway.solvers.starts import random_start, softened_start
+from twoway.solvers.starts import drawn_by_name, random_start, softened_start
 
 # A hidden state stands for a category of the variable where it is, but for a little; equal ones differ by a little.
 _OPENNESS, _NOISE = 0.05, 0.3
@@ -188,17 +188,18 @@ def local_spa_start(evidence: Evidence, shape: TreeShape, n_states: int, seeds: 
     schema, pairs, shares = evidence.schema, evidence.pairs, evidence.sets.shares
     plain = random_tree_start(schema, shape, n_states, shares, seeds).trees.trees[0]
     local, below = [], np.eye(len(shape.parents), dtype=bool)
-    for number in range(len(shape.parents)):
+    for number, owner in enumerate(shape.owners):
+        own_seeds = (*seeds, schema_hash(schema.names[owner]))
         side = np.array(seen_from(plain, number)[1])
         between = replace(pairs, weights=np.where(side[:, None] != side, pairs.weights, 0.0))
         most = next((rank for rank in range(n_states, 0, -1) if between.can_carry(rank)), 0)
-        split = next(SPA().splits(between, most, (*seeds, number)), None) if most else None
+        split = next(SPA().splits(between, most, own_seeds), None) if most else None
         if split is None:
             return None
         pmf = softened_start(solve_split(between, split, most, exact=False), shares)
         # Where there are more states than SPA can find, several begin as almost the same.
         copies = np.arange(n_states) % most
-        noise = 1.0 + _NOISE * np.random.default_rng((*seeds, number)).random((schema.n_categories, n_states))
+        noise = 1.0 + _NOISE * drawn_by_name(schema, n_states, own_seeds)
         stacked = pmf.stacked[:, copies] * (noise if most < n_states else 1.0)
         weights = (pmf.weights / np.bincount(copies))[copies]
         local.append(JointPMF.from_stacked(schema, weights, normalized_factors(schema, stacked)))

@@ -150,6 +150,8 @@ class TableLayout:
         shares = are_shares(self.flat, self.starts)
         if not shares.any():
             return totals
+        # Beside shares, a table of whole numbers that adds up to the same is one, too.
+        shares |= np.isin(totals, (1.0, 100.0))
         usual = float(np.median(totals[~shares])) if not shares.all() else NOMINAL_TOTAL
         tables = f"{crossed(self.names[int(np.flatnonzero(shares)[0])])} has"
         if (n_tables := int(shares.sum())) > 1:

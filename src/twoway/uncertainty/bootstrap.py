@@ -57,7 +57,7 @@ class SureMode(Mode):
     """The most probable values, and how often another sample gives the same."""
 
     agreement: float = 1.0
-    """The share of replicates with the same values."""
+    """The share of replicates with the same values; NaN for those of a design."""
 
 
 @dataclass(frozen=True)
@@ -206,7 +206,7 @@ class Bootstrap:
         return wider, note
 
     def _ends(self, question: Question, scale: Scale, own: Question | None = None) -> Intervals:
-        if own is not None and not self.reflected:
+        if own is not None and not self.reflected and self.scales is None:
             # Smoothing leaves the variables' own shares as they are, so chance lowers their entropy as another sample
             # would: they are reflected, dependence is not.
             estimate = np.asarray(question(self.pmf), dtype=np.float64)
@@ -274,7 +274,9 @@ class Bootstrap:
         """Return the most probable values and how many replicates agree; see `JointPMF.mode`."""
         mode = self.pmf.mode(names)
         agrees = [pmf.mode(names).values == mode.values for pmf in self.replicates]
-        return SureMode(mode.values, self.prob(mode.values), mode.proven, agreement=float(np.mean(agrees)))
+        # Samples of a design go a part of the way only: how often they agree says nothing.
+        agreement = float(np.mean(agrees)) if self.scales is None else float("nan")
+        return SureMode(mode.values, self.prob(mode.values), mode.proven, agreement=agreement)
 
     def expect(self, name: str) -> Interval:
         """Return the expected value of a variable; see `JointPMF.expect`."""
@@ -345,6 +347,8 @@ class Bootstrap:
         """Yield ``m`` times what fills the missing cells of some variables, each time from a different replicate."""
         from twoway.solvers.starts import softened_start
 
+        if self.scales is not None:
+            raise DataError("samples of a design are no draws of a model; impute from a bootstrap without a design")
         if whole_number("m", m, 2) > (known := len(self.replicates)):
             raise DataError(f"each completed table needs its own replicate: {m} were asked for, and there are {known}")
         possible = self.pmf.log_prob(records) > -np.inf
@@ -403,7 +407,7 @@ def load(path: str | os.PathLike[str]) -> JointPMF | Bootstrap:
         if _SCALES not in arrays:
             return boot
         scales, (degrees,) = arrays[_SCALES], arrays[_DEGREES].tolist()
-        if scales.shape != (len(replicates),) or not (scales > 0).all() or not degrees > 0:
+        if scales.shape != (len(replicates),) or not (scales >= 0).all() or not degrees > 0:
             raise DataError(f"the scales of its {len(replicates)} replicates are invalid")
         return replace(boot, scales=scales, degrees=degrees)
     except (ValueError, LookupError) as error:

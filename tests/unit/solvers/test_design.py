@@ -123,6 +123,28 @@ def test_mistakes(pmf, records, options, error, said):
         tw.bootstrap(pmf, records, n=20, design=tw.Design(**options))
 
 
+def test_a_stratum_that_was_drawn_as_a_whole_varies_by_nothing(pmf, records, tmp_path):
+    population = np.where(STRATUM == 0, 4, 40)
+    boot = tw.bootstrap(pmf, records, n=20, design=tw.Design(strata=STRATUM, units=UNIT, population=population))
+    boot.save(tmp_path / "survey.twoway")
+    assert tw.load(tmp_path / "survey.twoway").prob({"vote": "yes"}).low == boot.prob({"vote": "yes"}).low
+    # Samples of a design are no draws of the model.
+    with pytest.raises(DataError, match="without a design"):
+        boot.impute(FRAME[["vote"]])
+    assert np.isnan(boot.mode().agreement)
+
+
+def test_rows_that_stand_for_several_records_need_units():
+    frame = pd.DataFrame({"vote": ["yes", "no"], "n": [40, 60]})
+    counted = tw.Records(frame, columns=["vote"], counts="n")
+    pmf = tw.fit(counted, rank=1)
+    with pytest.raises(DataError, match="give units"):
+        tw.bootstrap(pmf, counted, n=20, design=tw.Design())
+    plain = tw.Records(FRAME, columns=["vote"])
+    with pytest.raises(DataError, match="own weights"):
+        tw.bootstrap(pmf, plain, design=tw.Design(replicates=np.ones((108, 4))))
+
+
 def test_tables_have_no_design(pmf, records):
     two = pd.DataFrame({"a": [0, 1] * 9, "b": [0, 1, 1] * 6})
     with pytest.raises(DataError, match="these are tables"):

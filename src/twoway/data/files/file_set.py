@@ -246,7 +246,10 @@ def _downloaded_files(address: str) -> list[str]:
         if type(error).__module__ == "builtins" and not isinstance(error, OSError):
             raise
         raise MissingFileError(f"{shown!r} cannot be fetched; is there a network? {explained(error)}") from None
-    return sorted([paths] if isinstance(paths, str) else paths)
+    paths = sorted([paths] if isinstance(paths, str) else paths)
+    if len(set(paths)) < len(paths):
+        raise DataError(f"{shown!r} has several files of the same name; download them into folders, and read these")
+    return paths
 
 
 def _files_in(folder: str) -> list[str]:

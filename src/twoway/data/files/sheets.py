@@ -48,10 +48,15 @@ def read_sheet(path: str, place: str) -> pa.Table:
     row = re.search(r":([0-9]+)$", place)
     first = next((number for number, cells in enumerate(rows) if any(map(_is_filled, cells))), 0)
     header = int(row[1]) - 1 if row else first
+    if header < 0:
+        raise DataError(f"{sheet}: rows are numbered from 1; got a header in row 0")
     if header >= len(rows):
         raise DataError(f"{sheet} has {len(rows)} rows, and so no header in row {header + 1}")
     body = [cells for cells in rows[header + 1 :] if any(map(_is_filled, cells))]
-    names = [str(cell).strip() for cell in rows[header]]
+    # A sheet has numbers of one kind only: a year is 2020.0.
+    names = [
+        f"{cell:g}" if isinstance(cell, float) and cell.is_integer() else str(cell).strip() for cell in rows[header]
+    ]
     is_used = [bool(name) or any(_is_filled(cells[place]) for cells in body) for place, name in enumerate(names)]
     unnamed = [place for place, used in enumerate(is_used) if used and not names[place]]
     if unnamed:

@@ -83,7 +83,7 @@ def survey_weight(path: str, kind: str, names: Sequence[str]) -> str | None:
         rest = file.read(_LONGEST_HEADER)
     name = short.decode("ascii", "replace").strip()
     # Names of more than eight characters are listed apart: SHORT=longer_name, separated by tabs.
-    longer = re.search(rb"(?:^|[\t\n\0-\x08])" + re.escape(short.strip()) + rb"=([^\t\0]+)", rest)
+    longer = re.search(rb"(?:^|[\t\n\0-\x08])" + re.escape(short.strip()) + rb"=([^\0-\x1f]+)", rest)
     known = {other.casefold(): other for other in names}
     return known.get(longer[1].decode("utf-8", "replace").casefold() if longer else name.casefold())
 
