@@ -227,7 +227,7 @@ class Bootstrap:
         >>> from twoway.fitting.fit import fit
         >>> from twoway.uncertainty.replication import bootstrap
         >>> coin = {"side": ["heads", "tails"] * 50}
-        >>> boot = bootstrap(fit(coin, rank=1), coin, n=1000)
+        >>> boot = bootstrap(fit(coin, rank=1), coin, n=200)
         >>> round(float(boot.standard_error(lambda pmf: pmf.prob({"side": "heads"}))), 2)
         0.05
         """
