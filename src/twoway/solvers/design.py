@@ -12,20 +12,24 @@ samples. Each squared deviation of a replicate counts in the variance as its kin
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from twoway.arrays import Floats, Ints
 from twoway.data.records import Records
 from twoway.errors import DataError, check_known
-from twoway.solvers.evidence import CellSets, Evidence
+from twoway.solvers.evidence import CellSets
+from twoway.solvers.resampling import sample_sets
 from twoway.text import brief, shortlist
 
 # The part of the way to another sample that weights go.
 _STEP = 0.3
 ReplicateKind = Literal["bootstrap", "brr", "fay", "jackknife"]
+WeightsOf: TypeAlias = Callable[[int, int], Floats]
+"""From a seed and the number of a sample to its weights, (n_records,), in units of an effective record."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,119 +80,97 @@ class Design:
     scale: Any = None
 
 
+@dataclass(frozen=True, eq=False)
 class DesignResampling:
     """Records whose weights vary as they do between samples of a design."""
 
+    records: Records
+    weights: Floats
+    """(n_records,), in units of an effective record, as in the fit."""
+    weights_of: WeightsOf
     scales: Floats
-    """What the squared deviation of each replicate counts in a variance."""
+    """What the squared deviation of each sample counts in a variance."""
     degrees: int
     """The degrees of freedom of that variance."""
-
-    def __init__(self, records: Records, count_tables: bool) -> None:
-        self._count_tables = count_tables
-        self._records = records
-        weights = np.ones(records.n_records) if records.weights is None else records.weights
-        # In units of an effective record, as in the fit.
-        self._unit = records.weight_totals.unit
-        self._weights = weights / self._unit
+    count_tables: bool
 
     def original(self) -> CellSets:
         """Return the records themselves."""
-        return self._sets(self._weights)
+        return self._sets(self.weights)
 
     def draw(self, seed: int, number: int) -> CellSets:
         """Return another sample."""
-        raise NotImplementedError
+        return self._sets(self.weights_of(seed, number))
 
     def _sets(self, weights: Floats) -> CellSets:
-        records = self._records.reweighted(weights).with_say()
-        evidence = Evidence(records.schema, records=records, threads=1)
-        return evidence.tree_sets() if self._count_tables else evidence.sets
+        return sample_sets(self.records.reweighted(weights).with_say(), self.count_tables)
 
 
-class _UnitResampling(DesignResampling):
-    """Draws the units of each stratum with replacement, or takes one after the other where they are few."""
+def _unit_samples(design: Design, weights: Floats, n_samples: int) -> tuple[WeightsOf, Floats, int]:
+    """Return samples whose units are drawn with replacement, or one after the other where they are few."""
+    n = len(weights)
+    labels, stratum = _coded("strata", design.strata, n, np.zeros(n, dtype=np.int64))
+    _, unit_code = _coded("units", design.units, n, np.arange(n))
+    pairs, unit_of = np.unique(np.column_stack([stratum, unit_code]), axis=0, return_inverse=True)
+    # Units are in the order of their strata.
+    n_units = np.bincount(pairs[:, 0])
+    if (alone := np.flatnonzero(n_units < 2)).size:
+        if design.strata is None:
+            raise DataError("the sample has one unit only; chance can be told from at least two")
+        names = shortlist(labels[alone].tolist(), 6)
+        raise DataError(f"strata with one unit only: {names}; join each with another stratum")
+    shares = np.zeros(len(n_units))
+    if design.population is not None:
+        sizes = _numbers("population", design.population, n)
+        for code, n_here in enumerate(n_units):
+            own = np.unique(sizes[stratum == code])
+            if len(own) > 1 or own[0] < n_here:
+                raise DataError(
+                    f"population must be one number for each stratum, at least its {n_here} units in the sample; "
+                    f"got {shortlist(own.tolist(), 4)} for {brief(labels[code])}"
+                )
+            shares[code] = n_here / own[0]
+    of_unit, steps = pairs[:, 0], _STEP * np.sqrt(1.0 - shares)
 
-    def __init__(self, records: Records, n_samples: int, count_tables: bool, design: Design) -> None:
-        super().__init__(records, count_tables)
-        n = records.n_records
-        labels, stratum = _coded("strata", design.strata, n, np.zeros(n, dtype=np.int64))
-        _, unit_code = _coded("units", design.units, n, np.arange(n))
-        pairs, self._unit_of = np.unique(np.column_stack([stratum, unit_code]), axis=0, return_inverse=True)
-        # Units in the order of their strata.
-        self._n_units = np.bincount(pairs[:, 0])
-        if (alone := np.flatnonzero(self._n_units < 2)).size:
-            names = shortlist(labels[alone].tolist(), 6)
-            if design.strata is None:
-                raise DataError("the sample has one unit only; chance can be told from at least two")
-            raise DataError(f"strata with one unit only: {names}; join each with another stratum")
-        shares = np.zeros(len(self._n_units))
-        if design.population is not None:
-            sizes = _numbers("population", design.population, n)
-            for code, n_units in enumerate(self._n_units):
-                own = np.unique(sizes[stratum == code])
-                if len(own) > 1 or own[0] < n_units:
-                    got = f"{own[0]:g}" if len(own) == 1 else f"{shortlist(own.tolist(), 4)}"
-                    raise DataError(
-                        f"population must be one number for each stratum, at least its {n_units} units in the sample; "
-                        f"got {got} for {brief(labels[code])}"
-                    )
-                shares[code] = n_units / own[0]
-        self._stratum = np.repeat(np.arange(len(shares)), self._n_units)
-        self._steps = _STEP * np.sqrt(1.0 - shares)
-        self._one_by_one = len(self._stratum) <= n_samples
-        self.scales = np.full(n_samples, 1.0 / (n_samples * _STEP**2))
-        if self._one_by_one:
-            self.scales = ((1.0 - shares) * self._n_units / (self._n_units - 1.0) / _STEP**2)[self._stratum]
-        self.degrees = int((self._n_units - 1).sum())
+    def one_by_one(_: int, number: int) -> Floats:
+        own = of_unit[number]
+        times = 1.0 - np.where(of_unit == own, _STEP / n_units[own], 0.0)
+        times[number] += _STEP
+        return np.asarray(weights * times[unit_of])
 
-    def draw(self, seed: int, number: int) -> CellSets:
-        if self._one_by_one:
-            own = self._stratum[number]
-            times = 1.0 - np.where(self._stratum == own, _STEP / self._n_units[own], 0.0)
-            times[number] += _STEP
-        else:
-            random = np.random.default_rng([seed, number])
-            drawn = [random.multinomial(n - 1, np.full(n, 1.0 / n)) * (n / (n - 1)) for n in self._n_units.tolist()]
-            times = 1.0 + self._steps[self._stratum] * (np.concatenate(drawn) - 1.0)
-        return self._sets(self._weights * times[self._unit_of])
+    def drawn(seed: int, number: int) -> Floats:
+        random = np.random.default_rng([seed, number])
+        times = [random.multinomial(n - 1, np.full(n, 1.0 / n)) * (n / (n - 1)) for n in n_units.tolist()]
+        return np.asarray(weights * (1.0 + steps[of_unit] * (np.concatenate(times) - 1.0))[unit_of])
+
+    degrees = int((n_units - 1).sum())
+    if len(pairs) <= n_samples:
+        return one_by_one, ((1.0 - shares) * n_units / (n_units - 1.0) / _STEP**2)[of_unit], degrees
+    return drawn, np.full(n_samples, 1.0 / (n_samples * _STEP**2)), degrees
 
 
-class _ReplicateResampling(DesignResampling):
-    """The replicate weights that came with a survey."""
-
-    def __init__(self, records: Records, count_tables: bool, design: Design) -> None:
-        super().__init__(records, count_tables)
-        weights = _as_floats("replicates", design.replicates)
-        if weights.ndim != 2 or weights.shape[0] != records.n_records or weights.shape[1] < 2:
-            raise DataError(
-                f"replicate weights must be at least 2 columns of {records.n_records} rows, one for each record; "
-                f"got the shape {weights.shape}"
-            )
-        if not (np.isfinite(weights) & (weights >= 0)).all():
-            row, column = np.argwhere(~(np.isfinite(weights) & (weights >= 0)))[0].tolist()
-            raise DataError(
-                f"replicate weights must be numbers of 0 or more; got {weights[row, column]} in row {row}, "
-                f"replicate {column}"
-            )
-        if records.weights is None:
-            raise DataError(
-                "replicate weights go with the survey's own weights; give records with weights, as in "
-                'tw.Records(frame, weights="w")'
-            )
-        if not weights.any(axis=0).all():
-            raise DataError(f"replicate {int(np.argmin(weights.any(axis=0)))} has no weight above 0")
-        self._replicates, n = weights, weights.shape[1]
-        usual = {"fay": 1.0 / (n * (1.0 - design.fay) ** 2), "jackknife": (n - 1) / n}.get(design.kind, 1.0 / n)
-        given = np.asarray(usual) if design.scale is None else _as_floats("scale", design.scale)
-        if given.shape not in ((), (n,)) or not ((given > 0) & np.isfinite(given)).all():
-            raise DataError(
-                f"scale must be a number above 0, or one for each of {n} replicates; got {brief(design.scale)}"
-            )
-        self.scales, self.degrees = np.broadcast_to(given, (n,)), n - 1
-
-    def draw(self, seed: int, number: int) -> CellSets:
-        return self._sets(self._replicates[:, number] / self._unit)
+def _replicate_samples(design: Design, n_records: int, unit: float) -> tuple[WeightsOf, Floats, int]:
+    """Return the replicate weights that came with a survey."""
+    weights = _as_floats("replicates", design.replicates)
+    if weights.ndim != 2 or weights.shape[0] != n_records or weights.shape[1] < 2:
+        raise DataError(
+            f"replicate weights must be at least 2 columns of {n_records} rows, one for each record; "
+            f"got the shape {weights.shape}"
+        )
+    if (wrong := np.argwhere(~(np.isfinite(weights) & (weights >= 0)))).size:
+        row, column = wrong[0].tolist()
+        raise DataError(
+            f"replicate weights must be numbers of 0 or more; got {weights[row, column]} in row {row}, "
+            f"replicate {column}"
+        )
+    if not weights.any(axis=0).all():
+        raise DataError(f"replicate {int(np.argmin(weights.any(axis=0)))} has no weight above 0")
+    n = weights.shape[1]
+    usual = {"fay": 1.0 / (n * (1.0 - design.fay) ** 2), "jackknife": (n - 1) / n}.get(design.kind, 1.0 / n)
+    scale = np.asarray(usual) if design.scale is None else _as_floats("scale", design.scale)
+    if scale.shape not in ((), (n,)) or not ((scale > 0) & np.isfinite(scale)).all():
+        raise DataError(f"scale must be a number above 0, or one for each of {n} replicates; got {brief(design.scale)}")
+    return lambda _, number: np.asarray(weights[:, number] / unit), np.broadcast_to(scale, (n,)), n - 1
 
 
 def design_resampling(design: Design, records: Records, n: int, *, count_tables: bool) -> DesignResampling:
@@ -196,13 +178,22 @@ def design_resampling(design: Design, records: Records, n: int, *, count_tables:
     check_known("kind", get_args(ReplicateKind), design.kind)
     if not (isinstance(design.fay, int | float) and 0 <= design.fay < 1):
         raise DataError(f"fay must be a number of at least 0 and below 1; got {design.fay!r}")
+    unit = records.weight_totals.unit
+    weights = (np.ones(records.n_records) if records.weights is None else records.weights) / unit
     if design.replicates is None:
         if design.units is None and records.weights is not None and records.people is None:
             raise DataError("each row stands for several records, which a design must tell apart: give units")
-        return _UnitResampling(records, n, count_tables, design)
-    if any(part is not None for part in (design.strata, design.units, design.population)):
-        raise DataError("replicate weights say all about a design; strata, units and population must not be given")
-    return _ReplicateResampling(records, count_tables, design)
+        samples = _unit_samples(design, weights, n)
+    else:
+        if any(part is not None for part in (design.strata, design.units, design.population)):
+            raise DataError("replicate weights say all about a design; strata, units and population must not be given")
+        samples = _replicate_samples(design, records.n_records, unit)
+        if records.weights is None:
+            raise DataError(
+                "replicate weights go with the survey's own weights; give records with weights, as in "
+                'tw.Records(frame, weights="w")'
+            )
+    return DesignResampling(records, weights, *samples, count_tables)
 
 
 def _coded(what: str, values: Any, n: int, default: Ints) -> tuple[Any, Ints]:

@@ -20,6 +20,12 @@ _MOST_SIMULATED = 100_000
 _MOST_COUNTED = 5e7  # people times tables
 
 
+def sample_sets(records: Records, count_tables: bool) -> CellSets:
+    """Return what a sample is fitted by, in one thread: its records, and their two-way tables where these count."""
+    evidence = Evidence(records.schema, records=records, threads=1)
+    return evidence.tree_sets() if count_tables else evidence.sets
+
+
 class RecordResampling:
     """Draws people with replacement from the records, each with their weight: records get counts, none is copied.
 
@@ -35,18 +41,15 @@ class RecordResampling:
 
     def original(self) -> CellSets:
         """Return the records themselves."""
-        return self._sets(self._records)
+        return sample_sets(self._records, self._count_tables)
 
     def draw(self, seed: int, number: int) -> CellSets:
         """Return as many people, drawn with replacement."""
         random = np.random.default_rng([seed, number])
         n_people = self._people.sum()
         drawn = random.multinomial(max(1, round(n_people)), self._people / n_people)
-        return self._sets(self._records.reweighted(drawn.astype(np.float64) * self._each))
-
-    def _sets(self, records: Records) -> CellSets:
-        evidence = Evidence(records.schema, records=records, threads=1)
-        return evidence.tree_sets() if self._count_tables else evidence.sets
+        sample = self._records.reweighted(drawn.astype(np.float64) * self._each)
+        return sample_sets(sample, self._count_tables)
 
 
 class TableResampling:
