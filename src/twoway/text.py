@@ -59,8 +59,7 @@ def without_password(text: str) -> str:
         return text
     # A password may contain an @, so that it ends at the last one.
     hidden = re.sub(r"(:/+[^:]*):.*@", r"\1:***@", text)
-    if "://" in text and not text.startswith(("postgres", "mysql", "mssql")):
-        hidden = re.sub(r"^(https?://)[^/:@]+@", r"\1***@", hidden)  # a token in place of a name
+    hidden = re.sub(r"^(https?:/+)[^/:@]+@", r"\1***@", hidden)  # a token in place of a name
     words = "password|passwd|pwd|secret|token|key|signature|sig|credential"
     return re.sub(rf"((?:{words})=)[^&;]*", r"\1***", hidden, flags=re.IGNORECASE)
 
