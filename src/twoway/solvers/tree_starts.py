@@ -79,19 +79,14 @@ def random_tree_start(
     What is drawn for a variable depends on its name, not on its place: the order of columns must not matter.
     """
 
-    def columns(name: str, around: Floats) -> Floats:
-        random = np.random.default_rng([*seeds, schema_hash(name)])
-        drawn = around[:, None] * (random.exponential(size=(len(around), n_states)) + 0.05)
+    def transition(name: str) -> Floats:
+        random = np.random.default_rng([*seeds, schema_hash(f"behind {name}")])
+        drawn = random.exponential(size=(n_states, n_states)) + 0.05
         return np.asarray(drawn / drawn.sum(axis=0))
 
-    equal = np.full(n_states, 1.0 / n_states)
-    tree = HiddenTree(
-        shape.parents,
-        shape.homes,
-        equal,
-        tuple(columns(f"behind {schema.names[owner]}", equal) for owner in shape.owners[1:]),
-        tuple(columns(name, shares[schema.cells(index)]) for index, name in enumerate(schema.names)),
-    )
+    single = random_start(schema, n_states, shares, seeds)
+    transitions = tuple(transition(schema.names[owner]) for owner in shape.owners[1:])
+    tree = HiddenTree(shape.parents, shape.homes, single.weights, transitions, single.factors)
     return JointPMF.from_trees(schema, Trees(np.ones(1), (tree,)))
 
 
