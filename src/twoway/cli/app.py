@@ -110,7 +110,7 @@ def make_app() -> Typer:
     """Return the application of all commands."""
     from typer import Exit, Option, Typer, echo
 
-    from twoway.cli.options import expand_options
+    from twoway.cli.reading import expand_options
 
     app = Typer(
         help="The joint probability of many discrete variables, from incomplete records or from two-way tables alone.",

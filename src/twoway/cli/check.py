@@ -9,8 +9,9 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 import twoway as tw
-from twoway.cli.options import TO_READ, Json, Reading, Seed
+from twoway.cli.options import Json, Seed
 from twoway.cli.output import is_terminal, note, output_wording, say, say_json, shows_progress
+from twoway.cli.reading import TO_READ, Reading
 from twoway.errors import DataError
 from twoway.storage.container import container_kind
 

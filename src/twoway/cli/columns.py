@@ -7,8 +7,9 @@ from typing import Annotated
 
 from typer import Option
 
-from twoway.cli.options import DataFile, Force, Reading
+from twoway.cli.options import DataFile, Force
 from twoway.cli.output import check_output, say
+from twoway.cli.reading import Reading
 from twoway.storage.container import whole_or_not_at_all
 
 

@@ -11,8 +11,9 @@ from typing import Annotated, Any
 from typer import Argument, BadParameter, Option
 
 import twoway as tw
-from twoway.cli.options import Force, Json, Reading
+from twoway.cli.options import Force, Json
 from twoway.cli.output import check_output, show
+from twoway.cli.reading import Reading
 from twoway.data.sql.connections import is_address
 from twoway.errors import DataError, FileFormatError, TwowayError
 from twoway.storage import container

@@ -8,8 +8,9 @@ from typing import Annotated, Any
 from typer import BadParameter, Option
 
 import twoway as tw
-from twoway.cli.options import Force, Model, Reading
+from twoway.cli.options import Force, Model
 from twoway.cli.output import check_output, say
+from twoway.cli.reading import Reading
 from twoway.errors import DataError
 from twoway.storage.container import whole_or_not_at_all
 from twoway.text import shortlist

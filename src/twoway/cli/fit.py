@@ -10,8 +10,9 @@ from typing import Annotated, Any
 from typer import Exit, Option
 
 import twoway as tw
-from twoway.cli.options import OF_DESIGN, TO_READ, Data, Force, Json, Reading, Seed, Threads, missing_option_hint
+from twoway.cli.options import Data, Force, Json, Seed, Threads, missing_option_hint
 from twoway.cli.output import check_output, note, output_wording, say, show, shows_progress
+from twoway.cli.reading import OF_DESIGN, TO_READ, Reading
 from twoway.errors import DataError, TwowayError
 from twoway.text import aligned, crossed, printable, shortlist
 

@@ -8,8 +8,9 @@ from typing import Annotated, Any, cast
 from typer import Option
 
 import twoway as tw
-from twoway.cli.options import DataFile, Force, Json, Model, Out, Reading, Seed
+from twoway.cli.options import DataFile, Force, Json, Model, Out, Seed
 from twoway.cli.output import check_output, show, write_result
+from twoway.cli.reading import Reading
 from twoway.errors import DataError
 
 

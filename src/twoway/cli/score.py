@@ -8,8 +8,9 @@ from typing import Annotated
 from typer import Option
 
 import twoway as tw
-from twoway.cli.options import DataFile, Force, Json, Model, Out, Reading
+from twoway.cli.options import DataFile, Force, Json, Model, Out
 from twoway.cli.output import check_output, say, say_json, write_result
+from twoway.cli.reading import Reading
 
 _CELLS_SHOWN = 3
 

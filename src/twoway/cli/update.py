@@ -8,8 +8,9 @@ from typing import Annotated
 from typer import Exit, Option
 
 import twoway as tw
-from twoway.cli.options import DataFile, Force, Json, Model, Reading, Threads
+from twoway.cli.options import DataFile, Force, Json, Model, Threads
 from twoway.cli.output import check_output, note, show, shows_progress
+from twoway.cli.reading import Reading
 
 
 def update(

@@ -1,0 +1,379 @@
+"""How commands read records and tables: the options that they share for it, and what these options open."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from inspect import Parameter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+from typer import BadParameter, Option
+from typer.models import OptionInfo
+
+import twoway as tw
+from twoway.cli.options import bins_option, missing_option, missing_option_hint, names_option, where_option
+from twoway.errors import DataError, UnknownNameError, check_known
+from twoway.storage.container import container_kind
+from twoway.text import shortlist, without_password
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from twoway.data.files.file_set import FileSet
+    from twoway.fitting.sources import United
+
+TO_READ = (
+    *("only", "drop", "missing", "missing_only", "bins", "counts", "weights", "where", "columns", "max_categories"),
+    *("tables", "kind", "total", "db", "table"),
+)
+"""The options of commands that read what a model can be fitted to: `Reading.source`."""
+OF_DESIGN = ("strata", "units", "population", "replicate_weights", "replicate_kind")
+"""The options that say how a survey was drawn: `Reading.design`."""
+MAX_CATEGORIES = 1000
+"""Columns with more distinct values are probably free text, identifiers or measurements."""
+
+
+def _replicate_numbers(column: Any) -> Any:
+    try:
+        return column.astype(float)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"column {column.name!r} must hold replicate weights, which are numbers: {error}") from None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a command reads records: the options as the user gave them.
+
+    A command that takes ``reading: Annotated[Reading, "only", "drop"]`` offers these options, see `expand_options`.
+    """
+
+    only: list[str] | None = Option(
+        None, metavar="COLUMNS", help="Use only these columns, separated by commas; 'q*' for all that match."
+    )
+    drop: list[str] | None = Option(None, metavar="COLUMNS", help="Leave these columns out, separated by commas.")
+    missing: list[str] | None = Option(
+        None,
+        metavar="[COLUMN=]CODES",
+        help="Further values that mean missing, besides the empty cell, NA, N/A, n/a, NaN, nan, null, NULL and ?; "
+        "for one column: income=-9,98. Repeatable.",
+    )
+    missing_only: list[str] | None = Option(
+        None, metavar="[COLUMN=]CODES", help="Like --missing, but replaces NA and the others; empty cells stay missing."
+    )
+    bins: list[str] | None = Option(
+        None,
+        metavar="COLUMN[=N|=CUT,CUT…]",
+        help="Bin a numeric column: N bins with about equally many records each (default 5), or bins that start at the "
+        "given numbers: age=18,40,65.",
+    )
+    counts: str | None = Option(
+        None, metavar="COLUMN", help="The column with the number of identical records that each row stands for."
+    )
+    weights: str | None = Option(None, metavar="COLUMN", help="The column with the weight of each record.")
+    where: list[str] | None = Option(
+        None,
+        metavar="CONDITION",
+        help="Use only records that meet this SQL condition: 'year >= 2020'. If repeated, all conditions must hold.",
+    )
+    unseen: str = Option("error", metavar="error|missing", help="How to treat labels that the model does not know.")
+    extend: bool = Option(
+        False, "--extend", help="Add unknown labels as new categories instead of ending with an error."
+    )
+    columns: Path | None = Option(
+        None, metavar="TOML", help="What the columns are: order, labels, codes for missing; `twoway columns` writes it."
+    )
+    max_categories: int = Option(
+        MAX_CATEGORIES, min=1, metavar="N", help="Reject columns with more distinct values than this."
+    )
+    tables: Path | None = Option(
+        None, help="Instead of records, published cross-tabs: a folder with one per file, or a banner sheet."
+    )
+    kind: str = Option("counts", help="What the numbers in --tables are: counts, joint, row or column percentages.")
+    total: float | None = Option(None, metavar="N", help="The number of records behind each table, if it is not in it.")
+    db: str | None = Option(
+        None, metavar="URL", help="Instead of files, a database: postgres://user@host/db, duckdb:///file.db, …"
+    )
+    table: str | None = Option(None, metavar="NAME", help="The table of the database.")
+    strata: str | None = Option(None, metavar="COLUMN", help="The stratum of each record, for --intervals.")
+    units: str | None = Option(
+        None, metavar="COLUMN", help="The primary sampling unit (cluster) of each record, for --intervals."
+    )
+    population: str | None = Option(
+        None, metavar="COLUMN", help="The number of units that the record's stratum has in the whole population."
+    )
+    replicate_weights: list[str] | None = Option(
+        None, metavar="COLUMNS", help="Replicate weights of the survey, separated by commas, or a pattern: 'repw*'."
+    )
+    replicate_kind: str = Option("bootstrap", help="What they are: bootstrap, brr, fay (halfway) or jackknife.")
+    offered: tuple[str, ...] = ()
+    """The options that the command has."""
+
+    def __post_init__(self) -> None:
+        defaults = {name: option.default for name, option in vars(self).items() if isinstance(option, OptionInfo)}
+        vars(self).update(defaults)
+
+    @functools.cached_property
+    def labels(self) -> tw.MissingLabels:
+        """What means "not observed"."""
+        return missing_option(self.missing, self.missing_only)
+
+    @functools.cached_property
+    def declared(self) -> tw.Columns:
+        """What the columns are."""
+        return tw.Columns() if self.columns is None else tw.Columns.load(self.columns)
+
+    @functools.cached_property
+    def condition(self) -> str | None:
+        """The condition that records meet."""
+        return where_option(self.where)
+
+    def choose(self, names: Sequence[str]) -> list[str]:
+        """Return the columns to use, without those of counts, weights and the design; strata are variables, too."""
+        chosen, dropped = names_option(self.only, names) or names, names_option(self.drop, names)
+        replicates = names_option(self.replicate_weights, names)
+        used = {*dropped, self.counts, self.weights, self.units, self.population, *replicates}
+        return [name for name in chosen if name not in used]
+
+    def design(self, data: Sequence[Path]) -> tw.Design | None:
+        """Return how the sample was drawn; None where no option says it."""
+        from twoway.data.files.file_set import find_files
+        from twoway.data.files.file_table import read_file_table
+
+        named = {"strata": self.strata, "units": self.units, "population": self.population}
+        if not any(named.values()) and not self.replicate_weights:
+            return None
+        if len(data) != 1 or container_kind(data[0]) is not None:
+            raise DataError("the design of a survey needs its records, in one file")
+        files = find_files(data[0])
+        columns = {what: column for what, column in named.items() if column is not None}
+        check_known("column", files.columns, *columns.values())
+        replicates = names_option(self.replicate_weights, files.columns)
+        wanted = list(dict.fromkeys([*columns.values(), *replicates]))
+        frame = read_file_table(files, wanted, where=self.condition).to_pandas()
+        weights = frame[replicates].apply(_replicate_numbers) if replicates else None
+        parts = {what: frame[column] for what, column in columns.items()}
+        return tw.Design(**parts, replicates=weights, kind=self.replicate_kind)  # type: ignore[arg-type]  # checked there
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of the library's readers."""
+        return {"missing": self.labels, "counts": self.counts, "weights": self.weights, "where": self.condition}
+
+    def source(self, data: Sequence[Path]) -> United:
+        """Return the records or tables of one file, of several as one source, or published tables."""
+        from twoway.data.files.file_set import find_files
+        from twoway.fitting.sources import United, unite_sources
+        from twoway.tables.opening import open_source
+
+        if bool(data) + (self.tables is not None) + (self.db is not None) != 1:
+            raise BadParameter("give either DATA (files of records or tables), --tables or --db")
+        if self.db is not None:
+            with self.database(self.db, self.table) as source:
+                return unite_sources({f"the table {self.table}": open_source(source)})
+        if self.tables is not None:
+            return United(tw.read_published(self.tables, kind=self.kind, totals=self.total), ())  # type: ignore[arg-type]  # checked there
+        if len(data) == 1:
+            return unite_sources({str(data[0]): self._open(data[0])})
+        if self.bins:
+            raise DataError(
+                "--bins would find different bins in each file; bin the numbers before fitting several files"
+            )
+        if len(set(data)) < len(data):
+            raise DataError("a file is given twice, so that its records would count twice")
+        columns = {path: [] if container_kind(path) else find_files(path).columns for path in data}
+        self.labels.check_columns(dict.fromkeys(name for names in columns.values() for name in names))
+        return unite_sources({str(path): self._open(path, self.labels.among(columns[path])) for path in data})
+
+    def _open(self, data: Path, missing: tw.MissingLabels | None = None) -> tw.Records | tw.FileRecords | tw.Tables:
+        match container_kind(data):
+            case "tables":
+                return tw.Tables.load(data)
+            case "model":
+                raise DataError(f"{str(data)!r} is a model already; `twoway ask` and `twoway info` read it")
+        return self.records(data, missing)
+
+    def proposed_weights(self, data: Sequence[Path]) -> dict[str, str]:
+        """Return the weight variables that files name themselves, where no weights are used."""
+        from twoway.data.files.file_set import find_files
+
+        if self.weights or self.declared.weights:
+            return {}
+        plain = [path for path in data if container_kind(path) is None]
+        named = {without_password(str(path)): find_files(path).weights for path in plain}
+        return {path: column for path, column in named.items() if column is not None}
+
+    @contextmanager
+    def database(
+        self, address: str, name: str | None, schema: tw.Schema | None = None, inside: bool = False
+    ) -> Iterator[tw.DatabaseTable]:
+        """Give the table of a database, which is closed at the end."""
+        from twoway.data.sql.connections import opened_table
+
+        if self.extend:
+            raise DataError("--extend is not available for databases")
+        if self.bins:
+            raise DataError("--bins is not available for databases: give cuts with --columns, or create a view")
+        if name is None:
+            raise DataError("name the table of the database with --table")
+        with opened_table(address, name) as table:
+            yield tw.DatabaseTable(
+                table,
+                schema=schema,
+                columns=replace(self.declared, only=self.declared.kept(self.choose(list(table.columns)))),
+                unseen=self.unseen,  # type: ignore[arg-type]  # checked there
+                max_categories=self.max_categories,
+                inside=inside or None,
+                **self.options,
+            )
+
+    def records(self, path: Path, missing: tw.MissingLabels | None = None) -> tw.Records | tw.FileRecords:
+        """Return the records of a file; files too large for memory are streamed."""
+        from twoway.data.files.file_set import find_files
+        from twoway.data.files.file_table import read_file_table
+        from twoway.data.reading import check_columns_to_read, columns_to_read
+
+        files, labels, table = find_files(path), missing or self.labels, None
+        declared = (self.declared if missing is None else self.declared.among(files.columns)).over(files.declared)
+        declared.check(files.columns)
+        numbers: dict[str, Any] = {"counts": self.counts or declared.counts}
+        numbers["weights"] = self.weights or declared.weights
+        check_columns_to_read(files.columns, **numbers)
+        kept = [name for name in self.choose(files.columns) if declared[name].use and name not in numbers.values()]
+        if not kept:
+            raise DataError(f"no column of {files.name!r} is left to use")
+        is_streamed = files.is_large(kept)
+        needed = [bins_option(text, kept)[0] for text in self.bins or ()] if is_streamed else kept
+        if needed:
+            columns = columns_to_read(list(dict.fromkeys(needed)), **numbers) or []
+            table = read_file_table(files, columns, missing=labels, where=self.condition, schema=declared.bins)
+            if table.num_rows == 0:
+                met = "" if self.condition is None else f" that meet the condition {self.condition!r}"
+                raise DataError(f"{files.name!r} has columns but no records{met}")
+        bins = {name: {"cuts": cuts} for name, cuts in self._find_cuts(table, labels, numbers).items()}
+        declared = replace(tw.Columns(bins).over(declared), only=kept)
+        if is_streamed:
+            most, where = self.max_categories, self.condition
+            return tw.FileRecords(files, columns=declared, missing=labels, max_categories=most, where=where, **numbers)
+        self._check_categories(table, [name for name in kept if not declared[name].cuts])
+        return tw.Records(table, columns=declared, missing=labels, **numbers)
+
+    def _find_cuts(self, table: Any, missing: tw.MissingLabels, weighed: dict[str, Any]) -> dict[str, Any]:
+        """Return where the columns that --bins names are cut: into bins of about equally many records, or as given.
+
+        Counts and weights are taken into account.
+        """
+        import numpy as np
+
+        from twoway.data.binning import make_bins, numbers_to_bin
+        from twoway.data.missing import Markers
+
+        columns = [table.column(name) for name in weighed.values() if name is not None and self.bins]
+        weights = [numbers_to_bin(column, Markers()) for column in columns]
+        # Invalid ones are reported when the records are read.
+        known = [np.where(np.isfinite(numbers), numbers, 0.0) for numbers in weights if numbers is not None]
+        found: dict[str, Any] = {}
+        for request in self.bins or ():
+            name, wanted = bins_option(request, table.column_names)
+            column = table.column(name)
+            numbers = numbers_to_bin(column, missing.markers(name))
+            if numbers is None:
+                odd = missing_option_hint(column.unique().to_pylist())
+                shown = " ".join(f"--missing {label!r}" for label in odd[:3])
+                also = f": it also holds {shortlist(odd, 3)}; {shown} reads that as missing" if odd else ""
+                raise DataError(f"column {name!r} does not hold numbers, which --bins needs{also}")
+            options: dict[str, Any] = {"n_bins": wanted} if isinstance(wanted, int) else {"cuts": wanted}
+            bins = make_bins(name, numbers, np.prod(known, axis=0) if known else None, **options).variable
+            if len(bins) == 1:
+                raise DataError(f"column {name!r} has too few different numbers for {wanted} bins")
+            found[name] = bins.edges
+        return found
+
+    def _check_categories(self, table: Any, names: Sequence[str]) -> None:
+        """Reject columns that are not categorical, all of them in one error: free text, identifiers, measurements."""
+        import pyarrow as pa
+
+        many: dict[str, int] = {}
+        numbers = []
+        for name in names:
+            column = table.column(name)
+            kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+            if pa.types.is_nested(kind):
+                raise DataError(
+                    f"column {name!r} has type {kind}, which is not categorical; --drop {name!r} leaves it out"
+                )
+            n_distinct = len(column.cast(kind).unique().drop_null())
+            if n_distinct > self.max_categories:
+                many[name] = n_distinct
+                # A whole number for each record is an identifier.
+                is_identifier = pa.types.is_integer(kind) and n_distinct == table.num_rows
+                if pa.types.is_floating(kind) or (pa.types.is_integer(kind) and not is_identifier):
+                    numbers.append(name)
+        if not many:
+            return
+        shown = [f"column {name!r} has {n:,} distinct values in {table.num_rows:,} records" for name, n in many.items()]
+        texts = [name for name in many if name not in numbers]
+        kinds = ["free text"] * bool(texts) + ["measurements"] * bool(numbers)
+        ways = []
+        for group in filter(None, (texts, numbers)):
+            it = "it" if len(group) == 1 else "them"
+            bins = f"{' '.join(f'--bins {name!r}' for name in group)} bins {it}, " if group is numbers else ""
+            ways.append(f"{bins}--drop {','.join(group)!r} leaves {it} out")
+        raise DataError(
+            f"{'; '.join(shown)}: {', '.join(kinds)} or an identifier? {'; '.join(ways)}; "
+            f"--max-categories {max(many.values())} keeps every value as a category"
+        )
+
+    def read_by(self, schema: tw.Schema, path: Path | FileSet) -> tuple[Any, tw.Records]:
+        """Return a file whose columns are a model's variables: as an Arrow table with all columns, and as records."""
+        from twoway.data.files.file_set import find_files
+        from twoway.data.files.file_table import read_file_table
+        from twoway.data.files.text_files import NO_TEXT
+
+        if self.unseen not in ("error", "missing"):
+            raise DataError(f"--unseen must be error or missing, not {self.unseen!r}")
+        unseen: Any = "extend" if self.extend else self.unseen
+        common: dict[str, Any] = {"missing": self.labels, "schema": schema, "unseen": unseen}
+        try:
+            files = find_files(path)
+            table = read_file_table(files, where=self.condition, **common)
+            own = files.declared.among(table.column_names)
+            return table, tw.Records(table, columns=own, counts=self.counts, weights=self.weights, **common)
+        except UnknownNameError as error:
+            can_extend = "extend" in self.offered and not self.extend and NO_TEXT not in str(error)
+            raise UnknownNameError(f"{error}{'; --extend makes them categories' if can_extend else ''}") from error
+
+    def open_by(self, schema: tw.Schema, path: Path) -> tw.Records | tw.FileRecords:
+        """Return the records of a file whose columns are a model's variables; large files are streamed."""
+        from twoway.data.files.file_set import find_files
+
+        files = find_files(path)
+        if self.extend or not files.is_large(schema.names):
+            return self.read_by(schema, files)[1]
+        return tw.FileRecords(files, schema=schema, unseen=self.unseen, **self.options)  # type: ignore[arg-type]
+
+
+def expand_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command whose parameter ``reading: Annotated[Reading, "only", …]`` is the options named there.
+
+    typer reads the options of a command from its signature, and has no groups of them.
+    """
+    signature = inspect.signature(command, eval_str=True)
+    if "reading" not in signature.parameters:
+        return command
+    offered: tuple[str, ...] = signature.parameters["reading"].annotation.__metadata__
+    hints = get_type_hints(Reading)
+    keyword = Parameter.KEYWORD_ONLY
+    others = [p.replace(kind=keyword) for p in signature.parameters.values() if p.name != "reading"]
+    options = [Parameter(name, keyword, default=getattr(Reading, name), annotation=hints[name]) for name in offered]
+
+    @functools.wraps(command)
+    def expanded(**given: Any) -> None:
+        chosen = {name: given.pop(name) for name in offered}
+        command(reading=Reading(**chosen, offered=offered), **given)
+
+    expanded.__signature__ = signature.replace(parameters=[*others, *options])  # type: ignore[attr-defined]
+    expanded.__annotations__ = {parameter.name: parameter.annotation for parameter in (*others, *options)}
+    return expanded
