@@ -12,16 +12,16 @@ import numpy as np
 import twoway as tw
 from twoway.cli.output import is_terminal, note, output_json, say, say_json
 from twoway.errors import DataError
-from twoway.questions import Answer, Question, parse
+from twoway.questions import Answer, Contrast, Question, parse
 from twoway.questions.answer import answer_of, asked_codes, asked_evidence, asked_given, never_together
 from twoway.questions.language import quote_word
-from twoway.questions.observed import Observed, is_table_off, observed
+from twoway.questions.observed import is_table_off, observed
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 _SHOWN_LABELS = 8
-_NUMBERS = ("value", "low", "high", "observed", "records")
+_NUMBERS = ("value", "low", "high", "observed", "records", "other_records")
 
 
 def read_questions(questions: list[str]) -> list[str]:
@@ -77,19 +77,23 @@ def printed_answer(
     if seen is not None:
         content |= {name: numbers.tolist() for name, numbers in beside.items()}
         shown += _printed_observed(beside) if isinstance(result, float) else ""
-        notes += _printed_difference(pmf, question, seen, result)
+        notes += dict.fromkeys(text for side in question.sides for text in _printed_difference(pmf, side))
     if not any("together" in said for said in notes) and (unseen := never_together(pmf, question)):
         notes.append(unseen)
-    known = asked_evidence(pmf.schema, question.given)
-    probability = pmf.prob(known) if known else None
-    if probability is not None:
-        content["evidence_probability"] = probability
-    content["notes"] = [*notes, *_printed_notes(pmf, question, probability)]
+    if isinstance(result, tw.Distribution) and isinstance(question, Contrast) and question.operator == "/":
+        notes += _printed_zeros(question, result, answer_of(pmf, question.second))
+    for side in question.sides:
+        known = asked_evidence(pmf.schema, side.given)
+        probability = pmf.prob(known) if known else None
+        if probability is not None and side is question:
+            content["evidence_probability"] = probability
+        notes += _printed_notes(pmf, side, probability)
+    content["notes"] = list(dict.fromkeys(notes))
     return content, shown
 
 
 def _printed_result(
-    question: Question, result: Answer, base: float | None, beside: dict[str, Any]
+    question: Question | Contrast, result: Answer, base: float | None, beside: dict[str, Any]
 ) -> tuple[dict[str, Any], str]:
     if isinstance(result, tw.Distribution):
         axes = [{"variable": variable.name, "categories": list(variable.categories)} for variable in result.variables]
@@ -101,7 +105,8 @@ def _printed_result(
         lines.append(f"probability {result.probability:.4g}{'' if result.proven else ', not proven to be the highest'}")
         content = {"mode": result.values, "probability": result.probability, "proven": result.proven}
         return content, "\n".join(lines)
-    unit = {None: " nats", 2.0: " bits"}.get(base, f" (base {base:g})" if base else "") if question.kind in "HI" else ""
+    has_unit = question.sides[0].kind in "HI"
+    unit = {None: " nats", 2.0: " bits"}.get(base, f" (base {base:g})" if base else "") if has_unit else ""
     error = getattr(result, "standard_error", 0.0)
     shown = f"{_printed_number(float(result))}{f' ± {error:.2g}' if error else ''}{unit}"
     return {"value": float(result), "standard_error": error}, shown
@@ -109,7 +114,7 @@ def _printed_result(
 
 def _printed_interval(
     boot: tw.Bootstrap,
-    question: Question,
+    question: Question | Contrast,
     result: Answer,
     text: str,
     base: float | None,
@@ -119,8 +124,8 @@ def _printed_interval(
     """Return the ends of an answer's interval, and the answer with them as text; add what affects them to the notes."""
     from twoway.questions.answer import ask_with_interval
 
-    targets = [term.name for term in question.targets]
-    if isinstance(result, tw.Mode):
+    if isinstance(result, tw.Mode) and isinstance(question, Question):
+        targets = [term.name for term in question.targets]
         modes = [asked_given(replicate, question.given).mode(targets).values for replicate in boot.replicates]
         agreement = float(np.mean([mode == result.values for mode in modes]))
         return {"agreement": agreement}, f"{text}\n{agreement:.0%} of the replicates agree"
@@ -135,22 +140,28 @@ def _printed_interval(
 
 def _printed_observed(beside: dict[str, Any]) -> str:
     """Return what was observed of one probability, behind the modelled one."""
-    records = f" ({beside['records']:,.0f} records)" if "records" in beside else ""
+    numbers = [f"{beside[name]:,.0f}" for name in ("records", "other_records") if name in beside]
+    records = f" ({' and '.join(numbers)} records)" if numbers else ""
     share = float(beside["observed"])
     return f", observed {'–' if share != share else _printed_number(share)}{records}"
 
 
-def _printed_difference(pmf: tw.JointPMF, question: Question, seen: Observed, result: Answer) -> Iterator[str]:
+def _printed_zeros(question: Contrast, result: tw.Distribution, divisor: Answer) -> Iterator[str]:
+    """Yield a line where ratios have no value, since what they divide by is 0."""
+    zeros = int(np.isnan(result.array).sum()) if not np.asarray(divisor).all() else 0
+    if zeros:
+        yield f"{zeros} of {result.array.size} ratios have no value: {question.second} is 0 there under the model"
+
+
+def _printed_difference(pmf: tw.JointPMF, question: Question) -> Iterator[str]:
     """Yield a line where what was observed differs from the answer by more than chance.
 
     For two variables, that is where `twoway check` calls their table off.
     """
-    modelled, names = (
-        np.asarray(result),
-        list(dict.fromkeys(term.name for term in (*question.targets, *question.given))),
-    )
-    if question.kind != "P" or not (seen.records > 0).any():
+    seen, result, names = observed(pmf, question), answer_of(pmf, question), question.names
+    if question.kind != "P" or seen is None or not (seen.records > 0).any():
         return
+    modelled = np.asarray(result)
     is_off = is_table_off(pmf, names) if len(names) == 2 else seen.most_unlike(modelled) is not None
     if not is_off:
         return

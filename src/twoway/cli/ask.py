@@ -33,7 +33,7 @@ def ask(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Answer questions: P probability, E expected value, mode, H entropy, I mutual information.
+    """Answer questions: P probability, E expected value, mode, H entropy, I mutual information; P - P, P / P.
 
     Without a question, a prompt opens that completes names with Tab. Names and labels that contain any of
     , | ; ( ) { } = < > need quotes.
@@ -43,6 +43,8 @@ def ask(
     twoway ask survey.twoway "P(vote | age = 30-39, region in {north, east})"
 
     twoway ask survey.twoway "P(vote = yes)" "E(rating | genre = drama)" "P(rating >= 4 | age)"
+
+    twoway ask survey.twoway "P(vote = yes | age = 18-39) - P(vote = yes | age = 40+)" "P(vote | age) / P(vote)"
 
     twoway ask survey.twoway "P(vote | age)" -o answers.csv
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import product
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -16,6 +16,8 @@ from twoway.notebook import html_table
 from twoway.schema import Label, Variable
 from twoway.text import MAX_WIDTH, aligned, printable
 
+Quantity: TypeAlias = Literal["probability", "expectation", "difference", "ratio"]
+"""What the numbers of a distribution are."""
 MAX_ROWS = 20
 """Lines of a printed table before it is cut."""
 MAX_COLUMNS = 8
@@ -35,7 +37,8 @@ class Distribution:
     total
         The count that the probabilities rest on, None for those of a model.
     quantity
-        What the numbers are: "probability", or "expectation" for the expected values that `ask` gives for each group.
+        What the numbers are: "probability", or what `ask` gives for each group or category: "expectation" for expected
+        values, "difference" or "ratio" for a comparison of two.
 
     Examples
     --------
@@ -61,8 +64,8 @@ class Distribution:
     """The probabilities; read-only."""
     total: float | None
     """The count that the probabilities rest on, None for those of a model."""
-    quantity: Literal["probability", "expectation"]
-    """What the numbers are: "probability" or "expectation"."""
+    quantity: Quantity
+    """What the numbers are: "probability", "expectation", "difference" or "ratio"."""
 
     # Indexing is by label, so the fallback of Python that iterates by position would mislead.
     __iter__ = None
@@ -73,7 +76,7 @@ class Distribution:
         array: ArrayLike,
         total: float | None = None,
         *,
-        quantity: Literal["probability", "expectation"] = "probability",
+        quantity: Quantity = "probability",
     ) -> None:
         self.variables = tuple(variables)
         values = np.asarray(array, dtype=np.float64)
@@ -180,12 +183,12 @@ def _probability_text(probability: float) -> str:
 
 
 def _distribution_number(column: str, number: float) -> str:
-    return f"{number:,.0f}" if column == "records" else _probability_text(number)
+    return f"{number:,.0f}" if column.endswith("records") else _probability_text(number)
 
 
 def _bar_lengths(numbers: Floats) -> Floats:
-    """Return the numbers as parts of the largest; of expectations below 0 none."""
-    return np.asarray(numbers / max(np.nanmax(numbers, initial=0.0), np.finfo(float).tiny))
+    """Return the numbers as parts of the largest; of numbers below 0 none."""
+    return np.asarray(np.maximum(numbers, 0.0) / max(np.nanmax(numbers, initial=0.0), np.finfo(float).tiny))
 
 
 def _cross_tab_rows(

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import numpy as np
 
+from twoway.arrays import Floats
 from twoway.data.binning import format_bin_edge
-from twoway.data.distribution import Distribution
+from twoway.data.distribution import Distribution, Quantity
 from twoway.errors import DataError, ImpossibleEvidenceError, QuestionError, warn_caller
 from twoway.model.information import Estimate
 from twoway.model.intervals import Interval, IntervalTable, Scale
 from twoway.model.mode import Mode
 from twoway.model.pmf import JointPMF, model_of
-from twoway.questions.language import Question, Term, parse, parse_terms, quote_word
+from twoway.questions.language import Contrast, Question, Term, parse, parse_terms, quote_word
 from twoway.schema import Label, Schema, Variable, plain_label
 from twoway.text import brief, shortlist
 
@@ -31,10 +32,12 @@ _COMPARE = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operato
 
 
 @overload
-def ask(pmf: JointPMF, question: str | Question, *, base: float | None = None) -> Answer: ...
+def ask(pmf: JointPMF, question: str | Question | Contrast, *, base: float | None = None) -> Answer: ...
 @overload
-def ask(pmf: Bootstrap, question: str | Question, *, base: float | None = None) -> IntervalAnswer: ...
-def ask(pmf: JointPMF | Bootstrap, question: str | Question, *, base: float | None = None) -> Answer | IntervalAnswer:
+def ask(pmf: Bootstrap, question: str | Question | Contrast, *, base: float | None = None) -> IntervalAnswer: ...
+def ask(
+    pmf: JointPMF | Bootstrap, question: str | Question | Contrast, *, base: float | None = None
+) -> Answer | IntervalAnswer:
     """Return the answer to a question in the language of probability.
 
     Parameters
@@ -44,7 +47,9 @@ def ask(pmf: JointPMF | Bootstrap, question: str | Question, *, base: float | No
     question
         ``P(vote | age = 30-39)`` is a `Distribution`, ``P(vote = yes)`` a number, as are ``E(rating | genre = drama)``,
         ``H(vote)`` and ``I(vote; age)``; ``mode(vote, age)`` is a `Mode`. ``P(vote | age)`` is the distribution of vote
-        for each age, ``E(rating | genre)`` the expected rating for each genre. docs/cli.md has the grammar.
+        for each age, ``E(rating | genre)`` the expected rating for each genre. The difference of two P or two E, and
+        their ratio, are questions, too: ``P(vote = yes | age = 18-39) - P(vote = yes | age = 40+)``,
+        ``P(vote | age) / P(vote)``. docs/cli.md has the grammar.
     base
         The base of the logarithm of H and I; 2 for bits, None for nats.
 
@@ -65,13 +70,17 @@ def ask(pmf: JointPMF | Bootstrap, question: str | Question, *, base: float | No
     age \\ vote  no      yes
     young       0.8167  0.1833
     old         0.4000  0.6000
+    >>> ask(pmf, "P(vote | age = old) - P(vote)")
+    vote  difference
+    no    -0.2500
+    yes   0.2500
     """
     # Bootstrap is not imported for a model without replicates: it would cost a third of the time of `twoway ask`.
     boot, pmf = (None, pmf) if isinstance(pmf, JointPMF) else (pmf, model_of(pmf))
-    if not isinstance(question, str | Question):
+    if not isinstance(question, str | Question | Contrast):
         raise DataError(f"a question must be text, such as 'P(vote | age)', not {question!r}")
     asked = parse(question, pmf.schema) if isinstance(question, str) else question
-    if boot is not None and asked.kind == "mode":
+    if boot is not None and isinstance(asked, Question) and asked.kind == "mode":
         known_labels = asked_evidence(pmf.schema, asked.given)
         return (boot.given(known_labels) if known_labels else boot).mode([term.name for term in asked.targets])
     answer = answer_of(pmf, asked, base)
@@ -82,7 +91,7 @@ def ask(pmf: JointPMF | Bootstrap, question: str | Question, *, base: float | No
     return answer
 
 
-def never_together(pmf: JointPMF, asked: Question) -> str:
+def never_together(pmf: JointPMF, asked: Question | Contrast) -> str:
     """Return in words that nothing the model was fitted to shows two of the variables asked for together.
 
     Empty where something does, or where it is not known.
@@ -95,8 +104,8 @@ def never_together(pmf: JointPMF, asked: Question) -> str:
     >>> never_together(pmf, parse("P(a | c)", pmf.schema))
     "no record shows 'a' and 'c' together: the answer rests on what each has to do with 'b', and on the rank of 1"
     """
-    names = dict.fromkeys(term.name for term in (*asked.targets, *asked.others, *asked.given))
-    if pmf.counts is None or (found := pmf.counts.between(list(names))) is None:
+    between = (pmf.counts.between(side.names) for side in asked.sides) if pmf.counts is not None else ()
+    if pmf.counts is None or (found := next(filter(None, between), None)) is None:
         return ""
     what, (first, second) = "record" if pmf.counts.singles.size else "table", map(brief, found[0])
     # A tree makes of two variables what those between them imply; of one hidden variable, the rank decides.
@@ -106,8 +115,17 @@ def never_together(pmf: JointPMF, asked: Question) -> str:
     return f"no {what} shows {first} and {second} together: the answer rests on {', and on '.join(how)}"
 
 
-def answer_of(pmf: JointPMF, asked: Question, base: float | None = None) -> Answer:
+def answer_of(pmf: JointPMF, asked: Question | Contrast, base: float | None = None) -> Answer:
     """Return the answer to a question as a model without replicates gives it."""
+    if isinstance(asked, Contrast):
+        first, second = (np.asarray(answer_of(pmf, side)) for side in asked.sides)
+        numbers = contrast_of(asked, first, second)
+        if asked.operator == "/" and not second.any():
+            raise QuestionError(f"{asked} has no value: {asked.second} is 0 under the model")
+        if not asked.axes:
+            return float(numbers)
+        quantity: Quantity = "difference" if asked.operator == "-" else "ratio"
+        return Distribution([pmf.schema[name] for name in asked.axes], numbers, quantity=quantity)
     known, targets = asked_given(pmf, asked.given), [term.name for term in asked.targets]
     groups = [term.name for term in asked.given if not term.operator]
     match asked.kind:
@@ -128,10 +146,55 @@ def answer_of(pmf: JointPMF, asked: Question, base: float | None = None) -> Answ
             return known.mutual_information(targets, others, groups or None, base)
 
 
+def contrast_of(asked: Contrast, first: Floats, second: Floats) -> Floats:
+    """Return the difference or ratio of the numbers of two sides, an axis for each variable; NaN for a ratio to 0."""
+    first, second = aligned_sides(asked, first, second)
+    if asked.operator == "-":
+        return np.asarray(first - second)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(np.where(second != 0, first / second, np.nan))
+
+
+def aligned_sides(asked: Contrast, *arrays: Floats) -> list[Floats]:
+    """Return the numbers of each side with the axes of the answer; those of an axis that a side lacks are equal."""
+    aligned = []
+    for side, array in zip(asked.sides, arrays, strict=True):
+        order = [side.axes.index(name) for name in asked.axes if name in side.axes]
+        missing = [place for place, name in enumerate(asked.axes) if name not in side.axes]
+        aligned.append(np.expand_dims(np.transpose(array, order), missing))
+    return list(np.broadcast_arrays(*aligned))
+
+
+def _contrast_interval(boot: Bootstrap, asked: Contrast, answer: Answer) -> Interval | IntervalTable:
+    """Return a difference or ratio with intervals, from what each replicate answers to it."""
+    is_difference, is_share, about = asked.operator == "-", asked.first.kind == "P", asked.names
+    # Where tables determine both sides, they determine what the two differ by, though none shows all variables.
+    if boot.observed is not None and not any(boot.observed.leaves_open(side.names) for side in asked.sides):
+        about = () if boot.observed.leaves_open(about) else about
+    ends, note = boot.answer(
+        lambda pmf: contrast_of(asked, *(np.asarray(answer_of(pmf, side)) for side in asked.sides)),
+        "nonnegative" if is_share and not is_difference else "real",
+        about,
+    )
+    least, most = (-1.0, 1.0) if is_difference else (0.0, np.inf)
+    low, high = (np.clip(end, least, most) if is_share else end for end in (ends.low, ends.high))
+    return _surrounded(answer, low, high, boot.level, note)
+
+
+def _surrounded(answer: Answer, low: Floats, high: Floats, level: float, note: str) -> Interval | IntervalTable:
+    """Return an answer with the ends of its intervals."""
+    if isinstance(answer, Distribution):
+        ends = [Distribution(answer.variables, end, quantity=answer.quantity) for end in (low, high)]
+        return IntervalTable(answer, *ends, level=level, note=note)
+    return Interval(float(answer), float(low), float(high), level, note)  # type: ignore[arg-type]
+
+
 def ask_with_interval(
-    boot: Bootstrap, question: Question, answer: Answer, base: float | None
+    boot: Bootstrap, question: Question | Contrast, answer: Answer, base: float | None
 ) -> Interval | IntervalTable:
     """Return the answer to a question for numbers with the intervals that replicates of the model give it."""
+    if isinstance(question, Contrast):
+        return _contrast_interval(boot, question, answer)
     targets = [term.name for term in question.targets]
     scales: dict[str, Scale] = {"P": "probability", "E": "real"}
 
@@ -145,10 +208,7 @@ def ask_with_interval(
         entropies if question.kind == "H" else None,
         _asked_cells(boot.pmf, question, answer) if question.kind == "P" else (),
     )
-    if isinstance(answer, Distribution):
-        low, high = (Distribution(answer.variables, end) for end in (ends.low, ends.high))
-        return IntervalTable(answer, low, high, level=boot.level, note=note)
-    return Interval(float(ends.estimate), float(ends.low), float(ends.high), boot.level, note)
+    return _surrounded(answer, ends.low, ends.high, boot.level, note)
 
 
 def _asked_cells(pmf: JointPMF, question: Question, result: Answer) -> list[tuple[dict[str, Any], dict[str, Any]]]:
@@ -174,7 +234,7 @@ def asked_event(schema: Schema, text: str) -> tuple[dict[str, list[Label]], dict
     ({'vote': ['yes']}, {'age': ['young']})
     """
     question = parse(text, schema)
-    if question.kind != "P" or not all(term.operator for term in (*question.targets, *question.given)):
+    if isinstance(question, Contrast) or question.kind != "P" or question.axes:
         raise QuestionError(f"a range needs one probability, such as P(vote = yes | age = old); got {question}")
     return asked_evidence(schema, question.targets), asked_evidence(schema, question.given)
 

@@ -13,11 +13,13 @@ from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 from twoway.errors import QuestionError, unknown
 from twoway.schema import Label, Schema, Variable, plain_label
-from twoway.text import brief, escaped
+from twoway.text import brief, escaped, shortlist
 
 Kind: TypeAlias = Literal["P", "E", "mode", "H", "I"]
 
 KINDS: tuple[Kind, ...] = ("P", "E", "mode", "H", "I")
+CONTRASTS = {"-": "difference", "/": "ratio"}
+"""What two probabilities, or two expected values, are compared by."""
 OPERATORS = ("=", "!=", "<", "<=", ">", ">=", "in", "not in")
 STOPS = ",|;(){}=<>"
 """Characters that end a word; names and labels that contain one need quotes. So does "!" before "="."""
@@ -37,6 +39,9 @@ _LIST_WORD_BEHIND = re.compile(r"(?<!\s)\s+(not\s+in|in)$")
 _AROUND = 200
 """Characters that an error shows before, at and after the place."""
 _HINT = f"names and labels with any of {' '.join(STOPS)} need quotes"
+_ONE_CONTRAST = "a question is one P, E, mode, H or I, or the difference or ratio of two P or two E: P(a) - P(b)"
+# The end of a text behind which the second question of a difference or ratio begins.
+_BEHIND_OPERATOR = re.compile(r"\)\s*[-−/]\s*\w*$")
 T = TypeVar("T")
 
 
@@ -77,6 +82,57 @@ class Question:
         known = f" | {', '.join(map(str, self.given))}" if self.given else ""
         return f"{self.kind}({'; '.join(sides)}{known})"
 
+    @property
+    def sides(self) -> tuple[Question, ...]:
+        """The questions that this one is made of: itself."""
+        return (self,)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The variables that the question names, each once."""
+        return tuple(dict.fromkeys(term.name for term in (*self.targets, *self.others, *self.given)))
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The variables of the axes of an answer to P or E: the groups, and what the distribution is of."""
+        targets = self.targets if self.kind == "P" else ()
+        return tuple(term.name for term in (*self.given, *targets) if not term.operator)
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """The difference or the ratio of two probabilities, distributions or expected values.
+
+    Examples
+    --------
+    >>> yes = Term("vote", "=", ("yes",))
+    >>> young, every = Question("P", (yes,), given=(Term("age", "=", ("18-39",)),)), Question("P", (yes,))
+    >>> print(Contrast(young, "-", every))
+    P(vote = yes | age = 18-39) - P(vote = yes)
+    """
+
+    first: Question
+    operator: Literal["-", "/"]
+    second: Question
+
+    def __str__(self) -> str:
+        return f"{self.first} {self.operator} {self.second}"
+
+    @property
+    def sides(self) -> tuple[Question, ...]:
+        """The questions whose answers are compared."""
+        return self.first, self.second
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The variables that the two questions name, each once."""
+        return tuple(dict.fromkeys([*self.first.names, *self.second.names]))
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The variables of the axes of the answer: those of the side that has more."""
+        return max(self.first.axes, self.second.axes, key=len)
+
 
 def quote_word(label: Label) -> str:
     """Return a name or label as it is written in a question, in quotes if needed.
@@ -111,13 +167,14 @@ class _Word(NamedTuple):
     stop: int
 
 
-def parse(text: str, schema: Schema) -> Question:
+def parse(text: str, schema: Schema) -> Question | Contrast:
     """Return the question that a text asks about the variables of a schema.
 
     Parameters
     ----------
     text
-        For example ``P(vote | age = 30-39, region in {north, east})``; docs/cli.md has the grammar.
+        For example ``P(vote | age = 30-39, region in {north, east})``, or the difference or ratio of two such;
+        docs/cli.md has the grammar.
     schema
         The variables. A label without quotes is the number or truth value that it reads as, where the variable has
         that category, otherwise text; one in quotes is text.
@@ -128,6 +185,8 @@ def parse(text: str, schema: Schema) -> Question:
     >>> schema = Schema((Variable("vote", ("no", "yes")), Variable("age", ("18-39", "40+"))))
     >>> print(parse("p( vote|age=40+ )", schema))
     P(vote | age = 40+)
+    >>> print(parse("P(vote=yes|age=18-39)-P(vote=yes|age=40+)", schema))
+    P(vote = yes | age = 18-39) - P(vote = yes | age = 40+)
     >>> parse("P(vot | age = 40+)", schema)
     Traceback (most recent call last):
     twoway.errors.QuestionError: no variable 'vot'; did you mean 'vote'? known: 'vote', 'age'
@@ -182,7 +241,35 @@ class _QuestionReader:
         if not self.accept(char):
             raise self.error(f"expected {char!r}{' here' if self.at < len(self.text) else ''}, {why}")
 
-    def question(self) -> Question:
+    def question(self) -> Question | Contrast:
+        question: Question | Contrast = self.one()
+        # Names and labels with a minus or a slash are inside brackets; between questions it is an operator.
+        operator = self.skip().replace("−", "-")
+        if operator in CONTRASTS:
+            self.at += 1
+            second = self.one()
+            question = Contrast(question.sides[0], "-" if operator == "-" else "/", second)
+            self.check_contrast(question)
+        if self.skip():
+            raise self.error(f"unexpected text after the end of the question; {_ONE_CONTRAST}", stop=len(self.text))
+        return question
+
+    def check_contrast(self, contrast: Contrast) -> None:
+        """Reject sides that cannot be compared."""
+        first, second = contrast.sides
+        what = CONTRASTS[contrast.operator]
+        if first.kind != second.kind or first.kind not in ("P", "E"):
+            raise self.error(f"a {what} is of two P or of two E, not of {first.kind} and {second.kind}", 0, self.at)
+        fewer, more = sorted((first.axes, second.axes), key=len)
+        if not set(fewer) <= set(more):
+            raise self.error(
+                f"the two sides of a {what} must be about the same categories, or one of them a number: "
+                f"one has those of {shortlist(first.axes)}, the other those of {shortlist(second.axes)}",
+                0,
+                self.at,
+            )
+
+    def one(self) -> Question:
         kind = self.kind()
         self.expect("(", "as in P(vote = yes)")
         start = self.at
@@ -196,8 +283,6 @@ class _QuestionReader:
         if self.accept("|"):
             known_from, given = self.at, self.separated(self.term)
         self.expect(")", f"which ends the question; {_HINT}")
-        if self.skip():
-            raise self.error("unexpected text after the end of the question", self.at, len(self.text))
         question = Question(kind, targets, others, given)
         self.check(question, start, known_from)
         return question
@@ -236,7 +321,7 @@ class _QuestionReader:
         names = [term.name for term in (*targets, *question.others, *question.given) if not term.operator]
         twice = next((name for name, times in Counter(names).items() if times > 1), None)
         if twice is not None:
-            raise self.error(f"duplicate variable {brief(twice)}", start, len(self.text))
+            raise self.error(f"duplicate variable {brief(twice)}", start, self.at)
         bare = [term.name for term in question.given if not term.operator]
         if kind == "mode" and bare:
             raise self.error(f"{brief(bare[0])} needs a value after '|', as in a = x", known_from)
@@ -344,8 +429,10 @@ def complete_question(text: str, schema: Schema) -> list[str]:
     word = text[start:]
     lead = word[: len(word) - len(word.lstrip())]
     begun = word.strip().lstrip("'\"")
-    if "(" not in text:
-        return [f"{kind}(" for kind in KINDS if kind.casefold().startswith(begun.casefold())]
+    if "(" not in text or _BEHIND_OPERATOR.search(text):
+        begun = begun.lstrip("-−/ ")
+        lead = word[: len(word) - len(begun)]
+        return [f"{lead}{kind}(" for kind in KINDS if kind.casefold().startswith(begun.casefold())]
     name = _name_to_complete(text[:start])
     known = schema[name].categories if name in schema else schema.names
     return [lead + quote_word(label) for label in known if str(label).casefold().startswith(begun.casefold())]

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 from twoway.arrays import Floats
 from twoway.checks.chance import SIGNIFICANT, holm, standardized_residuals
 from twoway.model.pmf import JointPMF, model_of
-from twoway.questions.answer import asked_evidence_codes, share_in_groups
-from twoway.questions.language import Question, parse
+from twoway.questions.answer import aligned_sides, asked_evidence_codes, contrast_of, share_in_groups
+from twoway.questions.language import Contrast, Question, parse
 
 if TYPE_CHECKING:
     from twoway.uncertainty.bootstrap import Bootstrap
@@ -31,12 +31,16 @@ class Observed:
     """As many numbers as the answer has; NaN where no record shows the condition. Of an expected value, means."""
     records: Floats
     """The number of records that show the variables and the condition, an effective number where they have weights;
-    NaN where published tables do not tell it."""
+    NaN where published tables do not tell it. Of a difference or ratio, those of the first side."""
+    other_records: Floats | None = None
+    """Of a difference or ratio, the records of the second side."""
 
     @property
     def columns(self) -> dict[str, Floats]:
         """What is known, as columns beside the answer: observed shares, and records."""
-        return {"observed": self.shares} | ({} if np.isnan(self.records).any() else {"records": self.records})
+        records = {} if np.isnan(self.records).any() else {"records": self.records}
+        others = {} if self.other_records is None or not records else {"other_records": self.other_records}
+        return {"observed": self.shares, **records, **others}
 
     def most_unlike(self, modelled: ArrayLike) -> int | None:
         """Return the place of the share that differs most from the model's; None where chance explains all of them.
@@ -75,11 +79,11 @@ def is_table_off(pmf: JointPMF, names: Sequence[str]) -> bool:
     return fit_quality(pmf, pair).pairs[0].p_value < SIGNIFICANT / max(n_others, 1)
 
 
-def observed(pmf: JointPMF | Bootstrap, question: str | Question) -> Observed | None:
+def observed(pmf: JointPMF | Bootstrap, question: str | Question | Contrast) -> Observed | None:
     """Return what was observed of a question for P or E; None where the model keeps no counts for it.
 
-    Counts are of one or two variables, so the question may name no more. Records with a missing cell there are left
-    out.
+    Counts are of one or two variables, so the question may name no more, nor may a side of a difference or ratio.
+    Records with a missing cell there are left out.
 
     Examples
     --------
@@ -91,11 +95,16 @@ def observed(pmf: JointPMF | Bootstrap, question: str | Question) -> Observed | 
     """
     pmf = model_of(pmf)
     asked = parse(question, pmf.schema) if isinstance(question, str) else question
+    if isinstance(asked, Contrast):
+        sides = [side for side in (observed(pmf, side) for side in asked.sides) if side is not None]
+        if len(sides) < 2:
+            return None
+        shares = contrast_of(asked, sides[0].shares, sides[1].shares)
+        return Observed(shares, *aligned_sides(asked, *(side.records for side in sides)))
     is_mean, values = asked.kind == "E", pmf.schema[asked.targets[0].name].values
-    groups = [term.name for term in asked.given if not term.operator]
-    shown = [*groups, *(term.name for term in asked.targets if not term.operator and not is_mean)]
+    groups, shown = [term.name for term in asked.given if not term.operator], asked.axes
     # An axis for each variable: groups, targets without a value, and those to be summed out.
-    names = list(dict.fromkeys([*shown, *(term.name for term in (*asked.targets, *asked.given))]))
+    names = list(dict.fromkeys([*shown, *asked.names]))
     is_counted = len(names) <= 2 and (asked.kind == "P" or (is_mean and values is not None))
     counts = pmf.counts.of(names) if is_counted and pmf.counts is not None else None
     if counts is None or not counts.any():

@@ -148,7 +148,7 @@ def test_the_questions_are_questions(folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)
     asked = TEXT[TEXT.index("## Questions") : TEXT.index("The grammar, in full")]
     questions = [one.replace("\\|", "|") for one in re.findall(r"`((?:P|E|mode|H|I)\(.*?\))`", asked)]
-    assert len(questions) == 15
+    assert len(questions) == 19
     run(["fit", "survey.csv", "-o", "q.twoway", "--rank", "1", "--solver", "em", "--only", "age,region,vote,trust"])
     pmf = tw.load("q.twoway")
     for question in questions:
