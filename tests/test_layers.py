@@ -30,6 +30,7 @@ LAYERS = [
     "solvers",
     "fitting",
     "uncertainty",
+    "segmentation",
     "diagnosis",
     "estimators",
     "questions",

@@ -139,12 +139,19 @@ def fit(
         saved.close(is_interrupted=watch.interrupted)
         if saved is not checkpoint:  # whose owner removes it when the model is saved
             saved.remove()
-    counts, left_out = _fit_counts(evidence, warnings)
+    return reported_model(fitted, warnings, n_observed, began).with_library(frame_library_of(source))
+
+
+def reported_model(fitted: Fitted, warnings: list[str], n_observed: int, began: float) -> JointPMF:
+    """Return the model of a solution, with its report and the counts that it keeps of its evidence.
+
+    ``n_observed`` is the number of cells that records show, ``began`` when the fit did, by the monotonic clock.
+    """
+    counts, left_out = _fit_counts(fitted.problem.evidence, warnings)
     report = _fit_report(fitted, warnings)
     report = replace(report, n_observed=n_observed or None, warnings=(*report.warnings, *left_out))
     report = replace(report, seconds=time.monotonic() - began)
-    pmf = fitted.solution.pmf.sorted_by_weight().with_report(report)
-    return pmf.with_counts(counts).with_library(frame_library_of(source))
+    return fitted.solution.pmf.sorted_by_weight().with_report(report).with_counts(counts)
 
 
 def count(source: Any, order: int = 2, *, threads: int | None = None, **others: Never) -> Tables:

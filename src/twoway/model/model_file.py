@@ -35,9 +35,13 @@ def write_model(
     parameters: Parameters,
     report: Report | None,
     more: Mapping[str, Floats] | None = None,
+    described: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a model whole or not at all; ``more`` are arrays that go with it, such as replicates."""
-    header = {"schema": schema.to_dict(), "report": None if report is None else report.to_dict()}
+    """Write a model whole or not at all; ``more`` are arrays that go with it, such as replicates.
+
+    ``described`` is what else the header says, as JSON can hold it.
+    """
+    header = {"schema": schema.to_dict(), "report": None if report is None else report.to_dict(), **(described or {})}
     if isinstance(parameters, Trees):
         arrays = {**_tree_arrays(parameters), **(more or {})}
     else:

@@ -1,0 +1,153 @@
+"""From records to segments: fit each number of them, choose one, and say how good it is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from twoway.data.frames import frame_library_of
+from twoway.data.records import Records
+from twoway.errors import DataError, whole_number
+from twoway.fitting.fit import reported_model
+from twoway.fitting.sources import evidence_of_source
+from twoway.fitting.structure import Fitted
+from twoway.model.parameters import read_only
+from twoway.report import Monitor, Progress, StopReason
+from twoway.segmentation.number import SegmentCount, candidate, likelihood_ratio_test
+from twoway.segmentation.profile import least_errors
+from twoway.segmentation.quality import quality_of, replicated
+from twoway.segmentation.search import Climb, Search
+from twoway.segmentation.segments import Segments
+from twoway.solvers import Problem, Smoothing, Solution, Watch
+
+_MOST_SEGMENTS = 100
+
+
+def segments(
+    source: Any,
+    count: int | Iterable[int] = range(2, 9),
+    *,
+    starts: int = 50,
+    replicates: int = 100,
+    seed: int = 0,
+    threads: int | None = None,
+    monitor: Monitor | bool | None = None,
+) -> Segments:
+    """Return segments of people: latent classes, found by maximum likelihood.
+
+    Parameters
+    ----------
+    source
+        Records of any kind that `fit` takes, with any cells missing; `Records` says which columns are used, and which
+        one holds weights.
+    count
+        How many segments, or several numbers to compare: the one of the lowest BIC is taken.
+    starts
+        Random starts for each number, of which the best counts.
+    replicates
+        How many samples are drawn to see how stable the segments are, and for the bootstrap likelihood-ratio tests of
+        the chosen number against one less, and of one more against it. 0 leaves both out.
+    seed
+        The same seed gives the same segments, whatever the number of threads.
+    threads
+        All cores by default.
+    monitor
+        True shows a progress bar; a function gets each `Progress`.
+
+    Examples
+    --------
+    >>> from twoway.datasets import dirichlet_rows, draw_records
+    >>> found = segments(draw_records(dirichlet_rows(8, 3, 3, seed=1), 1000), range(1, 5), replicates=0)
+    >>> found.count, found.names
+    (3, ('segment 1', 'segment 2', 'segment 3'))
+    """
+    began = time.monotonic()
+    starts, seed = whole_number("starts", starts, 1), whole_number("seed", seed, 0)
+    replicates = whole_number("replicates", replicates, 0)
+    if replicates == 1:
+        raise DataError("replicates must be 0 or at least 2, not 1")
+    evidence, warnings, n_observed = evidence_of_source(source, threads)
+    if evidence.records is None:
+        raise DataError("segments are groups of records, and there are only tables; give the records")
+    records = evidence.records.sample(evidence.records.n_observed, seed=seed)  # all of them, in memory
+    counts = _checked_counts(count, records)
+    search = Search(records, evidence.threads)
+    with Watch.showing(monitor) as watch:
+
+        def fit(number: int) -> Climb:
+            watch.show(Progress("finding segments", number, max(counts)))
+            return search.best(number, n_starts=starts, seed=[seed])
+
+        climbs = {number: fit(number) for number in counts}
+        candidates = [candidate(search, climbs[number], number, seed=seed) for number in counts]
+        best = min(candidates, key=lambda found: (found.bic, found.count)).count
+        if replicates:
+            for number in (best, best + 1):
+                if number > 1 and number in climbs:
+                    climbs.setdefault(number - 1, fit(number - 1))
+                    candidates = _tested(search, climbs, candidates, number, replicates, seed, watch)
+        climb = climbs[best]
+        pmf = climb.pmf(records, best)
+        stop_reason = StopReason.CONVERGED if climb.converged else StopReason.MAX_ITER
+        objective = -climb.log_likelihood / records.total_weight
+        name = "negative log-likelihood per record"
+        solution = Solution(pmf, (objective,), stop_reason, solver="em", objective_name=name)
+        fitted = Fitted("em", Problem(evidence, best, seed, smoothing=Smoothing()), solution)
+        if (n_cells := np.prod([float(len(v)) for v in records.schema])) <= pmf.n_parameters:
+            warnings.append(
+                f"{best} segments have {pmf.n_parameters} parameters, more than the {n_cells:.0f} combinations of "
+                "answers can determine: other profiles fit as well"
+            )
+        pmf = reported_model(fitted, warnings, n_observed, began).with_library(frame_library_of(source))
+        quality = quality_of(records, pmf)
+        observed = np.repeat(np.add.reduceat(records.cell_totals(), records.schema.offsets[:-1]), records.schema.sizes)
+        errors = least_errors(pmf, records.total_weight, observed / records.total_weight)
+        of_sizes = np.sqrt(pmf.weights * (1.0 - pmf.weights) / records.total_weight)
+        errors = np.vstack([of_sizes, errors])
+        if replicates:
+            show = _shown(watch, "drawing replicates", replicates)
+            again = replicated(records, pmf, replicates, seed=seed, threads=evidence.threads, show=show)
+            errors = np.maximum(errors, again.errors)
+            quality = replace(quality, stability=again.stability, agreement=again.agreement, n_replicates=replicates)
+    names = tuple(f"segment {number}" for number in range(1, best + 1))
+    return Segments(pmf, names, tuple(candidates), quality, read_only(errors))
+
+
+def _shown(watch: Watch, task: str, whole: int) -> Callable[[int], None]:
+    return lambda done: watch.show(Progress(task, done, whole))
+
+
+def _tested(
+    search: Search,
+    climbs: dict[int, Climb],
+    candidates: list[SegmentCount],
+    number: int,
+    replicates: int,
+    seed: int,
+    watch: Watch,
+) -> list[SegmentCount]:
+    """Return the candidates, one of them with its test against one segment less."""
+    show = _shown(watch, f"testing {number} segments", replicates)
+    p_value, n_simulated = likelihood_ratio_test(
+        search, climbs[number - 1], climbs[number], number, replicates, seed=seed, show=show
+    )
+    return [
+        replace(found, p_value=p_value, n_simulated=n_simulated) if found.count == number else found
+        for found in candidates
+    ]
+
+
+def _checked_counts(count: Any, records: Records) -> list[int]:
+    """Return the numbers of segments to compare, ascending, or raise where one is not possible."""
+    given = list(count) if isinstance(count, Iterable) and not isinstance(count, str) else [count]
+    if not given:
+        raise DataError(f"count is empty, {count!r}; give a number of segments, or several such as range(2, 9)")
+    counts = sorted({whole_number("count", number, 1, _MOST_SEGMENTS) for number in given})
+    n_people = records.total_weight if records.people is None else float(records.people.sum())
+    if counts[-1] > n_people:
+        raise DataError(f"{counts[-1]} segments are more than the {n_people:.0f} people with an answer and a weight")
+    return counts

@@ -1,0 +1,128 @@
+"""How many segments: what each number of them gains, and whether chance would gain as much."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from twoway.arrays import Floats
+from twoway.data.records import Records
+from twoway.model.pmf import JointPMF
+from twoway.parallel import reduce_in_order
+from twoway.segmentation.search import Climb, Search
+from twoway.solvers.heldout import HeldOut, held_out_folds, held_out_scores
+
+# Random starts of each fit to simulated records or to a fold, beside the start that is likely to be right.
+_N_STARTS = 12
+# The test ends when so many simulated ratios are as large as the observed one (Besag and Clifford, Sequential Monte
+# Carlo p-values, 1991): more would only say more exactly that chance explains it.
+_ENOUGH = 10
+# More simulated people are not needed: the ratio does not grow with their number where chance explains it.
+_MOST_PEOPLE = 200_000
+
+
+@dataclass(frozen=True)
+class SegmentCount:
+    """What was found for one number of segments."""
+
+    count: int
+    log_likelihood: float
+    """Of all records, the best of all starts. With weights, of as many as the records are effective."""
+    n_parameters: int
+    aic: float
+    bic: float
+    """With the effective number of records."""
+    held_out: float
+    """The mean log-likelihood of records that were held out, higher is better."""
+    p_value: float | None = None
+    """How often one segment less would give as large a gain of likelihood by chance; None where that was not tested."""
+    n_simulated: int = 0
+    """The number of simulated samples behind the p-value."""
+
+
+def candidate(search: Search, climb: Climb, rank: int, *, seed: int) -> SegmentCount:
+    """Return the criteria of a number of segments, without a test."""
+    n_parameters, value = climb.pmf(search.records, rank).n_parameters, climb.log_likelihood
+    n = search.records.total_weight
+    bic = n_parameters * math.log(n) - 2.0 * value
+    return SegmentCount(
+        rank, value, n_parameters, 2.0 * n_parameters - 2.0 * value, bic, _held_out(search, climb, rank, seed=seed)
+    )
+
+
+def _held_out(search: Search, climb: Climb, rank: int, *, seed: int) -> float:
+    """Return the mean log-likelihood of held-out records, NaN where there are too few to hold some out."""
+    folds = held_out_folds(search.records, seed=seed)
+
+    def score(number: int) -> list[tuple[Floats, Floats]]:
+        train, held = folds[number]
+        own = Search(train, 1)
+        best = own.best(rank, n_starts=_N_STARTS, seed=[seed, number], others=[climb.theta], is_replicate=True)
+        return [held_out_scores(softened(best.pmf(train, rank), own.shares, train.total_weight), held)]
+
+    if not folds:
+        return math.nan
+    tasks = range(len(folds))
+    scores = reduce_in_order(tasks, score, operator.add, threads=search.threads, n_tasks=len(folds))
+    return HeldOut.of_folds(scores).mean
+
+
+def softened(pmf: JointPMF, shares: Floats, n_records: float) -> JointPMF:
+    """Return a model with a record of the overall shares more in each segment, so that nothing is impossible."""
+    weights = n_records * pmf.weights + 1.0
+    stacked = (n_records * pmf.weights * pmf.stacked + shares[:, None]) / weights
+    return JointPMF.from_stacked(pmf.schema, weights / weights.sum(), stacked)
+
+
+def likelihood_ratio_test(
+    search: Search, fewer: Climb, more: Climb, rank: int, n: int, *, seed: int, show: Callable[[int], None]
+) -> tuple[float, int]:
+    """Return the p-value of the bootstrap likelihood-ratio test of a number of segments, and of how many samples it is.
+
+    Records are simulated from the model with one segment less, each person with the same missing cells and the same
+    weight, and both models are fitted to them (McLachlan, 1987). ``show`` gets the number of samples done.
+    """
+    records, null = search.records, fewer.pmf(search.records, rank - 1)
+    observed = 2.0 * (more.log_likelihood - fewer.log_likelihood)
+
+    def ratio(number: int) -> list[float]:
+        sample = Search(simulated(records, null, np.random.default_rng([seed, rank, number])), 1)
+        seeds = [seed, rank, number]
+        small = sample.best(rank - 1, n_starts=_N_STARTS, seed=seeds, others=[fewer.theta], is_replicate=True)
+        large = sample.best(rank, n_starts=_N_STARTS, seed=seeds, others=[more.theta], is_replicate=True)
+        return [2.0 * (large.log_likelihood - small.log_likelihood)]
+
+    n_done = n_larger = 0
+    while n_done < n:
+        tasks = range(n_done, min(n, n_done + _ENOUGH))
+        ratios = reduce_in_order(tasks, ratio, operator.add, threads=search.threads, n_tasks=len(tasks))
+        for simulated_ratio in ratios:
+            n_done += 1
+            n_larger += simulated_ratio >= observed
+            if n_larger == _ENOUGH:
+                return n_larger / n_done, n_done
+        show(n_done)
+    return (n_larger + 1) / (n_done + 1), n_done
+
+
+def simulated(records: Records, pmf: JointPMF, random: np.random.Generator) -> Records:
+    """Return other people drawn from a model, with the missing cells and the weights of these, equal ones merged."""
+    from twoway.kernels.compression import compress
+
+    weights = np.ones(records.n_records) if records.weights is None else records.weights
+    people = np.maximum(np.rint(weights if records.people is None else records.people), 1.0)
+    each, n_people = weights / people, people.sum()
+    if n_people > _MOST_PEOPLE:
+        people = random.multinomial(_MOST_PEOPLE, people / n_people)
+    rows = np.repeat(np.arange(records.n_records), people.astype(np.int64))
+    codes = np.column_stack(pmf.trees.draw(len(rows), random)).astype(np.int32)
+    codes[records.codes()[rows] < 0] = -1
+    pointers = np.zeros(len(rows) + 1, dtype=np.int64)
+    cells = np.empty(int(np.count_nonzero(codes >= 0)), dtype=records.cells.dtype)
+    compress(np.asfortranarray(codes), records.schema.offsets[:-1], pointers, cells)
+    drawn = Records.from_cells(records.schema, pointers, cells, None if records.weights is None else each[rows])
+    return drawn.canonical()

@@ -1,0 +1,127 @@
+"""How clear segments are, and how stable: the same people drawn again, and fitted again."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from twoway.arrays import Floats, Ints, times_log
+from twoway.data.records import Records
+from twoway.model.pmf import JointPMF
+from twoway.model.posterior import posterior_of
+from twoway.parallel import reduce_in_order
+from twoway.segmentation.search import Search, padded
+from twoway.solvers.resampling import RecordResampling
+
+# Random starts of each replicate, beside the segments that were found.
+_N_STARTS = 8
+
+
+@dataclass(frozen=True)
+class SegmentQuality:
+    """How clear and how stable segments are."""
+
+    relative_entropy: float
+    """1 where everybody belongs to one segment for sure, 0 where nobody is more likely in one than in another."""
+    certainty: tuple[float, ...]
+    """For each segment, the mean probability of those assigned to it that they belong there; NaN where nobody is."""
+    stability: tuple[float, ...] = ()
+    """For each segment, what it has in common with its like in other samples of the same people: the mean of the
+    people in both as a share of those in either (Jaccard), of bootstrap replicates. Above 0.75 is stable."""
+    agreement: float | None = None
+    """The mean adjusted Rand index of the assignments of two fits: 1 where all are alike, 0 where as by chance."""
+    n_replicates: int = 0
+
+
+@dataclass(frozen=True)
+class Replicates:
+    """What fits to other samples of the same people have in common with segments."""
+
+    stability: tuple[float, ...]
+    agreement: float
+    errors: Floats
+    """(1 + n_categories, count): standard errors of the sizes, and below them those of share minus overall share."""
+
+
+def quality_of(records: Records, pmf: JointPMF) -> SegmentQuality:
+    """Return how clear the assignment of records to segments is."""
+    memberships = memberships_of(records, pmf)
+    weights = weights_of(records)
+    entropies = -times_log(memberships, memberships).sum(axis=1)
+    most = float(np.log(pmf.rank)) if pmf.rank > 1 else 1.0
+    relative = 1.0 - float(np.average(entropies, weights=weights)) / most
+    modal = memberships.argmax(axis=1)
+    sizes = np.bincount(modal, weights, pmf.rank)
+    sums = np.bincount(modal, weights * memberships.max(axis=1), pmf.rank)
+    certainty = np.divide(sums, sizes, out=np.full(pmf.rank, np.nan), where=sizes > 0)
+    return SegmentQuality(relative, tuple(certainty.tolist()))
+
+
+def memberships_of(records: Records, pmf: JointPMF) -> Floats:
+    """Return Pr(segment | record), (n_records, count); an impossible record has the sizes."""
+    return posterior_of(records.as_block(), pmf.weights, pmf.stacked)[0]
+
+
+def weights_of(records: Records) -> Floats:
+    """Return the weight of each record, (n_records,)."""
+    return np.ones(records.n_records) if records.weights is None else records.weights
+
+
+def replicated(
+    records: Records, pmf: JointPMF, n: int, *, seed: int, threads: int | None, show: Callable[[int], None]
+) -> Replicates:
+    """Return how segments fare in other samples of the same people, from their own parameters and random starts."""
+    resampling, weights = RecordResampling(records), weights_of(records)
+    memberships, theta = memberships_of(records, pmf), padded(pmf.weights, pmf.stacked)
+    modal, rank = memberships.argmax(axis=1), pmf.rank
+    n_done = 0
+
+    def replicate(number: int) -> list[tuple[Floats, Floats, float]]:
+        nonlocal n_done
+        search = Search(resampling.draw(seed, number).records, 1)  # type: ignore[arg-type]
+        climb = search.best(rank, n_starts=_N_STARTS, seed=[seed, number], others=[theta], is_replicate=True)
+        best = climb.pmf(records, rank)
+        others = memberships_of(records, best)
+        order = matched(memberships, others, weights)
+        shared = np.bincount(modal * rank + np.argsort(order)[others.argmax(axis=1)], weights, rank * rank)
+        table: Floats = shared.reshape(rank, rank).astype(np.float64)
+        either = table.sum(axis=0) + table.sum(axis=1) - table.diagonal()
+        jaccard = np.divide(table.diagonal(), either, out=np.ones(rank), where=either > 0)
+        own = best.stacked[:, order]
+        differences = np.vstack([best.weights[order], own - (own @ best.weights[order])[:, None]])
+        n_done += 1
+        show(n_done)
+        return [(differences, jaccard, adjusted_rand(table))]
+
+    results = reduce_in_order(range(n), replicate, operator.add, threads=threads, n_tasks=n)
+    differences, jaccard, agreement = (np.array(part) for part in zip(*results, strict=True))
+    return Replicates(tuple(jaccard.mean(axis=0).tolist()), float(agreement.mean()), differences.std(axis=0, ddof=1))
+
+
+def matched(memberships: Floats, others: Floats, weights: Floats) -> Ints:
+    """Return the order of other segments in which they have most in common with these, (count,)."""
+    from scipy.optimize import linear_sum_assignment
+
+    overlap = (memberships * weights[:, None]).T @ others
+    return np.asarray(linear_sum_assignment(overlap, maximize=True)[1])
+
+
+def adjusted_rand(table: Floats) -> float:
+    """Return the adjusted Rand index of two assignments, from how many people are in each pair of segments.
+
+    Examples
+    --------
+    >>> adjusted_rand(np.array([[5.0, 0.0], [0.0, 5.0]])), adjusted_rand(np.array([[8.0, 8.0], [8.0, 8.0]])) < 0
+    (1.0, True)
+    """
+
+    def pairs(counts: Floats) -> float:
+        return float((counts * (counts - 1.0)).sum()) / 2.0
+
+    both, rows, columns = pairs(table), pairs(table.sum(axis=1)), pairs(table.sum(axis=0))
+    chance = rows * columns / max(pairs(table.sum(keepdims=True)), 1e-300)
+    most = (rows + columns) / 2.0
+    return 1.0 if most == chance else (both - chance) / (most - chance)

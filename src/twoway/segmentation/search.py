@@ -1,0 +1,100 @@
+"""The maximum of the likelihood of one hidden variable: many random starts, the best of them followed to the end."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from twoway.arrays import Floats
+from twoway.data.records import Records
+from twoway.model.parameters import normalized_factors
+from twoway.model.pmf import JointPMF
+from twoway.parallel import reduce_in_order
+from twoway.solvers.evidence import CellSets, Theta
+from twoway.solvers.starts import drawn_by_name
+
+# Of more starts than _MANY, this share goes on after some passes; the best few are followed to the very end.
+_MANY, _PASSES, _SHARE = 20, 48, 0.4
+_PASSES_TO_END, _FEW = 2000, 3
+_MOST_PASSES = 20_000
+# The gain per record of a cycle below which a climb has settled, in the heats and of the best start.
+_TOL_HEATS, _TOL = 1e-8, 1e-11
+
+
+@dataclass(frozen=True)
+class Climb:
+    """Where a climb ended."""
+
+    theta: Theta
+    log_likelihood: float
+    converged: bool
+
+    def pmf(self, form: Records, rank: int) -> JointPMF:
+        """Return the model, largest component first."""
+        weights, stacked = self.theta[0, :rank], self.theta[1:, :rank]
+        order = np.argsort(-weights, kind="stable")
+        return JointPMF.from_stacked(form.schema, weights[order], stacked[:, order])
+
+
+class Search:
+    """Climbs on some records, in threads of their own where there are several."""
+
+    def __init__(self, records: Records, threads: int | None) -> None:
+        self.records, self.threads = records, threads
+        self._block = records.as_block()
+        self.shares = CellSets.of_records(records, 1).shares
+        self._n_records = records.total_weight
+
+    def best(
+        self, rank: int, *, n_starts: int, seed: Sequence[int], others: Sequence[Theta] = (), is_replicate: bool = False
+    ) -> Climb:
+        """Return the highest climb from random starts and from some others.
+
+        Where there are many, those that lag behind after some passes are given up. The last steps of a replicate are
+        left out: they change its likelihood by less than a thousandth.
+        """
+        starts = [*others, *self.random_starts(rank, n_starts, seed)] if rank > 1 else self.random_starts(1, 1, seed)
+        climbs = [Climb(start, -np.inf, False) for start in starts]
+        if len(climbs) > _MANY:
+            climbs = self._heat(climbs, rank, _PASSES, _TOL_HEATS)[: max(_MANY, round(_SHARE * len(climbs)))]
+        climbs = self._heat(climbs, rank, _PASSES_TO_END, _TOL_HEATS)[:_FEW]
+        if is_replicate:
+            return climbs[0]
+        ends = [Climb(climb.theta, climb.log_likelihood, False) for climb in climbs]
+        return self._heat(ends, rank, _MOST_PASSES, _TOL)[0]
+
+    def _heat(self, climbs: Sequence[Climb], rank: int, passes: int, tol: float) -> list[Climb]:
+        """Return climbs that went on for some passes, highest first."""
+
+        def go_on(climb: Climb) -> list[Climb]:
+            return [climb if climb.converged else self.climb(climb.theta, rank, passes, tol)]
+
+        ends = reduce_in_order(climbs, go_on, operator.add, threads=self.threads, n_tasks=len(climbs))
+        return sorted(ends, key=lambda climb: -climb.log_likelihood)
+
+    def climb(self, theta: Theta, rank: int, passes: int = _MOST_PASSES, tol: float = _TOL) -> Climb:
+        """Return the end of one climb."""
+        from twoway.kernels.climbing import climb
+        from twoway.kernels.lanes import layout
+
+        groups, (_, prototype) = self.records.schema.offsets, layout(rank)
+        observed = (self._block.pointers, self._block.cells, self._block.weights)
+        return Climb(*climb(*observed, theta, self.shares, groups, rank, passes, tol * self._n_records, prototype))
+
+    def random_starts(self, rank: int, n_starts: int, seed: Sequence[int]) -> list[Theta]:
+        """Return starts of equal weights, with factors drawn around the overall shares by the names of variables."""
+        schema = self.records.schema
+        # One component of many starts is a column; no category is out of reach.
+        drawn = drawn_by_name(schema, n_starts * rank, [*seed, rank]) + 0.05
+        factors = normalized_factors(schema, self.shares[:, None] * drawn)
+        return [padded(np.full(rank, 1.0 / rank), part) for part in np.split(factors, n_starts, axis=1)]
+
+
+def padded(weights: Floats, stacked: Floats) -> Theta:
+    """Return the parameters of one hidden variable as the kernels take them."""
+    from twoway.kernels.lanes import pad_to_lanes
+
+    return pad_to_lanes(weights, stacked)

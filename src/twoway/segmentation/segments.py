@@ -1,0 +1,275 @@
+"""Segments: groups of people, with names, sizes, profiles, and the assignment of people to them."""
+
+from __future__ import annotations
+
+import html
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from twoway.arrays import Floats
+from twoway.data.frames import frame_in_memory, make_frame
+from twoway.errors import DataError, FileFormatError, check_known
+from twoway.model.model_file import parse_model, write_model
+from twoway.model.parameters import read_only
+from twoway.model.pmf import JointPMF
+from twoway.model.posterior import records_for
+from twoway.notebook import Shown, html_table
+from twoway.segmentation.number import SegmentCount, softened
+from twoway.segmentation.profile import SegmentProfile, SegmentTrait
+from twoway.segmentation.quality import SegmentQuality, memberships_of
+from twoway.storage import container
+from twoway.text import aligned, plain_data, printable
+
+_ERRORS = "segment_errors"
+_TRAITS_SHOWN = 4
+_LONGEST_NAME = 200
+
+
+@dataclass(frozen=True, repr=False)
+class Segments(Shown):
+    """Segments of people, which `segments` finds: the states of one hidden variable, largest first."""
+
+    pmf: JointPMF
+    """The model: its components are the segments."""
+    names: tuple[str, ...]
+    candidates: tuple[SegmentCount, ...]
+    """What was found for each number of segments."""
+    quality: SegmentQuality
+    errors: Floats = field(repr=False)
+    """(1 + n_categories, count): standard errors of the sizes, and of share minus overall share below them."""
+
+    @property
+    def count(self) -> int:
+        """The number of segments."""
+        return self.pmf.rank
+
+    @property
+    def sizes(self) -> dict[str, float]:
+        """The share of people in each segment, by its name."""
+        return dict(zip(self.names, self.pmf.weights.tolist(), strict=True))
+
+    @property
+    def n_records(self) -> float:
+        """The effective number of records that the segments were found in."""
+        return 0.0 if self.pmf.report is None else float(self.pmf.report.n_records or 0.0)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What to know before the segments are used."""
+        return () if self.pmf.report is None else self.pmf.report.warnings
+
+    @cached_property
+    def profile(self) -> SegmentProfile:
+        """How common each category is in each segment."""
+        return SegmentProfile(self.pmf, self.errors[1:])
+
+    def rename(self, names: Mapping[str, str] | Sequence[str]) -> Segments:
+        """Return the same segments under other names: those of some by their old names, or of all in order.
+
+        Examples
+        --------
+        >>> import twoway as tw
+        >>> people = {"a": ["x", "x", "y", "y"] * 9, "b": ["u", "u", "v", "v"] * 9}
+        >>> tw.segments(people, 2, replicates=0).rename({"segment 1": "regulars"}).names
+        ('regulars', 'segment 2')
+        """
+        if isinstance(names, Mapping):
+            check_known("segment", self.names, *names)
+            new = [names.get(name, name) for name in self.names]
+        else:
+            new = [names] if isinstance(names, str) else list(names)
+            if len(new) != self.count:
+                raise DataError(f"there are {self.count} segments and {len(new)} names; each segment needs one")
+        for place, name in enumerate(new):
+            if not isinstance(name, str) or not name.strip() or len(name) > _LONGEST_NAME:
+                raise DataError(f"the name of a segment must be text of 1 to {_LONGEST_NAME} characters, not {name!r}")
+            if name in new[:place]:
+                raise DataError(f"the name {name!r} is taken: two segments cannot have the same name")
+        return replace(self, names=tuple(new))
+
+    def memberships(self, source: Any) -> Floats:
+        """Return the probability of each segment given each record, (n_records, count).
+
+        A record with nothing observed has the sizes. One that the model rules out, because it has what nobody in its
+        likely segments had, is assigned as if each segment had one average person more.
+        """
+        records = records_for(self.pmf.schema, source)
+        memberships = memberships_of(records, self.pmf)
+        if self.pmf.has_zeros:
+            impossible = np.flatnonzero(self.pmf.log_prob(records) == -np.inf)
+            shares = np.maximum(self.profile.average, 1e-12)
+            soft = softened(self.pmf, shares, max(self.n_records, 1.0))
+            memberships[impossible] = memberships_of(records.take(impossible), soft)
+        return memberships
+
+    def assign(self, frame: Any) -> Any:
+        """Return a frame with two columns more: the name of each person's most probable "segment", and "probability".
+
+        Parameters
+        ----------
+        frame
+            A pandas, polars or pyarrow frame of people; columns that are not in the model pass through.
+
+        Examples
+        --------
+        >>> import pandas as pd, twoway as tw
+        >>> people = pd.DataFrame({"a": ["x", "x", "y"] * 9, "b": ["u", "u", "v"] * 9, "id": range(27)})
+        >>> found = tw.segments(people[["a", "b"]], 2, replicates=0)
+        >>> found.assign(people).loc[:2, ["id", "segment"]].to_numpy().tolist()
+        [[0, 'segment 1'], [1, 'segment 1'], [2, 'segment 2']]
+        """
+        import narwhals as nw
+
+        frame = frame_in_memory(frame)
+        native = nw.from_native(frame, eager_only=True, pass_through=True)
+        if not isinstance(native, nw.DataFrame):
+            raise DataError(f"assign takes a pandas, polars or pyarrow frame, not {type(frame).__name__}")
+        if taken := [name for name in ("segment", "probability") if name in native.columns]:
+            raise DataError(f"the frame has a column {taken[0]!r}, which assign adds; rename or drop it first")
+        memberships = self.memberships(frame)
+        names = np.array(self.names, dtype=object)[memberships.argmax(axis=1)]
+        columns = {"segment": names, "probability": memberships.max(axis=1)}
+        added = nw.from_native(make_frame(columns, native.implementation.value), eager_only=True)
+        if native.implementation.is_pandas():
+            return frame.assign(**{name: added[name].to_numpy() for name in columns})
+        return nw.concat([native, added], how="horizontal").to_native()
+
+    def tables(self) -> dict[str, list[dict[str, Any]]]:
+        """Return all results as rows of named columns: "segments", "profiles" and "number of segments"."""
+        quality = self.quality
+        of_segments: list[dict[str, Any]] = []
+        for place, (name, size) in enumerate(self.sizes.items()):
+            row = {
+                "segment": name,
+                "size": size,
+                "standard_error": self.errors[0, place],
+                "people": size * self.n_records,
+            }
+            row["certainty"] = quality.certainty[place]
+            if quality.stability:
+                row["stability"] = quality.stability[place]
+            of_segments.append(row)
+        cells = [(variable.name, label) for variable in self.pmf.schema for label in variable.categories]
+        profiles: list[dict[str, Any]] = []
+        for cell, (name, label) in enumerate(cells):
+            line: dict[str, Any] = {"variable": name, "category": str(label), "all": self.profile.average[cell]}
+            for what, array in (
+                ("share", self.profile.shares),
+                ("index", self.profile.index),
+                ("mark", self.profile.marks),
+            ):
+                line |= {f"{what}: {own}": array[cell, place].item() for place, own in enumerate(self.names)}
+            profiles.append(line)
+        return {
+            "segments": of_segments,
+            "profiles": profiles,
+            "number of segments": [asdict(candidate) for candidate in self.candidates],
+        }
+
+    def __str__(self) -> str:
+        parts = [f"{self.count} segments of {self.n_records:,.0f} records", self._text_of_sizes()]
+        for place, name in enumerate(self.names):
+            lines = [f"{printable(name, None)}, {self.pmf.weights[place]:.1%}"]
+            for sign, word in ((1, "more"), (-1, "less")):
+                telling = self.profile.telling(place, sign)[:_TRAITS_SHOWN]
+                lines += [f"  {word} often {_trait_text(trait)}" for trait in telling]
+            parts.append("\n".join(lines if len(lines) > 1 else [*lines, "  as all others, as far as chance can tell"]))
+        parts += [self._text_of_numbers()] if len(self.candidates) > 1 else []
+        parts += [f"note: {warning}" for warning in self.warnings]
+        return "\n\n".join(parts)
+
+    def _text_of_sizes(self) -> str:
+        rows = [["segment", "size", "certainty", *(["stability"] if self.quality.stability else [])]]
+        for place, (name, size) in enumerate(self.sizes.items()):
+            error = f" ± {self.errors[0, place]:.1%}" if self.quality.n_replicates else ""
+            row = [printable(name), f"{size:.1%}{error}", f"{self.quality.certainty[place]:.2f}"]
+            rows.append([*row, *([f"{self.quality.stability[place]:.2f}"] if self.quality.stability else [])])
+        agreement = self.quality.agreement
+        more = "" if agreement is None else f", agreement of {self.quality.n_replicates} replicates {agreement:.2f}"
+        return f"{aligned(rows)}\nrelative entropy {self.quality.relative_entropy:.2f}{more}"
+
+    def _text_of_numbers(self) -> str:
+        rows = [["count", "log-likelihood", "parameters", "AIC", "BIC", "held out", "p against one less"]]
+        for found in self.candidates:
+            p = "" if found.p_value is None else f"{found.p_value:.3f}"
+            numbers = [f"{found.log_likelihood:.2f}", str(found.n_parameters), f"{found.aic:.1f}", f"{found.bic:.1f}"]
+            mark = "*" if found.count == self.count else ""
+            rows.append([f"{found.count}{mark}", *numbers, f"{found.held_out:.4f}", p])
+        return f"{aligned(rows)}\n* has the lowest BIC"
+
+    def _repr_html_(self) -> str:
+        rows, bars = [["variable", "category", "all", *map(printable, self.names)]], []
+        for cell, row in enumerate(self.tables()["profiles"]):
+            shares = [row["all"], *self.profile.shares[cell].tolist()]
+            marks = ["", *({1: " +", -1: " −", 0: ""}[mark] for mark in self.profile.marks[cell].tolist())]
+            texts = [f"{share:.0%}{mark}" for share, mark in zip(shares, marks, strict=True)]
+            rows.append([printable(row["variable"]), printable(row["category"]), *texts])
+            bars.append(shares)
+        sizes = ", ".join(f"{printable(name)} {size:.1%}" for name, size in self.sizes.items())
+        note = "+ and −: more and less often than in all people, by more than chance"
+        return f"<p>{html.escape(f'{self.count} segments: {sizes}')}</p>{html_table(rows, bars, note)}"
+
+    def save(self, path: str | os.PathLike[str], *, counts: bool = True) -> None:
+        """Write the segments to a model file, which `JointPMF.load` and all commands read too.
+
+        Parameters
+        ----------
+        path
+            Where to write; an existing file is replaced once the new one is complete.
+        counts
+            Whether to keep the two-way counts, as for `JointPMF.save`.
+        """
+        kept = self.pmf.counts.arrays() if counts and self.pmf.counts is not None else {}
+        described = {
+            "names": list(self.names),
+            "candidates": [plain_data(candidate) for candidate in self.candidates],
+            "quality": plain_data(self.quality),
+        }
+        arrays = {**kept, _ERRORS: self.errors}
+        write_model(path, self.pmf.schema, self.pmf.parameters, self.pmf.report, arrays, {"segments": described})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Segments:
+        """Return the segments in a file; a model without them is an error."""
+        header, arrays = container.read(path, "model")
+        pmf = JointPMF.from_parameters(*parse_model(path, header, arrays))
+        if "segments" not in header:
+            raise FileFormatError(
+                f"{str(path)!r} is a model without segments: tw.segments or `twoway segments` makes one"
+            )
+        try:
+            described, errors = header["segments"], arrays[_ERRORS].astype(np.float64)
+            if errors.shape != (1 + pmf.schema.n_categories, pmf.rank) or not (errors >= 0).all():
+                raise DataError(f"its array of standard errors is invalid, of shape {errors.shape}")
+            candidates = tuple(SegmentCount(**_numbers(found)) for found in described["candidates"])
+            quality = SegmentQuality(**_numbers(described["quality"]))
+            if len(quality.certainty) != pmf.rank or len(quality.stability) not in (0, pmf.rank):
+                raise DataError(f"its quality is not that of {pmf.rank} segments")
+            names = ("",) * pmf.rank
+            return cls(pmf, names, candidates, quality, read_only(errors)).rename(described["names"])
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise FileFormatError(f"the segments in {str(path)!r} are invalid: {error}") from error
+
+
+def _numbers(described: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a dataclass from JSON: numbers, and tuples of numbers; null in one of these is NaN."""
+    fields: dict[str, Any] = {}
+    for key, value in described.items():
+        if isinstance(value, list):
+            fields[key] = tuple(math.nan if number is None else float(number) for number in value)
+        elif value is None or isinstance(value, int | float):
+            fields[key] = math.nan if value is None and key not in ("p_value", "agreement") else value
+        else:
+            raise DataError(f"{key} is {value!r}")
+    return fields
+
+
+def _trait_text(trait: SegmentTrait) -> str:
+    label = f"{printable(trait.variable, None)} = {printable(trait.category, None)}"
+    return f"{label}: {trait.share:.0%}, index {trait.index:.0f}"
