@@ -64,6 +64,18 @@ def test_dots_are_what_was_observed(open_page, records, pmf):
     assert set(dots(settled, 0)) == {None}
 
 
+def test_records_with_weights(open_page, records):
+    weights = np.random.default_rng(1).lognormal(0, 1, len(records))
+    page = open_page(tw.fit(tw.Records(records, weights=weights), rank=2, solver="em", starts=1), "#vote=yes")
+    settle(page)
+    shown = (records["vote"] == "yes") & records["age"].notna()
+    w, is_old = weights[shown], (records["age"] == "old")[shown]
+    share, effective = w[is_old].sum() / w.sum(), w.sum() ** 2 / (w**2).sum()
+    assert dots(page, 0)[0] == pytest.approx(share, abs=1e-5)
+    expected = f"observed: {share:.1%} of {len(w)} records that count as {effective:.0f} because of their weights"
+    assert card(page, 0).locator(".row").first.get_attribute("title") == expected
+
+
 def test_tables_alone(open_page, records):
     tables = tw.count(records).select([("age", "vote"), ("age", "rating")])
     page = open_page(tw.fit(tables, rank=1), "#vote=yes")

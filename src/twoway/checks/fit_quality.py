@@ -32,8 +32,10 @@ class PairFit(Shown):
     """How well the model fits one table."""
 
     variables: tuple[str, ...]
+    records: float
+    """The number of records of the table."""
     total: float
-    """The effective number of records of the table."""
+    """Their effective number, (Σw)² / Σw² of their weights."""
     chi_square: float
     degrees: int
     """Cells less one, which is conservative, since the model was fitted to these counts."""
@@ -151,7 +153,8 @@ def fit_quality(pmf: JointPMF, source: Any) -> FitQuality:
     else:
         records = records_for(pmf.schema, source)
         tables, totals = Tables.count(records), records.weight_totals
-        note = "" if totals.is_constant else f"weighted records count as {totals.effective:.0f} effective ones"
+        if not totals.is_constant:
+            note = f"{records.n_records:,} records count as {totals.effective:,.0f} because of their weights"
     columns, worst_cells, worst_first = _compare_fit(pmf, tables)
     pairs = [
         PairFit(
@@ -231,6 +234,7 @@ def _compare_fit(pmf: JointPMF, tables: Tables) -> tuple[dict[str, NDArray[Any]]
     at_highest = np.flatnonzero(distances == highest[table])
     worst = at_highest[np.unique(table[at_highest], return_index=True)[1]]
     columns = {
+        "records": tables.n_records,
         "total": totals,
         "chi_square": chi_square,
         "degrees": degrees,

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _SHOWN_LABELS = 8
-_NUMBERS = ("value", "low", "high", "observed", "records", "other_records")
+_RECORDS, _EFFECTIVE = ("records", "other_records"), ("effective_records", "other_effective_records")
+_NUMBERS = ("value", "low", "high", "observed", *_RECORDS, *_EFFECTIVE)
 
 
 def read_questions(questions: list[str]) -> list[str]:
@@ -140,10 +141,18 @@ def _printed_interval(
 
 def _printed_observed(beside: dict[str, Any]) -> str:
     """Return what was observed of one probability, behind the modelled one."""
-    numbers = [f"{beside[name]:,.0f}" for name in ("records", "other_records") if name in beside]
-    records = f" ({' and '.join(numbers)} records)" if numbers else ""
+    base = f" ({_printed_base(beside)})" if "records" in beside else ""
     share = float(beside["observed"])
-    return f", observed {'–' if share != share else _printed_number(share)}{records}"
+    return f", observed {'–' if share != share else _printed_number(share)}{base}"
+
+
+def _printed_base(beside: dict[str, Any], place: int = 0) -> str:
+    """Return in words how many records a share rests on, and how many they count as because of their weights."""
+    records, effective = (
+        " and ".join(f"{np.ravel(beside[name])[place]:,.0f}" for name in names if name in beside)
+        for names in (_RECORDS, _EFFECTIVE)
+    )
+    return f"{records} records" + (f" that count as {effective}" if effective else "")
 
 
 def _printed_zeros(question: Contrast, result: tw.Distribution, divisor: Answer) -> Iterator[str]:
@@ -168,10 +177,10 @@ def _printed_difference(pmf: tw.JointPMF, question: Question) -> Iterator[str]:
     worst = int(np.abs(seen.residuals(modelled)).argmax())
     cell = result.events()[worst] if isinstance(result, tw.Distribution) else {}
     where = ", ".join(f"{quote_word(name)} = {quote_word(label)}" for name, label in cell.items())
-    share, n_records = (float(numbers.flat[worst]) for numbers in (seen.shares, seen.records))
+    base = _printed_base(seen.columns, worst)
     yield (
         f"observed and modelled shares differ by more than chance{', most at ' if where else ''}{where}: "
-        f"observed {share:.4f} of {n_records:,.0f} records, modelled {float(modelled.flat[worst]):.4f}"
+        f"observed {seen.shares.flat[worst]:.4f} of {base}, modelled {float(modelled.flat[worst]):.4f}"
     )
 
 

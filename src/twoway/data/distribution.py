@@ -166,13 +166,18 @@ class Distribution:
     def to_text(self, *, whole: bool = True, beside: Mapping[str, Floats] | None = None) -> str:
         """Return the table as lines of text: all of it, or as much as is printed by default.
 
-        ``beside`` are other numbers of each cell: "observed", shares, and perhaps "records", the same along a row.
+        ``beside`` are other numbers of each cell: "observed", shares, and perhaps "records" and "effective_records",
+        the same along a row.
         """
         n_rows, n_columns, width = (None, None, None) if whole else (MAX_ROWS, MAX_COLUMNS, MAX_WIDTH)
         if len(self.variables) == 2:
             n_columns = n_columns and n_columns // (2 if beside else 1)
             return aligned(*_cross_tab_rows(self, n_rows, n_columns, width, beside or {}))
         return distribution_text(self.variables, {self.quantity: self.array, **(beside or {})}, n_rows, width)
+
+
+# Numbers of records beside shares.
+_BASES = ("records", "effective_records")
 
 
 def _probability_text(probability: float) -> str:
@@ -201,13 +206,15 @@ def _cross_tab_rows(
     hidden_columns, hidden_rows = len(columns) - len(shown), len(rows) - len(labels)
     mark = ["…"] if hidden_columns else []
     head = f"{printable(rows.name, width)} \\ {printable(columns.name, width)}"
-    printed = [[head, *(printable(label, width) for label in shown), *mark, *(["records"] * ("records" in beside))]]
+    bases = [name for name in _BASES if name in beside]
+    heads = [name.replace("_", " ") for name in bases]
+    printed = [[head, *(printable(label, width) for label in shown), *mark, *heads]]
     for row, label in enumerate(labels):
         cells = [_probability_text(number) for number in table.array[row, : len(shown)]]
         if "observed" in beside:
             seen = map(_probability_text, beside["observed"][row])
             cells = [f"{cell} ({share})" for cell, share in zip(cells, seen, strict=False)]
-        records = [_distribution_number("records", beside["records"][row, 0])] if "records" in beside else []
+        records = (_distribution_number(name, beside[name][row, 0]) for name in bases)
         printed.append([printable(label, width), *cells, *mark, *records])
     numbers = {"rows": hidden_rows, "columns": hidden_columns}
     hidden = [f"{number} more {what}" for what, number in numbers.items() if number]
@@ -235,7 +242,8 @@ def _list_rows(
     variables: Sequence[Variable], columns: Mapping[str, NDArray[np.float64]], n_rows: int | None, width: int | None
 ) -> tuple[list[list[str]], str]:
     """Return a row of text for each cell, below a head, and a note below them."""
-    printed = [[*(printable(variable.name, width) for variable in variables), *columns]]
+    heads = (name.replace("_", " ") for name in columns)
+    printed = [[*(printable(variable.name, width) for variable in variables), *heads]]
     cells = product(*(variable.categories for variable in variables))
     numbers = zip(*(array.ravel()[:n_rows] for array in columns.values()), strict=True)
     for labels, values in zip(cells, numbers, strict=False):

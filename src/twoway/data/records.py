@@ -93,7 +93,12 @@ class Records:
     weights: Floats | None
     """What all people that a record stands for weigh together; None where every record weighs one."""
     people: NDArray[Any] | None
-    """How many people a record stands for; None where each of them weighs one, so that weights are counts."""
+    """How many people a record stands for; None where each of them weighs one, so that weights are counts.
+
+    Of equal records that were merged, the number of people of one weight that are worth as much: see `merged_weights`.
+    """
+    heads: NDArray[Any] | None = None
+    """How many people they are by head where that differs: where equal records with weights were merged."""
     notes: Sequence[str] = ()
     library: str = "pandas"
     """The library of the frame that they were read from."""
@@ -124,7 +129,7 @@ class Records:
         self.schema, self.pointers, self.cells, self.weights, self.people = read(content, reader, where)
         if before is not None and counts is None and weights is None:
             before = before if where is None else before.take(np.flatnonzero(where))
-            self.weights, self.people = before.weights, before.people
+            self.weights, self.people, self.heads = before.weights, before.people, before.heads
         self.library = frame_library_of(source)
 
     @classmethod
@@ -135,33 +140,38 @@ class Records:
         cells: NDArray[Any],
         weights: Floats | None = None,
         people: NDArray[Any] | None = None,
+        heads: NDArray[Any] | None = None,
     ) -> Records:
         """Return records on arrays that are known to be valid; nothing is copied or checked."""
         made = cls.__new__(cls)
         made.schema, made.pointers, made.cells, made.weights, made.people = schema, pointers, cells, weights, people
+        made.heads = heads
         return made
 
     def with_cells(self, schema: Schema, pointers: Ints, cells: NDArray[Any]) -> Records:
         """Return records of the same people that show something else; nothing is copied or checked."""
-        return Records.from_cells(schema, pointers, cells, self.weights, self.people)
+        return Records.from_cells(schema, pointers, cells, self.weights, self.people, self.heads)
 
     @classmethod
     def from_block(cls, schema: Schema, block: Block) -> Records:
         """Return the records of a block; nothing is copied."""
-        weights, people = (array if array.size else None for array in (block.weights, block.people))
-        return cls.from_cells(schema, block.pointers, block.cells, weights, people)
+        numbers = (array if array.size else None for array in (block.weights, block.people, block.heads))
+        return cls.from_cells(schema, block.pointers, block.cells, *numbers)
 
     @classmethod
     def joined(cls, parts: Sequence[Records]) -> Records:
         """Return the records of some parts of one schema, one part after the other, at least one; all are copied."""
         lengths = np.concatenate([np.diff(part.pointers) for part in parts])
         cells = np.concatenate([part.cells[part.pointers[0] : part.pointers[-1]] for part in parts])
-        weights = people = None
+        weights = people = heads = None
         if any(part.weights is not None for part in parts):
             weights = np.concatenate([part._weights for part in parts])
         if any(part.people is not None for part in parts):
             people = np.concatenate([part._weights if part.people is None else part.people for part in parts])
-        return cls.from_cells(parts[0].schema, np.concatenate([[0], np.cumsum(lengths)]), cells, weights, people)
+        if any(part.heads is not None for part in parts):
+            heads = np.concatenate([part.as_block().n_people for part in parts])
+        pointers = np.concatenate([[0], np.cumsum(lengths)])
+        return cls.from_cells(parts[0].schema, pointers, cells, weights, people, heads)
 
     def __len__(self) -> int:
         return self.n_records
@@ -210,17 +220,22 @@ class Records:
         work = self.pointers[:-1] - self.pointers[0] + 4 * np.arange(self.n_records)
         total = self.n_observed + 4 * self.n_records
         edges = np.searchsorted(work, np.linspace(0, total, n_blocks + 1))
-        _, cells, weights, people = self.as_block()
-        return [Block(self.pointers[a : b + 1], cells, weights[a:b], people[a:b]) for a, b in itertools.pairwise(edges)]
+        _, cells, *numbers = self.as_block()
+        return [
+            Block(self.pointers[a : b + 1], cells, *(array[a:b] for array in numbers))
+            for a, b in itertools.pairwise(edges)
+        ]
 
     def map_reduce(self, per_block: PerBlock[T], combine: Combine[T], *, threads: int | None = None) -> T:
         """Return the combination of what ``per_block`` gives for each block, always in the same order."""
         blocks = self.blocks()
         return reduce_in_order(blocks, per_block, combine, threads=threads, n_tasks=len(blocks))
 
-    def reweighted(self, weights: Floats | None, people: NDArray[Any] | None = None) -> Records:
+    def reweighted(
+        self, weights: Floats | None, people: NDArray[Any] | None = None, heads: NDArray[Any] | None = None
+    ) -> Records:
         """Return the same records with other weights, for other people; cells are shared, not copied."""
-        return Records.from_cells(self.schema, self.pointers, self.cells, weights, people)
+        return Records.from_cells(self.schema, self.pointers, self.cells, weights, people, heads)
 
     def sample(self, n_observed: int, *, seed: int) -> Records:
         """Return a random part of the records with about so many observed cells; all if there are fewer."""
@@ -260,8 +275,8 @@ class Records:
 
         pointers = np.empty(len(rows) + 1, dtype=np.int64)
         cells = gather(self.pointers, self.cells, rows, pointers)
-        weights, people = (None if array is None else array[rows] for array in (self.weights, self.people))
-        return Records.from_cells(self.schema, pointers, cells, weights, people)
+        numbers = (None if array is None else array[rows] for array in (self.weights, self.people, self.heads))
+        return Records.from_cells(self.schema, pointers, cells, *numbers)
 
     def showing(self, variables: Bools) -> Records:
         """Return the records with only some variables shown, those marked in (n_variables,); the schema stays."""
@@ -324,7 +339,7 @@ class Records:
         weights, people = self.weights, self.people
         if weights is not None and people is not None:
             weights, people = scaled_weights(weights, people, unit)
-        records = self.reweighted(weights, people)
+        records = self.reweighted(weights, people, None if people is None else self.heads)
         is_whole = weights is not None and people is None and np.array_equal(weights, np.rint(weights))
         if weights is None or not is_whole or self.n_records < WORTH_MERGING * weights.sum():
             return records
@@ -337,8 +352,8 @@ class Records:
 
     def as_block(self) -> Block:
         """Return all records as one block."""
-        weights, people = (NO_NUMBERS if array is None else array for array in (self.weights, self.people))
-        return Block(self.pointers, self.cells, weights, people)
+        numbers = (NO_NUMBERS if array is None else array for array in (self.weights, self.people, self.heads))
+        return Block(self.pointers, self.cells, *numbers)
 
     @property
     def _has_say(self) -> Bools:
@@ -365,7 +380,9 @@ class Records:
             return self.take(order)
         starts = np.flatnonzero(first)
         people = None if self.people is None else self.people[order]
-        return self.take(order[starts]).reweighted(*merged_weights(self._weights[order], people, starts))
+        weights, people = merged_weights(self._weights[order], people, starts)
+        heads = None if people is None else np.add.reduceat(self.as_block().n_people[order], starts)
+        return self.take(order[starts]).reweighted(weights, people, heads)
 
     def codes(self) -> NDArray[np.int32]:
         """Return the records as a matrix of category positions, -1 where missing; (n_records, n_variables)."""

@@ -42,6 +42,16 @@ class Block(NamedTuple):
     """(n_records,): what all people that a record stands for weigh together; empty where every record weighs one."""
     people: NDArray[Any] = NO_NUMBERS
     """(n_records,): how many people a record stands for; empty where each of them weighs one."""
+    heads: NDArray[Any] = NO_NUMBERS
+    """(n_records,): as in `Records`; empty where they are the people."""
+
+    @property
+    def n_people(self) -> NDArray[Any]:
+        """How many people each record stands for, by head; those without weight are not counted."""
+        if not self.weights.size:
+            return np.ones(len(self.pointers) - 1)
+        people = next((array for array in (self.heads, self.people) if array.size), self.weights)
+        return np.where(self.weights > 0, people, 0.0)
 
     def scaled(self, factor: float) -> Block:
         """Return the block with weights times a factor; where its people weighed one, they do so no longer."""

@@ -112,7 +112,7 @@ class WeightTotals:
 
 def weight_per_person(weights: NDArray[Any], people: NDArray[Any]) -> Floats:
     """Return what each of the people that records stand for has of their weights, 0 where there are none."""
-    shares: Floats = np.divide(weights, people, out=np.zeros(len(weights)), where=people > 0)
+    shares: Floats = np.divide(weights, people, out=np.zeros(np.shape(weights)), where=people > 0)
     return shares
 
 

@@ -55,7 +55,7 @@ class Row {
     const title = seen ? observedText(...seen) : "";
     if (title !== this.element.title) {
       this.element.title = title;
-      this.#track.mark(seen && seen[0] / seen[1]);
+      this.#track.mark(seen && seen[0] / seen[1].total);
     }
     const key = range ? `${share} ${range.low} ${range.high}` : share;
     if (key !== this.#shown) {
@@ -110,7 +110,7 @@ class Card {
     this.#rows.forEach((row, code) => {
       const cell = offsets[this.index] + code;
       const share = answer.shares ? answer.shares[cell] : null;
-      row.show(share, codes?.has(code) ?? false, around && around.share(share, cell), seen && seen.counts[code] !== null ? [seen.counts[code], seen.total, this.#model.observed.areShares] : null);
+      row.show(share, codes?.has(code) ?? false, around && around.share(share, cell), seen && seen.counts[code] !== null ? [seen.counts[code], seen, this.#model.observed.areShares] : null);
     });
     this.element.classList.toggle("is-known", Boolean(codes));
     this.#clear.hidden = !codes;

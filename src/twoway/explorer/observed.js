@@ -9,8 +9,8 @@ class Observed {
   constructor({ singles, pairs, cells, areShares }, offsets) {
     this.#offsets = offsets;
     this.areShares = areShares;
-    this.#singles = decodeNumbers(singles);
-    this.#cells = decodeNumbers(cells);
+    this.#singles = singles.map(decodeNumbers);
+    this.#cells = cells.map(decodeNumbers);
     const positions = decodeNumbers(pairs);
     for (let place = 0, start = 0; place < positions.length; place += 2) {
       const [one, other] = [positions[place], positions[place + 1]];
@@ -35,29 +35,34 @@ class Observed {
 
   /**
    * Return the records with each category of a variable among those that show the evidence, and their number; no count
-   * for a category that the evidence rules out. Null where nothing was counted.
+   * for a category that the evidence rules out. With weights, counts are what records weigh; then also the number of
+   * records, and how many they count as. Null where nothing was counted.
    */
   of(index, state) {
     if (!this.isAbout(state)) return null;
     const [[known, codes] = [index, null]] = state.evidence;
-    const counts = Array.from({ length: this.#size(index) }, (_, code) => this.#count(index, code, known, codes));
-    const total = counts.reduce((sum, count) => sum + count, 0);
-    return total > 0 ? { counts, total } : null;
+    const sums = this.#cells.map((_, row) => Array.from({ length: this.#size(index) }, (_, code) => this.#count(row, index, code, known, codes)));
+    const [total, records, squares] = sums.map((numbers) => numbers.reduce((sum, count) => sum + count, 0));
+    if (!(total > 0)) return null;
+    return { counts: sums[0], total, ...(records === undefined ? {} : { records, effective: (total * total) / squares }) };
   }
 
-  #count(index, code, known, codes) {
-    if (known === index) return !codes || codes.has(code) ? this.#singles[this.#offsets[index] + code] : null;
+  #count(row, index, code, known, codes) {
+    if (known === index) return !codes || codes.has(code) ? this.#singles[row][this.#offsets[index] + code] : null;
     const isFirst = index < known;
     const start = this.#starts.get(isFirst ? `${index} ${known}` : `${known} ${index}`);
     if (start === undefined) return 0;
     const width = this.#size(isFirst ? known : index);
     let count = 0;
-    for (const other of codes) count += this.#cells[start + (isFirst ? code * width + other : other * width + code)];
+    for (const other of codes) count += this.#cells[row][start + (isFirst ? code * width + other : other * width + code)];
     return count;
   }
 }
 
 /** Return an observed share in words; tables that do not tell their number of records have shares alone. */
-function observedText(count, total, areShares) {
-  return `observed: ${percent(count / total)}${!areShares ? `, ${number(count)} of ${number(total)} records` : ""}`;
+function observedText(count, { total, records, effective }, areShares) {
+  const share = `observed: ${percent(count / total)}`;
+  if (areShares) return share;
+  if (records === undefined) return `${share}, ${number(count)} of ${number(total)} records`;
+  return `${share} of ${number(records)} records that count as ${number(Math.round(effective))} because of their weights`;
 }

@@ -184,23 +184,23 @@ def _describe_page_replicates(boot: Bootstrap) -> dict[str, Any]:
 
 def _describe_page_counts(counts: Counts, information: Floats) -> dict[str, Any]:
     """Return the counts of each variable, and of the pairs that depend most, as many as half of `BUDGET` holds."""
-    schema, tables = counts.schema, counts.tables
-    largest: dict[tuple[int, ...], int] = {}
-    for index in np.argsort(-tables.totals, kind="stable").tolist():
-        for pair in combinations(tables.sets[index].tolist(), 2):
+    schema, largest = counts.schema, dict[tuple[int, ...], int]()
+    for index in np.argsort(-counts.totals, kind="stable")[: np.count_nonzero(counts.totals)].tolist():
+        for pair in combinations(counts.sets[index].tolist(), 2):
             largest.setdefault(pair, index)
     pairs = sorted(largest, key=lambda pair: (-information[pair], pair))
-    n_bytes = np.cumsum([4 + counts.flat.itemsize * schema.sizes[a] * schema.sizes[b] for a, b in pairs])
+    # Counts alone, or counts, records and squared weights.
+    n_rows, n_bytes_each = (3 if counts.people.size else 1), counts.flat.itemsize
+    n_bytes = np.cumsum([4 + n_rows * n_bytes_each * schema.sizes[a] * schema.sizes[b] for a, b in pairs])
     pairs = pairs[: np.searchsorted(n_bytes, BUDGET // 2, side="right")]
-    singles = [counts.of(name) for name in schema.names]
-    cells = [tables.counts_of(largest[pair], pair).ravel() for pair in pairs]
+    of_names = [counts.sums_of(name) for name in schema.names]
+    singles = [np.zeros((3, n)) if own is None else own for own, n in zip(of_names, schema.sizes, strict=True)]
+    cells = [np.zeros((3, 0)), *(counts.table_sums(largest[pair], pair).reshape(3, -1) for pair in pairs)]
     return {
-        "singles": _page_array(
-            np.concatenate([np.zeros(n) if own is None else own for own, n in zip(singles, schema.sizes, strict=True)])
-        ),
+        "singles": [_page_array(packed_counts(row)) for row in np.concatenate(singles, axis=1)[:n_rows]],
         "pairs": _page_array(np.array(pairs, dtype=np.min_scalar_type(len(schema)))),
         "areShares": counts.lacks_totals,
-        "cells": _page_array(packed_counts(np.concatenate([np.zeros(0), *cells]))),
+        "cells": [_page_array(packed_counts(row)) for row in np.concatenate(cells, axis=1)[:n_rows]],
     }
 
 

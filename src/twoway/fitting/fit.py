@@ -298,7 +298,7 @@ def _fit_counts(evidence: Evidence, warnings: list[str]) -> tuple[Counts | None,
     if evidence.records is not None:
         return counts_of_records(evidence)
     tables = evidence.tables(evidence.given_order)
-    left_out = counts_left_out(len(tables.flat), len(tables), tables.order)
+    left_out = counts_left_out(len(tables.flat), len(tables), tables.order, is_weighted=tables.bases is not None)
     is_noisy = bool(tables.releases or tables.noise.any())
     return (None, [] if is_noisy else left_out) if left_out or is_noisy else (Counts.of_tables(tables), [])
 

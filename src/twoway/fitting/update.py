@@ -167,15 +167,19 @@ def _extended_to_update(pmf: JointPMF, schema: Schema) -> JointPMF:
 def counts_of_records(evidence: Evidence, old: Counts | None = None) -> tuple[Counts | None, list[str]]:
     """Return the counts of records, and of old ones; None with a warning where they are too large."""
     schema = evidence.schema
-    if left_out := counts_left_out(n_set_cells(schema.sizes, 2), math.comb(len(schema), 2)):
+    records = evidence.sets.records
+    is_weighted = records.weight_totals.is_weighted or (old is not None and old.people.size > 0)
+    if left_out := counts_left_out(n_set_cells(schema.sizes, 2), math.comb(len(schema), 2), is_weighted=is_weighted):
         return None, left_out
-    tables, singles, records = evidence.tables(2), evidence.sets.totals.copy(), evidence.sets.records
-    if records.weight_totals.is_weighted:
-        singles = count_singles(records, evidence.threads)
-    if old is not None:
-        tables = old.tables + tables
-        tables = tables if tables.schema == schema else tables.recoded(schema)
-        singles[old.schema.cells_in(schema)] += old.singles
+    singles = count_singles(records, evidence.threads) if is_weighted else evidence.sets.totals[None]
+    new = Counts.of_tables(evidence.tables(2), singles)
+    if old is None:
+        return new, []
+    # Both in effective records of their own: their weights may be on different scales.
+    tables = old.tables + new.tables
+    tables = tables if tables.schema == schema else tables.recoded(schema)
+    singles = np.array(np.broadcast_to(new.single_sums, (3 if is_weighted else 1, schema.n_categories)))
+    singles[:, old.schema.cells_in(schema)] += old.single_sums
     return Counts.of_tables(tables, singles), []
 
 

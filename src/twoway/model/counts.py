@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations, permutations
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Floats
+from twoway.data.source import NO_NUMBERS
+from twoway.data.weights import weight_per_person
 from twoway.errors import DataError
 from twoway.model.events import Names
 from twoway.schema import Schema
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 20 * 10**6
 """Larger counts are left out of a model."""
-_FIELDS = ("sets", "flat", "singles")
+_FIELDS = ("sets", "flat", "singles", "people", "squares")
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +48,10 @@ class Counts:
     """The counts of all tables one after the other, each in C order."""
     singles: NDArray[Any]
     """The counts of all categories, shape (n_categories,); empty where there are tables alone."""
+    people: NDArray[Any] = field(default_factory=lambda: NO_NUMBERS)
+    """Where records have weights, how many there are for each of ``flat`` and then of ``singles``; empty elsewhere."""
+    squares: NDArray[Any] = field(default_factory=lambda: NO_NUMBERS)
+    """The sums of their squared weights, in units in which they weigh what ``flat`` and ``singles`` say."""
 
     def __post_init__(self) -> None:
         sets, flat, singles, n_variables = self.sets, self.flat, self.singles, len(self.schema)
@@ -55,7 +61,10 @@ class Counts:
             raise DataError("the sets of variables that were counted are not positions of variables in order")
         if flat.shape != (self._ends[-1],) or singles.shape not in ((0,), (self.schema.n_categories,)):
             raise DataError(f"the counts have the shapes {flat.shape} and {singles.shape}")
-        if not all(((counts >= 0) & (counts < np.inf)).all() for counts in (flat, singles)):
+        shapes = {self.people.shape, self.squares.shape}
+        if shapes not in ({(0,)}, {(flat.size + singles.size,)}):
+            raise DataError(f"the counts of records and of squared weights have the shapes {sorted(shapes)}")
+        if not all(((own >= 0) & (own < np.inf)).all() for own in (flat, singles, self.people, self.squares)):
             raise DataError("the counts must be finite and not negative")
 
     @cached_property
@@ -66,26 +75,46 @@ class Counts:
 
     @classmethod
     def of_tables(cls, tables: Tables, singles: Floats | None = None) -> Counts:
-        """Return the counts of tables, and those of all categories where the tables are of records."""
+        """Return the counts of tables, and those of all categories where the tables are of records.
+
+        ``singles`` are what `count_singles` returns, (3, n_categories); (1, n_categories) for records without weights.
+        """
         numbers = np.ones(len(tables)) if tables.lacks_totals else tables.weights
-        flat = tables.flat * np.repeat(numbers / tables.totals, np.diff(tables.starts))
-        packed = [packed_counts(counts) for counts in (flat, np.zeros(0) if singles is None else singles)]
-        return cls(tables.schema, tables.sets, *packed)
+        scale = np.repeat(numbers / tables.totals, np.diff(tables.starts))
+        pairs = tables.flat[None] * scale
+        if tables.bases is not None:
+            pairs = np.stack([pairs[0], tables.bases[0], tables.bases[1] * scale**2])
+        own = np.zeros((1, 0)) if singles is None else singles
+        if len(own) == 3:
+            of_variable = np.add.reduceat(own, tables.schema.offsets[:-1], axis=1)
+            unit = np.repeat(weight_per_person(of_variable[0], of_variable[2]), tables.schema.sizes)
+            own = own * np.stack([unit, np.ones_like(unit), unit**2])
+        parts = [pairs[0], own[0]]
+        if len(pairs) == 3 or len(own) == 3:  # counts without weights are people, and their squares
+            whole = [np.broadcast_to(some, (3, some.shape[1])) for some in (pairs, own)]
+            parts += [np.concatenate([some[row] for some in whole]) for row in (1, 2)]
+        return cls(tables.schema, tables.sets, *map(packed_counts, parts))
 
     @cached_property
     def lacks_totals(self) -> bool:
         """Whether these are shares of unknown numbers of records, as in `Tables.lacks_totals`."""
         if self.singles.size or self.flat.dtype.kind != "f" or not len(self.sets):
             return False
-        totals = np.add.reduceat(self.flat.astype(np.float64), self._ends[:-1].astype(np.int64))
-        return bool(np.allclose(totals, 1.0, rtol=1e-3))
+        return bool(np.allclose(self.totals, 1.0, rtol=1e-3))
+
+    @cached_property
+    def totals(self) -> Floats:
+        """The sum of each table's counts, shape (n_tables,)."""
+        starts = self._ends[:-1].astype(np.int64)
+        return np.asarray(np.add.reduceat(self.flat.astype(np.float64), starts) if starts.size else np.zeros(0))
 
     @property
     def tables(self) -> Tables:
         """The counts of pairs as tables."""
         from twoway.tables.tables import Tables
 
-        tables = Tables(self.schema, self.sets, self.flat)
+        bases = np.stack([self.people, self.squares])[:, : self.flat.size] if self.people.size else None
+        tables = Tables(self.schema, self.sets, self.flat, bases=bases)
         return tables if self.lacks_totals else replace(tables, weights=tables.totals, notes=())
 
     def of(self, names: Names) -> Floats | None:
@@ -93,12 +122,32 @@ class Counts:
 
         Where several tables have the variables, those of the largest.
         """
+        sums = self.sums_of(names)
+        return None if sums is None else sums[0]
+
+    def sums_of(self, names: Names) -> Floats | None:
+        """Return the counts as `of` does, in front of two sums like them: of records, and of their squared weights.
+
+        Shape (3, …). All three add up over categories, so that a group has as many records as its second sum says, and
+        the square of its first over its third is their effective number.
+        """
         asked = self.schema.indices(names)
         if len(asked) == 1 and self.singles.size:
-            return self.singles[self.schema.cells(asked[0])].astype(np.float64)
+            return self._rows(self.singles, self.flat.size)[:, self.schema.cells(asked[0])]
         holding = np.flatnonzero(np.isin(self.sets, asked).sum(axis=1) == len(asked)).tolist()
-        found = [self._table(index, asked) for index in holding]
-        return max(found, key=np.sum) if found else None
+        found = [self.table_sums(index, asked) for index in holding]
+        return max(found, key=lambda sums: float(sums[0].sum())) if found else None
+
+    @property
+    def single_sums(self) -> Floats:
+        """The sums of all categories: (3, n_categories) where records have weights, else (1, n_categories)."""
+        return self._rows(self.singles, self.flat.size)[: 3 if self.people.size else 1]
+
+    def _rows(self, counts: NDArray[Any], start: int) -> Floats:
+        """Return some counts, records and sums of squared weights; these two start at a place of ``people``."""
+        end = start + counts.size
+        rows = (counts, self.people[start:end], self.squares[start:end]) if self.people.size else (counts,) * 3
+        return np.array(rows, dtype=np.float64)
 
     def between(self, names: Names) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
         """Return the first two of some variables that nothing shows together, and those by which tables connect them.
@@ -122,24 +171,29 @@ class Counts:
             return tuple(self.schema.names[p] for p in pair), tuple(self.schema.names[p] for p in bridges)
         return None
 
-    def _table(self, index: int, asked: Sequence[int]) -> Floats:
-        """Return the counts of some variables of one table."""
+    def table_sums(self, index: int, asked: Sequence[int]) -> Floats:
+        """Return the sums of some variables, by their positions, of the table at a place, (3, …)."""
         own = self.sets[index].tolist()
-        counts = self.flat[int(self._ends[index]) : int(self._ends[index + 1])].astype(np.float64)
-        others = tuple(axis for axis, position in enumerate(own) if position not in asked)
-        counts = np.asarray(counts.reshape([self.schema.sizes[position] for position in own]).sum(axis=others))
-        return counts if list(asked) == sorted(asked) else counts.T
+        start, end = int(self._ends[index]), int(self._ends[index + 1])
+        sums = self._rows(self.flat[start:end], start).reshape([3, *(self.schema.sizes[position] for position in own)])
+        others = tuple(1 + axis for axis, position in enumerate(own) if position not in asked)
+        sums = np.asarray(sums.sum(axis=others))
+        return sums if list(asked) == sorted(asked) else sums.swapaxes(1, 2)
 
     # Files
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays of a file that `from_arrays` reads."""
-        return {f"count_{name}": getattr(self, name) for name in _FIELDS}
+        fields = _FIELDS if self.people.size else _FIELDS[:3]
+        return {f"count_{name}": getattr(self, name) for name in fields}
 
     @classmethod
     def from_arrays(cls, schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> Counts | None:
         """Return the counts that `arrays` wrote; None where a file has none."""
-        return cls(schema, *(arrays[f"count_{name}"] for name in _FIELDS)) if "count_sets" in arrays else None
+        if "count_sets" not in arrays:
+            return None
+        weighted = [arrays.get(f"count_{name}", NO_NUMBERS) for name in _FIELDS[3:]]
+        return cls(schema, *(arrays[f"count_{name}"] for name in _FIELDS[:3]), *weighted)
 
 
 def packed_counts(counts: Floats) -> NDArray[Any]:
@@ -149,9 +203,12 @@ def packed_counts(counts: Floats) -> NDArray[Any]:
     return counts.astype(np.min_scalar_type(int(most)) if is_whole else np.float32)
 
 
-def counts_left_out(n_cells: int, n_tables: int, order: int = 2) -> list[str]:
-    """Return a warning where counts of so many cells are too large for a model to keep them."""
-    if (n_bytes := 4 * (n_cells + order * n_tables)) <= MAX_BYTES:
+def counts_left_out(n_cells: int, n_tables: int, order: int = 2, *, is_weighted: bool = False) -> list[str]:
+    """Return a warning where counts of so many cells are too large for a model to keep them.
+
+    Where records have weights, three numbers are kept of each.
+    """
+    if (n_bytes := 4 * ((3 if is_weighted else 1) * n_cells + order * n_tables)) <= MAX_BYTES:
         return []
     return [
         f"the model does not keep its two-way counts: they would take {n_bytes / 1e6:,.0f} MB, and at most "

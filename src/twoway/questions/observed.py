@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from twoway.arrays import Floats
 from twoway.checks.chance import SIGNIFICANT, holm, standardized_residuals
+from twoway.data.weights import effective_weights
 from twoway.model.pmf import JointPMF, model_of
 from twoway.questions.answer import aligned_sides, asked_evidence_codes, contrast_of, share_in_groups
 from twoway.questions.language import Contrast, Question, parse
@@ -30,17 +31,27 @@ class Observed:
     shares: Floats
     """As many numbers as the answer has; NaN where no record shows the condition. Of an expected value, means."""
     records: Floats
-    """The number of records that show the variables and the condition, an effective number where they have weights;
-    NaN where published tables do not tell it. Of a difference or ratio, those of the first side."""
+    """The number of records that show the variables and the condition; NaN where published tables do not tell it. Of a
+    difference or ratio, those of the first side."""
+    effective: Floats = None  # type: ignore[assignment]  # set in __post_init__
+    """How many records without weights would tell as much, (Σw)² / Σw²; ``records`` where these have no weights."""
     other_records: Floats | None = None
     """Of a difference or ratio, the records of the second side."""
+    other_effective: Floats | None = None
+    """Their effective number."""
+
+    def __post_init__(self) -> None:
+        vars(self).update(effective=self.records if self.effective is None else self.effective)
 
     @property
     def columns(self) -> dict[str, Floats]:
-        """What is known, as columns beside the answer: observed shares, and records."""
-        records = {} if np.isnan(self.records).any() else {"records": self.records}
-        others = {} if self.other_records is None or not records else {"other_records": self.other_records}
-        return {"observed": self.shares, **records, **others}
+        """What is known, as columns beside the answer: observed shares, records, and what these count as."""
+        columns: dict[str, Floats | None] = {"observed": self.shares}
+        if not np.isnan(self.records).any():
+            columns |= {"records": self.records, "other_records": self.other_records}
+            if not np.array_equal(self.effective, self.records):
+                columns |= {"effective_records": self.effective, "other_effective_records": self.other_effective}
+        return {name: numbers for name, numbers in columns.items() if numbers is not None}
 
     def most_unlike(self, modelled: ArrayLike) -> int | None:
         """Return the place of the share that differs most from the model's; None where chance explains all of them.
@@ -54,8 +65,8 @@ class Observed:
 
     def residuals(self, modelled: ArrayLike) -> Floats:
         """Return how far the shares are from a model's, in standard errors; 0 where they are not known."""
-        known = np.isfinite(self.shares) & (self.records > 0) & np.isfinite(modelled)
-        residuals = standardized_residuals(self.shares, np.asarray(modelled), np.where(known, self.records, 1.0))
+        known = np.isfinite(self.shares) & (self.effective > 0) & np.isfinite(modelled)
+        residuals = standardized_residuals(self.shares, np.asarray(modelled), np.where(known, self.effective, 1.0))
         return np.where(known, residuals, 0.0)
 
 
@@ -100,30 +111,34 @@ def observed(pmf: JointPMF | Bootstrap, question: str | Question | Contrast) -> 
         if len(sides) < 2:
             return None
         shares = contrast_of(asked, sides[0].shares, sides[1].shares)
-        return Observed(shares, *aligned_sides(asked, *(side.records for side in sides)))
+        records, other_records = aligned_sides(asked, *(side.records for side in sides))
+        effective, other_effective = aligned_sides(asked, *(side.effective for side in sides))
+        return Observed(shares, records, effective, other_records, other_effective)
     is_mean, values = asked.kind == "E", pmf.schema[asked.targets[0].name].values
     groups, shown = [term.name for term in asked.given if not term.operator], asked.axes
     # An axis for each variable: groups, targets without a value, and those to be summed out.
     names = list(dict.fromkeys([*shown, *asked.names]))
     is_counted = len(names) <= 2 and (asked.kind == "P" or (is_mean and values is not None))
-    counts = pmf.counts.of(names) if is_counted and pmf.counts is not None else None
-    if counts is None or not counts.any():
+    sums = pmf.counts.sums_of(names) if is_counted and pmf.counts is not None else None
+    if pmf.counts is None or sums is None or not sums.any():
         return None
-    among = _restricted(counts, names, asked_evidence_codes(pmf.schema, asked.given))
-    hits = _restricted(among, names, asked_evidence_codes(pmf.schema, asked.targets))
+    among = _restricted(sums, names, asked_evidence_codes(pmf.schema, asked.given))
+    hits = _restricted(among[0], names, asked_evidence_codes(pmf.schema, asked.targets))
     if is_mean:
         hits = hits * np.reshape(values or (), [-1 if name == asked.targets[0].name else 1 for name in names])
     hits = hits.sum(axis=tuple(range(len(shown), hits.ndim)))
-    records = among.sum(axis=tuple(range(len(groups), among.ndim)))
-    records = np.broadcast_to(records.reshape(records.shape + (1,) * (hits.ndim - records.ndim)), hits.shape)
-    shares, is_known = share_in_groups(hits, records), pmf.counts is not None and not pmf.counts.lacks_totals
-    return Observed(shares, records if is_known else np.full(hits.shape, np.nan))
+    bases = among.sum(axis=tuple(range(1 + len(groups), among.ndim)))
+    bases = bases.reshape(bases.shape + (1,) * (1 + hits.ndim - bases.ndim))
+    counts, records, squares = np.broadcast_to(bases, (3, *hits.shape))
+    if pmf.counts.lacks_totals:
+        return Observed(share_in_groups(hits, counts), *np.full((2, *hits.shape), np.nan))
+    return Observed(share_in_groups(hits, counts), records, effective_weights(counts, squares))
 
 
 def _restricted(counts: Floats, names: Sequence[str], allowed: Mapping[str, Sequence[int]]) -> Floats:
     """Return the counts of allowed categories, and 0 elsewhere."""
     for axis, name in enumerate(names):
         if name in allowed:
-            kept = np.isin(np.arange(counts.shape[axis]), allowed[name])
-            counts = np.where(kept if axis == counts.ndim - 1 else kept[:, None], counts, 0.0)
+            kept = np.isin(np.arange(counts.shape[axis - len(names)]), allowed[name])
+            counts = np.where(kept if axis == len(names) - 1 else kept[:, None], counts, 0.0)
     return counts

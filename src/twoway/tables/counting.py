@@ -6,13 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Floats, Ints
-from twoway.data.weights import effective_weights, squared_weights, weight_per_person
+from twoway.data.weights import squared_weights
 from twoway.errors import DataError
 
 if TYPE_CHECKING:
@@ -24,15 +24,26 @@ MAX_BYTES = 2**31
 
 _THREADED_ENTRIES = 2**21
 """With more entries, one thread counts: counts of finished blocks that wait to be added would fill memory."""
+_MOST_BASES = 2**22
+"""With more cells, what the records of each weigh is not counted apart: that would take three times the memory."""
 
 
-def count_sets(
-    source: RecordSource, order: int, threads: int | None = None
-) -> tuple[NDArray[np.int32], Floats, Floats | None]:
-    """Return the sets of ``order`` variables, (n_sets, order), their counts, and sums of squared weights, (n_sets,).
+class CountedSets(NamedTuple):
+    """Sets of variables, in lexicographic order, and what was counted of them."""
 
-    Sets are in lexicographic order, their counts in C order one after the other. The sums are over the people in each
-    set, None where all weights are one.
+    sets: NDArray[np.int32]
+    """(n_sets, order)"""
+    flat: Floats
+    """The counts of all sets one after the other, each in C order."""
+    squares: Floats | None
+    """The sum of people's squared weights of each set, (n_sets,); None where all weights are one."""
+    bases: Floats | None
+    """The people of each cell by head, and the sum of their squared weights, (2, n_cells); None where all weights are
+    one, or where there are too many cells."""
+
+
+def count_sets(source: RecordSource, order: int, threads: int | None = None) -> CountedSets:
+    """Return how often records show the categories of every set of ``order`` variables together.
 
     The counts do not depend on the order of the records, on blocks or on threads, to the byte.
     """
@@ -40,7 +51,7 @@ def count_sets(
     sets = sets_to_count(schema, order)
     n_entries = n_set_cells(schema.sizes, order)
     if not n_entries or not source.n_records:
-        return sets, np.zeros(n_entries), None
+        return CountedSets(sets, np.zeros(n_entries), None, None)
     from twoway.kernels import counting
 
     first, _ = counting.counting_strips(schema.offsets, order)
@@ -50,39 +61,46 @@ def count_sets(
     per_block = partial(_count_block, schema=schema, order=order, first=first, step=step, square_step=square_steps)
     counts = source.map_reduce(per_block, _add_counts, threads=threads if n_entries <= _THREADED_ENTRIES else 1)
     flat = np.zeros(n_entries)
-    for name, unit in (("plain", 1.0), ("weighted", step)):
-        if name in counts:
-            flat += counting.unstrip_counts(counts[name], schema.offsets, order) * unit
+    units = {"plain": 1.0, "weighted": step, "heads": 1.0, "square": square_step}
+    cells = {
+        name: counting.unstrip_counts(counts[name], schema.offsets, order) * unit
+        for name, unit in units.items()
+        if name in counts
+    }
+    flat = np.zeros(n_entries)
+    for name in ("plain", "weighted"):
+        flat += cells.get(name, 0.0)
+    bases = np.stack([cells["heads"], cells["square"]]) if "heads" in cells else None
     squares = None
     if "squares" in counts:
         # At least one step: where weights differ by many powers of ten, the smallest squares are rounded to zero.
         squares = np.maximum(counts["squares"], 1).astype(np.float64) * square_step
-    return sets, flat, squares
+    return CountedSets(sets, flat, squares, bases)
 
 
 def count_singles(source: RecordSource, threads: int | None = None) -> Floats:
-    """Return how often each category was observed, (n_categories,), in effective records that show the variable."""
-    schema = source.schema
-    counts, squares = source.map_reduce(partial(_count_block_singles, schema=schema), _add_singles, threads=threads)
-    of_variable = np.add.reduceat(counts, schema.offsets[:-1])
-    scale = weight_per_person(effective_weights(of_variable, squares), of_variable)
-    return counts * np.repeat(scale, schema.sizes)
+    """Return what the people with each category weigh, how many they are, and the sum of their squared weights.
+
+    Shape (3, n_categories).
+    """
+    return source.map_reduce(partial(_count_block_singles, schema=source.schema), np.add, threads=threads)
 
 
-def _count_block_singles(block: Block, *, schema: Schema) -> tuple[Floats, Floats]:
-    """Return how often each category was observed, and the sum of people's squared weights for each variable."""
+def _count_block_singles(block: Block, *, schema: Schema) -> Floats:
     begin, end, n_shown = int(block.pointers[0]), int(block.pointers[-1]), np.diff(block.pointers)
-    weights = block.weights if block.weights.size else np.ones(len(n_shown))
-    squares = squared_weights(weights, block.people) if block.people.size else weights
-    counts, of_cell = (
-        np.bincount(block.cells[begin:end], np.repeat(numbers, n_shown), schema.n_categories).astype(np.float64)
-        for numbers in (weights, squares)
-    )
-    return counts, np.add.reduceat(of_cell, schema.offsets[:-1])
+    numbers = (_block_weights(block), block.n_people, _block_squares(block))
+    cells = block.cells[begin:end]
+    return np.array([np.bincount(cells, np.repeat(each, n_shown), schema.n_categories) for each in numbers])
 
 
-def _add_singles(left: tuple[Floats, Floats], right: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
-    return left[0] + right[0], left[1] + right[1]
+def _block_weights(block: Block) -> Floats:
+    return block.weights if block.weights.size else np.ones(len(block.pointers) - 1)
+
+
+def _block_squares(block: Block) -> Floats:
+    """Return the sum of people's squared weights of each record."""
+    weights = _block_weights(block)
+    return squared_weights(weights, block.people) if block.people.size else weights
 
 
 def sets_to_count(schema: Schema, order: int) -> NDArray[np.int32]:
@@ -133,28 +151,30 @@ def _count_block(
     """Return what a block adds: records of weight one, or weighted ones in whole steps; and squared weights."""
     from twoway.kernels import counting
 
-    counts: dict[str, NDArray[Any]] = {}
-    if square_step is not None:
-        counts["squares"] = _count_squares(block, schema, order, square_step)
-    kernel = counting.count_pairs if order == 2 else counting.count_triples
+    n_cells = n_set_cells(schema.sizes, order)
     if block.weights.size:
-        name, weights = "weighted", np.rint(block.weights / step).astype(np.int64)
+        numbers = {"weighted": np.rint(block.weights / step).astype(np.int64)}
     else:
         # A block has fewer than 2³² records; half the memory is half the misses of the cache.
-        name, weights = "plain", np.ones(1, dtype=np.uint32)
-    counts[name] = np.zeros(n_set_cells(schema.sizes, order), dtype=weights.dtype)
-    kernel(block.pointers, block.cells, weights, first, counts[name])
+        numbers = {"plain": np.ones(1, dtype=np.uint32)}
+    counts: dict[str, NDArray[Any]] = {}
+    if square_step is not None:
+        squares = np.rint(_block_squares(block) / square_step).astype(np.int64)
+        counts["squares"] = _count_squares(block, squares, schema, order)
+        if n_cells <= _MOST_BASES:
+            numbers |= {"heads": np.rint(block.n_people).astype(np.int64), "square": squares}
+    kernel = counting.count_pairs if order == 2 else counting.count_triples
+    for name, each in numbers.items():
+        counts[name] = np.zeros(n_cells, dtype=each.dtype)
+        kernel(block.pointers, block.cells, each, first, counts[name])
     return counts
 
 
-def _count_squares(block: Block, schema: Schema, order: int, step: float) -> Ints:
+def _count_squares(block: Block, squares: Ints, schema: Schema, order: int) -> Ints:
     """Return the sum of people's squared weights of each set of variables, (n_sets,), in whole steps."""
     from twoway.kernels import counting
 
-    n_records, n_variables = len(block.pointers) - 1, len(schema)
-    weights = block.weights if block.weights.size else np.ones(n_records)
-    squares = weights if not block.people.size else squared_weights(weights, block.people)
-    squares = np.rint(squares / step).astype(np.int64)
+    n_variables = len(schema)
     # A record without missing cells is in every set.
     is_whole = np.diff(block.pointers) == n_variables
     sums = np.full(math.comb(n_variables, order), squares[is_whole].sum())

@@ -23,7 +23,7 @@ from twoway.data.sql.records import DatabaseTable, errors_without_record_numbers
 from twoway.data.weights import LEAST_WEIGHT, MOST_COUNT, MOST_WEIGHT, WeightTotals
 from twoway.errors import DataError, UnknownNameError
 from twoway.schema import Schema
-from twoway.tables.counting import counting_step, sets_to_count
+from twoway.tables.counting import CountedSets, counting_step, sets_to_count
 from twoway.tables.layout import layout_ranks, layout_starts
 from twoway.tables.tables import Tables
 
@@ -48,18 +48,22 @@ def count_inside(table: DatabaseTable, order: int = 2) -> tuple[Tables, int]:
             weights = {"w": _weight_steps_inside(_weights_inside(rows), 1.0 / step)}
             if totals.is_weighted:
                 weights["s"] = _weight_steps_inside(_squares_inside(rows), 1.0 / square_step)
+                weights["n"] = _people_inside(rows)
             rows = rows.mutate(**weights).drop(*table.reader.number_columns)
-        counts = np.zeros(int(layout_starts(schema, sets)[-1]), dtype=np.int64)
-        squares = np.zeros(len(sets), dtype=np.int64)
+        starts = layout_starts(schema, sets)
+        counts = {name: np.zeros(int(starts[-1]), dtype=np.int64) for name in ("w", "n", "s")}
         sizes = {f"c{place}": len(schema[name]) for place, name in enumerate(table.names)}
         sums = _add_up_inside if has_numbers else lambda rows: {"w": rows.count()}
         for wide in grouped_sets(backend, rows, sizes, order, sums, _add_up_inside):
-            _add_groups_inside(schema, sets, counts, squares, _codes_inside(table, schema, wide), wide)
+            _add_groups_inside(schema, sets, counts, _codes_inside(table, schema, wide), wide)
             if not has_numbers:
                 n_records = max(n_records, *wide.column("w").to_pylist())
-    flat = counts.astype(np.float64) * (step if has_numbers else 1.0)
-    weighted = (squares * square_step, totals.largest) if totals.is_weighted else (None, 1.0)
-    return Tables.of_counted(schema, sets, flat, *weighted), n_records
+    flat = counts["w"].astype(np.float64) * (step if has_numbers else 1.0)
+    if not totals.is_weighted or not len(sets):
+        return Tables.of_counted(schema, CountedSets(sets, flat, None, None), 1.0), n_records
+    bases = np.stack([counts["n"].astype(np.float64), counts["s"] * square_step])
+    squares = np.add.reduceat(counts["s"], starts[:-1]) * square_step
+    return Tables.of_counted(schema, CountedSets(sets, flat, squares, bases), totals.largest), n_records
 
 
 def _weights_inside(rows: Any) -> Any:
@@ -83,8 +87,16 @@ def _squares_inside(rows: Any) -> Any:
     return ibis.ifelse(rows.counts > 0, weights * (weights / rows.counts.nullif(0.0)), 0.0)
 
 
+def _people_inside(rows: Any) -> Any:
+    """Return how many people a row stands for, without those who weigh nothing."""
+    import ibis
+
+    people = rows.counts if "counts" in rows.columns else ibis.literal(1.0)
+    return ibis.ifelse(_weights_inside(rows) > 0, people, 0.0).cast("int64")
+
+
 def _add_up_inside(rows: Any) -> Mapping[str, Any]:
-    return {name: rows[name].sum().cast("int64") for name in ("w", "s") if name in rows.columns}
+    return {name: rows[name].sum().cast("int64") for name in ("w", "s", "n") if name in rows.columns}
 
 
 def _survey_inside(table: DatabaseTable, backend: Any, rows: Any) -> tuple[Schema, int, WeightTotals]:
@@ -183,9 +195,9 @@ def _codes_inside(table: DatabaseTable, schema: Schema, wide: Any) -> NDArray[np
 
 
 def _add_groups_inside(
-    schema: Schema, sets: NDArray[np.int32], flat: Ints, squares: Ints, codes: NDArray[np.int32], wide: Any
+    schema: Schema, sets: NDArray[np.int32], counts: Mapping[str, Ints], codes: NDArray[np.int32], wide: Any
 ) -> None:
-    """Add the counts, and sums of squared weights, of wide rows that fill all variables of a set.
+    """Add the counts, people and sums of squared weights of wide rows that fill all variables of a set.
 
     A row that fills fewer belongs to a grouping in which a cell is missing; which one does not matter.
     """
@@ -197,6 +209,5 @@ def _add_groups_inside(
     for place in range(order):
         cells = cells * np.array(schema.sizes)[variables[:, place]] + shown[:, place]
     tables = np.searchsorted(layout_ranks(schema, sets), layout_ranks(schema, variables))
-    np.add.at(flat, layout_starts(schema, sets)[tables] + cells, wide.column("w").to_numpy()[full])
-    if "s" in wide.column_names:
-        np.add.at(squares, tables, wide.column("s").to_numpy()[full])
+    for name in counts.keys() & set(wide.column_names):
+        np.add.at(counts[name], layout_starts(schema, sets)[tables] + cells, wide.column(name).to_numpy()[full])

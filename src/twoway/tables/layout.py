@@ -111,6 +111,7 @@ class TableLayout:
     noise: Floats = None  # type: ignore[assignment]  # set in __post_init__
     empty: NDArray[np.int32] = None  # type: ignore[assignment]  # set in __post_init__
     """Sets of variables that were counted but have no records together; shape (n_empty, order)."""
+    bases: Floats | None = None
     starts: Ints = field(init=False)
     """Where each table's counts start in ``flat``, and the end of the last; shape (n_tables + 1,)."""
     totals: Floats = field(init=False)
@@ -129,6 +130,9 @@ class TableLayout:
                 raise DataError(f"{name} must have the shape {totals.shape}, one per table; got {numbers.shape}")
         if not (np.isfinite(noise) & (noise >= 0)).all():
             raise DataError("noise must be finite and not negative")
+        bases = None if self.bases is None else np.array(self.bases, dtype=np.float64)
+        if bases is not None and not (bases.shape == (2, flat.size) and (np.isfinite(bases) & (bases >= 0)).all()):
+            raise DataError(f"bases must be numbers of 0 or more of the shape {(2, flat.size)}; got {bases.shape}")
         kept = totals > 0
         for name, numbers in (("total", totals), ("weight", weights)):
             self._check_size(name, np.where(kept, numbers, 1.0))
@@ -136,14 +140,16 @@ class TableLayout:
         if self.empty is not None:
             empty = self._without_sets(np.vstack([np.asarray(self.empty), empty]), sets[kept])
         if not kept.all():
-            flat = flat[np.repeat(kept, np.diff(starts))]
+            is_kept = np.repeat(kept, np.diff(starts))
+            flat, bases = flat[is_kept], None if bases is None else bases[:, is_kept]
             sets, totals, weights, noise = sets[kept], totals[kept], weights[kept], noise[kept]
             starts = layout_starts(self.schema, sets)
         elif flat.flags.writeable:
             flat = flat.copy()
-        for array in (sets, flat, starts, totals, weights, noise, empty):
+        arrays = {"sets": sets, "flat": flat, "starts": starts, "totals": totals, "weights": weights, "noise": noise}
+        for array in (*arrays.values(), empty, *(() if bases is None else (bases,))):
             array.flags.writeable = False
-        vars(self).update(sets=sets, flat=flat, starts=starts, totals=totals, weights=weights, noise=noise, empty=empty)
+        vars(self).update(arrays, empty=empty, bases=bases)
 
     def _assumed_weights(self, totals: Floats) -> Floats:
         """Return each table's own total, or a usual one with a note where it has shares."""
@@ -218,6 +224,16 @@ class TableLayout:
     def squares(self) -> Floats:
         """The sum of the squared weights of each table's records, shape (n_tables,); such sums add as totals do."""
         return effective_weights(self.totals, self.weights)  # (Σw)² over the effective number
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a count is a number of records: they have no weights."""
+        return self.bases is None and np.array_equal(self.weights, self.totals)
+
+    @property
+    def n_records(self) -> Floats:
+        """The number of records behind each table, shape (n_tables,); an effective one where no other is known."""
+        return self.weights if self.bases is None else layout_totals(self.bases[0], self.starts)
 
     def __len__(self) -> int:
         return len(self.sets)
@@ -334,8 +350,8 @@ class TableLayout:
             parts.append(f"tables of {self.order} variables: {shortlist(known) or 'none'}")
         return UnknownNameError("; ".join(parts))
 
-    def entries_in(self, schema: Schema) -> Iterator[Entry]:
-        """Yield the tables whose variables are all in another schema, with its categories."""
+    def entries_in(self, schema: Schema, flat: Floats) -> Iterator[Entry]:
+        """Yield the tables whose variables are all in another schema, with its categories; numbers as in ``flat``."""
         places = {
             index: (schema.index(v.name), [schema[v.name].code(label) for label in v.categories])
             for index, v in enumerate(self.schema)
@@ -345,7 +361,8 @@ class TableLayout:
             if all(position in places for position in row):
                 positions, codes = zip(*(places[position] for position in row), strict=True)
                 counts = np.zeros([schema.sizes[position] for position in positions])
-                counts[np.ix_(*codes)] = self.array(index)
+                own = flat[self.starts[index] : self.starts[index + 1]]
+                counts[np.ix_(*codes)] = own.reshape([len(own_codes) for own_codes in codes])
                 yield positions, counts, float(self.weights[index])
 
     def select(self, names: Iterable[Sequence[str]]) -> Self:
@@ -383,9 +400,11 @@ class TableLayout:
 
     def part(self, kept: Bools, empty: Sequence[tuple[int, ...]] = ()) -> Self:
         """Return the tables that a mask (n_tables,) selects, and some of those without a single record."""
-        sets, flat = self.sets[kept], self.flat[np.repeat(kept, np.diff(self.starts))]
+        is_kept = np.repeat(kept, np.diff(self.starts))
+        sets, flat, weights, noise = self.sets[kept], self.flat[is_kept], self.weights[kept], self.noise[kept]
         uncounted = np.array(empty, dtype=np.int32).reshape(-1, self.order)
-        return replace(self, sets=sets, flat=flat, weights=self.weights[kept], noise=self.noise[kept], empty=uncounted)
+        bases = None if self.bases is None else self.bases[:, is_kept]
+        return replace(self, sets=sets, flat=flat, weights=weights, noise=noise, empty=uncounted, bases=bases)
 
     def components(self) -> tuple[tuple[str, ...], ...]:
         """Return the groups of variables that tables connect, directly or through others.
@@ -409,7 +428,7 @@ class TableLayout:
         if not isinstance(other, TableLayout):
             return NotImplemented
         return self.schema == other.schema and all(
-            np.array_equal(getattr(self, name), getattr(other, name)) for name in ("sets", "flat", "weights")
+            np.array_equal(getattr(self, name), getattr(other, name)) for name in ("sets", "flat", "weights", "bases")
         )
 
     __hash__ = None  # type: ignore[assignment]  # arrays are compared by value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -23,6 +24,7 @@ from twoway.tables.privacy import Release, TotalPrivacy, release_tables
 if TYPE_CHECKING:
     from twoway.data.records import Records
     from twoway.data.source import RecordSource
+    from twoway.tables.counting import CountedSets
     from twoway.tables.crosstabs.published_tables import TableKind
     from twoway.tables.crosstabs.sheets import Key
 
@@ -65,6 +67,10 @@ class Tables(TableLayout):
         The variance of the noise on each count, shape (n_tables,); 0 by default.
     empty
         More sets of variables that were counted, without a single record, as in ``sets``.
+    bases
+        Where records have weights, how many records each cell has and the sum of their squared weights, shape
+        (2, n_cells), so that the base of any group is known: its number of records, and the effective one. None where
+        these are the counts themselves, or not known.
 
     Examples
     --------
@@ -99,17 +105,16 @@ class Tables(TableLayout):
         """
         from twoway.tables.counting import count_sets
 
-        return cls.of_counted(source.schema, *count_sets(source, order, threads), source.weight_totals.largest)
+        return cls.of_counted(source.schema, count_sets(source, order, threads), source.weight_totals.largest)
 
     @classmethod
-    def of_counted(
-        cls, schema: Schema, sets: NDArray[np.int32], flat: Floats, squares: Floats | None, heaviest: float
-    ) -> Tables:
-        """Return the tables of sets of variables; ``squares`` are the sums of their people's squared weights."""
+    def of_counted(cls, schema: Schema, counted: CountedSets, heaviest: float) -> Tables:
+        """Return the tables of sets of variables that were counted."""
+        sets, flat, squares, bases = counted
         if squares is None or not len(sets):
             return cls(schema, sets, flat, heaviest=heaviest)
         weights = effective_weights(layout_totals(flat, layout_starts(schema, sets)), squares)
-        return cls(schema, sets, flat, weights, heaviest=heaviest)
+        return cls(schema, sets, flat, weights, heaviest=heaviest, bases=bases)
 
     @classmethod
     def from_crosstabs(
@@ -197,8 +202,9 @@ class Tables(TableLayout):
         if self.schema == other.schema and np.array_equal(self.sets, other.sets):
             weights = effective_weights(self.totals + other.totals, self.squares + other.squares)
             flat, noise, empty = self.flat + other.flat, self.noise + other.noise, np.vstack([self.empty, other.empty])
-            heaviest = self._heaviest_of([self, other])
-            return Tables(schema, self.sets, flat, weights, notes, releases, heaviest, noise, empty)
+            heaviest, bases = self._heaviest_of([self, other]), self._bases_of([self, other])
+            summed = None if bases is None else bases[0] + bases[1]
+            return Tables(schema, self.sets, flat, weights, notes, releases, heaviest, noise, empty, summed)
         lacking = [
             f"some of the tables that were added lack categories of {name!r}, which count as zero there"
             for name in self.schema.names
@@ -217,8 +223,14 @@ class Tables(TableLayout):
         Weights, noise and empty tables are those of all parents; the rest is taken from the first.
         """
         first = parents[0]
-        entries = (entry for parent in parents for entry in parent.entries_in(schema))
-        sets, flat, weights = layout_entries(first.order, entries)
+
+        def added(flats: Sequence[Floats]) -> tuple[NDArray[np.int32], Floats, Floats]:
+            entries = (part.entries_in(schema, own) for part, own in zip(parents, flats, strict=True))
+            return layout_entries(first.order, chain.from_iterable(entries))
+
+        sets, flat, weights = added([parent.flat for parent in parents])
+        of_parents = cls._bases_of(parents)
+        bases = None if of_parents is None else np.stack([added(row)[1] for row in zip(*of_parents, strict=True)])
         ranks, noise, empty = layout_ranks(schema, sets), np.zeros(len(sets)), []
         for parent in parents:
             place_of = np.array([schema.index(name) if name in schema else -1 for name in parent.schema.names])
@@ -227,7 +239,15 @@ class Tables(TableLayout):
             np.add.at(noise, np.searchsorted(ranks, layout_ranks(schema, counted[known])), parent.noise[known])
             empty.append(uncounted[(uncounted >= 0).all(axis=1)])
         notes, releases, heaviest = first.notes, first.releases, cls._heaviest_of(parents)
-        return cls(schema, sets, flat, weights, notes, releases, heaviest, noise, np.vstack(empty))
+        return cls(schema, sets, flat, weights, notes, releases, heaviest, noise, np.vstack(empty), bases)
+
+    @staticmethod
+    def _bases_of(parents: Sequence[Tables]) -> list[Floats] | None:
+        """Return the bases of each of some tables, None where one does not know them, or none needs them."""
+        bases = [np.stack([part.flat, part.flat]) if part.is_plain else part.bases for part in parents]
+        known = [own for own in bases if own is not None]
+        is_needed = any(part.bases is not None for part in parents)
+        return known if is_needed and len(known) == len(parents) else None
 
     @staticmethod
     def _heaviest_of(parents: Sequence[Tables]) -> float | None:
@@ -360,6 +380,7 @@ class Tables(TableLayout):
         arrays: dict[str, NDArray[Any]] = {"sets": self.sets, "flat": self.flat, "weights": self.weights}
         arrays |= {"noise": self.noise} if self.noise.any() else {}
         arrays |= {"empty": self.empty} if self.empty.size else {}
+        arrays |= {"bases": self.bases} if self.bases is not None else {}
         container.write(path, "tables", header, arrays)
 
     @classmethod
@@ -368,7 +389,7 @@ class Tables(TableLayout):
         header, arrays = container.read(path, "tables")
         try:
             schema, notes = Schema.from_dict(header["schema"]), tuple(map(str, header["notes"]))
-            more: dict[str, Any] = {"noise": arrays.get("noise"), "empty": arrays.get("empty")}  # may be absent
+            more: dict[str, Any] = {name: arrays.get(name) for name in ("noise", "empty", "bases")}  # may be absent
             if (heaviest := header.get("heaviest")) is not None:
                 more["heaviest"] = float(heaviest)
             more["releases"] = tuple(Release(**release) for release in header.get("releases", ()))

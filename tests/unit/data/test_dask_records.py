@@ -96,6 +96,7 @@ def bytes_of(records):
 def assert_same_counts(one, two):
     assert one.schema == two.schema
     assert one.flat.tobytes() == two.flat.tobytes()
+    assert np.array_equal(one.bases, two.bases)
 
 
 def assert_same_model(one, two, tolerance=1e-9):

@@ -1,6 +1,7 @@
 """What was observed, beside the answers of a model."""
 
 import math
+import re
 import warnings
 from itertools import product
 
@@ -134,14 +135,113 @@ def test_models_without_counts_have_nothing_observed():
     assert tw.observed(apart, "P(a | b)").records.tolist() == [[1, 1], [1, 1]]
 
 
-def test_weighted_records_count_as_effective_ones():
-    pmf = tw.fit(tw.Records(FRAME, weights="w"), rank=2, smoothing=1)
-    whole = FRAME.dropna(subset=["age", "vote"])
-    effective = whole["w"].sum() ** 2 / (whole["w"] ** 2).sum()
-    old = whole[whole["age"] == "65+"]
-    seen = tw.observed(pmf, "P(vote = yes | age = 65+)")
-    assert seen.shares == pytest.approx(old["w"][old["vote"] == "yes"].sum() / old["w"].sum(), rel=1e-6)
-    assert seen.records == pytest.approx(effective * old["w"].sum() / whole["w"].sum(), rel=1e-6)
+WEIGHTED = FRAME.assign(w=RANDOM.lognormal(0, 1, 300), n=RANDOM.integers(1, 4, 300))
+WEIGHTED.loc[WEIGHTED.index % 17 == 0, "w"] = 0.0  # these count nowhere
+
+
+def weighted_base(frame, names, condition=None):
+    """Return the share of "yes", the number of people, and their effective number, by the definition."""
+    whole = frame.loc[frame.index.repeat(frame["n"])].dropna(subset=names)
+    whole = whole[whole["w"] > 0].query(condition) if condition else whole[whole["w"] > 0]
+    w = whole["w"]
+    return w[whole["vote"] == "yes"].sum() / w.sum(), len(whole), w.sum() ** 2 / (w**2).sum()
+
+
+def engines(tmp_path, monkeypatch):
+    """Yield the records in memory, in files that stay in memory and in a scratch file, and as tables."""
+    from twoway.data.files import records as file_records
+
+    names, numbers = ["age", "vote", "trust"], {"weights": "w", "counts": "n"}
+    yield tw.Records(WEIGHTED, columns=names, **numbers)
+    yield [tw.Records(WEIGHTED[:100], columns=names, **numbers), tw.Records(WEIGHTED[100:], columns=names, **numbers)]
+    WEIGHTED.to_parquet(tmp_path / "survey.parquet")
+    for kept in (2**26, 100):
+        monkeypatch.setattr(file_records, "KEPT_BYTES", kept)
+        yield tw.FileRecords(tmp_path / "survey.parquet", columns=names, **numbers)
+    tables = tw.count(tw.Records(WEIGHTED, columns=names, **numbers))
+    tables.save(tmp_path / "survey.tables")
+    yield tw.Tables.load(tmp_path / "survey.tables")
+    parts = [tw.count(tw.Records(part, columns=names, **numbers)) for part in (WEIGHTED[:150], WEIGHTED[150:])]
+    yield parts[0] + parts[1]
+
+
+def test_bases_with_weights_are_those_of_the_records(tmp_path, monkeypatch):
+    for number, source in enumerate(engines(tmp_path, monkeypatch)):
+        pmf = tw.fit(source, rank=1, smoothing=1)
+        pmf.save(tmp_path / "model.twoway")
+        for model in (pmf, tw.load(tmp_path / "model.twoway")):
+            for question, names, condition in (
+                ("P(vote = yes | age = 65+)", ["age", "vote"], "age == '65+'"),
+                ("P(vote = yes | trust >= 3)", ["trust", "vote"], "trust >= 3"),
+                ("P(vote = yes | trust = 2)", ["trust", "vote"], "trust == 2"),
+                ("P(vote = yes)", ["vote"], None),
+            ):
+                if number >= 4 and condition is None:
+                    continue  # tables know those only that show another variable, too
+                seen = tw.observed(model, question)
+                share, n_people, effective = weighted_base(WEIGHTED, names, condition)
+                assert seen.records == n_people
+                # Each of several sources is weighed in effective records of its own.
+                tolerance = 0.05 if number == 1 else 1e-5
+                assert seen.effective == pytest.approx(effective, rel=tolerance)
+                assert seen.shares == pytest.approx(share, rel=tolerance)
+                assert 1 <= seen.effective <= seen.records * (1 + 1e-6)
+    seen = tw.observed(pmf, "P(vote | age)")
+    ages = [weighted_base(WEIGHTED, ["age", "vote"], f"age == {age!r}") for age in pmf.schema["age"].categories]
+    np.testing.assert_array_equal(seen.records, [[n, n] for _, n, _ in ages])
+    np.testing.assert_allclose(seen.effective, [[effective] * 2 for _, _, effective in ages], rtol=1e-5)
+
+
+def test_counts_are_people_and_constant_weights_no_weights():
+    numbers = FRAME.assign(n=np.arange(300) % 5, w=2.5).drop(columns="w")
+    people = numbers.loc[numbers.index.repeat(numbers["n"])].drop(columns="n")
+    counted = tw.fit(tw.Records(numbers, counts="n"), rank=1, smoothing=1)
+    same = tw.fit(tw.Records(numbers.assign(w=2.5), counts="n", weights="w"), rank=1, smoothing=1)
+    for pmf in (counted, same, tw.fit(people, rank=1, smoothing=1)):
+        seen = tw.observed(pmf, "P(vote = yes | age)")
+        assert (
+            seen.records.tolist() == people.dropna(subset=["age", "vote"])["age"].value_counts().sort_index().tolist()
+        )
+        assert list(seen.columns) == ["observed", "records"]
+        assert pmf.counts.people.size == 0
+
+
+def test_an_update_adds_to_the_bases():
+    names, options = ["age", "vote", "trust"], {"weights": "w", "counts": "n"}
+    first, second = (tw.Records(part, columns=names, **options) for part in (WEIGHTED[:200], WEIGHTED[200:]))
+    plain = tw.Records(WEIGHTED[200:], columns=names, counts="n", schema=first.schema)
+    for pmf, new, is_weighted in (
+        (tw.fit(first, rank=1, smoothing=1), second, (True, True)),
+        (tw.fit(first, rank=1, smoothing=1), plain, (True, False)),
+        (tw.fit(plain, rank=1, smoothing=1), first, (True, False)),
+    ):
+        # Each part counts in effective records of its own.
+        n_people, total, squares = 0, 0.0, 0.0
+        for part, has_weights in zip((WEIGHTED[:200], WEIGHTED[200:]), is_weighted, strict=True):
+            whole = part.loc[part.index.repeat(part["n"])].dropna(subset=["age", "vote"])
+            w = whole["w"] if has_weights else pd.Series(1.0, whole.index)
+            group = w[(whole["age"] == "65+") & (w > 0)] * w.sum() / (w**2).sum()
+            n_people, total, squares = n_people + len(group), total + group.sum(), squares + (group**2).sum()
+        seen = tw.observed(tw.update(pmf, new), "P(vote = yes | age = 65+)")
+        assert seen.records == n_people
+        assert seen.effective == pytest.approx(total**2 / squares, rel=1e-5)
+
+
+def test_answers_say_what_records_count_as(tmp_path):
+    pmf = tw.fit(tw.Records(WEIGHTED, columns=["age", "vote", "trust"], weights="w", counts="n"), rank=1, smoothing=1)
+    content, text = printed_answer(pmf, "P(vote = yes | age = 65+)")
+    _, n_people, effective = weighted_base(WEIGHTED, ["age", "vote"], "age == '65+'")
+    assert text.endswith(f"({n_people} records that count as {effective:.0f})")
+    assert content["records"] == n_people
+    assert content["effective_records"] == pytest.approx(effective, rel=1e-5)
+    for question in ("P(vote | age)", "P(vote = yes | age)"):
+        lines = printed_answer(pmf, question)[1].splitlines()
+        assert lines[0].endswith("records  effective records")
+        assert lines[3].split()[-2:] == [str(n_people), f"{effective:.0f}"]
+    frame = FRAME.loc[FRAME.index.repeat(20)].assign(vote=lambda own: np.where(own["age"] == "65+", "yes", "no"))
+    off = tw.fit(tw.Records(frame, weights="w"), rank=1, smoothing=1)
+    (said,) = printed_answer(off, "P(vote | age)")[0]["notes"]
+    assert re.search(r"observed \d\.0000 of [\d,]+ records that count as [\d,]+, modelled", said)
 
 
 def test_tables_without_a_base_show_shares_only():
