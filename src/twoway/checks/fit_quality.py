@@ -154,7 +154,7 @@ def fit_quality(pmf: JointPMF, source: Any) -> FitQuality:
         records = records_for(pmf.schema, source)
         tables, totals = Tables.count(records), records.weight_totals
         if not totals.is_constant:
-            note = f"{records.n_records:,} records count as {totals.effective:,.0f} because of their weights"
+            note = f"{records.as_block().n_people.sum():,.0f} records count as {totals.effective:,.0f} because of their weights"
     columns, worst_cells, worst_first = _compare_fit(pmf, tables)
     pairs = [
         PairFit(

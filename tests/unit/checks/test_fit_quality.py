@@ -91,7 +91,9 @@ def test_tables_and_weighted_records():
     )
     assert fit_quality(truth, weighted).note == ""
     unequal = tw.Records(records, weights=np.where(np.arange(2000) < 1000, 1.0, 3.0))
-    assert "1600 effective" in fit_quality(truth, unequal).note
+    quality = fit_quality(truth, unequal)
+    assert quality.note == "2,000 records count as 1,600 because of their weights"
+    assert quality.pairs[0].records == tw.count(records)[quality.pairs[0].variables].total > quality.pairs[0].total
     doubled = tw.Records(records, counts=np.full(2000, 2))
     assert fit_quality(truth, doubled).pairs[0].total == 2 * fit_quality(truth, records).pairs[0].total
 
