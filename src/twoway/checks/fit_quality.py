@@ -154,7 +154,8 @@ def fit_quality(pmf: JointPMF, source: Any) -> FitQuality:
         records = records_for(pmf.schema, source)
         tables, totals = Tables.count(records), records.weight_totals
         if not totals.is_constant:
-            note = f"{records.as_block().n_people.sum():,.0f} records count as {totals.effective:,.0f} because of their weights"
+            n_people = records.as_block().n_people.sum()
+            note = f"{n_people:,.0f} records count as {totals.effective:,.0f} because of their weights"
     columns, worst_cells, worst_first = _compare_fit(pmf, tables)
     pairs = [
         PairFit(

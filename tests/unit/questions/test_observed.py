@@ -238,6 +238,9 @@ def test_answers_say_what_records_count_as(tmp_path):
         lines = printed_answer(pmf, question)[1].splitlines()
         assert lines[0].endswith("records  effective records")
         assert lines[3].split()[-2:] == [str(n_people), f"{effective:.0f}"]
+    other = weighted_base(WEIGHTED, ["age", "vote"], "age == '18-39'")
+    text = printed_answer(pmf, "P(vote = yes | age = 65+) - P(vote = yes | age = 18-39)")[1]
+    assert text.endswith(f"({n_people} and {other[1]} records that count as {effective:.0f} and {other[2]:.0f})")
     frame = FRAME.loc[FRAME.index.repeat(20)].assign(vote=lambda own: np.where(own["age"] == "65+", "yes", "no"))
     off = tw.fit(tw.Records(frame, weights="w"), rank=1, smoothing=1)
     (said,) = printed_answer(off, "P(vote | age)")[0]["notes"]
