@@ -5,13 +5,13 @@ from __future__ import annotations
 import enum
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
 from twoway.errors import DataError
 from twoway.notebook import Shown
-from twoway.text import crossed, escaped
+from twoway.text import crossed, escaped, printable
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -101,6 +101,7 @@ class FitCheck(Shown):
         )
 
 
+_MOST_CODES = 6
 _NUMBER = (float, int)
 _TYPES: Mapping[str, type | tuple[type, ...]] = {
     "str": str,
@@ -157,6 +158,8 @@ class Report(Shown):
     """The effective number of records, (Σw)² / Σw² of their weights; None for tables."""
     n_observed: int | None = None
     """Observed cells of the records."""
+    set_to_missing: tuple[str, ...] = ()
+    """For each variable that had some, the codes that meant "not observed", and how often each was found."""
     log_likelihood: float | None = None
     n_parameters: int | None = None
     aic: float | None = None
@@ -240,6 +243,8 @@ class Report(Shown):
             lines.append(f"structure   {self.structure}")
         if self.n_records is not None:
             lines.append(f"records     {self.n_records:g} with {self.n_observed} observed cells")
+        if self.set_to_missing:
+            lines.append(f"missing     {listed_codes(self.set_to_missing)}")
         if self.log_likelihood is not None:
             lines.append(f"likelihood  log {self.log_likelihood:.2f}, AIC {self.aic:.2f}, BIC {self.bic:.2f}")
         if self.misfits:
@@ -252,6 +257,13 @@ class Report(Shown):
             lines.append(f"time        {self.seconds:.2f} s")
         lines.extend(f"warning     {warning}" for warning in self.warnings)
         return escaped("\n".join(lines), keep="\n")
+
+
+def listed_codes(set_to_missing: Sequence[str]) -> str:
+    """Return the codes that meant "not observed" in the first variables that had some."""
+    more = len(set_to_missing) - _MOST_CODES
+    shown = "; ".join(printable(text, 200) for text in set_to_missing[:_MOST_CODES])
+    return f"{shown}; … ({more} more variables)" if more > 0 else shown
 
 
 @dataclass(frozen=True)

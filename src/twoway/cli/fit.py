@@ -14,6 +14,7 @@ from twoway.cli.options import Data, Force, Json, Seed, Threads, missing_option_
 from twoway.cli.output import check_output, note, output_wording, say, show, shows_progress
 from twoway.cli.reading import OF_DESIGN, TO_READ, Reading
 from twoway.errors import DataError, TwowayError
+from twoway.report import listed_codes
 from twoway.text import aligned, crossed, printable, shortlist
 
 _LONGEST_NAME = 255  # bytes, in every file system in use
@@ -144,10 +145,12 @@ def _fit_text(learned: dict[str, Any]) -> str:
     end = {"converged": "converged", "direct": "solved directly", "interrupted": "interrupted by Ctrl-C"}
     end["time limit"] = "ended by the time limit"
     ended = f"{learned['solver']}, {end.get(learned['stop_reason'], 'not converged')}"
+    gone = learned.get("set_to_missing")
     rank, hidden = learned["rank"], learned["hidden"]
     form = f"rank {rank}" if hidden == 1 else f"{hidden} hidden variables of {rank} states on a tree"
     rows = [
         ["learned from", evidence],
+        *([["set to missing", listed_codes(gone)]] if gone else []),
         ["model", f"{learned['variables']} variables, {form}: {learned['model']}"],
         ["fit", f"{ended} after {learned['passes']} passes, {learned['seconds']:.1f} s"],
     ]

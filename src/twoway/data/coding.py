@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Ints
 from twoway.data.binning import bin_column
-from twoway.data.missing import Markers, Unseen, clean_label, is_null, missing_key
+from twoway.data.missing import USUAL, Markers, Unseen, clean_label, is_null, missing_key
 from twoway.errors import DataError, unknown
-from twoway.schema import Schema, Variable
+from twoway.schema import Label, Schema, Variable, plain_label
 
 FEW_LABELS = 256
 """So few labels are all looked up, whether they occur or not: finding out would take longer."""
 _UNSEEN = -2
+CodeOf: TypeAlias = tuple[str, Label]
+"""A variable, and a code that means "not observed" in it."""
 
 
 def coded_labels(column: Any) -> tuple[list[Any], NDArray[Any]]:
@@ -66,9 +69,10 @@ def used_codes(codes: NDArray[Any], n_labels: int) -> Ints:
 
 def encode_slice(
     columns: Mapping[str, Any], schema: Schema, markers: Mapping[str, Markers], unseen: Unseen, start: int, rows: Any
-) -> tuple[Ints, NDArray[Any]]:
+) -> tuple[Ints, NDArray[Any], Counter[CodeOf]]:
     """Return pointers and cells of a slice of the columns of some variables, in some rows or (None) in all.
 
+    The third is how often each code that means "not observed" stands in each column, but for null and the usual text.
     ``start`` is the number of the first record, for errors.
     """
     from twoway.kernels.compression import compress
@@ -76,11 +80,16 @@ def encode_slice(
     # Column by column, in the smallest type that holds all codes: memory is what this takes.
     code_type = np.min_scalar_type(-1 - max(schema.sizes))
     codes = np.empty((len(next(iter(columns.values()))), len(columns)), dtype=code_type, order="F")
+    gone: Counter[CodeOf] = Counter()
     for place, (name, column) in enumerate(columns.items()):
         variable = schema[name]
+        if markers[name].has_codes and variable.edges is not None:  # bins have no place for them
+            gone += _codes_of_missing(*coded_labels(column), variable, markers[name], rows)
         labels, positions = coded_labels(bin_column(column, variable, markers[name]))
         if rows is not None:  # what is not read cannot be wrong
             positions = np.where(rows, positions, -1)
+        if markers[name].has_codes and variable.edges is None:
+            gone += _codes_of_missing(labels, positions, variable, markers[name], None)
         lookup = np.full(len(labels) + 1, -1, dtype=code_type)  # the last entry is for null, position -1
         few = rows is None and len(labels) <= FEW_LABELS
         known = [variable.find(raw) if isinstance(raw, str | bool | int) else None for raw in labels] if few else [None]
@@ -104,7 +113,24 @@ def encode_slice(
     pointers = np.zeros(len(codes) + 1, dtype=np.int64)
     cells = np.empty(int(np.count_nonzero(codes >= 0)), dtype=np.min_scalar_type(schema.n_categories - 1))
     compress(codes, offsets, pointers, cells)
-    return pointers, cells
+    return pointers, cells, gone
+
+
+def _codes_of_missing(
+    labels: Sequence[object], positions: NDArray[Any], variable: Variable, markers: Markers, rows: Any
+) -> Counter[CodeOf]:
+    """Return how often each code stands in a column that means "not observed", but for the usual text."""
+    plain = [label if isinstance(label, str | int | float) and not is_null(label) else "" for label in labels]
+    codes = {
+        position: plain_label(label)
+        for position, label in enumerate(plain)
+        if missing_key(label) in markers and variable.find(label) is None and str(label).strip() not in USUAL
+    }
+    if not codes:
+        return Counter()
+    read = positions if rows is None else positions[rows]
+    times = np.bincount(read.astype(np.int64) + 1, minlength=len(labels) + 1)[1:]
+    return Counter({(variable.name, code): int(times[position]) for position, code in codes.items() if times[position]})
 
 
 def _code_of_label(variable: Variable, raw: object, markers: Markers) -> int:

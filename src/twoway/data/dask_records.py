@@ -196,7 +196,8 @@ def code_partition(frame: Any, number: int, how: tuple[tuple[str, ...], Reader, 
     names, reader, schema, for_fit = how
     with _naming_partition(number):
         columns, weights, people = reader.split(_open_partition(frame, names))
-        records = Records.from_cells(schema, *reader.encode(columns, schema), weights, people)
+        pointers, cells, _ = reader.encode(columns, schema)
+        records = Records.from_cells(schema, pointers, cells, weights, people)
         totals, each = Totals(), 1.0
         if for_fit:
             records, totals = Totals.of_fitted(records)

@@ -6,19 +6,22 @@ import csv
 import math
 import os
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 from twoway.data.binning import bin_labels, number_to_bin
-from twoway.data.missing import missing_key
+from twoway.data.missing import Markers, missing_key
 from twoway.errors import DataError, FileFormatError, MissingFileError, check_known, naming
 from twoway.schema import Label, Schema, Variable, first_duplicate, label_key, plain_label, sort_labels
 from twoway.text import shortlist
 
 NOT_CHOSEN, CHOSEN = "no", "yes"
 """The categories of an answer to a multiple-choice question."""
+Letters: TypeAlias = dict[tuple[str, int], Counter[tuple[str, Label]]]
+"""For each slice of a file, by path and first row, how often each letter such as ".a" stands in each column."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +43,14 @@ class Column:
     ordered
         Whether the categories are in order already.
     missing
-        Codes that mean "not observed", and ranges of numbers as pairs: ``[8, (90, 99)]``.
+        Codes that mean "not observed", and ranges of numbers as pairs: ``[8, (90, 99)]``. They replace those that a
+        file declares; an empty list makes categories of these.
     cuts
         The numbers at which bins begin.
+
+    Notes
+    -----
+    What is left out is as the source says: an SPSS file, for one, declares labels, order and codes for missing cells.
     """
 
     label: str = ""
@@ -50,24 +58,28 @@ class Column:
     name: str | None = None
     categories: Mapping[Any, Any] = field(default_factory=dict)
     order: Sequence[Any] = ()
-    ordered: bool = False
-    missing: Sequence[Any] = ()
+    ordered: bool | None = None
+    missing: Sequence[Any] | None = None
     cuts: Sequence[float] = ()
     choices: Sequence[str] = ()
     """The columns of the multiple-choice question that this is one of; see the sets of `Columns`."""
+    value_labels: Mapping[Label, str] = field(default_factory=dict, repr=False)
+    """The labels of all codes in the source, also of those that mean "not observed"."""
 
     def __post_init__(self) -> None:
         for what, kinds, shape in (
             ("label", str, "text"),
             ("use", bool, "true or false"),
             ("name", str | None, "text"),
-            ("ordered", bool, "true or false"),
+            ("ordered", bool | None, "true or false"),
             ("categories", Mapping, 'a table from codes to labels, such as "1, 2" = "yes"'),
         ):
             if not isinstance(getattr(self, what), kinds):
                 raise DataError(f"{what} must be {shape}; got {getattr(self, what)!r}")
         for what in ("order", "missing", "cuts", "choices"):
             given = getattr(self, what)
+            if what == "missing" and given is None:
+                continue
             if isinstance(given, str) or not isinstance(given, Iterable):
                 raise DataError(f"{what} must be a list; got {given!r}")
             items = (tuple(item) if isinstance(item, list) else item for item in given)
@@ -76,7 +88,7 @@ class Column:
         numbers = [cut for cut in self.cuts if isinstance(cut, int | float) and math.isfinite(cut)]
         if len(numbers) < len(self.cuts) or any(low >= high for low, high in pairwise(numbers)):
             raise DataError(f"cuts must be ascending numbers, such as [18, 40, 65]; got {list(self.cuts)!r}")
-        gone = {missing_key(code) for code in self.missing}
+        gone = {missing_key(code) for code in self.missing or ()}
         for code, category in self.codes:
             if missing_key(code) in gone:
                 raise DataError(f"the code {code!r} is both a category, {category!r}, and missing; make it one of them")
@@ -96,18 +108,22 @@ class Column:
     def over(self, other: Column) -> Column:
         """Return what another declares of the same column, with what this one declares instead."""
         given = {f.name: value for f in fields(self) if (value := getattr(self, f.name)) != f.default and value != {}}
-        if other.categories and self.categories:
-            own = {label_key(code): category for code, category in self.codes}
-            # A category may be named by its code or by its label in the file.
-            composed = {code: own.get(label_key(code), own.get(label_key(label), label)) for code, label in other.codes}
+        given.pop("value_labels", None)
+        known, own = dict(other.codes), {label_key(code): category for code, category in self.codes}
+        if self.missing is not None:  # codes that only the source takes for missing are categories by their labels
+            gone = Markers(map(missing_key, self.missing))
+            listed = {code: known.get(code, label) for code, label in other.value_labels.items()} | known
+            known = {code: label for code, label in listed.items() if missing_key(code) not in gone}
+        # A category may be named by its code or by its label in the file.
+        composed = {code: own.get(label_key(code), own.get(label_key(label), label)) for code, label in known.items()}
+        if composed:
             given["categories"] = {**composed, **dict(self.codes)}
-        if "missing" in given:
-            given["categories"] = {
-                code: label
-                for code, label in replace(other, **{**given, "missing": (), "order": ()}).codes
-                if missing_key(code) not in {missing_key(gone) for gone in self.missing}
-            }
         return replace(other, **given)
+
+    def shown_code(self, code: Label) -> str:
+        """Return a code with its label in the source, where it has one: 99 'refused'."""
+        label = self.value_labels.get(code)
+        return str(code) if label is None else f"{code} {label!r}"
 
     def variable(self, name: str, labels: Sequence[Label], is_ordered: bool, missing: Any) -> Variable:
         """Return the variable of a column that shows some labels, in an order that means something or not."""
@@ -134,7 +150,7 @@ class Column:
                 in_order = shortlist(self.order)
                 raise DataError(f"the order of {name!r} leaves out the category {lacking[0]!r}; it has {in_order}")
             categories = tuple(self.order)
-        ordered = is_ordered or self.ordered or bool(self.order)
+        ordered = bool(self.order) or (is_ordered if self.ordered is None else self.ordered)
         values: tuple[Any, ...] | None = None
         codes_of = [shown[label_key(category)][1] if label_key(category) in shown else [] for category in categories]
         if ordered and listed and all(len(codes) == 1 for codes in codes_of):
@@ -183,6 +199,8 @@ class Columns:
     weights: str | None = None
     counts: str | None = None
     only: Sequence[str] | None = None
+    letters: Letters = field(default_factory=dict, repr=False, compare=False)
+    """Codes of missing cells that are letters beside numbers in a file, counted as it is read."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.columns, Mapping):
@@ -192,7 +210,7 @@ class Columns:
             if not isinstance(settings, Column):
                 if not isinstance(settings, Mapping):
                     raise DataError(f"column {name!r} is declared by a mapping of settings; got {settings!r}")
-                known = [f.name for f in fields(Column) if f.name != "choices"]
+                known = [f.name for f in fields(Column) if f.name not in ("choices", "value_labels")]
                 check_known("setting", known, *settings, where=f" of column {name!r}")
                 with naming(f"column {name!r}"):
                     settings = Column(**settings)
@@ -240,7 +258,7 @@ class Columns:
     def over(self, other: Columns) -> Columns:
         """Return what another declares, with what this one declares instead."""
         both = {name: self[name].over(other[name]) for name in (*other.columns, *self.columns)}
-        return replace(self, columns=both, sets={**other.sets, **self.sets})
+        return replace(self, columns=both, sets={**other.sets, **self.sets}, letters=other.letters)
 
     def among(self, names: Iterable[str]) -> Columns:
         """Return the same without what is declared of columns other than these."""

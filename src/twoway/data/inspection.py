@@ -21,6 +21,7 @@ from twoway.data.files.file_table import FileTable
 from twoway.data.files.formats import FilePath
 from twoway.data.missing import MissingLabels, clean_label, missing_key
 from twoway.schema import Label, label_key, sort_labels
+from twoway.text import printable
 
 MOST_LABELS = 1000
 """A column of text with more labels is hardly one of categories."""
@@ -68,9 +69,12 @@ def find_columns(path: FilePath, missing: MissingLabels | None = None) -> tuple[
         for part in piece.read():
             for name in found:
                 found[name].add(*coded_labels(part.column(name)), name)
+    letters: dict[str, dict[Label, int]] = {}
+    for (name, code), n in sum(files.letters.values(), Counter[tuple[str, Label]]()).items():
+        letters.setdefault(name, {})[code] = n
     columns, notes = {}, {}
     for name, seen in found.items():
-        columns[name], notes[name] = _described(name, seen, files.declared[name], files.labels_of_missing.get(name, {}))
+        columns[name], notes[name] = _described(name, seen, files.declared[name], letters.get(name, {}))
     weights = files.weights or next((name for name in columns if _is_weight(name, found[name])), None)
     if weights is not None:
         columns[weights] = Column(label=columns[weights].label)
@@ -79,12 +83,12 @@ def find_columns(path: FilePath, missing: MissingLabels | None = None) -> tuple[
     return Columns(columns, weights=weights, sets=sets), notes
 
 
-def _described(name: str, seen: _Found, declared: Column, gone: Mapping[Any, str]) -> tuple[Column, list[str]]:
+def _described(name: str, seen: _Found, declared: Column, letters: Mapping[Label, int]) -> tuple[Column, list[str]]:
     """Return what a column is, and why."""
-    markers = MissingLabels((), {name: declared.missing}).markers(name)
+    markers = MissingLabels((), {name: declared.missing or ()}).markers(name)
     lost = {label: n for label, n in seen.counts.items() if missing_key(label) in markers}
-    by_code = sorted(lost.items(), key=str)
-    notes = [f"missing: {_toml(label)} {_toml(gone.get(label, ''))} in {n:,} cells" for label, n in by_code]
+    gone = sorted({**letters, **lost}.items(), key=str)
+    notes = [f"missing: {printable(declared.shown_code(code), 200) or 'empty'} in {_n_cells(n)}" for code, n in gone]
     counts = {label: n for label, n in seen.counts.items() if label not in lost}
     n_cells = seen.n_cells - sum(lost.values())
     if not counts:
@@ -104,8 +108,12 @@ def _described(name: str, seen: _Found, declared: Column, gone: Mapping[Any, str
     shown = {label: categories.get(label, label) for label in labels}
     kind = "text" if numbers is None else "numbers"
     n_shown = len(set(shown.values()))
-    notes.insert(0, f"{kind}: {n_shown} {'category' if n_shown == 1 else 'categories'} in {n_cells:,} cells")
+    notes.insert(0, f"{kind}: {n_shown} {'category' if n_shown == 1 else 'categories'} in {_n_cells(n_cells)}")
     return replace(declared, categories=shown if declared.categories or len(shown) <= _FEW else {}), notes
+
+
+def _n_cells(n: int) -> str:
+    return "1 cell" if n == 1 else f"{n:,} cells"
 
 
 def _is_weight(name: str, seen: _Found) -> bool:
@@ -138,7 +146,7 @@ def columns_toml(columns: Columns, notes: Mapping[str, Iterable[str]]) -> str:
         lines += ["", f"[columns.{_key(name)}]", *(f"# {note}" for note in notes.get(name, ()))]
         defaults = vars(Column())
         for key, value in vars(column).items():
-            if key not in ("categories", "choices") and value != defaults[key]:
+            if key not in ("categories", "choices", "value_labels") and value != defaults[key]:
                 lines.append(f"{key} = {_toml(value)}")
         if column.categories and not column.choices:
             by_category: dict[Any, list[Any]] = {}

@@ -25,6 +25,11 @@ class MarkerSet(frozenset[tuple[str, object]]):
         """The ranges of numbers, both ends included."""
         return [value for kind, value in self if kind == "range"]  # type: ignore[misc]
 
+    @functools.cached_property
+    def has_codes(self) -> bool:
+        """Whether there are others than the usual ones."""
+        return not self <= _USUAL_KEYS
+
     def __contains__(self, key: object) -> bool:
         if super().__contains__(key):
             return True
@@ -32,6 +37,7 @@ class MarkerSet(frozenset[tuple[str, object]]):
         return any(low <= number <= high for low, high in self.ranges)
 
 
+_USUAL_KEYS = frozenset(("text", label) for label in USUAL)
 Markers: TypeAlias = MarkerSet
 Unseen: TypeAlias = Literal["error", "missing", "extend"]
 """What a label gets that a schema does not have; only records in memory can extend theirs."""

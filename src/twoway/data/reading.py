@@ -5,6 +5,7 @@ Rows are read twice: once to find the categories, where no schema gives them, an
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Bools, Floats, Ints
-from twoway.data.coding import encode_slice
+from twoway.data.coding import CodeOf, encode_slice
 from twoway.data.columns import LabelsByKey, RawColumns, open_columns
 from twoway.data.declarations import Columns
 from twoway.data.files.file_set import FileSet, find_files, is_path
@@ -73,6 +74,8 @@ class Reader:
         """Return the columns to read, None where these are all; raise where those of counts or weights do not exist."""
         check_columns_to_read(names, self.counts, self.weights)
         kept = self.declared.kept(names)
+        if names and not kept:
+            raise DataError("no column is left to use: all are declared with use = false")
         return None if kept == list(names) else columns_to_read(kept, self.counts, self.weights)
 
     def column_of(self, names: Sequence[str]) -> dict[str, str]:
@@ -127,13 +130,16 @@ class Reader:
 
     def encode(
         self, columns: RawColumns, schema: Schema, *, rows: Bools | None = None, start: int = 0
-    ) -> tuple[Ints, NDArray[Any]]:
-        """Return pointers and cells of columns in some rows or in all; ``start`` is the number of the first row."""
+    ) -> tuple[Ints, NDArray[Any], Counter[CodeOf]]:
+        """Return pointers and cells of columns in some rows or in all, and the codes that mean "not observed".
+
+        ``start`` is the number of the first row.
+        """
         present = [name for name in schema.names if name in columns.names]
         markers = self.markers(present)
         pointers = [np.zeros(1, dtype=np.int64)]
         cells: list[NDArray[Any]] = [np.empty(0, dtype=np.min_scalar_type(schema.n_categories - 1))]
-        n_cells = 0
+        n_cells, gone = 0, Counter[CodeOf]()
         for first, stop in columns.slices():
             slices = {name: columns.read_slice(name, first, stop) for name in present}
             shown = None if rows is None else rows[first:stop]
@@ -141,7 +147,19 @@ class Reader:
             pointers.append(part[0][1:] + n_cells)
             cells.append(part[1])
             n_cells += len(part[1])
-        return np.concatenate(pointers), np.concatenate(cells)
+            gone += part[2]
+        return np.concatenate(pointers), np.concatenate(cells), gone
+
+    def set_to_missing(self, codes: Mapping[CodeOf, int], names: Sequence[str]) -> dict[str, dict[str, int]]:
+        """Return how often each code meant "not observed", letters in files included, as `Records` has it."""
+        column_of = self.column_of(names)
+        name_of = {column: name for name, column in column_of.items()}
+        letters = sum(self.declared.letters.values(), Counter[CodeOf]())
+        of_letters = {(name_of[column], code): n for (column, code), n in letters.items() if column in name_of}
+        counts: dict[str, dict[str, int]] = {}
+        for (name, code), n in sorted({**codes, **of_letters}.items(), key=str):
+            counts.setdefault(name, {})[self.declared[column_of[name]].shown_code(code)] = n
+        return counts
 
     def extended_schema(self, columns: RawColumns, rows: Bools | None) -> Schema:
         """Return the schema with the labels that columns show, in some rows or in all, beyond its categories."""
@@ -158,8 +176,8 @@ class Reader:
 
 def read(
     source: Any, reader: Reader, where: Any
-) -> tuple[Schema, Ints, NDArray[Any], Floats | None, NDArray[Any] | None]:
-    """Return the records in a source: schema, pointers, cells, weights and people."""
+) -> tuple[Schema, Ints, NDArray[Any], Floats | None, NDArray[Any] | None, dict[str, dict[str, int]]]:
+    """Return the records in a source: schema, pointers, cells, weights, people, and what was set to missing."""
     wanted = columns_to_read(reader.declared.only, reader.counts, reader.weights)  # of an array, the names of all
     if isinstance(source, FileSet) or is_path(source):
         from twoway.data.files.file_table import FileTable
@@ -192,7 +210,8 @@ def read(
         schema = reader.extended_schema(opened, rows) if reader.unseen == "extend" else reader.schema
     if scan.n_records:
         scan.weight_totals.check()
-    return schema, *reader.encode(opened, schema, rows=rows), weights, people
+    pointers, cells, codes = reader.encode(opened, schema, rows=rows)
+    return schema, pointers, cells, weights, people, reader.set_to_missing(codes, names)
 
 
 def check_reading_options(schema: Any, missing: AnyMissing, unseen: Unseen, can_extend: bool = False) -> MissingLabels:

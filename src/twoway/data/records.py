@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -99,6 +100,10 @@ class Records:
     """
     heads: NDArray[Any] | None = None
     """How many people they are by head where that differs: where equal records with weights were merged."""
+    set_to_missing: Mapping[str, Mapping[str, int]] = MappingProxyType({})
+    """The codes that meant "not observed" in each variable, with their labels in a file, and in how many records each
+    was found: ``{"trust": {"99 'refused'": 12}}``. Empty cells, NA and the like are not listed, nor are the codes of
+    text files and databases."""
     notes: Sequence[str] = ()
     library: str = "pandas"
     """The library of the frame that they were read from."""
@@ -126,7 +131,8 @@ class Records:
         declared = Columns.of(columns)
         reader = Reader(missing, weights, counts, max_categories, schema, unseen, in_memory=True, declared=declared)
         content = source if before is None else RawColumns.of_codes(before.schema, before.codes())
-        self.schema, self.pointers, self.cells, self.weights, self.people = read(content, reader, where)
+        self.schema, self.pointers, self.cells, self.weights, self.people, lost = read(content, reader, where)
+        self.set_to_missing = lost if before is None else before.set_to_missing
         if before is not None and counts is None and weights is None:
             before = before if where is None else before.take(np.flatnonzero(where))
             self.weights, self.people, self.heads = before.weights, before.people, before.heads

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, TypeVar
 
 import numpy as np
@@ -90,6 +91,7 @@ class StoredRecords(ABC):
     """Records that stay where they are; what a pass over them shows is kept."""
 
     notes: Sequence[str] = ()
+    set_to_missing: Mapping[str, Mapping[str, int]] = MappingProxyType({})
     schema: Schema
     _sizes: Scan | Totals
     """The sizes of all records, from any pass over them."""

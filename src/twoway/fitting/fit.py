@@ -117,7 +117,7 @@ def fit(
     rank = None if rank is None else whole_number("rank", rank, 1)
     given_smoothing = _fit_smoothing(smoothing)
     single_solver = find_solver(solver, starts)
-    evidence, warnings, n_observed = evidence_of_source(source, threads)
+    evidence, warnings, known = evidence_of_source(source, threads)
     edges = tree_edges(structure, evidence.schema)
     is_tree = edges is not None or structure == "tree"
     if is_tree and solver != "auto":
@@ -139,18 +139,17 @@ def fit(
         saved.close(is_interrupted=watch.interrupted)
         if saved is not checkpoint:  # whose owner removes it when the model is saved
             saved.remove()
-    return reported_model(fitted, warnings, n_observed, began).with_library(frame_library_of(source))
+    return reported_model(fitted, warnings, known, began).with_library(frame_library_of(source))
 
 
-def reported_model(fitted: Fitted, warnings: list[str], n_observed: int, began: float) -> JointPMF:
+def reported_model(fitted: Fitted, warnings: list[str], known: Mapping[str, Any], began: float) -> JointPMF:
     """Return the model of a solution, with its report and the counts that it keeps of its evidence.
 
-    ``n_observed`` is the number of cells that records show, ``began`` when the fit did, by the monotonic clock.
+    ``known`` is what `evidence_of_source` says of the evidence, ``began`` when the fit did, by the monotonic clock.
     """
     counts, left_out = _fit_counts(fitted.problem.evidence, warnings)
     report = _fit_report(fitted, warnings)
-    report = replace(report, n_observed=n_observed or None, warnings=(*report.warnings, *left_out))
-    report = replace(report, seconds=time.monotonic() - began)
+    report = replace(report, warnings=(*report.warnings, *left_out), seconds=time.monotonic() - began, **known)
     return fitted.solution.pmf.sorted_by_weight().with_report(report).with_counts(counts)
 
 

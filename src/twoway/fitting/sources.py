@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Any, NamedTuple
@@ -110,7 +111,12 @@ def unite_sources(sources: Sequence[Any] | Mapping[str, Any], threads: int | Non
     parts = [
         _cells_of_source(part) if isinstance(part, Tables) else _source_in_effective_records(part) for part in contents
     ]
-    return United(Records.joined([_recoded_source(part, schema) for part in parts]), tuple(warnings))
+    joined = Records.joined([_recoded_source(part, schema) for part in parts])
+    gone: dict[str, Counter[str]] = {}
+    for name, codes in (item for part in contents if isinstance(part, Records) for item in part.set_to_missing.items()):
+        gone.setdefault(name, Counter()).update(codes)
+    joined.set_to_missing = gone
+    return United(joined, tuple(warnings))
 
 
 def _open_one_source(name: str, given: Any) -> RecordSource | Tables:
@@ -238,8 +244,8 @@ def _furthest_sources(samples: Sequence[tuple[str, Floats]]) -> tuple[str, str, 
     return samples[first][0], samples[second][0], 0.5 * float(np.abs(shares[0] - shares[1]).sum())
 
 
-def evidence_of_source(source: Any, threads: int | None) -> tuple[Evidence, list[str], int]:
-    """Return a source as the solvers take it, warnings about it, and its number of observed cells."""
+def evidence_of_source(source: Any, threads: int | None) -> tuple[Evidence, list[str], dict[str, Any]]:
+    """Return a source as the solvers take it, warnings about it, and what else a report says of it."""
     threads = None if threads is None else whole_number("threads", threads, 1)
     from_sources: tuple[str, ...] = ()
     if is_several_sources(source):
@@ -247,7 +253,7 @@ def evidence_of_source(source: Any, threads: int | None) -> tuple[Evidence, list
     opened = open_source(source)
     if isinstance(opened, Tables):
         check_connected(opened)
-        return Evidence(opened.schema, tables=opened, threads=threads), [*from_sources, *opened.notes], 0
+        return Evidence(opened.schema, tables=opened, threads=threads), [*from_sources, *opened.notes], {}
     records, n_observed = opened, opened.n_observed
     if n_observed == 0:
         raise DataError(f"none of the {records.n_records} records has an observed cell; there is nothing to fit")
@@ -278,7 +284,16 @@ def evidence_of_source(source: Any, threads: int | None) -> tuple[Evidence, list
         warnings.append(f"too few records, {fitted.total_weight:.3g}, to tell how variables depend on each other")
     if records.n_silent == records.n_records:
         raise DataError("every record with an observed cell has weight 0; there is nothing to fit")
-    return Evidence(fitted.schema, records=fitted, threads=threads), warnings, n_observed
+    known = {"n_observed": n_observed, "set_to_missing": _codes_in_source(getattr(records, "set_to_missing", {}))}
+    return Evidence(fitted.schema, records=fitted, threads=threads), warnings, known
+
+
+def _codes_in_source(found: Mapping[str, Mapping[str, int]]) -> tuple[str, ...]:
+    """Return a line of text for each variable that had codes for missing cells."""
+    return tuple(
+        f"{name} {', '.join(f'{code} {n:,}' for code, n in sorted(codes.items(), key=lambda one: -one[1]))}"
+        for name, codes in found.items()
+    )
 
 
 def _is_continuous_source(variable: Variable) -> bool:

@@ -83,6 +83,7 @@ def summarize(pmf: JointPMF, source: RecordSource | Tables) -> dict[str, Any]:
         "log_likelihood": likelihood,
         "log_likelihood_per_record": per_record,
         "bic": report.bic,
+        "set_to_missing": list(report.set_to_missing),
     }
 
 

@@ -70,7 +70,7 @@ def segments(
     replicates = whole_number("replicates", replicates, 0)
     if replicates == 1:
         raise DataError("replicates must be 0 or at least 2, not 1")
-    evidence, warnings, n_observed = evidence_of_source(source, threads)
+    evidence, warnings, known = evidence_of_source(source, threads)
     if evidence.records is None:
         raise DataError("segments are groups of records, and there are only tables; give the records")
     records = evidence.records.sample(evidence.records.n_observed, seed=seed)  # all of them, in memory
@@ -102,7 +102,7 @@ def segments(
                 f"{best} segments have {pmf.n_parameters} parameters, more than the {n_cells:.0f} combinations of "
                 "answers can determine: other profiles fit as well"
             )
-        pmf = reported_model(fitted, warnings, n_observed, began).with_library(frame_library_of(source))
+        pmf = reported_model(fitted, warnings, known, began).with_library(frame_library_of(source))
         quality = quality_of(records, pmf)
         observed = np.repeat(np.add.reduceat(records.cell_totals(), records.schema.offsets[:-1]), records.schema.sizes)
         errors = least_errors(pmf, records.total_weight, observed / records.total_weight)

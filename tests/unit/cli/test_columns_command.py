@@ -61,6 +61,8 @@ def test_from_the_file_to_the_right_answer_in_one_command(twoway, sav, tmp_path)
     observed = FRAME.trust[FRAME.trust <= 3] <= 2
     assert code == 0
     assert f"observed {observed.mean():.4f} ({len(observed)} records)" in out
+    counts = FRAME.trust.value_counts()
+    assert f"set to missing  trust 8 \"don't know\" {counts[8]}, 97 'refused' {counts[97]}" in out.replace("\n", " ")
     assert "is weighted by 'final_weight', which was left out: --weights 'final_weight' uses it" in out
     assert "How much do you trust?: low, middle, high  (missing: 90 to 99, 8)" in twoway("info", model)[1]
 
@@ -74,7 +76,7 @@ def test_what_was_found_is_written_and_read_back(twoway, sav, tmp_path):
         '[sets.media]\ncolumns = ["media_1", "media_2", "media_3"]\nchosen = 1',
         "[columns.caseid]\n# an identifier? 300 cells, all different\nuse = false",
         f'# missing: 8 "don\'t know" in {(FRAME.trust == 8).sum()} cells',
-        f'# missing: 97 "refused" in {(FRAME.trust == 97).sum()} cells',
+        f"# missing: 97 'refused' in {(FRAME.trust == 97).sum()} cells",
         'ordered = true\nmissing = [[90, 99], 8]\n[columns.trust.categories]\n1 = "low"\n2 = "middle"\n3 = "high"',
         '"\\"Kiel, Germany\\"" = "Kiel, Germany"',
         'label = "Television"',

@@ -161,3 +161,45 @@ def test_anything_that_hands_out_arrow_data_is_a_frame():
 
     table = pa.table({"a": ["x", "y", "x"], "b": [1, 2, 1]})
     assert tw.fit(Stream(table), rank=1).schema == tw.fit(table, rank=1).schema
+
+
+def test_codes_of_missing_cells_are_counted_with_their_labels(sav):
+    shown = ('8 "Don\'t know"', "9", "97 'Refused'")
+    expected = {text: int((FRAME.trust == float(text.split()[0])).sum()) for text in shown}
+    assert tw.Records(sav).set_to_missing == {"trust": expected}
+    assert tw.FileRecords(sav).set_to_missing == {"trust": expected}
+    rows = (FRAME.party == 1).to_numpy()
+    some = tw.Records(sav, where=rows, columns=tw.Columns({"trust": {"name": "T", "cuts": [2]}})).set_to_missing
+    assert some == {"T": {text: int((FRAME.trust[rows] == float(text.split()[0])).sum()) for text in expected}}
+    report = tw.fit(sav, rank=1).report
+    ranked = sorted(expected.items(), key=lambda one: -one[1])
+    assert report.set_to_missing == (f"trust {', '.join(f'{text} {n}' for text, n in ranked)}",)
+    assert "missing     trust " in str(report)
+    both = tw.fit([tw.Records(sav), tw.Records(sav)], rank=1).report.set_to_missing
+    assert both == (f"trust {', '.join(f'{text} {2 * n}' for text, n in ranked)}",)
+    assert tw.Records({"a": [1, 9, None, "NA"]}, missing=[9]).set_to_missing == {"a": {"9": 1}}
+
+
+def test_letters_for_missing_numbers_are_counted(tmp_path):
+    pyreadstat = pytest.importorskip("pyreadstat")
+    path = tmp_path / "a.dta"
+    frame = pd.DataFrame({"q": pd.Series([1, 2, "a", "b", "a", None], dtype=object), "r": [1.0, 2, 1, 2, 1, 2]})
+    labels = {"q": {1: "no", 2: "yes", "a": "refused"}}
+    pyreadstat.write_dta(frame, str(path), variable_value_labels=labels, missing_user_values={"q": ["a", "b"]})
+    records = tw.Records(path)
+    assert records.schema["q"].categories == ("no", "yes")
+    assert records.codes()[:, 0].tolist() == [0, 1, -1, -1, -1, -1]
+    assert records.set_to_missing == {"q": {".a 'refused'": 2, ".b": 1}}
+    assert tw.FileRecords(path).set_to_missing == records.set_to_missing
+
+
+def test_a_declaration_can_take_back_what_a_file_says(sav):
+    records = tw.Records(sav, columns=tw.Columns({"trust": {"ordered": False, "missing": []}}))
+    trust = records.schema["trust"]
+    assert trust.categories == (*TRUST.values(), "Don't know", 9, "Refused")
+    assert not trust.is_ordered
+    assert records.set_to_missing == {}
+    fewer = tw.Records(sav, columns=tw.Columns({"trust": {"missing": [8]}})).schema["trust"]
+    assert fewer.categories == (*TRUST.values(), 9, "Refused")
+    with pytest.raises(tw.DataError, match="no column is left to use"):
+        tw.Records(sav, columns=tw.Columns({name: {"use": False} for name in FRAME}))

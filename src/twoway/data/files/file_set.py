@@ -9,20 +9,19 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from twoway.data.declarations import Columns
+from twoway.data.declarations import Columns, Letters
 from twoway.data.files import formats
 from twoway.data.files.formats import COMPRESSED, FilePath, format_of, is_data_format
 from twoway.data.files.sheets import split_sheet
-from twoway.data.files.survey_files import READERS, labels_of_missing, survey_columns, survey_metadata, survey_weight
+from twoway.data.files.survey_files import READERS, survey_columns, survey_metadata, survey_weight
 from twoway.data.files.text_files import typed_text
 from twoway.errors import DataError, FileFormatError, MissingFileError, check_known
-from twoway.schema import Label
 from twoway.text import ADDRESS, shortlist, without_password
 
 if TYPE_CHECKING:
@@ -49,6 +48,8 @@ class FileSet:
     """For each file the columns in the names of its folders, such as ``year=2024``; the same keys for all."""
     place: str = ""
     """Which sheet of the files, and which row of it names the columns, where the name says so: ``Answers:3``."""
+    letters: Letters = field(default_factory=dict, repr=False, compare=False)
+    """Codes of missing cells that are letters beside numbers, counted as the files are read."""
 
     @property
     def is_text(self) -> bool:
@@ -80,6 +81,7 @@ class FileSet:
             for name, column in first.columns.items():
                 if name in other.columns and other[name].categories != column.categories:
                     raise DataError(f"the labels of column {name!r} in {path!r} are not those in {self.paths[0]!r}")
+        first = replace(first, letters=self.letters)
         if self.weights is not None:  # not a question
             return Columns({self.weights: {"use": False}}).over(first)
         return first
@@ -88,11 +90,6 @@ class FileSet:
     def weights(self) -> str | None:
         """The weight variable that the files name themselves, which is proposed and not used unasked."""
         return survey_weight(self.paths[0], self.kind, self.columns)
-
-    @cached_property
-    def labels_of_missing(self) -> Mapping[str, Mapping[Label, str]]:
-        """The labels of codes in each column, those that mean "not observed" included."""
-        return labels_of_missing(survey_metadata(self.paths[0], self.kind)) if self.kind in READERS else {}
 
     def choose_columns(self, columns: Sequence[str] | None) -> list[str]:
         """Return the columns to read, which every file must have, of the same kind, and no others if all are read."""

@@ -113,7 +113,7 @@ def read_whole_format(connection: Any, files: FileSet, path: str, columns: Seque
     if files.kind in READERS:
         import pyarrow as pa
 
-        return pa.concat_tables(survey_slices(path, files.kind, columns), promote_options="permissive")
+        return pa.concat_tables(survey_slices(path, files.kind, columns, files.letters), promote_options="permissive")
     with connection.cursor() as cursor:
         relation, finish = _format_relation(cursor, files, path, columns)
         return finish(relation.to_arrow_table())
@@ -133,7 +133,7 @@ def read_format_pieces(
         yield from _format_pieces(iter([read_sheet(path, files.place).select(list(columns))]))
         return
     if files.kind in READERS:
-        yield from _format_pieces(survey_slices(path, files.kind, columns))
+        yield from _format_pieces(survey_slices(path, files.kind, columns, files.letters))
         return
     with connection.cursor() as cursor:
         relation, finish = _format_relation(cursor, files, path, columns)

@@ -15,13 +15,15 @@ import tempfile
 import threading
 import weakref
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from twoway.data.coding import CodeOf
 from twoway.data.columns import LabelsByKey, RawColumns
 from twoway.data.declarations import Columns
 from twoway.data.files.file_set import FileSet, find_files
@@ -109,6 +111,7 @@ class FileRecords(StoredRecords):
         }
         wanted = reader.wanted(files.columns)
         self._table = FileTable.open(files, wanted, where=where, unseen=unseen, prepare=prepare, **options)
+        self._codes: dict[tuple[str, int], Counter[CodeOf]] = {}  # of each block, however often it is read
         self._reader, self._names = reader, list(reader.column_of(self._table.columns))
         if schema is not None:
             self.schema = schema
@@ -155,6 +158,13 @@ class FileRecords(StoredRecords):
         # Every pass over the files counts.
         return self._prepared[1] if "_prepared" in self.__dict__ else self._scan
 
+    @property
+    def set_to_missing(self) -> Mapping[str, Mapping[str, int]]:  # type: ignore[override]
+        """The codes that meant "not observed", and how often each was found, as `Records` has it."""
+        assert self._prepared
+        codes = sum(self._codes.values(), Counter[CodeOf]())
+        return self._reader.set_to_missing(codes, self._table.columns)
+
     @cached_property
     def _prepared(self) -> tuple[RecordSource, Totals]:
         store = _ScratchStore(self.schema)
@@ -197,7 +207,7 @@ class FileRecords(StoredRecords):
         with naming(repr(piece.path)):
             for part in piece.read():
                 columns, *weights = self._reader.split(RawColumns.of_table(part), start=start)
-                pointers, cells = self._reader.encode(columns, self.schema, start=start)
+                pointers, cells, self._codes[piece.path, start] = self._reader.encode(columns, self.schema, start=start)
                 yield Block(pointers, cells, *(array for array in weights if array is not None))
                 start += part.num_rows
 

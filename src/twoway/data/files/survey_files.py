@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import struct
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from twoway.data.declarations import Column, Columns
+from twoway.data.declarations import Column, Columns, Letters
 from twoway.data.missing import MissingLabels, missing_key
 from twoway.errors import DataError, FileFormatError
 from twoway.schema import Label, plain_label, sort_labels
@@ -35,13 +36,16 @@ def survey_columns(metadata: Any) -> Columns:
         ranges = metadata.missing_ranges.get(name, ())
         missing = [r["lo"] if r["lo"] == r["hi"] else (r["lo"], r["hi"]) for r in ranges]
         gone = MissingLabels((), {name: missing}, only=True).markers(name)
-        labels = metadata.variable_value_labels.get(name, {})
-        listed = {code: labels[code] for code in sort_labels(labels) if missing_key(code) not in gone}
+        given, is_text = metadata.variable_value_labels.get(name, {}), _is_text(metadata, name)
+        are_letters = {code for code in given if isinstance(code, str) and not is_text}
+        labels = {plain_label(code): given[code] for code in sort_labels(given) if code not in are_letters}
+        letters: dict[Label, str] = {f".{code}": given[code] for code in sorted(are_letters)}
         columns[name] = Column(
             label=metadata.column_names_to_labels.get(name) or "",
-            categories={plain_label(code): label for code, label in listed.items()},
-            ordered=metadata.variable_measure.get(name) in ("ordinal", "scale"),
-            missing=missing,
+            categories={code: label for code, label in labels.items() if missing_key(code) not in gone},
+            ordered=metadata.variable_measure.get(name) in ("ordinal", "scale") or None,
+            missing=missing or None,
+            value_labels=labels | letters,
         )
     known = {name.casefold(): name for name in columns}
     sets = {
@@ -54,12 +58,6 @@ def survey_columns(metadata: Any) -> Columns:
         if one["is_dichotomy"] and one["counted_value"] is not None and len(one["variable_list"]) > 1
     }
     return Columns(columns, sets=sets)
-
-
-def labels_of_missing(metadata: Any) -> dict[str, dict[Label, str]]:
-    """Return the labels of all codes of each column, those that mean "not observed" included."""
-    labels = metadata.variable_value_labels
-    return {name: {plain_label(code): label for code, label in own.items()} for name, own in labels.items()}
 
 
 def survey_weight(path: str, kind: str, names: Sequence[str]) -> str | None:
@@ -88,14 +86,17 @@ def survey_weight(path: str, kind: str, names: Sequence[str]) -> str | None:
     return known.get(longer[1].decode("utf-8", "replace").casefold() if longer else name.casefold())
 
 
-def survey_slices(path: str, kind: str, columns: Sequence[str]) -> Iterator[pa.Table]:
-    """Yield some columns of a file, a slice at a time, at least one; user-missing codes as they are."""
+def survey_slices(path: str, kind: str, columns: Sequence[str], letters: Letters) -> Iterator[pa.Table]:
+    """Yield some columns of a file, a slice at a time, at least one; user-missing codes as they are.
+
+    Those that are letters beside numbers, as Stata and SAS have them, come as null and are counted in ``letters``.
+    """
     n_rows = survey_metadata(path, kind).number_rows
     limit = max(1, _SLICE_CELLS // max(len(columns), 1))
     start = 0
     while True:
         cells, metadata = _read_survey(path, kind, usecols=list(columns), row_offset=start, row_limit=limit)
-        table = _survey_table(cells, columns, metadata)
+        table, letters[path, start] = _survey_table(cells, columns, metadata)
         if table.num_rows or not start:
             yield table
         start += table.num_rows
@@ -110,24 +111,37 @@ def _read_survey(path: str, kind: str, **options: Any) -> tuple[dict[str, list[A
         import pyreadstat
     except ImportError:
         raise DataError(f'{path!r}: SPSS, Stata and SAS files need pyreadstat: pip install "twoway[survey]"') from None
-    if kind == "sav":  # in other formats user-missing codes are letters beside the numbers, and come as null
+    if kind != "por":
         options["user_missing"] = True
     try:
         cells, metadata = getattr(pyreadstat, READERS[kind])(path, output_format="dict", **options)
     except (pyreadstat.ReadstatError, pyreadstat.PyreadstatError, UnicodeDecodeError) as error:
         raise FileFormatError(f"{path!r} is damaged, or its format does not match its name: {error}") from None
+    except OverflowError:
+        beyond = "has dates beyond the years 1 to 9999, which cannot be read; leave these columns out"
+        raise DataError(f"{path!r} {beyond}") from None
     return cells, metadata
 
 
-def _survey_table(cells: dict[str, list[Any]], columns: Sequence[str], metadata: Any) -> pa.Table:
-    """Return columns as an Arrow table: numbers, text, dates and times."""
+def _is_text(metadata: Any, name: str) -> bool:
+    return bool(metadata.readstat_variable_types.get(name) == "string")
+
+
+def _survey_table(
+    cells: dict[str, list[Any]], columns: Sequence[str], metadata: Any
+) -> tuple[pa.Table, Counter[tuple[str, Label]]]:
+    """Return columns as an Arrow table, numbers, text, dates and times, and how often letters stand for numbers."""
     import pyarrow as pa
 
-    arrays = {}
+    arrays, letters = {}, Counter[tuple[str, Label]]()
     for name in columns:
         try:
             arrays[name] = pa.array(cells[name], pa.float64())
-        except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError):  # text, or dates and times, which Arrow knows
-            is_text = metadata.readstat_variable_types[name] == "string"
-            arrays[name] = pa.array(cells[name], pa.string() if is_text else None)
-    return pa.table(arrays)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError):
+            if _is_text(metadata, name):
+                arrays[name] = pa.array(cells[name], pa.string())
+                continue
+            letters.update((name, f".{cell}") for cell in cells[name] if isinstance(cell, str))
+            # Numbers, or dates and times, which Arrow knows.
+            arrays[name] = pa.array([None if isinstance(cell, str) else cell for cell in cells[name]])
+    return pa.table(arrays), letters
