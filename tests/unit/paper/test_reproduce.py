@@ -210,14 +210,8 @@ def test_what_another_version_saved_is_run_again(smoke, tmp_path):
     assert len(todo.fits) == len(text.splitlines())
 
 
-@pytest.mark.parametrize(
-    ("ending", "jobs"),
-    [
-        pytest.param(signal.SIGKILL, 2, marks=pytest.mark.slow),
-        (signal.SIGINT, 2),
-        pytest.param(signal.SIGINT, 1, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("ending", "jobs"), [(signal.SIGKILL, 2), (signal.SIGINT, 2), (signal.SIGINT, 1)])
 def test_an_ended_run_leaves_no_process_and_complete_lines(tmp_path, ending, jobs):
     """Neither kill -9 nor Ctrl-C leaves a process or saves a fit that was not finished."""
     arguments = ["reproduce", TABLE, "--size", "smoke", "--methods", "RAND-EM", "--jobs", str(jobs)]
