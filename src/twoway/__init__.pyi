@@ -94,6 +94,9 @@ from .segmentation.number import SegmentCount as SegmentCount
 from .segmentation.profile import SegmentProfile as SegmentProfile
 from .segmentation.profile import SegmentTrait as SegmentTrait
 from .segmentation.quality import SegmentQuality as SegmentQuality
+from .segmentation.relations import SegmentCovariates as SegmentCovariates
+from .segmentation.relations import SegmentOutcome as SegmentOutcome
+from .segmentation.relations import WaldTest as WaldTest
 from .segmentation.segments import Segments as Segments
 from .solvers.design import Design as Design
 from .solvers.heldout import HeldOut as HeldOut

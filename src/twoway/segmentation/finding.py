@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -109,16 +109,12 @@ def segments(
         of_sizes = np.sqrt(pmf.weights * (1.0 - pmf.weights) / records.total_weight)
         errors = np.vstack([of_sizes, errors])
         if replicates:
-            show = _shown(watch, "drawing replicates", replicates)
+            show = watch.counting("drawing replicates", replicates)
             again = replicated(records, pmf, replicates, seed=seed, threads=evidence.threads, show=show)
             errors = np.maximum(errors, again.errors)
             quality = replace(quality, stability=again.stability, agreement=again.agreement, n_replicates=replicates)
     names = tuple(f"segment {number}" for number in range(1, best + 1))
     return Segments(pmf, names, tuple(candidates), quality, read_only(errors))
-
-
-def _shown(watch: Watch, task: str, whole: int) -> Callable[[int], None]:
-    return lambda done: watch.show(Progress(task, done, whole))
 
 
 def _tested(
@@ -131,7 +127,7 @@ def _tested(
     watch: Watch,
 ) -> list[SegmentCount]:
     """Return the candidates, one of them with its test against one segment less."""
-    show = _shown(watch, f"testing {number} segments", replicates)
+    show = watch.counting(f"testing {number} segments", replicates)
     p_value, n_simulated = likelihood_ratio_test(
         search, climbs[number - 1], climbs[number], number, replicates, seed=seed, show=show
     )

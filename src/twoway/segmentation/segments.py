@@ -20,9 +20,20 @@ from twoway.model.parameters import read_only
 from twoway.model.pmf import JointPMF
 from twoway.model.posterior import records_for
 from twoway.notebook import Shown, html_table
+from twoway.report import Monitor
 from twoway.segmentation.number import SegmentCount, softened
 from twoway.segmentation.profile import SegmentProfile, SegmentTrait
 from twoway.segmentation.quality import SegmentQuality, memberships_of
+from twoway.segmentation.relations import (
+    People,
+    SegmentCovariates,
+    SegmentOutcome,
+    checked_relation,
+    relate_covariates,
+    relate_outcome,
+)
+from twoway.segmentation.three_step import Correction
+from twoway.solvers.loop import Watch
 from twoway.storage import container
 from twoway.text import aligned, plain_data, printable
 
@@ -139,6 +150,79 @@ class Segments(Shown):
         if native.implementation.is_pandas():
             return frame.assign(**{name: added[name].to_numpy() for name in columns})
         return nw.concat([native, added], how="horizontal").to_native()
+
+    def covariates(
+        self,
+        frame: Any,
+        names: str | Sequence[str],
+        *,
+        weights: Any = None,
+        correction: Correction = "ml",
+        replicates: int = 200,
+        seed: int = 0,
+        threads: int | None = None,
+        monitor: Monitor | bool | None = None,
+    ) -> SegmentCovariates:
+        """Return how covariates explain the segment: a multinomial logit, corrected for errors of assignment.
+
+        Parameters
+        ----------
+        frame
+            The people that the segments were found in, with the covariates as further columns.
+        names
+            The covariates. Numbers are taken as numbers; the categories of other columns are compared with the first.
+        weights
+            The column of the weights, or the weights, where the segments were found with some.
+        correction
+            "ml" or "bch"; "none" counts everybody as if the assignment were certain, which makes segments look alike.
+        replicates
+            Samples of these people that standard errors rest on: each finds the segments again.
+        seed, threads, monitor
+            As for `segments`.
+
+        Examples
+        --------
+        >>> import pandas as pd, twoway as tw
+        >>> people = pd.DataFrame({"a": [0, 0, 1, 1] * 30, "b": [0, 0, 1, 1] * 29 + [0] * 4, "age": range(120)})
+        >>> found = tw.segments(people[["a", "b"]], 2, replicates=0)
+        >>> found.covariates(people, "age", replicates=50).terms
+        ('intercept', 'age')
+        """
+        given = checked_relation(correction, replicates, seed)
+        people = People(self.pmf, self.names, frame, names, weights)
+        with Watch.showing(monitor) as watch:
+            return relate_covariates(people, *given, threads, watch.counting("drawing replicates", replicates))
+
+    def outcomes(
+        self,
+        frame: Any,
+        names: str | Sequence[str],
+        *,
+        weights: Any = None,
+        correction: Correction = "bch",
+        replicates: int = 200,
+        seed: int = 0,
+        threads: int | None = None,
+        monitor: Monitor | bool | None = None,
+    ) -> dict[str, SegmentOutcome]:
+        """Return what outcomes are like in each segment, corrected for errors of assignment, by their names.
+
+        Means of numbers, shares of the categories of other columns. With "ml", a number is normal in each segment, with
+        a variance of its own; "bch" assumes nothing of it. All parameters are those of `covariates`.
+
+        Examples
+        --------
+        >>> import pandas as pd, twoway as tw
+        >>> people = pd.DataFrame({"a": [0, 0, 1, 1] * 30, "b": [0, 0, 1, 1] * 30, "spent": [1.0, 2.0, 5.0, 6.0] * 30})
+        >>> found = tw.segments(people[["a", "b"]], 2, replicates=0)
+        >>> found.outcomes(people, "spent", replicates=50)["spent"].estimates.ravel().round(2).tolist()
+        [1.5, 5.5]
+        """
+        given = checked_relation(correction, replicates, seed)
+        people = People(self.pmf, self.names, frame, names, weights)
+        with Watch.showing(monitor) as watch:
+            progress = watch.counting("drawing replicates", replicates)
+            return {name: relate_outcome(people, name, *given, threads, progress) for name in people.columns}
 
     def tables(self) -> dict[str, list[dict[str, Any]]]:
         """Return all results as rows of named columns: "segments", "profiles" and "number of segments"."""

@@ -93,6 +93,10 @@ class Watch:
         if self._monitor is not None:
             self._monitor(progress)
 
+    def counting(self, task: str, whole: int) -> Callable[[int], None]:
+        """Return a function that shows how many of so many parts of a task are done."""
+        return lambda done: self.show(Progress(task, done, whole))
+
     def part(self, task: str, before: int, whole: int, began: float) -> Watch:
         """Return a watch for a part of a task that began at a time and has done ``before`` of its ``whole`` passes."""
         monitor = self._monitor

@@ -1,0 +1,180 @@
+"""Segments and other variables: corrections recover what is true of everybody, and odd data is named."""
+
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import twoway as tw
+from twoway.segmentation.relations import WaldTest
+from twoway.segmentation.three_step import Assignment, segment_logit, segment_means, segment_shares
+
+SIZES = np.array([0.5, 0.3, 0.2])
+CHANCES = np.array([[0.8] * 4, [0.8, 0.8, 0.2, 0.2], [0.2] * 4])
+PATTERNS = np.array(list(product((0, 1), repeat=4)))
+# The probability of each pattern in each segment, (16, 3).
+LIKELY = np.prod(np.where(PATTERNS[:, :, None], CHANCES.T, 1 - CHANCES.T), axis=1)
+
+
+def population(sizes_by_group=(SIZES,)):
+    """Return everybody: the weight, the group, the pattern and the segment of each kind of person."""
+    groups, patterns, segments = (part.ravel() for part in np.indices((len(sizes_by_group), len(PATTERNS), len(SIZES))))
+    sizes = np.array(sizes_by_group) / len(sizes_by_group)
+    return sizes[groups, segments] * LIKELY[patterns, segments], groups, patterns, segments
+
+
+def posterior(weights, patterns):
+    joint = np.zeros((len(PATTERNS), len(SIZES)))
+    sizes = np.zeros(len(SIZES))
+    segments = np.arange(len(weights)) % len(SIZES)
+    np.add.at(joint, (patterns, segments), weights)
+    np.add.at(sizes, segments, weights)
+    return (joint / joint.sum(axis=1, keepdims=True))[patterns]
+
+
+def test_the_errors_of_assignment_are_those_counted():
+    weights, _, patterns, segments = population()
+    memberships = posterior(weights, patterns)
+    assigned = Assignment.of(memberships, weights)
+    for segment, other in product(range(3), repeat=2):
+        here = segments == segment
+        share = weights[here & (memberships.argmax(axis=1) == other)].sum() / weights[here].sum()
+        assert assigned.errors[segment, other] == pytest.approx(share)
+    assert assigned.sizes == pytest.approx(SIZES)
+
+
+def test_corrected_means_and_shares_are_the_true_ones_and_others_are_biased():
+    weights, _, patterns, segments = population()
+    assigned = Assignment.of(posterior(weights, patterns), weights)
+    means = np.array([10.0, 20.0, 40.0])
+    assert segment_means(assigned, means[segments], "bch") == pytest.approx(means)
+    naive = segment_means(assigned, means[segments], "none")
+    assert np.abs(naive / means - 1).max() > 0.2
+    shares = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.3, 0.0, 0.7]])
+    by_answer = Assignment(
+        np.repeat(assigned.modal, 3), assigned.errors, assigned.sizes, (weights[:, None] * shares[segments]).ravel()
+    )
+    codes = np.tile(np.arange(3), len(weights))
+    for correction in ("bch", "ml"):
+        found = segment_shares(by_answer, codes, 3, correction)
+        assert found == pytest.approx(shares, abs=1e-3)
+    assert np.abs(segment_shares(by_answer, codes, 3, "none") - shares).max() > 0.05
+
+
+def test_a_corrected_logit_has_the_true_coefficients():
+    z = np.array([-1.0, 0.0, 2.0])
+    truth = np.array([[0.2, -0.8], [-0.5, 0.6]])
+    odds = np.exp(np.column_stack([np.zeros(3), truth[:, 0] + z[:, None] * truth[:, 1]]))
+    weights, groups, patterns, _ = population(odds / odds.sum(axis=1, keepdims=True))
+    assigned = Assignment.of(posterior(weights, patterns), weights)
+    for correction in ("bch", "ml"):
+        assert segment_logit(assigned, z[groups][:, None], correction) == pytest.approx(truth, abs=1e-4)
+    assert np.abs(segment_logit(assigned, z[groups][:, None], "none") - truth).max() > 0.1
+
+
+def test_normal_outcomes_are_found_by_maximum_likelihood():
+    random = np.random.default_rng(0)
+    segments = random.choice(3, 3000, p=SIZES)
+    patterns = np.array([random.choice(16, p=LIKELY[:, segment]) for segment in segments])
+    memberships = SIZES * LIKELY[patterns]
+    assigned = Assignment.of(memberships / memberships.sum(axis=1, keepdims=True), np.ones(3000))
+    values = random.normal(np.array([-1.0, 1.0, 3.0])[segments], 0.5)
+    assert segment_means(assigned, values, "ml") == pytest.approx([-1, 1, 3], abs=0.1)
+    assert segment_means(assigned, np.full(3000, 1e12), "ml") == pytest.approx(1e12)
+    assert segment_means(assigned, 1e12 + values, "ml") - 1e12 == pytest.approx([-1, 1, 3], abs=0.1)
+
+
+def test_wald_tests_have_the_right_size():
+    random = np.random.default_rng(0)
+    root = np.linalg.cholesky([[1.0, 0.7, 0.0], [0.7, 1.0, 0.2], [0.0, 0.2, 4.0]])
+    p_values = []
+    for _ in range(400):
+        drawn = random.normal(size=(61, 3)) @ root.T
+        p_values.append(WaldTest.of("x", drawn[0], drawn[1:]).p_value)
+    assert np.mean(np.array(p_values) < 0.1) == pytest.approx(0.1, abs=0.04)
+    same = WaldTest.of("x", np.zeros(2), np.zeros((50, 2)))
+    assert (same.df, same.p_value) == (0, 1.0)
+    assert WaldTest.of("x", np.array([1.0, 0.0]), np.zeros((50, 2))).p_value == 0.0
+
+
+@pytest.fixture(scope="module")
+def study():
+    random = np.random.default_rng(1)
+    segments = random.choice(3, 400, p=SIZES)
+    items = (random.random((400, 4)) < CHANCES[segments]).astype(int)
+    frame = pd.DataFrame(items, columns=list("abcd"))
+    places = np.where(random.random(400) < 0.5, segments, random.integers(0, 3, 400))
+    region = np.where(random.random(400) < 0.2, None, np.array(["north", "south", "west"], dtype=object)[places])
+    frame = frame.assign(z=random.normal(segments * 1.0), region=region, w=random.uniform(0.5, 1.5, 400))
+    return frame, tw.segments(frame[list("abcd")], 3, starts=8, replicates=0)
+
+
+def test_relations_of_a_frame(study):
+    frame, found = study
+    effects = found.covariates(frame, ["z", "region"], replicates=50, threads=2)
+    assert effects.terms == ("intercept", "z", "region = south", "region = west")
+    assert effects.n_people == frame["region"].notna().sum()
+    assert "left out" in str(effects)
+    assert {test.name for test in effects.tests} == {"z", "region"}
+    again = found.covariates(frame, ["z", "region"], replicates=50, threads=1)
+    assert again.coefficients == pytest.approx(effects.coefficients)
+    assert again.errors == pytest.approx(effects.errors)
+    outcomes = found.outcomes(frame, ["z", "region"], replicates=50)
+    assert outcomes["z"].test.p_value < 0.01
+    assert outcomes["region"].estimates.sum(axis=1) == pytest.approx(1.0)
+    assert len(outcomes["region"].rows()) == 9
+    assert outcomes["z"].errors.shape == (3, 1)
+    assert "Wald test of z" in str(outcomes["z"])
+
+
+def test_weights_count_people_more_often(study):
+    frame, found = study
+    twice = pd.concat([frame, frame.head(100)], ignore_index=True)
+    weights = np.where(np.arange(400) < 100, 2.0, 1.0)
+    weighted = found.outcomes(frame, "z", weights=weights, replicates=50)["z"]
+    assert weighted.estimates == pytest.approx(found.outcomes(twice, "z", replicates=50)["z"].estimates)
+    by_name = found.covariates(frame, "z", weights="w", replicates=50)
+    assert by_name.coefficients == pytest.approx(
+        found.covariates(frame, "z", weights=frame["w"] * 7, replicates=50).coefficients, abs=1e-5
+    )
+
+
+def test_a_covariate_that_separates_segments_is_named_and_stays_finite(study):
+    frame, found = study
+    assigned = found.assign(frame)["segment"]
+    separate = frame.assign(s=assigned)
+    effects = found.covariates(separate, "s", replicates=50, correction="none")
+    assert np.isfinite(effects.coefficients).all()
+    assert any("separates segments perfectly" in warning for warning in effects.warnings)
+
+
+@pytest.mark.parametrize(
+    ("names", "options", "message"),
+    [
+        ("a", {}, "'a' is one of the variables that the segments were found by"),
+        ("zz", {}, "no column 'zz'"),
+        (["z", "z"], {}, "'z' is named twice"),
+        ([], {}, "no column is named"),
+        ("one", {}, "'one' has only one value"),
+        (["z", "twice"], {}, "'twice' follows from those before it"),
+        ("z", {"weights": "ww"}, "no column 'ww' for the weights"),
+        ("z", {"weights": np.zeros(400)}, "all zero"),
+        ("z", {"replicates": 10}, "at least 50"),
+        ("z", {"correction": "bhc"}, "did you mean 'bch'"),
+    ],
+)
+def test_wrong_relations_are_named(study, names, options, message):
+    frame, found = study
+    odd = frame.assign(one=1, twice=2 * frame["z"])
+    with pytest.raises(tw.TwowayError, match=message):
+        found.covariates(odd, names, **options)
+
+
+def test_a_segment_to_which_nobody_is_assigned_is_named(study):
+    frame, found = study
+    with pytest.raises(tw.DataError, match="too few people are assigned to 'segment"):
+        found.outcomes(frame[found.assign(frame)["segment"] != "segment 3"], "z", replicates=50)
+    one = tw.segments(frame[list("abcd")], 1, replicates=0)
+    with pytest.raises(tw.DataError, match="at least two"):
+        one.covariates(frame, "z", replicates=50)
