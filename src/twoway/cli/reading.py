@@ -32,6 +32,7 @@ TO_READ = (
 """The options of commands that read what a model can be fitted to: `Reading.source`."""
 OF_DESIGN = ("strata", "units", "population", "replicate_weights", "replicate_kind")
 """The options that say how a survey was drawn: `Reading.design`."""
+_MOST_NAMED = 6
 MAX_CATEGORIES = 1000
 """Columns with more distinct values are probably free text, identifiers or measurements."""
 
@@ -58,7 +59,7 @@ class Reading:
         None,
         metavar="[COLUMN=]CODES",
         help="Further values that mean missing, besides the empty cell, NA, N/A, n/a, NaN, nan, null, NULL and ?; "
-        "for one column: income=-9,98. Repeatable.",
+        "for one column: income=-9,refused. Without a column, only numbers are separated by commas. Repeatable.",
     )
     missing_only: list[str] | None = Option(
         None, metavar="[COLUMN=]CODES", help="Like --missing, but replaces NA and the others; empty cells stay missing."
@@ -132,10 +133,14 @@ class Reading:
 
     def choose(self, names: Sequence[str]) -> list[str]:
         """Return the columns to use, without those of counts, weights and the design; strata are variables, too."""
-        chosen, dropped = names_option(self.only, names) or names, names_option(self.drop, names)
+        column_of = {new: name for new, name in self.declared.new_names(names).items() if new not in names}
+        chosen, dropped = (
+            [column_of.get(name, name) for name in names_option(given, [*names, *column_of])]
+            for given in (self.only, self.drop)
+        )
         replicates = names_option(self.replicate_weights, names)
         used = {*dropped, self.counts, self.weights, self.units, self.population, *replicates}
-        return [name for name in chosen if name not in used]
+        return [name for name in chosen or names if name not in used]
 
     def design(self, data: Sequence[Path]) -> tw.Design | None:
         """Return how the sample was drawn; None where no option says it."""
@@ -252,7 +257,8 @@ class Reading:
             if table.num_rows == 0:
                 met = "" if self.condition is None else f" that meet the condition {self.condition!r}"
                 raise DataError(f"{files.name!r} has columns but no records{met}")
-        bins = {name: {"cuts": cuts} for name, cuts in self._find_cuts(table, labels, numbers).items()}
+        cuts_of = self._find_cuts(table, declared.add_to(labels), numbers)
+        bins = {name: {"cuts": cuts} for name, cuts in cuts_of.items()}
         declared = replace(tw.Columns(bins).over(declared), only=kept)
         if is_streamed:
             most, where = self.max_categories, self.condition
@@ -314,16 +320,20 @@ class Reading:
         if not many:
             return
         shown = [f"column {name!r} has {n:,} distinct values in {table.num_rows:,} records" for name, n in many.items()]
+        more = len(shown) - _MOST_NAMED
+        shown = [*shown[:_MOST_NAMED], *([f"{more} more columns have too many"] if more > 0 else [])]
         texts = [name for name in many if name not in numbers]
         kinds = ["free text"] * bool(texts) + ["measurements"] * bool(numbers)
         ways = []
         for group in filter(None, (texts, numbers)):
             it = "it" if len(group) == 1 else "them"
-            bins = f"{' '.join(f'--bins {name!r}' for name in group)} bins {it}, " if group is numbers else ""
-            ways.append(f"{bins}--drop {','.join(group)!r} leaves {it} out")
+            some = [*group[:_MOST_NAMED], *(["…"] if len(group) > _MOST_NAMED else [])]
+            bins = f"{' '.join(f'--bins {name!r}' for name in some)} bins {it}, " if group is numbers else ""
+            ways.append(f"{bins}--drop {','.join(some)!r} leaves {it} out")
         raise DataError(
             f"{'; '.join(shown)}: {', '.join(kinds)} or an identifier? {'; '.join(ways)}; "
             f"--max-categories {max(many.values())} keeps every value as a category"
+            f"{'; `twoway columns` writes a file that bins them or leaves them out' if more > 0 else ''}"
         )
 
     def read_by(self, schema: tw.Schema, path: Path | FileSet) -> tuple[Any, tw.Records]:

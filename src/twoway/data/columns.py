@@ -219,7 +219,8 @@ def _open_frame_columns(source: Any, columns: Sequence[str] | None) -> RawColumn
             return column.to_list()
         try:
             arrow = column.to_arrow()
-        except UnicodeEncodeError:  # half of a surrogate pair, which is refused as a label
+        except (UnicodeEncodeError, pa.ArrowInvalid, pa.ArrowTypeError):
+            # Half of a surrogate pair, which is refused as a label; or text beside numbers, as in pd.read_spss(…).
             return column.to_list()
         values = getattr(arrow.type, "value_type", None)
         return column.to_list() if isinstance(values, pa.BaseExtensionType) else arrow

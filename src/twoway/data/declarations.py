@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import csv
+import difflib
 import math
 import os
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
+from datetime import date
 from itertools import pairwise
 from typing import Any, TypeAlias
 
 from twoway.data.binning import bin_labels, number_to_bin
-from twoway.data.missing import Markers, missing_key
-from twoway.errors import DataError, FileFormatError, MissingFileError, check_known, naming
+from twoway.data.missing import USUAL, Markers, MissingLabels, missing_key, range_of_numbers
+from twoway.errors import DataError, FileFormatError, MissingFileError, check_known, naming, unknown
 from twoway.schema import Label, Schema, Variable, first_duplicate, label_key, plain_label, sort_labels
 from twoway.text import shortlist
 
@@ -47,6 +49,9 @@ class Column:
         file declares; an empty list makes categories of these.
     cuts
         The numbers at which bins begin.
+    values
+        The number that each category counts as in expected values: ``{"never": 0, "often": 10}``. By default the
+        codes of ordered categories.
 
     Notes
     -----
@@ -61,6 +66,7 @@ class Column:
     ordered: bool | None = None
     missing: Sequence[Any] | None = None
     cuts: Sequence[float] = ()
+    values: Mapping[Any, float] = field(default_factory=dict)
     choices: Sequence[str] = ()
     """The columns of the multiple-choice question that this is one of; see the sets of `Columns`."""
     value_labels: Mapping[Label, str] = field(default_factory=dict, repr=False)
@@ -73,6 +79,7 @@ class Column:
             ("name", str | None, "text"),
             ("ordered", bool | None, "true or false"),
             ("categories", Mapping, 'a table from codes to labels, such as "1, 2" = "yes"'),
+            ("values", Mapping, "a table from categories to numbers, such as never = 0"),
         ):
             if not isinstance(getattr(self, what), kinds):
                 raise DataError(f"{what} must be {shape}; got {getattr(self, what)!r}")
@@ -80,7 +87,7 @@ class Column:
             given = getattr(self, what)
             if what == "missing" and given is None:
                 continue
-            if isinstance(given, str) or not isinstance(given, Iterable):
+            if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
                 raise DataError(f"{what} must be a list; got {given!r}")
             items = (tuple(item) if isinstance(item, list) else item for item in given)
             object.__setattr__(self, what, tuple(items))
@@ -88,7 +95,7 @@ class Column:
         numbers = [cut for cut in self.cuts if isinstance(cut, int | float) and math.isfinite(cut)]
         if len(numbers) < len(self.cuts) or any(low >= high for low, high in pairwise(numbers)):
             raise DataError(f"cuts must be ascending numbers, such as [18, 40, 65]; got {list(self.cuts)!r}")
-        gone = {missing_key(code) for code in self.missing or ()}
+        gone = {missing_key(range_of_numbers(code)) for code in self.missing or ()}
         for code, category in self.codes:
             if missing_key(code) in gone:
                 raise DataError(f"the code {code!r} is both a category, {category!r}, and missing; make it one of them")
@@ -153,7 +160,14 @@ class Column:
         ordered = bool(self.order) or (is_ordered if self.ordered is None else self.ordered)
         values: tuple[Any, ...] | None = None
         codes_of = [shown[label_key(category)][1] if label_key(category) in shown else [] for category in categories]
-        if ordered and listed and all(len(codes) == 1 for codes in codes_of):
+        if self.values:
+            own = {label_key(category): value for category, value in self.values.items()}
+            own |= {label_key(str(category)): value for category, value in self.values.items()}
+            lacking = [c for c in categories if label_key(c) not in own and label_key(str(c)) not in own]
+            if lacking:
+                raise DataError(f"the values of {name!r} leave out the category {lacking[0]!r}; each must have one")
+            values = tuple(own.get(label_key(c), own.get(label_key(str(c)))) for c in categories)
+        elif ordered and listed and all(len(codes) == 1 for codes in codes_of):
             values = tuple(number_to_bin(code) for (code,) in codes_of)
             values = None if None in values else values
         known = set(map(label_key, categories))
@@ -215,9 +229,24 @@ class Columns:
                 with naming(f"column {name!r}"):
                     settings = Column(**settings)
             columns[name] = settings
+        if not isinstance(self.sets, Mapping):
+            raise DataError(f"sets are declared by a mapping from their names to settings; got {self.sets!r}")
+        for what in ("weights", "counts"):
+            if not isinstance(getattr(self, what), str | None):
+                raise DataError(f"{what} must be the name of a column; got {getattr(self, what)!r}")
         for name, settings in self.sets.items():
+            if not isinstance(settings, Mapping):
+                needed = 'settings such as columns = ["q5_1", "q5_2"] and chosen = 1'
+                raise DataError(f"the set {name!r} is declared by a table of {needed}; got {settings!r}")
             check_known("setting", ["columns", "chosen", "label"], *settings, where=f" of the set {name!r}")
-            members = tuple(settings.get("columns", ()))
+            members = settings.get("columns", ())
+            if not isinstance(members, list | tuple) or not all(isinstance(member, str) for member in members):
+                raise DataError(f"columns of the set {name!r} must be a list of names of columns; got {members!r}")
+            members = tuple(members)
+            for what, kinds in (("chosen", str | bool | int | float | date), ("label", str)):
+                if what in settings and not isinstance(settings[what], kinds):
+                    allowed = "text" if what == "label" else "one code"
+                    raise DataError(f"{what} of the set {name!r} must be {allowed}; got {settings[what]!r}")
             if len(members) < 2 or "chosen" not in settings:
                 raise DataError(f"the set {name!r} needs the names of at least two columns, and the code for chosen")
             for member in members:
@@ -293,6 +322,27 @@ class Columns:
         own = {name: column.missing for name, column in self.columns.items() if column.missing}
         return {**own, **{self[name].name or name: codes for name, codes in own.items()}}
 
+    def add_to(self, missing: MissingLabels) -> MissingLabels:
+        """Return labels that mean "not observed" with those declared here; the label of a code stands for the code.
+
+        In a column whose codes a file labels, text that is neither is an error.
+        """
+        codes, everywhere = dict(self.missing), dict[str, None]()
+        for name, column in self.columns.items():
+            labels, given = dict.fromkeys(column.value_labels.values()), missing.columns.get(name, ())
+            everywhere |= labels
+            own = Markers(map(missing_key, (*missing.labels, *given)))
+            listed = (*column.value_labels.items(), *column.codes)
+            more = [code for code, label in listed if missing_key(label) in own and missing_key(code) not in own]
+            for called in {name, column.name or name} if more else ():
+                codes[called] = (*codes.get(called, ()), *dict.fromkeys(more))
+            if labels and not any(isinstance(code, str) and code[:1] != "." for code in column.value_labels):
+                check_known("label", labels, *_words(given), where=f" of {name!r}, to be read as missing")
+        for word in _words(missing.labels):  # text of a column without labels, or a misspelt label?
+            if word not in everywhere and difflib.get_close_matches(word, everywhere):
+                raise unknown("label", word, everywhere, where=", to be read as missing; to be sure, name the column")
+        return missing.and_also(codes)
+
     @property
     def bins(self) -> Schema | None:
         """The variables whose bins are declared."""
@@ -302,6 +352,12 @@ class Columns:
             if column.cuts
         ]
         return Schema(tuple(bins)) if bins else None
+
+
+def _words(labels: Iterable[Any]) -> list[str]:
+    """Return the text among labels that mean "not observed" which is neither a number nor usual."""
+    texts = (text for text in labels if isinstance(text, str) and text not in USUAL)
+    return [text for text in texts if number_to_bin(text) is None]
 
 
 def _codes_meant(given: Any) -> list[Label]:

@@ -30,6 +30,13 @@ _FEW = 20
 _N_BINS = 5
 _FEWEST = 3
 _WEIGHT = re.compile(r"(.*[_.])?w?(weight|wgt|wt|pond)s?([_.].*|\d*)|w", re.IGNORECASE)
+_REPLICATES = re.compile(r"(.*?(?:rep|brr|jk|bsw|boot|pwgtp|fay|wgt|wt|weight)\w*?)[_.]?\d+", re.IGNORECASE)
+_OF_DESIGN = {
+    "strata": re.compile(r"(.*[_.])?(strat(a|um|id)?|sdmvstra|v?stratum)", re.IGNORECASE),
+    "units": re.compile(r"(.*[_.])?(psu|cluster|clu?sid|sdmvpsu|v?psu|primary_unit)", re.IGNORECASE),
+    "population": re.compile(r"(.*[_.])?(fpc|popsize|population)", re.IGNORECASE),
+}
+"""Names of columns that say how a sample was drawn, by the option of `twoway fit` that takes them."""
 _MEMBER = re.compile(r"(.+?)[_.]?(\d+|[a-z])$", re.IGNORECASE)
 
 
@@ -75,10 +82,21 @@ def find_columns(path: FilePath, missing: MissingLabels | None = None) -> tuple[
     columns, notes = {}, {}
     for name, seen in found.items():
         columns[name], notes[name] = _described(name, seen, files.declared[name], letters.get(name, {}))
-    weights = files.weights or next((name for name in columns if _is_weight(name, found[name])), None)
-    if weights is not None:
-        columns[weights] = Column(label=columns[weights].label)
-        notes[weights] = ["the weight of each record"]
+    alike = [name for name in columns if _is_weight(name, found[name])]
+    replicates = _replicates(found)
+    weights = files.weights or next((name for name in alike if name not in replicates), None)
+    for name in list(columns):
+        declared = Column(label=columns[name].label, use=name == weights)
+        if name == weights:
+            columns[name], notes[name] = declared, ["the weight of each record"]
+        elif name in replicates:
+            columns[name], notes[name] = declared, [f"replicate weights? --replicate-weights '{replicates[name]}*'"]
+        elif name in alike:
+            columns[name], notes[name] = declared, [f"weights of another kind? --weights {name!r}"]
+        elif option := next((option for option, pattern in _OF_DESIGN.items() if pattern.fullmatch(name)), None):
+            notes[name].append(f"how the sample was drawn? --{option} {name!r}")
+            # Strata are most often questions, too.
+            columns[name] = columns[name] if option == "strata" else declared
     sets = {**_similar_columns(columns, found), **files.declared.sets}
     return Columns(columns, weights=weights, sets=sets), notes
 
@@ -118,10 +136,25 @@ def _n_cells(n: int) -> str:
 
 def _is_weight(name: str, seen: _Found) -> bool:
     """Return whether a column looks like one of weights: by its name, and as positive numbers with fractions."""
+    return _WEIGHT.fullmatch(name) is not None and _are_weights(seen)
+
+
+def _are_weights(seen: _Found) -> bool:
+    """Return whether cells are numbers of 0 or more, some of them with fractions."""
     numbers = [label for label in seen.counts if label_key(label)[0] == "number"]
-    if not _WEIGHT.fullmatch(name) or not numbers or len(numbers) < len(seen.counts):
+    if not numbers or len(numbers) < len(seen.counts):
         return False
     return min(map(float, numbers)) >= 0 and any(isinstance(label, float) for label in numbers)
+
+
+def _replicates(found: Mapping[str, _Found]) -> dict[str, str]:
+    """Return columns that look like replicate weights, each with what the names of all begin with."""
+    groups: dict[str, list[str]] = {}
+    for name, seen in found.items():
+        numbered = _REPLICATES.fullmatch(name)
+        if numbered and _are_weights(seen):
+            groups.setdefault(numbered[1], []).append(name)
+    return {name: stem for stem, names in groups.items() if len(names) >= _FEWEST for name in names}
 
 
 def _similar_columns(columns: Mapping[str, Column], found: Mapping[str, _Found]) -> dict[str, dict[str, Any]]:

@@ -166,11 +166,11 @@ def _plain_missing_labels(labels: Iterable[object]) -> tuple[object, ...]:
     """Return labels as plain ones, without those that mean "not observed" in any case."""
     if isinstance(labels, str) or not isinstance(labels, Iterable):
         labels = (labels,)
-    plain = (missing_key(_range_of_numbers(label))[1] for label in labels if not is_null(label))
+    plain = (missing_key(range_of_numbers(label))[1] for label in labels if not is_null(label))
     return tuple(int(label) if isinstance(label, float) and label.is_integer() else label for label in plain)
 
 
-def _range_of_numbers(label: object) -> object:
+def range_of_numbers(label: object) -> object:
     """Return a pair of numbers as a range with ends that every file can hold; other labels as they are."""
     if not isinstance(label, tuple | list):
         return label

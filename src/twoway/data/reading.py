@@ -45,7 +45,7 @@ class Reader:
 
     def __post_init__(self) -> None:
         missing = check_reading_options(self.schema, self.missing, self.unseen, self.in_memory)
-        object.__setattr__(self, "missing", missing.and_also(self.declared.missing))
+        object.__setattr__(self, "missing", self.declared.add_to(missing))
         for what in ("counts", "weights"):
             if getattr(self, what) is None:
                 object.__setattr__(self, what, getattr(self.declared, what))

@@ -364,7 +364,7 @@ class JointPMF:
         if variable.values is None:
             raise DataError(
                 f"{name!r} has no expected value: its categories {shortlist(variable.categories)} have no numeric "
-                "values; give them with Variable(name, categories, values)"
+                "values; give them with Variable(name, categories, values), or values = {…} in a file for --columns"
             )
         index = self.schema.index(name)
         return float(np.array(variable.values) @ (self.factors[index] @ self.trees.state_shares(index)))

@@ -284,7 +284,8 @@ def asked_codes(variable: Variable, term: Term) -> list[int]:
             example = Term(variable.name, "in", variable.categories[:2])
             raise QuestionError(
                 f"{term} cannot be answered: the categories of {variable.name!r} have no declared order. Name those "
-                f"that you mean, as in {example}, or declare the order before the fit, as by ordered categories"
+                f"that you mean, as in {example}, or declare the order before the fit: by ordered categories, or by "
+                "order = […] in a file for --columns"
             )
         (label,), compare = term.labels, _COMPARE[term.operator]
         by_order = variable.values is None or (variable.ordered and variable.find(label) is not None)

@@ -158,3 +158,50 @@ def test_files_elsewhere_are_fetched(tmp_path):
     pytest.importorskip("aiohttp")
     with pytest.raises(tw.MissingFileError, match="cannot be fetched; is there a network"):
         tw.Records("http://127.0.0.1:9/a.csv")
+
+
+def test_columns_of_the_design_are_recognised(twoway, tmp_path):
+    path = tmp_path / "a.csv"
+    columns = {"vote": RNG.choice(["a", "b"], 60), "psu": RNG.integers(1, 9, 60), "stratum": RNG.integers(1, 4, 60)}
+    weights = {name: RNG.random(60).round(3) for name in ("weight", "wt_short", "repw1", "repw2", "repw3")}
+    pd.DataFrame({**columns, "fpc": 100, **weights}).to_csv(path, index=False)
+    declared, notes = find_columns(path)
+    assert declared.weights == "weight"
+    assert [name for name in notes if not declared[name].use] == ["psu", "fpc", "wt_short", "repw1", "repw2", "repw3"]
+    for name, said in (("psu", "--units 'psu'"), ("stratum", "--strata 'stratum'"), ("fpc", "--population 'fpc'")):
+        assert notes[name][-1] == f"how the sample was drawn? {said}"
+    assert notes["repw2"] == ["replicate weights? --replicate-weights 'repw*'"]
+    assert notes["wt_short"] == ["weights of another kind? --weights 'wt_short'"]
+
+
+def test_columns_are_chosen_by_their_new_names(twoway, tmp_path):
+    (tmp_path / "a.csv").write_text("q1,q2,q3\n" + "1,2,3\n2,1,3\n" * 9)
+    (tmp_path / "a.toml").write_text('[columns.q1]\nname = "trust"\n')
+    for chosen in (("--only", "trust,q2"), ("--drop", "q3")):
+        command = ("count", tmp_path / "a.csv", "--columns", tmp_path / "a.toml", "-o", tmp_path / "a.tables")
+        assert twoway(*command, *chosen, "--force")[0] == 0
+        assert tw.Tables.load(tmp_path / "a.tables").schema.names == ("trust", "q2")
+    code, _, err = twoway("count", tmp_path / "a.csv", "-o", tmp_path / "b.tables", "--only", "trust")
+    assert (code, "no column 'trust'" in err) == (3, True)
+
+
+def test_bins_leave_out_the_codes_of_missing_cells(twoway, tmp_path):
+    path = tmp_path / "a.sav"
+    frame = pd.DataFrame({"age": [*range(20, 60), *[999.0] * 40], "x": [1.0, 2.0] * 40})
+    pyreadstat.write_sav(
+        frame, str(path), missing_ranges={"age": [999]}, variable_value_labels={"age": {999: "refused"}}
+    )
+    code, out, _ = twoway("fit", path, "-o", tmp_path / "m.twoway", "--bins", "age=2", "--rank", "1")
+    assert code == 0
+    assert tw.JointPMF.load(tmp_path / "m.twoway").schema["age"].edges == (40,)
+    assert "age 999 'refused' 40" in out
+
+
+def test_an_error_about_many_columns_is_short(twoway, tmp_path):
+    path = tmp_path / "a.csv"
+    pd.DataFrame({f"measurement_number_{n}": RNG.random(50) for n in range(60)}).to_csv(path, index=False)
+    code, _, err = twoway("fit", path, "-o", tmp_path / "m.twoway", "--max-categories", "40")
+    assert code == 3
+    assert "54 more columns have too many" in err
+    assert "`twoway columns` writes a file" in err
+    assert len(err) < 1500

@@ -123,6 +123,10 @@ def test_a_model_reads_the_raw_file_alike(tmp_path, sav):
         ({"trust": {"missing": [(9, 1)]}}, "the smaller one first"),
         ({"sex": {"cuts": [3]}}, "column 'sex' has cuts, and does not hold numbers"),
         ({"trust": {"missing": 9}}, "missing must be a list; got 9"),
+        ({"trust": {"missing": {"a": 1}}}, "missing must be a list; got"),
+        ({"trust": {"missing": [[1, 2, 3]]}}, "column 'trust': a range of missing codes is a pair"),
+        ({"trust": {"values": [1]}}, "column 'trust': values must be a table from categories to numbers"),
+        ({"sex": {"values": {"m": 1}}}, "the values of 'sex' leave out the category 'f'"),
     ],
 )
 def test_wrong_declarations_name_the_place(declared, match):
@@ -203,3 +207,57 @@ def test_a_declaration_can_take_back_what_a_file_says(sav):
     assert fewer.categories == (*TRUST.values(), 9, "Refused")
     with pytest.raises(tw.DataError, match="no column is left to use"):
         tw.Records(sav, columns=tw.Columns({name: {"use": False} for name in FRAME}))
+
+
+@pytest.mark.parametrize(
+    ("sets", "match"),
+    [
+        (5, "sets are declared by a mapping from their names to settings; got 5"),
+        ({"media": 5}, "the set 'media' is declared by a table of settings such as columns = .* got 5"),
+        (
+            {"media": {"columns": 5, "chosen": 1}},
+            "columns of the set 'media' must be a list of names of columns; got 5",
+        ),
+        ({"media": {"columns": ["a", "b"], "chosen": [1]}}, r"chosen of the set 'media' must be one code; got \[1\]"),
+        ({"media": {"columns": ["a", "b"], "chosen": 1, "label": 2}}, "label of the set 'media' must be text; got 2"),
+    ],
+)
+def test_wrong_sets_name_the_place(sets, match):
+    with pytest.raises(tw.DataError, match=match):
+        tw.Columns(sets=sets)
+
+
+def test_labels_in_a_file_stand_for_their_codes_as_missing(sav):
+    expected = {"not at all": int((FRAME.trust == 1).sum()), "male": int((FRAME.sex == "m").sum())}
+    for missing in ({"trust": ["not at all"], "sex": ["male"]}, ["not at all", "male"]):
+        records = tw.Records(sav, missing=missing)
+        assert records.schema["trust"].categories == ("a little", "a lot")
+        assert records.schema["sex"].categories == ("f",)
+        assert records.set_to_missing["trust"]["1 'not at all'"] == expected["not at all"]
+        assert records.set_to_missing["sex"] == {"m 'male'": expected["male"]}
+    for missing in ({"trust": ["not at al"]}, ["not at al"]):
+        with pytest.raises(
+            tw.UnknownNameError, match=r"no label 'not at al'.*to be read as missing.*did you mean 'not at all'"
+        ):
+            tw.Records(sav, missing=missing)
+    assert tw.Records(sav, missing=["f"]).schema["sex"].categories == ("male",)  # text of a cell
+
+
+def test_values_of_categories_are_declared(sav, tmp_path):
+    path = tmp_path / "a.toml"
+    path.write_text(
+        '[columns.trust.values]\n"not at all" = 0\n"a little" = 1\n"a lot" = 10\n[columns.party.values]\n1 = 5'
+    )
+    trust = tw.Columns.load(path)["trust"]
+    records = tw.Records(sav, columns=tw.Columns({"trust": trust}))
+    assert records.schema["trust"].values == (0, 1, 10)
+    observed = FRAME.trust[FRAME.trust <= 3].map({1: 0, 2: 1, 3: 10})
+    assert tw.ask(tw.fit(records, rank=1, smoothing=0), "E(trust)") == pytest.approx(observed.mean())
+
+
+def test_columns_of_text_and_numbers_are_read():
+    frame = pd.DataFrame({"scale": pd.Categorical(["never", 2.0, 3.0, "always", None]), "x": [1, 2, 1, 2, 1]})
+    for given in (frame, frame.astype(object)):  # what pd.read_spss makes of a scale with labels at its ends
+        records = tw.Records(given)
+        assert records.schema["scale"].categories == (2, 3, "always", "never")
+        assert records.codes()[:, 0].tolist() == [3, 0, 1, 2, -1]
