@@ -171,7 +171,9 @@ class Report(Shown):
     check: FitCheck | None = None
     """In how many tables the model is off by more than chance; None where no two variables were observed together."""
     n_hidden: int = 1
-    """The number of hidden variables; more than one lie on a tree."""
+    """The number of hidden variables; more than one lie on a tree, or on several in a mixture."""
+    n_trees: int = 1
+    """The number of trees; of more than one, the model is a mixture, and the rank their number."""
     counts_tables: bool = False
     """Whether the two-way tables of the records counted besides."""
     structure: str = ""
@@ -182,7 +184,8 @@ class Report(Shown):
     seconds: float | None = field(default=None, compare=False)
     support: Floats | None = field(default=None, compare=False, repr=False)
     """On how many records each component rests (first row), and its factor of each variable (a row each, hidden ones
-    first); shape (n_hidden + n_variables, rank). `update` adds to it. None where it is not known."""
+    first); shape (n_hidden + n_variables, rank). Of a mixture, on how many each tree rests; shape (1, n_trees).
+    `update` adds to it. None where it is not known."""
 
     @property
     def objective(self) -> float:
@@ -232,7 +235,7 @@ class Report(Shown):
 
     def __str__(self) -> str:
         kept = self.starts[self.best]
-        form = f"rank {self.rank}" if self.n_hidden == 1 else f"{self.n_hidden} hidden variables of {self.rank} states"
+        form = described_form(self.n_trees, self.n_hidden, self.rank)
         lines = [
             f"solver      {self.solver}, {form}, seed {self.seed}",
             f"smoothing   {self.smoothing:.3g} pseudo-records per component, {self.weight_smoothing:.3g} for weights",
@@ -264,6 +267,13 @@ def listed_codes(set_to_missing: Sequence[str]) -> str:
     more = len(set_to_missing) - _MOST_CODES
     shown = "; ".join(printable(text, 200) for text in set_to_missing[:_MOST_CODES])
     return f"{shown}; … ({more} more variables)" if more > 0 else shown
+
+
+def described_form(n_trees: int, n_hidden: int, rank: int) -> str:
+    """Return what a model is made of, in words."""
+    if n_trees > 1:
+        return f"a mixture of {n_trees} trees"
+    return f"rank {rank}" if n_hidden == 1 else f"{n_hidden} hidden variables of {rank} states on a tree"
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from twoway.cli.options import Data, Force, Json, Seed, Threads, missing_option_
 from twoway.cli.output import check_output, note, output_wording, say, show, shows_progress
 from twoway.cli.reading import OF_DESIGN, TO_READ, Reading
 from twoway.errors import DataError, TwowayError
-from twoway.report import listed_codes
+from twoway.report import described_form, listed_codes
 from twoway.text import aligned, crossed, printable, shortlist
 
 _LONGEST_NAME = 255  # bytes, in every file system in use
@@ -32,7 +32,7 @@ def fit(
     solver: str = Option("auto", help="auto, em, coupled-nmf, spa, ctd, mle-ad, or a chain: spa+em."),
     seed: Seed = 0,
     smoothing: float | None = Option(None, help="Pseudo-records per component (default: chosen)."),
-    structure: str = Option("auto", help="Hidden variables: single, several on a tree, or the better one: auto."),
+    structure: str = Option("auto", help="Hidden variables: single, on a tree, a mixture of trees, or the best: auto."),
     intervals: bool = Option(
         False, "--intervals", help="Also store replicates of the model, which `ask --interval` needs."
     ),
@@ -146,8 +146,7 @@ def _fit_text(learned: dict[str, Any]) -> str:
     end["time limit"] = "ended by the time limit"
     ended = f"{learned['solver']}, {end.get(learned['stop_reason'], 'not converged')}"
     gone = learned.get("set_to_missing")
-    rank, hidden = learned["rank"], learned["hidden"]
-    form = f"rank {rank}" if hidden == 1 else f"{hidden} hidden variables of {rank} states on a tree"
+    form = described_form(learned["trees"], learned["hidden"], learned["rank"])
     rows = [
         ["learned from", evidence],
         *([["set to missing", listed_codes(gone)]] if gone else []),

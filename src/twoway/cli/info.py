@@ -11,6 +11,7 @@ from typer import Argument
 import twoway as tw
 from twoway.cli.options import Json
 from twoway.cli.output import is_terminal, output_wording, show
+from twoway.report import described_form
 from twoway.storage.container import container_kind
 from twoway.text import aligned, crossed, printable
 
@@ -51,12 +52,13 @@ def _model_info(path: Path) -> tuple[dict[str, Any], str]:
         "kind": "model",
         "rank": pmf.rank,
         "hidden": pmf.n_hidden,
+        "trees": len(pmf.trees.trees),
         "weights": pmf.weights if pmf.n_hidden == 1 else None,
         "counts": pmf.counts is not None,
         "variables": pmf.schema.to_dict(),
         "report": None if pmf.report is None else pmf.report.to_dict(),
     }
-    form = f"rank {pmf.rank}" if pmf.n_hidden == 1 else f"{pmf.n_hidden} hidden variables of {pmf.rank} states"
+    form = described_form(len(pmf.trees.trees), pmf.n_hidden, pmf.rank)
     parts = [f"a model of {form} with {len(pmf.schema)} variables", _variables_info(pmf.schema)]
     if pmf.report is not None:
         parts.append(output_wording(str(pmf.report)))

@@ -36,7 +36,13 @@ from twoway.solvers.heldout import HeldOut, try_in_order
 from twoway.solvers.loop import Descent, Loop, Watch
 from twoway.solvers.problem import Smoothing
 from twoway.solvers.starts import naive_bayes, random_start
-from twoway.solvers.tree_mixture import fit_tree_mixture, strongest_edges
+from twoway.solvers.tree_mixture import (
+    START_SMOOTHING,
+    TREE_TOL,
+    fit_random_mixture,
+    fit_tree_mixture,
+    strongest_edges,
+)
 from twoway.solvers.tree_starts import TreeShape, random_tree_start
 
 Losses: TypeAlias = tuple[Floats, Floats]
@@ -60,8 +66,6 @@ _MOST_PASSES = 300
 _SMOOTHING, _MORE_SMOOTHING = 0.25, 4.0
 # Where the search among trees begins.
 _FIRST_OF_TREES = {"tree": (8, 1.0), "trees": (3, 1.0)}
-# Mixtures of trees begin from components that were learned with this smoothing, and end at this part of the tolerance.
-_START_SMOOTHING, _TREE_TOL = Smoothing(1.0, 1.0), 0.1
 # A form with a smaller share is left out.
 _LEAST_SHARE = 0.05
 _STACKING_PASSES = 200
@@ -189,14 +193,12 @@ def _fit_recipe(records: Records, recipe: Recipe, seeds: tuple[int, int], loop: 
         return fit_cells_by_em(sets, start, smoothing, loop)
     if recipe.form == "naive_bayes":
         return Descent(naive_bayes(records, recipe.smoothing), (), StopReason.CONVERGED)
-    start = random_start(schema, recipe.rank, sets.shares, seeds)
-    if recipe.form == "single":
-        return fit_cells_by_em(sets, start, smoothing, loop)
+    if recipe.form == "trees":
+        return fit_random_mixture(records, recipe.rank, smoothing, seeds, loop)
     if recipe.form == "class_trees":
-        start = naive_bayes(records, _START_SMOOTHING.factors)
-    else:
-        start = fit_cells_by_em(sets, start, _START_SMOOTHING, loop).pmf
-    return fit_tree_mixture(records, start, smoothing, replace(loop, tol=_TREE_TOL * loop.tol))
+        start = naive_bayes(records, START_SMOOTHING.factors)
+        return fit_tree_mixture(records, start, smoothing, replace(loop, tol=TREE_TOL * loop.tol))
+    return fit_cells_by_em(sets, random_start(schema, recipe.rank, sets.shares, seeds), smoothing, loop)
 
 
 def _stacking_shares(models: Sequence[HeldOut]) -> Floats:

@@ -20,7 +20,7 @@ from twoway.data.frames import frame_library_of
 from twoway.data.source import Block, RecordSource
 from twoway.errors import DataError, unknown_option, whole_number
 from twoway.fitting.sources import CONTRADICTION, TABLES_AS_RECORDS, evidence_of_source
-from twoway.fitting.structure import Fitted, Structure, fit_better, fit_single, fit_tree, tree_edges
+from twoway.fitting.structure import Fitted, Structure, fit_best, fit_mixture, fit_single, fit_tree, tree_edges
 from twoway.fitting.update import counts_of_records
 from twoway.model.counts import Counts, counts_left_out
 from twoway.model.parameters import sufficient_rank
@@ -30,8 +30,10 @@ from twoway.report import FitCheck, Monitor, Report, StopReason, TableMisfit
 from twoway.schema import Schema
 from twoway.solvers import Evidence, Problem, Smoothing, SolverChoice, Watch, find_solver
 from twoway.solvers.evidence import theta_of, tree_rows
+from twoway.solvers.mixture import Mixture
 from twoway.solvers.rank import RankChoice, choose_rank_from
 from twoway.solvers.tree import Tree
+from twoway.solvers.visible_trees import VisibleMixture
 from twoway.storage.checkpoint import Checkpoint
 from twoway.tables.opening import open_source
 from twoway.tables.tables import Tables
@@ -81,8 +83,9 @@ def fit(
     structure
         "single": one hidden variable, given which all others are independent, as in the paper. "tree": hidden variables
         on a tree, so that neighbours depend on each other directly; the rank is the number of states of each. Pairs of
-        names: a tree with these neighbours. "auto" compares the first two by what was held out, and ``pmf.report`` says
-        how they compare; with a rank, a solver or an amount of smoothing it means "single".
+        names: a tree with these neighbours. "mixture": several trees of the variables themselves, each with a shape of
+        its own, from records; the rank is their number. "auto" compares all three by what was held out, and
+        ``pmf.report`` says how they compare; with a rank, a solver or an amount of smoothing it means "single".
     threads
         All cores by default.
     monitor
@@ -120,9 +123,10 @@ def fit(
     evidence, warnings, known = evidence_of_source(source, threads)
     edges = tree_edges(structure, evidence.schema)
     is_tree = edges is not None or structure == "tree"
-    if is_tree and solver != "auto":
+    if (is_tree or structure == "mixture") and solver != "auto":
         raise DataError(f"structure {structure!r} has a solver of its own; solver={solver!r} is for structure 'single'")
     tree = Tree(Tree.n_starts if starts is None else starts, edges)
+    mixture = Mixture(Mixture.n_starts if starts is None else starts)
     _check_size(evidence.schema, rank, is_tree)
     saved = checkpoint if isinstance(checkpoint, Checkpoint | None) else Checkpoint(checkpoint)
     if saved is not None:
@@ -131,10 +135,12 @@ def fit(
         problem = Problem(evidence, 1, seed, smoothing=given_smoothing, watch=watch)
         if is_tree:
             fitted = fit_tree(problem, rank, tree)
+        elif structure == "mixture":
+            fitted = fit_mixture(problem, rank, mixture)
         elif structure == "single" or solver != "auto" or rank is not None or smoothing is not None:
             fitted = fit_single(problem, rank, single_solver)
         else:
-            fitted = fit_better(problem, single_solver, tree)
+            fitted = fit_best(problem, single_solver, tree, mixture)
     if saved is not None:
         saved.close(is_interrupted=watch.interrupted)
         if saved is not checkpoint:  # whose owner removes it when the model is saved
@@ -259,11 +265,18 @@ def _fit_report(fitted: Fitted, warnings: list[str]) -> Report:
             "the fit did not converge within the passes allowed: read it with care; a lower rank, or more smoothing, "
             "needs fewer"
         )
-    expected = evidence.sets.expected(theta_of(pmf), pmf.rank, tree_rows(pmf))
+    rank = pmf.rank
+    if evidence.records is not None and len(pmf.trees.trees) > 1:
+        mixture = VisibleMixture.of(pmf)
+        of_trees = mixture.expected(evidence.records, evidence.threads)
+        rank, log_likelihood, support = len(mixture.trees), of_trees.log_likelihood, of_trees.totals[None]
+    else:
+        expected = evidence.sets.expected(theta_of(pmf), pmf.rank, tree_rows(pmf))
+        log_likelihood, support = expected.log_likelihood, evidence.sets.support(expected.counts, pmf)
     compared, check = fitted.check()
     report = Report(
         solver=fitted.solver,
-        rank=pmf.rank,
+        rank=rank,
         seed=problem.seed,
         smoothing=solution.smoothing.factors,
         weight_smoothing=solution.smoothing.weights,
@@ -272,11 +285,12 @@ def _fit_report(fitted: Fitted, warnings: list[str]) -> Report:
         best=0,
         n_parameters=pmf.n_parameters,
         n_hidden=pmf.n_hidden,
+        n_trees=len(pmf.trees.trees),
         counts_tables=solution.counts_tables,
         structure=fitted.reason,
         candidates=(*(choice.candidates if choice else ()), *solution.candidates),
         warnings=tuple(warnings),
-        support=evidence.sets.support(expected.counts, pmf),
+        support=support,
         check=check,
     )
     if evidence.records is None:
@@ -284,7 +298,7 @@ def _fit_report(fitted: Fitted, warnings: list[str]) -> Report:
         is_said = any(warning.startswith(CONTRADICTION) for warning in warnings)
         contradictions = [] if is_said else _fit_contradictions(compared, check)
         return replace(report, misfits=misfits, warnings=(*warnings, *contradictions))
-    return _fit_report_of_records(report, pmf, evidence.records, expected.log_likelihood, evidence.threads)
+    return _fit_report_of_records(report, pmf, evidence.records, log_likelihood, evidence.threads)
 
 
 def _fit_counts(evidence: Evidence, warnings: list[str]) -> tuple[Counts | None, list[str]]:

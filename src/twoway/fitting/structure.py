@@ -1,4 +1,4 @@
-"""One hidden variable, or several on a tree: whichever predicts better what was held out."""
+"""One hidden variable, several on a tree, or a mixture of trees: whichever predicts better what was held out."""
 
 from __future__ import annotations
 
@@ -16,18 +16,21 @@ from twoway.report import FitCheck
 from twoway.schema import Schema
 from twoway.solvers import Evidence, Problem, Solution, Solver
 from twoway.solvers.heldout import FAR_BEHIND, HeldOut
+from twoway.solvers.mixture import Mixture, MixtureChoice, can_be_mixture, choose_mixture, with_more_trees
 from twoway.solvers.rank import RankChoice, choose_rank_from
 from twoway.solvers.tree import USUAL_STATES, Tree
 from twoway.tables.tables import Tables
 
-Structure: TypeAlias = Literal["auto", "single", "tree"] | Sequence[tuple[str, str]]
-"""The hidden variables of a model: one; several on a tree; or several on a tree with these pairs of neighbours."""
+Structure: TypeAlias = Literal["auto", "single", "tree", "mixture"] | Sequence[tuple[str, str]]
+"""The hidden variables of a model: one; several on a tree; a mixture of trees, each with a shape of its own; or several
+on a tree with these pairs of neighbours."""
 
 # A fit ends with a look at so many tables, with so many cells together; at a random part of them where there are more.
 _MOST_COMPARED = 20_000
 _MOST_COMPARED_CELLS = 2**22
 # With more variables, trees are fitted only when asked for: they would take many minutes.
 _MOST_VARIABLES = 1000
+_ONE_IS_ENOUGH = "one hidden variable describes all two-way tables up to chance"
 _NOT_COMPARED = "the fit ended before one hidden variable was compared with several on a tree"
 
 
@@ -43,6 +46,11 @@ class Fitted:
     reason: str = ""
     """Why one hidden variable, or several, in words; empty where nothing was compared."""
 
+    @property
+    def held_out(self) -> HeldOut | None:
+        """How well such fits predict what was held out, where that is known."""
+        return self.solution.held_out or (self.rank_choice.held_out if self.rank_choice else None)
+
     def check(self) -> tuple[Tables, FitCheck | None]:
         """Return tables of the evidence, and in how many of them the model is off by more than chance."""
         return _check(self.solution.pmf, self.problem)
@@ -57,7 +65,8 @@ def tree_edges(structure: Any, schema: Schema) -> tuple[tuple[int, int], ...] | 
         pairs = [(str(first), str(second)) for first, second in structure]
     except (TypeError, ValueError):
         raise DataError(
-            f"structure must be 'auto', 'single', 'tree' or pairs of names such as [('age', 'vote')]; got {structure!r}"
+            "structure must be 'auto', 'single', 'tree', 'mixture' or pairs of names such as [('age', 'vote')]; "
+            f"got {structure!r}"
         ) from None
     edges = [(int(first), int(second)) for first, second in map(schema.indices, pairs)]
     linked = np.arange(len(schema))
@@ -98,6 +107,48 @@ def fit_tree(problem: Problem, n_states: int | None, tree: Tree) -> Fitted:
     return Fitted(tree.name, replace(problem, rank=solution.pmf.rank), solution)
 
 
+def fit_mixture(problem: Problem, n_trees: int | None, mixture: Mixture) -> Fitted:
+    """Return the fit of a mixture of trees."""
+    if problem.evidence.records is None:
+        raise DataError("structure 'mixture' needs records, and there are only tables; 'tree' fits tables")
+    return _fit_chosen_mixture(problem, choose_mixture(problem, n_trees), mixture, n_trees is None)
+
+
+def _fit_chosen_mixture(problem: Problem, choice: MixtureChoice, mixture: Mixture, chooses_trees: bool) -> Fitted:
+    choice = with_more_trees(problem, choice) if chooses_trees else choice
+    problem = replace(problem, rank=choice.n_trees, smoothing=choice.smoothing)
+    solution = replace(mixture.solve(problem), candidates=choice.candidates, held_out=choice.held_out)
+    return Fitted(mixture.name, problem, solution)
+
+
+def fit_best(problem: Problem, solver: Solver, tree: Tree, mixture: Mixture) -> Fitted:
+    """Return the best of one hidden variable, a tree and a mixture of trees; the first where others are not clearly so.
+
+    A mixture is tried where even the best of the others leaves tables off, or where it was not tried at all.
+    """
+    best = fit_better(problem, solver, tree)
+    rival, watch = best.held_out, problem.watch
+    if rival is None or watch.interrupted or best.reason == _ONE_IS_ENOUGH or not can_be_mixture(problem.evidence):
+        return best
+    choice = choose_mixture(problem, None, rival)
+    if choice.held_out is None:
+        return best
+    gain, error = rival.behind(choice.held_out)
+    n_hidden = best.solution.pmf.n_hidden
+    other = "one hidden variable" if n_hidden == 1 else f"{n_hidden} hidden variables on one tree"
+    verdict = "predicts better than" if gain > error else "does not clearly predict better than"
+    verdict = "predicts worse than" if gain < -error else verdict
+    reason = (
+        f"a mixture of {choice.n_trees} trees {verdict} {other}: {rival.mean + gain:.3f} against {rival.mean:.3f} nats "
+        f"per held-out record, standard error of the difference {error:.3f}"
+    )
+    if gain > error:
+        with watch.guard():
+            return replace(_fit_chosen_mixture(problem, choice, mixture, chooses_trees=True), reason=reason)
+        reason += ", but the time was over"
+    return replace(best, reason="; ".join(filter(None, (best.reason, reason))))
+
+
 def fit_better(problem: Problem, solver: Solver, tree: Tree) -> Fitted:
     """Return the better of the two; one hidden variable where several are not clearly better."""
     evidence, watch = problem.evidence, problem.watch
@@ -124,7 +175,7 @@ def fit_better(problem: Problem, solver: Solver, tree: Tree) -> Fitted:
         if gain > FAR_BEHIND * error:
             return _reasoned(several, several, choice.held_out, gain, error)
     single = _fit_rank(problem, None, choice, solver)
-    return _better(single, several, single.solution.held_out or choice.held_out)
+    return _better(single, several, single.held_out)
 
 
 def _why_one(problem: Problem, pmf: JointPMF, held_out: HeldOut | None, tree: Tree) -> tuple[str, Tree]:
@@ -135,7 +186,7 @@ def _why_one(problem: Problem, pmf: JointPMF, held_out: HeldOut | None, tree: Tr
     if not problem.watch.interrupted:
         check = _check(pmf, problem)[1]
         if check is None or check.n_off == 0:
-            return "one hidden variable describes all two-way tables up to chance", tree
+            return _ONE_IS_ENOUGH, tree
         tree = tree.scored(replace(problem, rank=USUAL_STATES))
     if problem.watch.interrupted:
         return _NOT_COMPARED, tree

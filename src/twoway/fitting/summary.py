@@ -56,6 +56,7 @@ def summarize(pmf: JointPMF, source: RecordSource | Tables) -> dict[str, Any]:
         "variables": len(names),
         "rank": pmf.rank,
         "hidden": pmf.n_hidden,
+        "trees": len(pmf.trees.trees),
         "structure": report.structure,
         "solver": report.solver,
         "stop_reason": report.stop_reason.value,

@@ -40,6 +40,7 @@ from twoway.solvers.evidence import (
 from twoway.solvers.loop import Loop, Watch
 from twoway.solvers.problem import Smoothing
 from twoway.solvers.starts import softened_start
+from twoway.solvers.visible_trees import VisibleMixture
 from twoway.tables.counting import count_singles, n_set_cells
 
 # What a start gives to a category that is impossible in a component, of the variable's overall shares.
@@ -108,14 +109,16 @@ def update(
     if pmf.counts is not None and pmf.counts.singles.size:  # otherwise the old ones are not known, or not of records
         counts, left_out = counts_of_records(evidence, pmf.counts)
     pmf = _extended_to_update(pmf, fitted.schema)
+    is_mixture = len(pmf.trees.trees) > 1
     with Watch.showing(monitor) as watch:
-        updated, start, support = _update_model(pmf, report, evidence.sets, Loop("update", max_iter, tol, watch))
+        update_it = _update_mixture if is_mixture else _update_model
+        updated, start, support = update_it(pmf, report, evidence.sets, Loop("update", max_iter, tol, watch))
     n_records = None if report.n_records is None else report.n_records + fitted.total_weight
     warnings = [warning for warning in report.warnings if warning not in (_UPDATED, *left_out)]
     return updated.with_counts(counts).with_report(
         Report(
             solver=f"{report.solver.removesuffix('+update')}+update",
-            rank=updated.rank,
+            rank=report.rank if is_mixture else updated.rank,
             seed=report.seed,
             smoothing=report.smoothing,
             weight_smoothing=report.weight_smoothing,
@@ -126,6 +129,7 @@ def update(
             n_observed=None if report.n_observed is None else report.n_observed + records.n_observed,
             n_parameters=updated.n_parameters,
             n_hidden=updated.n_hidden,
+            n_trees=len(updated.trees.trees),
             warnings=(*warnings, *left_out, _UPDATED),
             support=support,
             seconds=time.perf_counter() - began,
@@ -154,6 +158,8 @@ def _extended_to_update(pmf: JointPMF, schema: Schema) -> JointPMF:
     """Return a PMF by a schema with more categories, which it holds to be impossible."""
     if pmf.schema == schema:
         return pmf
+    if len(pmf.trees.trees) > 1:
+        return VisibleMixture.of(pmf).extended(schema).pmf()
     trees = []
     for tree in pmf.trees.trees:
         factors = []
@@ -181,6 +187,16 @@ def counts_of_records(evidence: Evidence, old: Counts | None = None) -> tuple[Co
     singles = np.array(np.broadcast_to(new.single_sums, (3 if is_weighted else 1, schema.n_categories)))
     singles[:, old.schema.cells_in(schema)] += old.single_sums
     return Counts.of_tables(tables, singles), []
+
+
+def _update_mixture(pmf: JointPMF, report: Report, sets: CellSets, loop: Loop) -> tuple[JointPMF, Start, Floats]:
+    """Return the same of a mixture of trees, which keep their shapes; what they had learned is what they say."""
+    assert report.support is not None
+    mixture, (totals,) = VisibleMixture.of(pmf), report.support
+    start = mixture.softened(_SOFTENING, sets.shares)
+    descent = start.climb(sets.records, mixture.remembered(totals), loop, sets.threads)
+    new = VisibleMixture.of(descent.pmf).expected(sets.records, sets.threads)
+    return descent.pmf, Start("update", descent.objectives, descent.stop_reason), (totals + new.totals)[None]
 
 
 def _update_model(pmf: JointPMF, report: Report, sets: CellSets, loop: Loop) -> tuple[JointPMF, Start, Floats]:

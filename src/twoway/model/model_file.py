@@ -67,7 +67,10 @@ def parse_model(
             support = arrays["support"].astype(np.float64)
             trees = parameters if isinstance(parameters, Trees) else None
             n_hidden, rank = (trees.n_hidden, trees.rank) if trees else (1, arrays["weights"].size)
-            if support.shape != (n_hidden + len(schema), rank) or not (np.isfinite(support) & (support >= 0)).all():
+            shape = (n_hidden + len(schema), rank)
+            if trees and len(trees.trees) > 1:
+                shape = (1, len(trees.trees))
+            if support.shape != shape or not (np.isfinite(support) & (support >= 0)).all():
                 raise DataError("its array of support must hold nonnegative numbers, with a row for each variable")
             report = replace(report, support=support)
         counts = Counts.from_arrays(schema, arrays)
@@ -90,7 +93,10 @@ def replicate_arrays(pmfs: Sequence[Parameters]) -> dict[str, NDArray[Any]]:
     """Return the parameters of models of the same form, such as replicates, as arrays that go with one of them."""
     if isinstance(pmfs[0], Trees):
         numbers = [_tree_arrays(parameters)["tree_numbers"] for parameters in pmfs if isinstance(parameters, Trees)]
-        return {"replicate_numbers": np.array(numbers)}
+        shares = [parameters.shares for parameters in pmfs if isinstance(parameters, Trees)]
+        return {"replicate_numbers": np.array(numbers)} | (
+            {"replicate_shares": np.array(shares)} if len(shares[0]) > 1 else {}
+        )
     weights, stacked = zip(*pmfs, strict=True)
     return {"replicate_weights": np.array(weights), "replicate_stacked": np.array(stacked)}
 
@@ -101,7 +107,11 @@ def parse_replicates(schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> list
         rows = arrays["replicate_numbers"]
         if rows.ndim != 2 or not len(rows):
             raise DataError(f"their array has the shape {rows.shape}")
-        return [_parse_trees(schema, {**arrays, "tree_numbers": numbers}) for numbers in rows]
+        shares = arrays.get("replicate_shares", np.ones((len(rows), 1)))
+        if shares.shape != (len(rows), arrays["tree_shares"].size):
+            raise DataError(f"their shares of trees have the shape {shares.shape}")
+        parts = zip(rows, shares, strict=True)
+        return [_parse_trees(schema, {**arrays, "tree_numbers": row, "tree_shares": own}) for row, own in parts]
     if "replicate_weights" not in arrays or "replicate_stacked" not in arrays:
         return []
     weights, stacked = arrays["replicate_weights"], arrays["replicate_stacked"]

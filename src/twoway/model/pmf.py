@@ -230,13 +230,17 @@ class JointPMF:
     @property
     def n_parameters(self) -> int:
         """How many of its numbers are free."""
-        return sum((len(matrix) - 1) * int(matrix.shape[1]) for matrix in self.trees.matrices)
+        matrices = self.trees.matrices
+        if len(self.trees.trees) > 1:  # hidden copies of visible variables have none
+            matrices = [matrix for matrix in matrices if not np.array_equal(matrix, np.eye(len(matrix)))]
+        return sum((len(matrix) - 1) * int(matrix.shape[1]) for matrix in matrices)
 
     def __repr__(self) -> str:
         n = len(self.schema)
         listed = ", ".join(f"{printable(v.name)} ({len(v)})" for v in self.schema.variables[:6])
         more = f", … ({n - 6} more)" if n > 6 else ""
         hidden = f"rank {self.rank}" if self.trees.single else f"{self.n_hidden} hidden of up to {self.rank} states"
+        hidden = f"mixture of {len(self.trees.trees)} trees" if len(self.trees.trees) > 1 else hidden
         return f"JointPMF({hidden}, {n} variable{'s' * (n != 1)}: {listed}{more})"
 
     def _repr_html_(self) -> str:
@@ -586,7 +590,7 @@ def model_behind(model: Any, of: str | None, task: str) -> JointPMF:
         return single_model(pmf, task, example)
     index = pmf.schema.index(of)
     if len(pmf.trees.trees) > 1:
-        raise DataError(f"{task} shows one tree, and this model is an average of {len(pmf.trees.trees)}")
+        raise DataError(f"{task} shows one tree, and this model is a mixture of {len(pmf.trees.trees)}")
     (tree,) = pmf.trees.trees
     return JointPMF.from_trees(pmf.schema, Trees(np.ones(1), (seen_from(tree, tree.homes[index])[0],)))
 

@@ -10,7 +10,7 @@ A tree of visible variables is one of hidden variables that are copies of them, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
@@ -20,19 +20,42 @@ from numpy.typing import NDArray
 from twoway.arrays import Floats, Ints, times_log
 from twoway.data.records import Records
 from twoway.kernels.visible_trees import VisibleRows
-from twoway.model.hidden_tree import HiddenTree
 from twoway.model.pmf import JointPMF
-from twoway.model.trees import Trees
 from twoway.report import Progress, StopReason
 from twoway.schema import Schema
+from twoway.solvers.em import fit_cells_by_em
+from twoway.solvers.evidence import CellSets
 from twoway.solvers.loop import Descent, Loop
 from twoway.solvers.problem import Smoothing
+from twoway.solvers.starts import random_start
+from twoway.solvers.visible_trees import (
+    VisibleMixture,
+    VisibleTree,
+    column_shape,
+    normalized_tables,
+    tree_counts,
+    tree_memberships,
+)
 from twoway.tables.dependence import spanning_tree
 
 PairCounts: TypeAlias = NDArray[np.float32]
 """Counts of all pairs of cells: half the memory, and twice the speed, where digits are to spare."""
 # Records that belong to a component less than this are left out when its tree is chosen.
 _LITTLE = 1e-6
+START_SMOOTHING = Smoothing(1.0, 1.0)
+"""Pseudo-records of the components without dependence that mixtures of trees begin from."""
+TREE_TOL = 0.1
+"""The part of a tolerance at which mixtures of trees end."""
+
+
+def fit_random_mixture(
+    records: Records, n_trees: int, smoothing: Smoothing, seeds: tuple[int, int], loop: Loop, threads: int | None = 1
+) -> Descent:
+    """Return the mixture of trees that a random start leads to, by way of components without dependence."""
+    sets = CellSets.of_records(records, threads)
+    start = random_start(sets.schema, n_trees, sets.shares, seeds)
+    start = fit_cells_by_em(sets, start, START_SMOOTHING, loop).pmf
+    return fit_tree_mixture(records, start, smoothing, replace(loop, tol=TREE_TOL * loop.tol))
 
 
 def fit_tree_mixture(records: Records, start: JointPMF, smoothing: Smoothing, loop: Loop) -> Descent:
@@ -63,8 +86,7 @@ def fit_tree_mixture(records: Records, start: JointPMF, smoothing: Smoothing, lo
     if here is None:
         raise KeyboardInterrupt
     stop_reason = loop.watch.stopped or stop_reason
-    trees = [problem.hidden_tree(tree) for tree in here.trees]
-    return Descent(JointPMF.from_trees(records.schema, Trees.of(here.shares, trees)), tuple(objectives), stop_reason)
+    return Descent(problem.visible(here).pmf(), tuple(objectives), stop_reason)
 
 
 def strongest_edges(records: Records, weights: Floats) -> list[tuple[int, int]]:
@@ -100,6 +122,10 @@ class _Tree(NamedTuple):
 class _Mixture(NamedTuple):
     shares: Floats
     trees: list[_Tree]
+
+    @property
+    def visible(self) -> list[VisibleTree]:
+        return [VisibleTree(tree.shape.rows, tree.tables) for tree in self.trees]
 
 
 @dataclass(frozen=True)
@@ -198,45 +224,29 @@ class _TreesOfRecords:
 
     def step(self, mixture: _Mixture, shares: Floats) -> _Mixture:
         """Return the M-step of trees that keep their shapes, with a record of the share (n_records, M) in each."""
-        from twoway.kernels.visible_trees import expect_visible_tree
-
-        trees = []
-        for tree, weights in zip(mixture.trees, shares.T, strict=True):
-            counts, rows = np.zeros(tree.tables.shape), np.flatnonzero(weights)
-            log_prob = np.empty(len(rows))
-            expect_visible_tree(self.codes[rows], weights[rows], tree.shape.rows, tree.tables, counts, log_prob)
-            trees.append(self._with_counts(tree, counts))
+        counts = tree_counts(self.codes, shares.T, mixture.visible)
+        trees = [self._with_counts(tree, own) for tree, own in zip(mixture.trees, counts, strict=True)]
         return _Mixture(self._component_shares(shares), trees)
 
     def evaluate(self, mixture: _Mixture) -> tuple[float, Floats]:
         """Return the objective, and the weight of each record in each tree, (n_records, M)."""
-        from twoway.kernels.visible_trees import expect_visible_tree
-
-        logs = np.empty((len(mixture.trees), len(self.codes)))
-        for log_prob, tree in zip(logs, mixture.trees, strict=True):
-            expect_visible_tree(self.codes, self.weights, tree.shape.rows, tree.tables, np.empty(0), log_prob)
-        logs += np.log(mixture.shares)[:, None]
-        log_prob = np.logaddexp.reduce(logs, axis=0)
+        log_likelihood, memberships = tree_memberships(self.codes, self.weights, mixture.shares, mixture.visible)
         log_prior = self.smoothing.weights * np.log(mixture.shares * len(mixture.shares)).sum()
         for tree in mixture.trees:
             log_prior += times_log(tree.pseudo_counts, tree.tables).sum() - tree.plain_prior
-        value = self.weights @ log_prob + log_prior
-        return -float(value / self.weights.sum()), (np.exp(logs - log_prob) * self.weights).T
+        return -float((log_likelihood + log_prior) / self.weights.sum()), memberships.T
 
     def _component_shares(self, shares: Floats) -> Floats:
         totals = shares.sum(axis=0) + self.smoothing.weights
         return np.asarray(totals / totals.sum())
 
     def _shape(self, variables: Ints, parents: Ints) -> _Shape:
-        sizes = self.sizes[variables]
-        n_columns = np.where(parents >= 0, sizes[parents], 1)
-        firsts = np.concatenate([[0], np.cumsum(sizes * n_columns)])
-        vertex = np.repeat(np.arange(len(variables)), sizes * n_columns)
-        code, column = np.divmod(np.arange(firsts[-1]) - firsts[vertex], n_columns[vertex])
+        rows, columns = column_shape(variables, parents, self.sizes)
+        n_columns = np.where(parents >= 0, rows.sizes[parents], 1)
+        vertex = np.repeat(np.arange(len(variables)), np.diff(rows.firsts))
+        code, column = np.divmod(np.arange(rows.firsts[-1]) - rows.firsts[vertex], n_columns[vertex])
         cells = self.offsets[variables[vertex]] + code
         above = self.offsets[variables[parents[vertex]]] + column
-        columns = np.concatenate([[0], np.cumsum(n_columns)])[vertex] + column
-        rows = VisibleRows(variables, parents, sizes, firsts)
         return _Shape(rows, cells, np.where(vertex == 0, cells, above), columns)
 
     def _plain_tree(self, shape: _Shape, component: int) -> _Tree:
@@ -251,29 +261,14 @@ class _TreesOfRecords:
 
     @staticmethod
     def _with_counts(tree: _Tree, counts: Floats) -> _Tree:
-        counts = counts + tree.pseudo_counts
-        totals = np.bincount(tree.shape.columns, counts)[tree.shape.columns]
-        tables = np.divide(counts, totals, out=tree.tables.copy(), where=totals > 0)
-        return tree._replace(tables=tables)
+        return tree._replace(tables=normalized_tables(counts + tree.pseudo_counts, tree.shape.columns, tree.tables))
 
-    def hidden_tree(self, tree: _Tree) -> HiddenTree:
-        """Return a tree with a hidden copy of each variable that has children, to which those without are attached."""
-        variables, parents, sizes, firsts = tree.shape.rows
-        tables = [part.reshape(size, -1) for part, size in zip(np.split(tree.tables, firsts[1:-1]), sizes, strict=True)]
-        inner = sorted({0, *parents[1:].tolist()})
-        number = {vertex: place for place, vertex in enumerate(inner)}
-        homes, factors = [0] * len(variables), [np.empty((0, 0))] * len(variables)
-        for vertex, variable in enumerate(self.order[variables].tolist()):
-            is_inner = vertex in number
-            homes[variable] = number[vertex if is_inner else int(parents[vertex])]
-            factors[variable] = np.eye(len(tables[vertex])) if is_inner else tables[vertex]
-        return HiddenTree(
-            (-1, *(number[int(parents[vertex])] for vertex in inner[1:])),
-            tuple(homes),
-            tables[0][:, 0],
-            tuple(tables[vertex] for vertex in inner[1:]),
-            tuple(factors),
+    def visible(self, mixture: _Mixture) -> VisibleMixture:
+        """Return the mixture with the variables in the order of the schema."""
+        trees = (
+            VisibleTree(rows._replace(variables=self.order[rows.variables]), tables) for rows, tables in mixture.visible
         )
+        return VisibleMixture(self.schema, mixture.shares, tuple(trees))
 
 
 def rooted_tree(strengths: Floats) -> tuple[Ints, Ints]:

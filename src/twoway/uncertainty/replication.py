@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from twoway.arrays import Floats
+from twoway.data.records import Records
 from twoway.errors import DataError, whole_number
 from twoway.model.intervals import checked_level
 from twoway.model.pmf import JointPMF, model_of
@@ -22,6 +23,7 @@ from twoway.solvers.loop import Loop, Watch
 from twoway.solvers.problem import Smoothing
 from twoway.solvers.resampling import RecordResampling, Resampling, TableResampling
 from twoway.solvers.starts import softened_start
+from twoway.solvers.visible_trees import VisibleMixture
 from twoway.tables.tables import Tables
 from twoway.uncertainty.bootstrap import LEAST_REPLICATES, Bootstrap
 from twoway.uncertainty.observed_tables import ObservedTables
@@ -86,8 +88,7 @@ def bootstrap(
     True
     """
     pmf = model_of(pmf)
-    if len(pmf.trees.trees) > 1:
-        raise DataError("the bootstrap needs a model that was fitted, not an average of several")
+    mixture = _mixture_to_replicate(pmf, source)
     n, seed = whole_number("n", n, LEAST_REPLICATES), whole_number("seed", seed, 0)
     threads = usable_cores() if threads is None else whole_number("threads", threads, 1)
     smoothing = _smoothing_to_replicate(pmf)
@@ -96,10 +97,19 @@ def bootstrap(
     of_design = resampling if isinstance(resampling, DesignResampling) else None
     n = n if of_design is None else len(of_design.scales)
     original = resampling.original()
+    all_records = cast(Records, original.records)
     with Watch.showing(monitor) as watch:
         loop = Loop("", _MAX_ITER, tol, watch.quiet())
 
-        def fit(sets: CellSets, smoothing: Smoothing, drawn: Floats | None = None) -> tuple[JointPMF, StopReason]:
+        def fit(
+            sets: CellSets, smoothing: Smoothing, random: np.random.Generator | None = None
+        ) -> tuple[JointPMF, StopReason]:
+            if mixture is not None:
+                prior = mixture.pseudo_counts(all_records, smoothing)
+                prior = prior if random is None else mixture.drawn(prior, random)
+                descent = mixture.climb(sets.records, prior, loop, 1)
+                return descent.pmf, descent.stop_reason
+            drawn = replicate_prior(original, pmf, smoothing, random) if random and smoothing.factors else None
             # A model may have zeros, which multiplicative updates cannot leave.
             start = softened_start(pmf, sets.shares, 1e-6) if drawn is not None or pmf.has_zeros else pmf
             descent = fit_cells_by_em(sets, start, smoothing, loop, drawn)
@@ -110,8 +120,7 @@ def bootstrap(
             if of_design is not None:  # no draw of the truth: it differs from the fit by its weights alone
                 return fit(resampling.draw(seed, number), smoothing)
             own = choices[random.choice(len(choices), p=chances)]
-            drawn = replicate_prior(original, pmf, own, random) if own.factors else None
-            return fit(resampling.draw(seed, number), own, drawn)
+            return fit(resampling.draw(seed, number), own, random)
 
         fits: list[tuple[JointPMF, StopReason]] = []
         with watch.guard():
@@ -134,6 +143,17 @@ def bootstrap(
     reflected, observed = not smoothing.factors, ObservedTables.of(pmf, source)
     boot = Bootstrap(pmf, replicates, center, checked_level(level), tuple(warnings), reflected, observed)
     return boot if of_design is None else replace(boot, scales=of_design.scales, degrees=of_design.degrees)
+
+
+def _mixture_to_replicate(pmf: JointPMF, source: Any) -> VisibleMixture | None:
+    """Return the mixture of trees that a model is; its replicates keep their shapes."""
+    if len(pmf.trees.trees) == 1:
+        return None
+    if pmf.report is None:
+        raise DataError("the bootstrap needs a model that was fitted, not an average of several")
+    if isinstance(source, Tables):
+        raise DataError("the bootstrap of a mixture of trees needs the records that it was fitted to, not tables")
+    return VisibleMixture.of(pmf)
 
 
 def _replicate_sampling(

@@ -167,7 +167,7 @@ def test_kruskals_condition(n_categories, rank, proves):
 
 def test_what_cannot_be_diagnosed_says_so():
     pmf = model(random_tree((-1, 0, 1, 1)))
-    with pytest.raises(DataError, match="an average of 2"):
+    with pytest.raises(DataError, match="a mixture of 2"):
         tw.diagnose(tw.JointPMF.average([pmf, model(random_tree((-1, 0, 0, 0), seed=2))]))
     with pytest.raises(DataError, match="rank 4"):
         tw.diagnose(pmf, rank=2)

@@ -1,0 +1,316 @@
+"""Mixtures of trees of the visible variables, whose expected counts add over blocks of records.
+
+In a model, each variable that has children is a hidden variable's only meaning: a copy of it. Here the tables are those
+of the variables themselves, so that a pass costs one product of numbers for each cell of a record and tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.arrays import Floats, Ints, times_log
+from twoway.data.records import Records
+from twoway.data.source import Block, RecordSource
+from twoway.errors import DataError
+from twoway.model.hidden_tree import HiddenTree
+from twoway.model.pmf import JointPMF
+from twoway.model.trees import Trees
+from twoway.report import Progress, StopReason
+from twoway.schema import Schema
+from twoway.solvers.loop import Descent, Loop
+from twoway.solvers.problem import Smoothing
+
+if TYPE_CHECKING:
+    from twoway.kernels.visible_trees import VisibleRows
+
+
+class VisibleTree(NamedTuple):
+    """A tree of variables, and its tables one behind the other."""
+
+    rows: VisibleRows
+    tables: Floats
+    """The probability of each category given the parent's."""
+
+
+class MixtureCounts(NamedTuple):
+    """How often each tree, and each cell of its tables, is expected; these add."""
+
+    totals: Floats
+    """(n_trees,)."""
+    of_trees: list[Floats]
+    """Of each tree, as its tables."""
+    log_likelihood: float = 0.0
+
+    def plus(self, other: MixtureCounts) -> MixtureCounts:
+        """Return the sum of both."""
+        both = [one + two for one, two in zip(self.of_trees, other.of_trees, strict=True)]
+        return MixtureCounts(self.totals + other.totals, both, self.log_likelihood + other.log_likelihood)
+
+
+def column_shape(variables: Ints, parents: Ints, sizes: Ints) -> tuple[VisibleRows, Ints]:
+    """Return a tree of variables (vertices with the sizes of all), and the column that each cell of its tables is in.
+
+    Cells of one column are the categories of a variable, given one of the parent's.
+    """
+    from twoway.kernels.visible_trees import VisibleRows
+
+    own = sizes[variables]
+    n_columns = np.where(parents >= 0, own[parents], 1)
+    rows = VisibleRows(variables, parents, own, np.concatenate([[0], np.cumsum(own * n_columns)]))
+    vertex = np.repeat(np.arange(len(variables)), own * n_columns)
+    column = (np.arange(rows.firsts[-1]) - rows.firsts[vertex]) % n_columns[vertex]
+    return rows, np.concatenate([[0], np.cumsum(n_columns)])[vertex] + column
+
+
+def tree_memberships(
+    codes: NDArray[np.int32], weights: Floats, shares: Floats, trees: Sequence[VisibleTree]
+) -> tuple[float, Floats]:
+    """Return the log-likelihood of records (n_records, N), and the weight of each in each tree (n_trees, n_records)."""
+    from twoway.kernels.visible_trees import expect_visible_tree
+
+    logs = np.empty((len(trees), len(codes)))
+    for log_prob, tree in zip(logs, trees, strict=True):
+        expect_visible_tree(codes, weights, tree.rows, tree.tables, np.empty(0), log_prob)
+    logs += np.log(shares)[:, None]
+    log_prob = np.logaddexp.reduce(logs, axis=0)
+    return float(weights @ log_prob), np.exp(logs - log_prob) * weights
+
+
+def tree_counts(codes: NDArray[np.int32], memberships: Floats, trees: Sequence[VisibleTree]) -> list[Floats]:
+    """Return how often each cell of the trees' tables is expected, given the weights of records in each tree."""
+    from twoway.kernels.visible_trees import expect_visible_tree
+
+    of_trees = []
+    for tree, weights in zip(trees, memberships, strict=True):
+        counts, rows = np.zeros(tree.tables.shape), np.flatnonzero(weights)
+        expect_visible_tree(codes[rows], weights[rows], tree.rows, tree.tables, counts, np.empty(len(rows)))
+        of_trees.append(counts)
+    return of_trees
+
+
+def normalized_tables(counts: Floats, columns: Ints, otherwise: Floats) -> Floats:
+    """Return the shares in each column of counts; others where a column has none."""
+    totals = np.bincount(columns, counts)[columns]
+    return np.divide(counts, totals, out=otherwise.copy(), where=totals > 0)
+
+
+@dataclass(frozen=True, eq=False)
+class VisibleMixture:
+    """A mixture of trees of the variables of a schema."""
+
+    schema: Schema
+    shares: Floats
+    trees: tuple[VisibleTree, ...]
+
+    @classmethod
+    def of(cls, pmf: JointPMF) -> VisibleMixture:
+        """Return the mixture that a model is; one whose hidden variables are no copies of visible ones is an error."""
+        trees = tuple(_visible_tree(tree) for tree in pmf.trees.trees)
+        return cls(pmf.schema, pmf.trees.shares, trees)
+
+    def pmf(self) -> JointPMF:
+        """Return the model: each variable that has children gets a hidden copy."""
+        # Those with one hidden variable do not become one, so that they can be told apart again.
+        return JointPMF.from_trees(self.schema, Trees(self.shares, tuple(_hidden_tree(tree) for tree in self.trees)))
+
+    def expected(self, records: RecordSource, threads: int | None) -> MixtureCounts:
+        """Return the sums of the E-step over all records."""
+        return records.map_reduce(partial(_expect_block, mixture=self), MixtureCounts.plus, threads=threads)
+
+    def maximized(self, counts: MixtureCounts) -> VisibleMixture:
+        """Return the mixture that best explains expected counts."""
+        trees = tuple(
+            tree._replace(tables=normalized_tables(own, self._columns(tree), tree.tables))
+            for tree, own in zip(self.trees, counts.of_trees, strict=True)
+        )
+        return replace(self, shares=counts.totals / counts.totals.sum(), trees=trees)
+
+    def climb(self, records: RecordSource, prior: MixtureCounts, loop: Loop, threads: int | None) -> Descent:
+        """Return where EM leads from here with these shapes, with pseudo-counts, and how it got there.
+
+        The objective is the negative log-likelihood for each unit of weight, with the penalty of the pseudo-counts,
+        counted from here.
+        """
+        here, objectives, stop_reason = self, list[float](), StopReason.MAX_ITER
+        following, at_rest = self, self.log_prior(prior)
+        with loop.watch.guard():
+            while len(objectives) < loop.max_iter and not (objectives and loop.watch.ends()):
+                expected = following.expected(records, threads)
+                value = expected.log_likelihood + following.log_prior(prior) - at_rest
+                here = following
+                objectives.append(-value / records.total_weight)
+                loop.watch.show(Progress(loop.task, len(objectives), loop.max_iter, objectives[-1]))
+                if len(objectives) > 1 and objectives[-2] - objectives[-1] <= loop.tol * abs(objectives[-1]):
+                    stop_reason = StopReason.CONVERGED
+                    break
+                following = here.maximized(expected.plus(prior))
+        if not objectives:
+            raise KeyboardInterrupt
+        return Descent(here.pmf(), tuple(objectives), loop.watch.stopped or stop_reason)
+
+    def log_prior(self, prior: MixtureCounts) -> float:
+        """Return the log-probability of pseudo-counts."""
+        of_trees = zip(prior.of_trees, self.trees, strict=True)
+        return float(
+            times_log(prior.totals, self.shares).sum()
+            + sum(times_log(own, tree.tables).sum() for own, tree in of_trees)
+        )
+
+    def pseudo_counts(self, records: Records, smoothing: Smoothing) -> MixtureCounts:
+        """Return what smoothing adds to expected counts.
+
+        So many records of each tree without any dependence, for each category of a parent; and as many with the
+        two-way shares in all records.
+        """
+        codes, of_trees = records.codes(), []
+        weights = np.ones(len(codes)) if records.weights is None else records.weights
+        for tree in self.trees:
+            parts = []
+            for vertex, (joint, shares) in enumerate(zip(_edge_tables(tree), _vertex_shares(tree), strict=True)):
+                own, above = codes[:, tree.rows.variables[[vertex, max(int(tree.rows.parents[vertex]), 0)]]].T
+                above = above if vertex else np.where(own >= 0, 0, -1)
+                both = (own >= 0) & (above >= 0)
+                place = own[both].astype(np.int64) * joint.shape[1] + above[both]
+                counts = np.bincount(place, weights[both], joint.size).reshape(joint.shape)
+                plain = np.repeat(shares[:, None], joint.shape[1], axis=1)
+                parts.append(smoothing.factors * (plain + counts / max(counts.sum(), 1e-300)))
+            of_trees.append(np.concatenate([part.ravel() for part in parts]))
+        return MixtureCounts(np.full(len(self.trees), smoothing.weights), of_trees)
+
+    def remembered(self, totals: Floats) -> MixtureCounts:
+        """Return the expected counts of records of which so many are in each tree, if the mixture fits them."""
+        of_trees = [
+            np.concatenate([total * joint.ravel() for joint in _edge_tables(tree)])
+            for total, tree in zip(totals, self.trees, strict=True)
+        ]
+        return MixtureCounts(totals, of_trees)
+
+    def drawn(self, prior: MixtureCounts, random: np.random.Generator) -> MixtureCounts:
+        """Return pseudo-counts of which each column is drawn anew, with the same sum (a Dirichlet distribution)."""
+
+        def draw(counts: Floats, columns: Ints) -> Floats:
+            amounts = random.gamma(counts)
+            return np.bincount(columns, counts)[columns] * normalized_tables(amounts, columns, counts)
+
+        totals = draw(prior.totals, np.zeros(len(prior.totals), dtype=np.int64))
+        own = zip(prior.of_trees, self.trees, strict=True)
+        return MixtureCounts(totals, [draw(counts, self._columns(tree)) for counts, tree in own])
+
+    def extended(self, schema: Schema) -> VisibleMixture:
+        """Return the mixture by a schema with more categories, which it holds to be impossible."""
+        if schema == self.schema:
+            return self
+        places = [
+            np.array([new.code(label) for label in old.categories])
+            for old, new in zip(self.schema, schema, strict=True)
+        ]
+        trees = []
+        for tree in self.trees:
+            rows, _ = column_shape(tree.rows.variables, tree.rows.parents, np.array(schema.sizes))
+            parts = []
+            for vertex, (old, shares) in enumerate(zip(_tables_of(tree), _vertex_shares(tree), strict=True)):
+                own = places[rows.variables[vertex]]
+                size, above = rows.sizes[vertex], np.zeros(1, dtype=np.int64)
+                n_columns = 1
+                if vertex:
+                    parent = rows.parents[vertex]
+                    above, n_columns = places[rows.variables[parent]], rows.sizes[parent]
+                table = np.zeros((size, n_columns))
+                table[own] = shares[:, None]  # what a category that was never seen says of others
+                table[np.ix_(own, above)] = old
+                parts.append(table.ravel())
+            trees.append(VisibleTree(rows, np.concatenate(parts)))
+        return VisibleMixture(schema, self.shares, tuple(trees))
+
+    def softened(self, part: float, shares: Floats) -> VisibleMixture:
+        """Return the mixture with a part of overall shares (n_categories,) mixed into each table."""
+        trees = []
+        for tree in self.trees:
+            tables = []
+            for table, variable in zip(_tables_of(tree), tree.rows.variables.tolist(), strict=True):
+                around = shares[self.schema.cells(variable)][:, None]
+                tables.append(((1.0 - part) * table + part * around).ravel())
+            trees.append(tree._replace(tables=np.concatenate(tables)))
+        return replace(self, trees=tuple(trees))
+
+    def _columns(self, tree: VisibleTree) -> Ints:
+        return column_shape(tree.rows.variables, tree.rows.parents, np.array(self.schema.sizes))[1]
+
+
+def _expect_block(block: Block, *, mixture: VisibleMixture) -> MixtureCounts:
+    from twoway.kernels.compression import expand
+
+    schema, n_records = mixture.schema, len(block.pointers) - 1
+    codes = np.full((n_records, len(schema)), -1, dtype=np.int32)
+    variable_of_cell = np.repeat(np.arange(len(schema), dtype=np.int32), schema.sizes)
+    expand(block.pointers, block.cells, variable_of_cell, schema.offsets, codes)
+    weights = block.weights if block.weights.size else np.ones(n_records)
+    log_likelihood, memberships = tree_memberships(codes, weights, mixture.shares, mixture.trees)
+    counts = tree_counts(codes, memberships, mixture.trees)
+    return MixtureCounts(memberships.sum(axis=1), counts, log_likelihood)
+
+
+def _tables_of(tree: VisibleTree) -> list[Floats]:
+    """Return the tables (n_categories, n_categories of the parent) of all vertices; the root's has one column."""
+    parts = np.split(tree.tables, tree.rows.firsts[1:-1])
+    return [part.reshape(size, -1) for part, size in zip(parts, tree.rows.sizes, strict=True)]
+
+
+def _vertex_shares(tree: VisibleTree) -> list[Floats]:
+    """Return the shares of each vertex' categories."""
+    shares: list[Floats] = []
+    for table, parent in zip(_tables_of(tree), tree.rows.parents.tolist(), strict=True):
+        shares.append(table @ (shares[parent] if shares else np.ones(1)))
+    return shares
+
+
+def _edge_tables(tree: VisibleTree) -> list[Floats]:
+    """Return the joint shares of each vertex and its parent."""
+    shares, above = _vertex_shares(tree), [np.ones(1)]
+    above += [shares[parent] for parent in tree.rows.parents[1:].tolist()]
+    return [table * own for table, own in zip(_tables_of(tree), above, strict=True)]
+
+
+def _hidden_tree(tree: VisibleTree) -> HiddenTree:
+    """Return a tree with a hidden copy of each variable that has children, to which those without are attached."""
+    variables, parents = tree.rows.variables.tolist(), tree.rows.parents.tolist()
+    tables = _tables_of(tree)
+    inner = sorted({0, *parents[1:]})
+    number = {vertex: place for place, vertex in enumerate(inner)}
+    homes, factors = [0] * len(variables), [np.empty((0, 0))] * len(variables)
+    for vertex, variable in enumerate(variables):
+        is_inner = vertex in number
+        homes[variable] = number[vertex if is_inner else parents[vertex]]
+        factors[variable] = np.eye(len(tables[vertex])) if is_inner else tables[vertex]
+    return HiddenTree(
+        (-1, *(number[parents[vertex]] for vertex in inner[1:])),
+        tuple(homes),
+        tables[0][:, 0],
+        tuple(tables[vertex] for vertex in inner[1:]),
+        tuple(factors),
+    )
+
+
+def _visible_tree(tree: HiddenTree) -> VisibleTree:
+    """Return the tree of variables whose hidden copies these are."""
+    copies: dict[int, int] = {}
+    for variable, (home, factor) in enumerate(zip(tree.homes, tree.factors, strict=True)):
+        if len(factor) == factor.shape[1] and np.array_equal(factor, np.eye(len(factor))):
+            copies.setdefault(home, variable)
+    if len(copies) < tree.n_hidden:
+        raise DataError("the hidden variables of this mixture of trees are no copies of visible ones")
+    variables, parents = [copies[home] for home in range(tree.n_hidden)], list(tree.parents)
+    tables = [tree.weights[:, None], *tree.transitions]
+    for variable, home in enumerate(tree.homes):
+        if copies[home] != variable:
+            variables.append(variable)
+            parents.append(home)
+            tables.append(tree.factors[variable])
+    rows, _ = column_shape(np.array(variables), np.array(parents), np.array([len(factor) for factor in tree.factors]))
+    return VisibleTree(rows, np.concatenate([table.ravel() for table in tables]))
