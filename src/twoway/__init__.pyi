@@ -8,9 +8,14 @@ from .checks.fit_quality import PairFit as PairFit
 from .checks.fit_quality import fit_quality as fit_quality
 from .checks.probability_range import ProbabilityRange as ProbabilityRange
 from .checks.probability_range import probability_range as probability_range
+from .checks.sampled_table import DesignTest as DesignTest
+from .checks.sampled_table import GroupShares as GroupShares
+from .checks.sampled_table import SampledTable as SampledTable
+from .checks.sampled_table import sampled_table as sampled_table
 from .data.dask_records import DaskRecords as DaskRecords
 from .data.declarations import Column as Column
 from .data.declarations import Columns as Columns
+from .data.design import Design as Design
 from .data.distribution import Distribution as Distribution
 from .data.files.records import FileRecords as FileRecords
 from .data.missing import MissingLabels as MissingLabels
@@ -98,7 +103,6 @@ from .segmentation.relations import SegmentCovariates as SegmentCovariates
 from .segmentation.relations import SegmentOutcome as SegmentOutcome
 from .segmentation.relations import WaldTest as WaldTest
 from .segmentation.segments import Segments as Segments
-from .solvers.design import Design as Design
 from .solvers.heldout import HeldOut as HeldOut
 from .solvers.rank import RankChoice as RankChoice
 from .tables.crosstabs.published_files import read_published as read_published

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from twoway.arrays import Floats, Ints
 from twoway.checks.chance import LEAST_EXPECTED, SIGNIFICANT, holm, standardized_residuals
+from twoway.checks.sampled_table import SampledRecords, design_effects
+from twoway.data.design import Design
 from twoway.errors import DataError
 from twoway.model.pmf import JointPMF, model_of
 from twoway.model.posterior import records_for
@@ -23,6 +25,8 @@ from twoway.tables.tables import Tables
 from twoway.text import crossed, plain_data, printable
 
 _MAX_SHOWN = 10
+# A record counts as at most so many that were drawn one by one, however well the strata explain the answers.
+_MOST_GAIN = 10.0
 # Products of a model's shares in memory at a time.
 _MAX_NUMBERS = 2**21
 
@@ -122,7 +126,7 @@ class FitQuality(Shown):
         return "\n".join([*lines, self.note] if self.note else lines)
 
 
-def fit_quality(pmf: JointPMF, source: Any) -> FitQuality:
+def fit_quality(pmf: JointPMF, source: Any, *, design: Design | None = None) -> FitQuality:
     """Return how well a model fits every pair of variables, worst first, with a test that allows for the many pairs.
 
     Parameters
@@ -131,11 +135,15 @@ def fit_quality(pmf: JointPMF, source: Any) -> FitQuality:
         The model.
     source
         The records or `Tables` to compare it with: those it was fitted to, or others.
+    design
+        How the records of a survey were drawn, which the test then allows for.
 
     Notes
     -----
     The statistic is Pearson's, on the records that show both variables; cells with fewer than five expected records
-    are merged. With record weights, the effective number of records of each table is used.
+    are merged. With record weights, the effective number of records of each table is used; with a design, the number of
+    records drawn one by one that would tell as much, and the test of Rao and Scott (1984), corrected to the second
+    order, as F.
 
     Examples
     --------
@@ -145,8 +153,10 @@ def fit_quality(pmf: JointPMF, source: Any) -> FitQuality:
     >>> len(fit_quality(fit(records, rank=1), records).misfits) > 5, fit_quality(fit(records, rank=2), records).misfits
     (True, ())
     """
-    pmf, note = model_of(pmf), ""
+    pmf, note, sampled = model_of(pmf), "", None
     if isinstance(source, Tables):
+        if design is not None:
+            raise DataError("a design says how records were drawn, and these are tables; give the records")
         tables = source
         if difference := pmf.schema.difference(tables.schema):
             raise DataError(f"the tables are not about the model's variables: {difference}")
@@ -156,7 +166,10 @@ def fit_quality(pmf: JointPMF, source: Any) -> FitQuality:
         if not totals.is_constant:
             n_people = records.as_block().n_people.sum()
             note = f"{n_people:,.0f} records count as {totals.effective:,.0f} because of their weights"
-    columns, worst_cells, worst_first = _compare_fit(pmf, tables)
+        if design is not None:
+            sampled = SampledRecords(records, design)
+            note = f"tests allow for the design of the survey: {sampled.description}"
+    columns, worst_cells, worst_first = _compare_fit(pmf, tables, sampled)
     pairs = [
         PairFit(
             variables=tables.names[index],
@@ -203,12 +216,14 @@ def modelled_shares(pmf: JointPMF, tables: Tables) -> Floats:
     return shares
 
 
-def _compare_fit(pmf: JointPMF, tables: Tables) -> tuple[dict[str, NDArray[Any]], Ints, Ints]:
+def _compare_fit(
+    pmf: JointPMF, tables: Tables, sampled: SampledRecords | None = None
+) -> tuple[dict[str, NDArray[Any]], Ints, Ints]:
     """Return how well a model fits tables, each array of shape (n_tables,).
 
     These are fields of `PairFit`; the position in ``flat`` of each table's worst cell; and the order, worst first.
     """
-    from scipy.special import chdtrc
+    from scipy.special import chdtrc, fdtrc
 
     n_tables, totals = len(tables), tables.weights
     table = np.repeat(np.arange(n_tables), np.diff(tables.starts))
@@ -220,15 +235,25 @@ def _compare_fit(pmf: JointPMF, tables: Tables) -> tuple[dict[str, NDArray[Any]]
     is_few = totals[table] * modelled < LEAST_EXPECTED
     few, modelled_few = sums(shares * is_few), sums(modelled * is_few)
     has_few = modelled_few > 0
+    degrees = np.maximum(sums(~is_few).astype(np.int64) + has_few - 1, 1)
+    of_design = degrees.astype(np.float64)
+    if sampled is not None:
+        totals, of_design = _design_totals(sampled, tables, modelled, is_few)
     terms = np.zeros_like(shares)
     np.divide(np.square(shares - modelled), modelled, out=terms, where=~is_few)
     rest = np.where(few > 0, math.inf, 0.0)
     with np.errstate(over="ignore"):  # a share of nearly 0 in the model
         np.divide(np.square(few - modelled_few), modelled_few, out=rest, where=has_few)
         chi_square = totals * (sums(terms) + rest)
-    degrees = np.maximum(sums(~is_few).astype(np.int64) + has_few - 1, 1)
-    p_values = chdtrc(degrees, chi_square)
-    spread = 2.0 / (9.0 * degrees)  # of χ² as a standard normal deviate, by Wilson and Hilferty's cube root
+    if sampled is None:
+        p_values, other_spread = chdtrc(degrees, chi_square), np.zeros(n_tables)
+    else:
+        p_values = fdtrc(of_design, of_design * sampled.degrees, np.minimum(chi_square / degrees, 1e300))
+        other_spread = 2.0 / (9.0 * of_design * sampled.degrees)
+    spread = 2.0 / (9.0 * of_design)  # of χ² (or F) as a standard normal deviate, by Wilson and Hilferty's cube root
+    root = np.cbrt(chi_square / degrees)
+    with np.errstate(invalid="ignore"):
+        standardized = (root * (1.0 - other_spread) - (1.0 - spread)) / np.sqrt(spread + root**2 * other_spread)
     residuals = standardized_residuals(shares, modelled, totals[table])
     distances = np.abs(residuals)
     highest = np.maximum.reduceat(distances, tables.starts[:-1]) if n_tables else np.zeros(0)
@@ -239,7 +264,7 @@ def _compare_fit(pmf: JointPMF, tables: Tables) -> tuple[dict[str, NDArray[Any]]
         "total": totals,
         "chi_square": chi_square,
         "degrees": degrees,
-        "standardized": (np.cbrt(chi_square / degrees) - (1.0 - spread)) / np.sqrt(spread),
+        "standardized": np.where(np.isfinite(root), standardized, math.inf),
         "p_value": p_values,
         "corrected_p": holm(p_values.tolist()),
         "total_variation": 0.5 * sums(np.abs(shares - modelled)),
@@ -249,3 +274,22 @@ def _compare_fit(pmf: JointPMF, tables: Tables) -> tuple[dict[str, NDArray[Any]]
     }
     order = np.lexsort((-columns["total_variation"], -columns["standardized"]))
     return columns, worst, order
+
+
+def _design_totals(
+    sampled: SampledRecords, tables: Tables, modelled: Floats, is_few: NDArray[np.bool_]
+) -> tuple[Floats, Floats]:
+    """Return of each table how many records, drawn one by one, would tell as much, and degrees of freedom of its χ²."""
+    totals, degrees = np.empty(len(tables)), np.empty(len(tables))
+    for index, row in enumerate(tables.sets.tolist()):
+        own = slice(tables.starts[index], tables.starts[index + 1])
+        # The place of each cell among those that are compared; few records are taken together, behind the others.
+        places = np.where(is_few[own], np.count_nonzero(~is_few[own]), np.cumsum(~is_few[own]) - 1)
+        expected = np.bincount(places, modelled[own]).astype(np.float64)
+        cells = sampled.cells_of(row)
+        covariance = sampled.shares(np.where(cells >= 0, places[cells], -1), len(expected)).covariance
+        effect, degrees[index] = design_effects(covariance, expected)
+        # A design may tell a share exactly, but no model gives it so.
+        least = (len(expected) - 1) / (_MOST_GAIN * tables.n_records[index])
+        totals[index] = (len(expected) - 1) / max(effect, least) if len(expected) > 1 else tables.weights[index]
+    return totals, np.maximum(degrees, 1.0)

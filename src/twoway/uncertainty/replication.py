@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from twoway.arrays import Floats
+from twoway.data.design import Design
 from twoway.data.records import Records
 from twoway.errors import DataError, whole_number
 from twoway.model.intervals import checked_level
@@ -16,7 +17,7 @@ from twoway.model.pmf import JointPMF, model_of
 from twoway.model.posterior import records_for
 from twoway.parallel import usable_cores
 from twoway.report import Monitor, Progress, StopReason
-from twoway.solvers.design import Design, DesignResampling, design_resampling
+from twoway.solvers.design import DesignResampling, design_resampling
 from twoway.solvers.em import fit_cells_by_em, smoothing_of_rows
 from twoway.solvers.evidence import CellSets, theta_groups
 from twoway.solvers.loop import Loop, Watch

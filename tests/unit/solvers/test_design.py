@@ -115,7 +115,8 @@ def test_clusters_make_intervals_wider(pmf, records):
         ({"replicates": np.ones((108, 4)), "strata": STRATUM}, DataError, "must not be given"),
         ({"replicates": np.ones((108, 4)), "kind": "jacknife"}, UnknownNameError, "jackknife"),
         ({"replicates": np.ones((108, 4)), "kind": "fay", "fay": 1}, DataError, "below 1"),
-        ({"replicates": np.ones((108, 4)), "scale": [1, 2]}, DataError, "4 replicates"),
+        ({"replicates": np.ones((108, 4)), "kind": "brr", "scale": [1, 2]}, DataError, "4 replicates"),
+        ({"replicates": np.ones((108, 4))}, DataError, "give the kind"),
     ],
 )
 def test_mistakes(pmf, records, options, error, said):

@@ -1,0 +1,294 @@
+"""Cross-tabs of a survey with what chance does to them, by the survey's design: standard errors and tests.
+
+The covariance of shares is linearized: each share is a ratio of sums over primary sampling units, whose deviations from
+the mean of their stratum say how much it would vary between samples; with replicate weights, their shares say so. Tests
+are those of Rao and Scott (On chi-squared tests for multiway contingency tables with cell proportions estimated from
+survey data, 1984) with the correction of second order: Pearson's statistic over the sum of the design effects, as F.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from twoway.arrays import Floats, Ints
+from twoway.data.design import Design, ReplicateWeights, SampledUnits, opened_design
+from twoway.data.records import Records
+from twoway.data.weights import effective_weights, squared_weights
+from twoway.errors import DataError
+from twoway.model.events import Names
+from twoway.notebook import Shown
+from twoway.schema import Variable
+from twoway.text import crossed
+
+
+class SampledShares(NamedTuple):
+    """The shares of some cells among the records that are in one of them."""
+
+    shares: Floats
+    """(n_cells,)"""
+    covariance: Floats
+    """(n_cells, n_cells): how they vary between samples of the design."""
+
+
+class SampledRecords:
+    """Records and how they were drawn, prepared for many tables."""
+
+    def __init__(self, records: Records, design: Design | None = None) -> None:
+        self.records, self.weights = records, np.ones(records.n_records) if records.weights is None else records.weights
+        self._people = np.ones(records.n_records)
+        self._opened: SampledUnits | ReplicateWeights
+        if design is None:
+            # A row that stands for several people is as many units, which were drawn one by one.
+            self._people = self.weights if records.people is None else np.asarray(records.people)
+            n_units, everyone = np.array([self._people.sum()]), np.arange(records.n_records)
+            self._opened = SampledUnits(everyone, np.zeros(records.n_records, np.int64), n_units, np.zeros(1))
+        else:
+            self._opened = opened_design(design, records)
+        self.degrees = max(self._opened.degrees, 1)
+
+    @property
+    def description(self) -> str:
+        """The design in words."""
+        opened = self._opened
+        if isinstance(opened, ReplicateWeights):
+            return opened.description
+        strata = f" in {len(opened.n_units)} strata" if len(opened.n_units) > 1 else ""
+        return f"{opened.n_units.sum():,.0f} units{strata}"
+
+    @cached_property
+    def _codes(self) -> Ints:
+        return self.records.codes().astype(np.int64)
+
+    def cells_of(self, positions: Sequence[int]) -> Ints:
+        """Return the cell of each record in the table of some variables, in C order, -1 where one is missing."""
+        cells = np.zeros(self.records.n_records, dtype=np.int64)
+        for position in positions:
+            cells = cells * self.records.schema.sizes[position] + self._codes[:, position]
+        return np.where((self._codes[:, list(positions)] >= 0).all(axis=1), cells, -1)
+
+    def shares(self, cells: Ints, n_cells: int) -> SampledShares:
+        """Return the shares of cells; ``cells`` is the number of each record's cell, -1 for none, (n_records,)."""
+        from scipy.sparse import csr_array, diags_array
+
+        shown, opened = np.flatnonzero((cells >= 0) & (self.weights > 0)), self._opened
+        own, weights = cells[shown], self.weights[shown]
+        total = float(weights.sum())
+        if total == 0:
+            raise DataError("no record shows these variables together")
+        shares = np.bincount(own, weights, n_cells) / total
+        if isinstance(opened, ReplicateWeights):
+            indicators = csr_array((np.ones(len(shown)), (own, np.arange(len(shown)))), shape=(n_cells, len(shown)))
+            replicates = np.asarray(indicators @ opened.weights[shown])
+            with np.errstate(invalid="ignore"):
+                apart = replicates / replicates.sum(axis=0) - shares[:, None]
+            # A replicate without such a record says nothing about its shares.
+            known = np.isfinite(apart).all(axis=0)
+            return SampledShares(shares, (apart[:, known] * opened.scales[known]) @ apart[:, known].T)
+        unit, n_units = opened.of_record[shown], len(opened.stratum)
+        left = 1.0 - opened.shares
+        # A unit that stands for several people counts as often; it has the weight of one of them.
+        times, people = np.ones(n_units), self._people[shown]
+        times[unit] = people
+        weights = weights / people
+        factors = times * (left * opened.n_units / (opened.n_units - 1.0))[opened.stratum]
+        # Sums of weights of each unit by cell, and in all; what deviates is sums - all * shares.
+        sums = csr_array((weights, (unit, own)), shape=(n_units, n_cells))
+        of_unit = np.bincount(unit, weights, n_units)
+        cross = np.asarray(sums.T @ (factors * of_unit))
+        covariance = np.asarray((sums.T @ (diags_array(factors) @ sums)).todense())
+        covariance = covariance - np.outer(cross, shares) - np.outer(shares, cross)
+        covariance += float(factors @ of_unit**2) * np.outer(shares, shares)
+        strata = csr_array((times, (opened.stratum, np.arange(n_units))), shape=(len(left), n_units))
+        of_strata = np.asarray((strata @ sums).todense()) - np.outer(
+            np.bincount(opened.stratum, times * of_unit), shares
+        )
+        covariance -= (of_strata * (left / (opened.n_units - 1.0))[:, None]).T @ of_strata
+        return SampledShares(shares, covariance / total**2)
+
+
+def design_effects(covariance: Floats, expected: Floats) -> tuple[float, float]:
+    """Return the sum of the design effects of cells per record, and the degrees of freedom that they are worth.
+
+    Times the number of records, the sum is that of the eigenvalues of the covariance of shares relative to that of
+    independent records with the expected shares; were records drawn one by one, it would be the number of cells less
+    one. Cells that are not expected are left out.
+    """
+    inverse = np.divide(1.0, expected, out=np.zeros_like(expected), where=expected > 0)
+    effects = inverse[:, None] * covariance
+    trace, squares = float(np.trace(effects)), float((effects * effects.T).sum())
+    return trace, trace**2 / squares if squares > 0 else 0.0
+
+
+@dataclass(frozen=True, repr=False)
+class DesignTest(Shown):
+    """A test by the design of a survey: whether chance explains that two variables seem to depend on each other."""
+
+    variables: tuple[str, ...]
+    statistic: float
+    """Pearson's statistic over the sum of its design effects: F."""
+    degrees: float
+    """The degrees of freedom of the numerator of F."""
+    other_degrees: float
+    """The degrees of freedom of its denominator."""
+    p_value: float
+
+    def __str__(self) -> str:
+        return (
+            f"{crossed(self.variables)}: F {self.statistic:.4g} on {self.degrees:.4g} and {self.other_degrees:.4g} "
+            f"degrees of freedom, p = {self.p_value:.3g}"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class GroupShares:
+    """The shares of a variable in the groups that another one makes, and which of them differ by more than chance."""
+
+    shares: Floats
+    """(n_categories, n_groups): each group adds up to one; NaN for a group without records."""
+    standard_errors: Floats
+    """(n_categories, n_groups)"""
+    p_values: Floats
+    """(n_categories, n_groups, n_groups): of the test that a category has the same share in two groups, by itself."""
+
+
+@dataclass(frozen=True, eq=False)
+class SampledTable:
+    """The shares of one variable, or of two in a cross-tab, with what chance does to them by the survey's design."""
+
+    variables: tuple[Variable, ...]
+    shares: Floats
+    """An axis for each variable."""
+    covariance: Floats
+    """(n_cells, n_cells), cells in C order."""
+    degrees: int
+    """The degrees of freedom of the covariance: units less strata, or those of the replicate weights."""
+    records: Floats
+    """The number of records in each cell."""
+    squares: Floats
+    """The sum of their squared weights, which add up to one, in each cell."""
+
+    @property
+    def standard_errors(self) -> Floats:
+        """The standard error of each share."""
+        return np.sqrt(np.maximum(np.diag(self.covariance), 0.0)).reshape(self.shares.shape)
+
+    @cached_property
+    def independence(self) -> DesignTest:
+        """The test that two variables are independent, as `svychisq` of R's survey package computes it."""
+        names = tuple(variable.name for variable in self.variables)
+        if len(names) != 2:
+            raise DataError(f"independence needs a table of two variables; this one is of {crossed(names)}")
+        rows, columns = (np.flatnonzero(self.shares.sum(axis=axis) > 0) for axis in (1, 0))
+        shares = self.shares[np.ix_(rows, columns)]
+        kept = (rows[:, None] * self.shares.shape[1] + columns).ravel()
+        n_rows, n_columns = shares.shape
+        n_free = (n_rows - 1) * (n_columns - 1)
+        if n_free == 0:
+            return DesignTest(names, 0.0, 0.0, float(self.degrees), 1.0)
+        expected = np.outer(shares.sum(axis=1), shares.sum(axis=0))
+        pearson = float((np.square(shares - expected) / expected).sum())
+        inverse = np.divide(1.0, shares, out=np.zeros_like(shares), where=shares > 0).ravel()
+        # Contrasts of a table that independent rows and columns leave at zero.
+        contrasts = np.kron(np.linalg.qr(_contrasts(n_rows))[0], np.linalg.qr(_contrasts(n_columns))[0])
+        scaled = inverse[:, None] * contrasts
+        effects = np.linalg.lstsq(
+            contrasts.T @ scaled, scaled.T @ self.covariance[np.ix_(kept, kept)] @ scaled, rcond=None
+        )[0]
+        trace, squares = float(np.trace(effects)), float((effects * effects.T).sum())
+        if not squares > 0:
+            return DesignTest(names, math.inf if pearson > 0 else 0.0, 0.0, float(self.degrees), float(pearson == 0))
+        degrees = trace**2 / squares
+        return DesignTest(names, *f_test(pearson / trace, degrees, degrees * self.degrees))
+
+    def groups(self) -> GroupShares:
+        """Return the shares of the first variable in each category of the second, and how groups differ.
+
+        A difference is tested by itself, with the covariance of the two shares: who compares many should correct the
+        p-values for their number. A share that is all or nothing has chance on its side, too: about one record.
+        """
+        from scipy.special import stdtr
+
+        if len(self.variables) != 2:
+            raise DataError("groups need a table of two variables")
+        n_rows, n_groups = self.shares.shape
+        of_groups = self.shares.sum(axis=0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            shares = self.shares / of_groups
+            # What a change of the cells of a group does to its shares.
+            slopes = (np.eye(n_rows) - shares.T[:, :, None]) / of_groups[:, None, None]
+            effective = effective_weights(of_groups, self.squares.sum(axis=0))
+            least = 1.0 / effective**2
+        whole = self.covariance.reshape(n_rows, n_groups, n_rows, n_groups)
+        covariance = np.einsum("arx,xayb,bry->rab", slopes, whole, slopes, optimize=True)
+        variances = np.maximum(np.einsum("raa->ra", covariance), least)
+        np.einsum("raa->ra", covariance)[:] = variances
+        spread = variances[:, :, None] + variances[:, None, :] - 2.0 * covariance
+        apart = shares[:, :, None] - shares[:, None, :]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            distances = np.where(apart == 0, 0.0, np.abs(apart) / np.sqrt(np.maximum(spread, 0.0)))
+        return GroupShares(shares, np.sqrt(variances), 2.0 * stdtr(self.degrees, -distances))
+
+
+def f_test(statistic: float, degrees: float, other_degrees: float) -> tuple[float, float, float, float]:
+    """Return F, its degrees of freedom, and the p-value."""
+    from scipy.special import fdtrc
+
+    return statistic, degrees, other_degrees, float(fdtrc(degrees, other_degrees, statistic))
+
+
+def _contrasts(n: int) -> Floats:
+    """Return n - 1 columns that add up to zero, (n, n - 1)."""
+    return np.eye(n, n - 1) - np.eye(n, n - 1, -1)
+
+
+def sampled_table(source: Any, names: Names, *, design: Design | None = None) -> SampledTable:
+    """Return the shares of one or two variables with standard errors and tests by the design of a survey.
+
+    Shares are those of the records themselves, with their weights and without a model; records with a missing cell
+    among the variables are left out, as part of the sample.
+
+    Parameters
+    ----------
+    source
+        Records in any form that `fit` takes; `Records` says what their weights are.
+    names
+        One variable, or two: rows and columns.
+    design
+        How the records were drawn. By default each of them by itself, with its weight.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import twoway as tw
+    >>> schools = pd.DataFrame(
+    ...     {"big": list("yynnynny") * 20, "old": list("ynynynnn") * 20, "town": list("aabbccdd") * 20}
+    ... )
+    >>> table = sampled_table(schools, ["big", "old"], design=tw.Design(units=schools["town"]))
+    >>> table.standard_errors.round(3)
+    array([[0.125, 0.125],
+           [0.144, 0.144]])
+    >>> print(table.independence)
+    big × old: F 0.8 on 1 and 3 degrees of freedom, p = 0.437
+    """
+    records = source if isinstance(source, Records) else Records(source)
+    sampled, positions = SampledRecords(records, design), records.schema.indices(names)
+    if len(positions) not in (1, 2):
+        raise DataError(f"a table needs one or two variables; got {len(positions)}")
+    variables = tuple(records.schema.variables[position] for position in positions)
+    shape = [len(variable) for variable in variables]
+    cells, n_cells = sampled.cells_of(positions), math.prod(shape)
+    shares, covariance = sampled.shares(cells, n_cells)
+    block, shown = records.as_block(), cells >= 0
+    squares = squared_weights(sampled.weights, block.people) if block.people.size else sampled.weights
+    counted, squared = (
+        np.bincount(cells[shown], numbers[shown], n_cells).reshape(shape).astype(np.float64)
+        for numbers in (block.n_people, squares)
+    )
+    squared = squared / float(sampled.weights[shown].sum()) ** 2
+    return SampledTable(variables, shares.reshape(shape), covariance, sampled.degrees, counted, squared)
