@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
 from twoway.errors import DataError
 from twoway.notebook import Shown
-from twoway.text import crossed, escaped, printable
+from twoway.text import crossed, escaped, printable, shortlist
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -109,6 +109,7 @@ _TYPES: Mapping[str, type | tuple[type, ...]] = {
     "float": _NUMBER,
     "int | None": (int, type(None)),
     "float | None": (*_NUMBER, type(None)),
+    "Mapping[str, float]": Mapping,
 }
 _TYPES_OF_ITEMS: Mapping[str, type | tuple[type, ...]] = {
     "tuple[str, ...]": str,
@@ -127,6 +128,8 @@ def _checked_report(entry: T) -> T:
             raise DataError(f"the report in this file is invalid: {each.name} is {value!r}")
         if kind in _TYPES_OF_ITEMS and not all(isinstance(item, _TYPES_OF_ITEMS[kind]) for item in value):
             raise DataError(f"the report in this file is invalid: {each.name} holds something else than it should")
+        if kind == "Mapping[str, float]" and not all(isinstance(item, _NUMBER) and item > 0 for item in value.values()):
+            raise DataError(f"the report in this file is invalid: {each.name} must hold positive numbers, not {value}")
     return entry
 
 
@@ -178,6 +181,8 @@ class Report(Shown):
     """Whether the two-way tables of the records counted besides."""
     structure: str = ""
     """Why one hidden variable, or several, in words; empty where they were not compared."""
+    smoothing_times: Mapping[str, float] = field(default_factory=dict)
+    """How many times as much smoothing some variables get than others, by the evidence for each."""
     candidates: tuple[Mapping[str, Any], ...] = ()
     """What was compared to choose rank and smoothing, where they were chosen."""
     warnings: tuple[str, ...] = ()
@@ -201,6 +206,17 @@ class Report(Shown):
     def converged(self) -> bool:
         """Whether the start that was kept ended of its own accord."""
         return self.stop_reason in (StopReason.CONVERGED, StopReason.DIRECT)
+
+    @property
+    def _smoothing(self) -> str:
+        """The amounts of smoothing, in words."""
+        each, others = ("component", "weights") if self.n_hidden == 1 else ("state", "transitions")
+        words = f"{self.smoothing:.3g} pseudo-records per {each}, {self.weight_smoothing:.3g} for {others}"
+        for times in sorted(set(self.smoothing_times.values()), reverse=True):
+            names = [name for name, own in self.smoothing_times.items() if own == times]
+            share = f"{times:.3g} times" if times > 1 else f"1/{1 / times:.3g}"
+            words += f"; {share} as many for {shortlist(names, 4)}"
+        return words
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain lists and dictionaries, without the seconds and the support."""
@@ -238,7 +254,7 @@ class Report(Shown):
         form = described_form(self.n_trees, self.n_hidden, self.rank)
         lines = [
             f"solver      {self.solver}, {form}, seed {self.seed}",
-            f"smoothing   {self.smoothing:.3g} pseudo-records per component, {self.weight_smoothing:.3g} for weights",
+            f"smoothing   {self._smoothing}",
             f"starts      {len(self.starts)}; kept {kept.solver}, {kept.stop_reason.value} after {kept.n_iter} passes",
             f"objective   {kept.objective:.6g} ({self.objective_name})",
         ]

@@ -32,7 +32,7 @@ from twoway.parallel import usable_cores
 from twoway.report import StopReason
 from twoway.solvers.em import fit_cells_by_em
 from twoway.solvers.evidence import CellSets
-from twoway.solvers.heldout import HeldOut, try_in_order
+from twoway.solvers.heldout import HeldOut, try_in_order, without_zeros
 from twoway.solvers.loop import Descent, Loop, Watch
 from twoway.solvers.problem import Smoothing
 from twoway.solvers.starts import naive_bayes, random_start
@@ -294,12 +294,12 @@ class _AveragingChoice:
     def folds(self) -> list[tuple[Records, Records]]:
         """As many folds as it takes to score enough predictions; none where there is too little."""
         if self.given is not None:
-            return [(self.records, _fold_without_zeros(self.given))]
+            return [(self.records, without_zeros(self.given))]
         plain = random_start(self.records.schema, 1, CellSets.of_records(self.records, 1).shares, (0,))
         chosen, n_predictions, n_cells = [], 0, 0
         for train, held in self.records.folds(_N_FOLDS, seed=self.seed):
             if n_predictions < _ENOUGH_PREDICTIONS or n_cells < _ENOUGH_CELLS:
-                train, held = _fold_without_zeros(train), _fold_without_zeros(held)
+                train, held = without_zeros(train), without_zeros(held)
                 if n_scored := len(self.loss(plain, held)[0]):
                     chosen.append((train, held))
                     n_predictions, n_cells = n_predictions + n_scored, n_cells + train.n_observed
@@ -350,7 +350,3 @@ class _AveragingChoice:
                 scored.append((-losses, weights))
             self.tried[recipe] = HeldOut.of_folds(scored)
         return self.tried[recipe]
-
-
-def _fold_without_zeros(fold: Records) -> Records:
-    return fold if fold.weights is None else fold.take(np.flatnonzero(fold.weights))

@@ -280,6 +280,7 @@ def _fit_report(fitted: Fitted, warnings: list[str]) -> Report:
         seed=problem.seed,
         smoothing=solution.smoothing.factors,
         weight_smoothing=solution.smoothing.weights,
+        smoothing_times=solution.smoothing.named_times(pmf.schema),
         objective_name=solution.objective_name,
         starts=(solution.as_start(), *solution.others),
         best=0,

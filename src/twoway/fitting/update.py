@@ -122,6 +122,7 @@ def update(
             seed=report.seed,
             smoothing=report.smoothing,
             weight_smoothing=report.weight_smoothing,
+            smoothing_times=report.smoothing_times,
             objective_name="negative log-posterior per new record, with the old records as prior",
             starts=(start,),
             best=0,
@@ -205,7 +206,7 @@ def _update_model(pmf: JointPMF, report: Report, sets: CellSets, loop: Loop) -> 
 
     assert report.support is not None
     rank, groups, rows = pmf.rank, theta_groups(pmf), tree_rows(pmf)
-    amounts, pseudo_shares = smoothing_of_rows(sets, pmf, Smoothing(report.smoothing, report.weight_smoothing))
+    amounts, pseudo_shares = smoothing_of_rows(sets, pmf, Smoothing.of_report(report, pmf.schema))
     of_states, cells = np.split(np.arange(len(pseudo_shares)), [-pmf.schema.n_categories])
 
     def shares_of(counts: Floats) -> Floats:

@@ -114,4 +114,5 @@ class Auto:
             n_folds=N_FOLDS,
             seed=problem.seed,
             watch=watch,
+            copies=float(sets.copies.mean()),
         )

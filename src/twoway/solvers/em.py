@@ -100,6 +100,7 @@ def smoothing_of_rows(sets: CellSets, form: JointPMF, smoothing: Smoothing) -> t
     n_hidden, sizes = theta_groups(form)[-1] - sets.schema.n_categories, np.array(sets.schema.sizes)
     # On a tree few states rest on many records each, and what they share out among many categories must be held back.
     by_size = np.ones(len(sizes)) if n_hidden == 0 else (sizes / _USUAL_SIZE) ** _SIZE_POWER
+    by_size *= smoothing.times or 1.0
     of_states = np.full(1 + n_hidden, smoothing.weights)
     amounts = np.concatenate([of_states, smoothing.factors * np.repeat(by_size, sizes)])
     return amounts, np.concatenate([np.full(n_hidden, 1.0 / form.rank), sets.shares])

@@ -11,7 +11,9 @@ import numpy as np
 
 from twoway.arrays import Floats
 from twoway.data.records import Records
+from twoway.model.hidden_tree import packed_tree
 from twoway.model.pmf import JointPMF
+from twoway.model.posterior import Posterior
 
 T = TypeVar("T")
 
@@ -67,8 +69,13 @@ def held_out_folds(
     records: Records, *, seed: int, n_folds: int = N_FOLDS, many: int = _MANY_CELLS
 ) -> list[tuple[Records, Records]]:
     """Return pairs of training and held-out records, as `Records.folds`; not all of them where a few say enough."""
-    folds = records.folds(n_folds, seed=seed)
+    folds = [(without_zeros(train), without_zeros(held)) for train, held in records.folds(n_folds, seed=seed)]
     return folds[:_FOLDS_OF_MANY] if records.n_observed > many else folds
+
+
+def without_zeros(fold: Records) -> Records:
+    """Return the records that have a weight: those of the other folds have none."""
+    return fold if fold.weights is None else fold.take(np.flatnonzero(fold.weights))
 
 
 def held_out_scores(pmf: JointPMF, held_out: Records) -> tuple[Floats, Floats]:
@@ -76,6 +83,25 @@ def held_out_scores(pmf: JointPMF, held_out: Records) -> tuple[Floats, Floats]:
     weights = np.ones(held_out.n_records) if held_out.weights is None else held_out.weights
     has_weight = weights > 0
     return pmf.log_prob(held_out)[has_weight], weights[has_weight]
+
+
+def cell_scores(pmf: JointPMF, held_out: Records) -> Floats:
+    """Return the log-probability of each observed cell given the others of its record, (n_observed,).
+
+    The model has one tree, and no factor of 0.
+    """
+    (tree,) = pmf.trees.trees
+    rows, theta, _ = packed_tree(tree)
+    scores = [np.empty(0)]
+    for block in held_out.blocks():
+        cells = block.cells[block.pointers[0] : block.pointers[-1]].astype(np.int64)
+        states = Posterior.of(pmf.trees, block).states[0]
+        record = np.repeat(np.arange(len(states)), np.diff(block.pointers))
+        of_cell = theta[rows.firsts[-1] + cells, : states.shape[2]]
+        # Given the whole record, 1 / P(cell | state) is on average 1 / P(cell | other cells).
+        inverse = np.divide(states[record, rows.homes[cells]], of_cell, out=np.zeros_like(of_cell), where=of_cell > 0)
+        scores.append(-np.log(inverse.sum(axis=1)))
+    return np.concatenate(scores)
 
 
 def try_in_order(candidates: Iterable[T], is_better: Callable[[T], bool]) -> None:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from twoway.model.pmf import JointPMF
-from twoway.report import Start
+from twoway.report import Report, Start
+from twoway.schema import Schema
 from twoway.solvers.evidence import CellSets, Evidence
 from twoway.solvers.heldout import HeldOut
 from twoway.solvers.loop import Descent, Loop, Watch
@@ -21,6 +22,22 @@ class Smoothing(NamedTuple):
     """Toward each variable's overall shares."""
     weights: float = 0.0
     """Toward equal weights."""
+    times: tuple[float, ...] = ()
+    """How many times as much each variable gets, by its own evidence; empty for once each."""
+
+    @classmethod
+    def of_report(cls, report: Report, schema: Schema) -> Smoothing:
+        """Return the smoothing that a report tells of."""
+        return cls(report.smoothing, report.weight_smoothing, cls.times_by_name(report.smoothing_times, schema))
+
+    @staticmethod
+    def times_by_name(named: Mapping[str, float], schema: Schema) -> tuple[float, ...]:
+        """Return how many times as much each variable gets: what `named_times` was."""
+        return tuple(float(named.get(name, 1.0)) for name in schema.names) if named else ()
+
+    def named_times(self, schema: Schema) -> dict[str, float]:
+        """Return how many times as much variables get, by name; those of once are left out."""
+        return {name: times for name, times in zip(schema.names, self.times, strict=False) if times != 1.0}
 
 
 @dataclass(frozen=True)

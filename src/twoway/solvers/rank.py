@@ -2,7 +2,8 @@
 
 Ranks are tried from the smallest up. Each begins where the one below it ended, with its components split, and is raced
 against a random start. From records, each fold climbs by itself, because a start that has seen what is held out
-predicts it too well. The first fold chooses the smoothing with which a rank is compared.
+predicts it too well. The first fold chooses the smoothing with which a rank is compared; its own two halves choose for
+each other, because an amount that was chosen by what it predicts predicts it too well.
 
 The tables between two groups of variables, stacked, have the rank of the model. Scaled by the roots of the shares of
 rows and columns, chance moves all their cells alike, so that a singular value is either larger than
@@ -202,10 +203,13 @@ def _rank_from_records(evidence: Evidence, search: _Search, seed: int, watch: Wa
     tried: dict[int, _Trial] = {}
 
     def try_rank(rank: int) -> bool:
-        amount, first = _best_smoothed(ladders[0].climb(rank, *_SMOOTHINGS), folds[0][1])
+        descents = ladders[0].climb(rank, *_SMOOTHINGS)
+        best, of_first = _scored_in_halves(descents, folds[0][1])
+        amount, first = _SMOOTHINGS[best], descents[best]
         ladders[0].fits[rank] = first.pmf
-        fits = [first, *(ladder.climb(rank, amount)[0] for ladder in ladders[1:])]
-        held_out = HeldOut.of_folds(held_out_scores(fit.pmf, held) for fit, (_, held) in zip(fits, folds, strict=True))
+        others = [ladder.climb(rank, amount)[0] for ladder in ladders[1:]]
+        of_others = [held_out_scores(fit.pmf, held) for fit, (_, held) in zip(others, folds[1:], strict=True)]
+        held_out, fits = HeldOut.of_folds([of_first, *of_others]), [first, *others]
         if tried and all(is_one_component(fit.pmf) for fit in fits):  # this is rank 1, with more smoothing
             held_out = tried[1].held_out
         gain, error = _peak_trial(tried).held_out.behind(held_out) if tried else (math.inf, 0.0)
@@ -236,11 +240,15 @@ def _rank_from_records(evidence: Evidence, search: _Search, seed: int, watch: Wa
     return RankChoice(chosen.rank, tuple(candidates), held_out=chosen.held_out, pmf=pmf)
 
 
-def _best_smoothed(descents: Sequence[Descent], held: Records) -> tuple[float, Descent]:
-    """Return the smoothing with which a rank predicts what was held out best, and its fit."""
-    scores = [HeldOut(*held_out_scores(descent.pmf, held)).mean for descent in descents]
-    best = int(np.argmax(scores))
-    return _SMOOTHINGS[best], descents[best]
+def _scored_in_halves(descents: Sequence[Descent], held: Records) -> tuple[int, tuple[Floats, Floats]]:
+    """Return which of several fits predicts best what was held out, and its scores and weights without that choice.
+
+    They are those of the fit that predicts the other half of it best.
+    """
+    of_fits, (weights, *_) = zip(*(held_out_scores(descent.pmf, held) for descent in descents), strict=True)
+    scores, is_even = np.array(of_fits), np.arange(len(weights)) % 2 == 0
+    by_even, by_odd = (int(np.argmax(scores @ (weights * half))) for half in (is_even, ~is_even))
+    return int(np.argmax(scores @ weights)), (np.where(is_even, scores[by_odd], scores[by_even]), weights)
 
 
 def _peak_trial(tried: Mapping[int, _Trial]) -> _Trial:

@@ -29,6 +29,7 @@ from twoway.solvers.tree_starts import (
     visible_tree_start,
 )
 from twoway.solvers.tuning import SmoothingChoice, choose_smoothing
+from twoway.tables.tables import Tables
 
 _FIRST, _FIRST_WITHOUT = Smoothing(0.2, 0.2), Smoothing(1.0, 1.0)
 # Held-out counts of tables ask for less, because they forget that a person is counted in many of them.
@@ -195,35 +196,35 @@ class Tree:
             amount = _SHARE_SMOOTHING * float(np.median(evidence.tables(2).weights))
             return SmoothingChoice(Smoothing(amount, amount), (), None), None
         loop = Loop("choosing the smoothing", _PASSES_OF_CHOICE, 1e-5, watch.quiet())
-        sample = evidence.sample(CHOICE_CELLS, seed=problem.seed)
-        if evidence.records is None:
-            sets, start = evidence.sets, self._start(evidence, problem.rank, (problem.seed, 0))
-            folds = held_out_folds(sample, seed=problem.seed)
-            fits = [fit_cells_by_em(sets.with_records(train), start, _TABLE_SMOOTHING, loop).pmf for train, _ in folds]
-            scores = [held_out_scores(pmf, held) for pmf, (_, held) in zip(fits, folds, strict=True)]
-            held_out = HeldOut.of_folds(scores) if folds and not watch.interrupted else None
-            return SmoothingChoice(_TABLE_SMOOTHING, (), held_out), next(iter(fits), None)
+        from_tables = evidence.records is None
+        first = _TABLE_SMOOTHING if from_tables else self._first_smoothing
         parts: dict[Records, tuple[Evidence, JointPMF]] = {}
 
         def refit(train: Records, smoothing: Smoothing) -> JointPMF:
             if train not in parts:
-                part = Evidence(evidence.schema, records=train, threads=evidence.threads)
+                tables = Tables.count(train) if from_tables else None
+                records = None if from_tables else train
+                part = Evidence(evidence.schema, records=records, tables=tables, threads=evidence.threads)
                 start = self._start(part, problem.rank, (problem.seed, 0))
-                # All amounts begin where the first one leads.
-                parts[train] = part, fit_cells_by_em(self._sets(part), start, self._first_smoothing, loop).pmf
-            part, start = parts[train]
+                # From records, all amounts begin where the first one leads.
+                parts[train] = part, start if from_tables else fit(part, start, first)
+            return fit(*parts[train], smoothing)
+
+        def fit(part: Evidence, start: JointPMF, smoothing: Smoothing) -> JointPMF:
             return fit_cells_by_em(self._sets(part), start, smoothing, loop).pmf
 
         # One number for factors and transitions: 1 component leaves them together.
         choice = choose_smoothing(
-            sample,
+            evidence.sample(CHOICE_CELLS, seed=problem.seed),
             refit,
-            first=self._first_smoothing.factors,
+            first=first.factors,
             n_components=1,
             n_folds=N_FOLDS,
             seed=problem.seed,
             watch=watch,
             coarse=True,
+            is_fixed=from_tables,
+            copies=float(evidence.sets.copies.mean()),
         )
         return choice, next((pmf for _, pmf in parts.values()), None)
 

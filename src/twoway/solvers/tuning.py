@@ -2,19 +2,23 @@
 
 Factors and weights get the numbers of pseudo-records that predict held-out records best: first the same number for
 both, then more for the weights, for which being nearly equal is a strong simplification that pays where it is true.
+Then each variable gets more or less than the others where its own held-out cells clearly ask for it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
+from twoway.arrays import Floats
 from twoway.data.records import Records
 from twoway.model.pmf import JointPMF
 from twoway.report import Progress
-from twoway.solvers.heldout import HeldOut, held_out_folds, held_out_scores
+from twoway.solvers.heldout import HeldOut, cell_scores, held_out_folds, held_out_scores
 from twoway.solvers.loop import Watch
 from twoway.solvers.problem import Smoothing
 from twoway.solvers.starts import is_one_component
@@ -24,12 +28,17 @@ Candidates = tuple[Mapping[str, Any], ...]
 Refit = Callable[[Records, Smoothing], JointPMF]
 
 _LEAST, _MOST = 2.0**-4, 2.0**12
+# From one amount to the next where they are tried coarsely.
+_FAR = 4.0
 _LEAST_GAIN = 1e-5
 _USUAL_TRIALS = 12
 # Nats per record below which two held-out likelihoods are the same.
 _SAME = 1e-4
 _EDGE_TRIALS = 4
 _WEIGHT_SHARES = (0.1, 0.3, 0.6, 0.9, 0.99)
+# By how many standard errors the cells of a variable must be predicted better for it to get another amount than all,
+# and how many times as much, or as little, it may get.
+_CLEAR, _MOST_TIMES = 2.0, 64.0
 
 
 @dataclass(frozen=True)
@@ -38,7 +47,7 @@ class SmoothingChoice:
 
     smoothing: Smoothing
     candidates: Candidates
-    """All that were compared."""
+    """All that were compared; of those by variable, the ones that are clearly better."""
     held_out: HeldOut | None
     """How well it predicts held-out records; None where there is too little to hold out, or the choice ended early."""
 
@@ -51,6 +60,8 @@ class Trial:
     held_out: HeldOut
     is_plain: bool
     """Whether smoothing made all components one: no dependence is left."""
+    of_cells: Floats = field(default_factory=lambda: np.empty(0))
+    """The log-probability of each held-out cell given the others of its record."""
 
     @property
     def mean(self) -> float:
@@ -68,6 +79,8 @@ def choose_smoothing(
     seed: int,
     watch: Watch,
     coarse: bool = False,
+    is_fixed: bool = False,
+    copies: float = 1.0,
 ) -> SmoothingChoice:
     """Return the smoothing that predicts held-out records best.
 
@@ -83,9 +96,14 @@ def choose_smoothing(
         Among how many components the weights are shared out; 1 leaves them the smoothing of the factors.
     coarse
         Whether to look for the best of amounts that are four times each other, and not more finely.
+    is_fixed
+        Whether the first amount is that of all variables together, so that only their own ones are chosen.
+    copies
+        How often a person is counted in the cells of a variable: once in records, but in each of its tables.
     """
     folds = held_out_folds(records, seed=seed, n_folds=n_folds)
     tried: dict[Smoothing, Trial] = {}
+    improved: list[Trial] = []
 
     def evaluate(smoothing: Smoothing) -> Trial:
         if smoothing not in tried:
@@ -93,31 +111,48 @@ def choose_smoothing(
             fits = [refit(train, smoothing) for train, _ in folds]
             if watch.interrupted:  # which cut the fits short
                 raise KeyboardInterrupt
-            held_out = HeldOut.of_folds(held_out_scores(pmf, held) for pmf, (_, held) in zip(fits, folds, strict=True))
-            tried[smoothing] = Trial(smoothing, held_out, all(map(is_one_component, fits)))
+            scored = [(pmf, held) for pmf, (_, held) in zip(fits, folds, strict=True)]
+            held_out = HeldOut.of_folds(held_out_scores(*each) for each in scored)
+            of_cells = np.concatenate([cell_scores(*each) for each in scored])
+            tried[smoothing] = Trial(smoothing, held_out, all(map(is_one_component, fits)), of_cells)
         return tried[smoothing]
 
     with watch.guard():
         if folds and not watch.interrupted:
-            best = _tune_factors(evaluate, first, coarse)
+            if is_fixed:
+                common = best = evaluate(Smoothing(first, first))
+                amounts = [evaluate(Smoothing(amount, amount)) for amount in (first / _FAR, first, first * _FAR)]
+            else:
+                common = best = _tune_factors(evaluate, first, coarse)
+                amounts = list(tried.values())
             if n_components > 1 and not best.is_plain:
-                _tune_weights(evaluate, best, records.total_weight / n_components)
+                best = _tune_weights(evaluate, best, records.total_weight / n_components)
+            if not best.is_plain:
+                cells = _Cells([held for _, held in folds], copies)
+                improved.extend(_tune_variables(evaluate, best, common, amounts, cells))
     if not tried:
         return SmoothingChoice(Smoothing(first, first), (), None)
-    chosen = max(tried.values(), key=lambda trial: (trial.mean, trial.smoothing))
+    of_all = [trial for trial in tried.values() if not trial.smoothing.times]
+    chosen = max(improved or of_all[: 1 if is_fixed else None], key=lambda trial: (trial.mean, trial.smoothing))
     candidates = tuple(
-        {"smoothing": trial.smoothing.factors, "weight_smoothing": trial.smoothing.weights, "held_out": trial.mean}
-        for trial in sorted(tried.values(), key=lambda trial: trial.smoothing)
+        {
+            "smoothing": trial.smoothing.factors,
+            "weight_smoothing": trial.smoothing.weights,
+            "smoothing_times": trial.smoothing.named_times(records.schema),
+            "held_out": trial.mean,
+        }
+        for trial in sorted(of_all + improved, key=lambda trial: trial.smoothing)
     )
     # It was chosen for what is left when a fold is held out, and what it must keep down, chance, grows as a root.
-    whole = math.sqrt(n_folds / (n_folds - 1.0)) if len(folds) > 1 else 1.0
-    smoothing = Smoothing(whole * chosen.smoothing.factors, whole * chosen.smoothing.weights)
+    whole = math.sqrt(n_folds / (n_folds - 1.0)) if len(folds) > 1 and not is_fixed else 1.0
+    factors, weights, times = chosen.smoothing
+    smoothing = Smoothing(whole * factors, whole * weights, times)
     return SmoothingChoice(smoothing, candidates, None if watch.interrupted else chosen.held_out)
 
 
 def _tune_factors(evaluate: Callable[[Smoothing], Trial], first: float, coarse: bool = False) -> Trial:
     """Return the peak over smoothing that is the same for factors and weights, by doubling and halving."""
-    ratio, least = (4.0, _LEAST / 2.0) if coarse else (2.0, _LEAST)
+    ratio, least = (_FAR, _LEAST / 2.0) if coarse else (2.0, _LEAST)
 
     def at(factors: float) -> Trial:
         return evaluate(Smoothing(factors, factors))
@@ -166,13 +201,72 @@ def _tune_near_edge(at: Callable[[float], Trial], plain: Trial) -> Trial:
     return best
 
 
-def _tune_weights(evaluate: Callable[[Smoothing], Trial], best: Trial, weight_of_component: float) -> None:
-    """Try ever more equal weights, until held-out records clearly object."""
+def _tune_weights(evaluate: Callable[[Smoothing], Trial], best: Trial, weight_of_component: float) -> Trial:
+    """Return the best of ever more equal weights, tried until held-out records clearly object."""
     for share in _WEIGHT_SHARES:
         candidate = Smoothing(best.smoothing.factors, share / (1.0 - share) * weight_of_component)
         if candidate.weights > best.smoothing.weights:
             following = evaluate(candidate)
             loss, error = following.held_out.behind(best.held_out)
             if loss > 2.0 * error:
-                return
+                break
             best = following if loss < 0.0 else best
+    return best
+
+
+class _Cells:
+    """The observed cells of all that was held out, (n_observed,) each."""
+
+    def __init__(self, held_out: Sequence[Records], copies: float) -> None:
+        schema, blocks = held_out[0].schema, [held.as_block() for held in held_out]
+        of_cell = np.repeat(np.arange(len(schema)), schema.sizes)
+        shown = [of_cell[block.cells[block.pointers[0] : block.pointers[-1]]] for block in blocks]
+        weights = [np.repeat(block.weights, np.diff(block.pointers)) for block in blocks]
+        self.copies, self.shape = copies, (len(held_out), len(schema))
+        self.variables, self.weights = np.concatenate(shown), np.concatenate(weights)
+        self._place = np.repeat(np.arange(len(held_out)), list(map(len, shown))) * len(schema) + self.variables
+
+    def clear_gains(self, trial: Trial, other: Trial) -> Floats:
+        """Return by how much another trial predicts each variable better, (n_variables,); 0 where that is not clear.
+
+        The standard error is that among cells or that among folds, whichever is larger: a fold that ends in another
+        optimum moves all of its cells.
+        """
+        gaps = other.of_cells - trial.of_cells
+        of_folds, totals = (
+            np.bincount(self._place, self.weights * numbers, math.prod(self.shape)).reshape(self.shape)
+            for numbers in (gaps, np.ones(len(gaps)))
+        )
+        total = np.where(totals.any(axis=0), totals.sum(axis=0), 1.0)  # a variable may have no cell
+        gains = of_folds.sum(axis=0) / total
+        among_cells = np.bincount(
+            self.variables, self.weights * np.square(gaps - gains[self.variables]), self.shape[1]
+        ) / np.square(total)
+        among_folds = np.square(of_folds - gains * totals).sum(axis=0) / np.square(total)
+        variances = np.maximum(among_cells, among_folds * self.shape[0] / max(self.shape[0] - 1, 1))
+        return np.where(gains > _CLEAR * np.sqrt(self.copies * variances), gains, 0.0)
+
+
+def _tune_variables(
+    evaluate: Callable[[Smoothing], Trial], best: Trial, common: Trial, amounts: Sequence[Trial], cells: _Cells
+) -> Iterator[Trial]:
+    """Give each variable the amount by which its own cells are predicted best, where that is clear; ever better trials.
+
+    The first to be tried is, for each variable, the best of the ``amounts`` that all had, of which ``common`` is best
+    for all together. The effects of variables on each other are small: all are changed at once, and those that gained
+    go on in the same direction.
+    """
+    gains = np.array([cells.clear_gains(common, trial) for trial in amounts])
+    of_amount = np.array([trial.smoothing.factors for trial in amounts]) / common.smoothing.factors
+    step = np.where(gains.max(axis=0) > 0, of_amount[gains.argmax(axis=0)], 1.0)
+    (factors, weights, _), times = best.smoothing, np.ones(len(step))
+    while (step != 1.0).any():
+        following = evaluate(Smoothing(factors, weights, tuple((times * step).tolist())))
+        gained = np.where(cells.clear_gains(best, following) > 0, step, 1.0)
+        if (gained == step).all():
+            if not best.held_out.is_behind(following.held_out, math.sqrt(cells.copies)):
+                return
+            yield following
+            best, times = following, times * step
+            gained[np.abs(np.log(times * step)) > math.log(_MOST_TIMES)] = 1.0
+        step = gained

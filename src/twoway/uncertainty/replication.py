@@ -184,7 +184,7 @@ def _replicate_sampling(
 
 def _smoothing_to_replicate(pmf: JointPMF) -> Smoothing:
     """Return the smoothing that a model was fitted with."""
-    return Smoothing() if pmf.report is None else Smoothing(pmf.report.smoothing, pmf.report.weight_smoothing)
+    return Smoothing() if pmf.report is None else Smoothing.of_report(pmf.report, pmf.schema)
 
 
 def replicate_smoothings(pmf: JointPMF) -> tuple[list[Smoothing], Floats]:
@@ -197,9 +197,16 @@ def replicate_smoothings(pmf: JointPMF) -> tuple[list[Smoothing], Floats]:
     best = tried[int(held_out.argmax())]
     # Folds are smaller than the whole, and the choice was scaled to the whole.
     scale = chosen.factors / float(best["smoothing"])
-    amounts = scale * np.array([(candidate["smoothing"], candidate["weight_smoothing"]) for candidate in tried], float)
+    smoothings = [
+        Smoothing(
+            scale * float(candidate["smoothing"]),
+            scale * float(candidate["weight_smoothing"]),
+            Smoothing.times_by_name(candidate.get("smoothing_times", {}), pmf.schema),
+        )
+        for candidate in tried
+    ]
     chances = np.exp(report.n_records * (held_out - held_out.max()))
-    return [Smoothing(*amount) for amount in amounts.tolist()], chances / chances.sum()
+    return smoothings, chances / chances.sum()
 
 
 def replicate_prior(sets: CellSets, form: JointPMF, smoothing: Smoothing, random: np.random.Generator) -> Floats:

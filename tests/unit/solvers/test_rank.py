@@ -1,11 +1,14 @@
 """The choice of the rank: known ranks are found, and all candidates are reported."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import twoway as tw
 from twoway.datasets import dirichlet_rows, draw_records
+from twoway.solvers import rank as rank_module
 from twoway.solvers.rank import RankChoice
 
 
@@ -22,6 +25,17 @@ def test_few_records_show_the_rank_with_the_smoothing_that_suits_it():
     choice = tw.choose_rank(draw_records(dirichlet_rows(5, 10, 5, seed=1), 1000, observed=0.8, seed=1))
     assert choice.rank == 5
     assert {one["smoothing"] for one in choice.candidates} == {4.0, 16.0, 64.0}
+
+
+def test_what_chose_the_smoothing_does_not_score_it(monkeypatch):
+    """The two halves of the first fold choose for each other; all of it chooses for the other folds."""
+    scores = {"one": [0.0, -3.0, 0.0, -3.0, 0.0], "two": [-1.0, -1.0, -1.0, -1.0, -1.0]}
+    monkeypatch.setattr(rank_module, "held_out_scores", lambda name, _: (np.array(scores[name]), np.ones(5)))
+    fits = [SimpleNamespace(pmf=name) for name in scores]
+    best, (scored, weights) = rank_module._scored_in_halves(fits, None)
+    assert best == 1
+    assert scored.tolist() == [-1.0, -3.0, -1.0, -3.0, -1.0], "even ones ask for the first, odd ones for the second"
+    assert weights.tolist() == [1.0] * 5
 
 
 def test_noise_is_not_predicted():
