@@ -210,7 +210,8 @@ class Report(Shown):
     @property
     def _smoothing(self) -> str:
         """The amounts of smoothing, in words."""
-        each, others = ("component", "weights") if self.n_hidden == 1 else ("state", "transitions")
+        is_tree = self.n_hidden > 1 and self.n_trees == 1
+        each, others = ("state", "transitions") if is_tree else ("component", "weights")
         words = f"{self.smoothing:.3g} pseudo-records per {each}, {self.weight_smoothing:.3g} for {others}"
         for times in sorted(set(self.smoothing_times.values()), reverse=True):
             names = [name for name, own in self.smoothing_times.items() if own == times]
