@@ -78,6 +78,7 @@ from .model.trees import Trees as Trees
 from .plots import plot_components as plot_components
 from .plots import plot_convergence as plot_convergence
 from .plots import plot_dependence as plot_dependence
+from .plots import plot_profiles as plot_profiles
 from .plots import plot_rank as plot_rank
 from .plots import plot_residuals as plot_residuals
 from .plots import plot_scatter as plot_scatter

@@ -59,6 +59,7 @@ def draw_heatmap(
     *,
     legend: str,
     form: str,
+    marks: NDArray[np.str_] | None = None,
     **options: Any,
 ) -> None:
     """Draw a matrix of cells with labels at both sides, numbers in the cells if they fit, and a colour bar.
@@ -77,6 +78,8 @@ def draw_heatmap(
         What the colours mean.
     form
         The format of the numbers.
+    marks
+        Text behind each number, of the same shape.
     options
         For ``imshow``: the colour map and its limits.
     """
@@ -96,6 +99,7 @@ def draw_heatmap(
         red, green, blue, _ = image.to_rgba(colours[row, column])
         colour = "white" if 0.3 * red + 0.6 * green + 0.1 * blue < 0.5 else "black"
         text = format((colours if numbers is None else numbers)[row, column], form)
+        text += "" if marks is None else str(marks[row, column])
         ax.text(column, row, text, ha="center", va="center", fontsize="x-small", color=colour)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from twoway.errors import DataError
 from twoway.model.information import pairwise_information
 from twoway.model.pmf import JointPMF, model_behind, model_of
 from twoway.plots.drawing import draw_heatmap, draw_pairs, drawing_axes, drawn_label, drawn_variables
+from twoway.segmentation.segments import Segments
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,6 +51,50 @@ def plot_components(
     """
     pmf = model_behind(pmf, of, "plot_components")
     indices = _variables_of_model_shown(pmf) if names is None else pmf.schema.indices(names)
+    columns = [f"{number}\n{weight:.0%}" for number, weight in enumerate(pmf.weights, 1)]
+    title = "component, and how common it is" + _model_part_shown(len(indices), pmf)
+    return _draw_profiles(pmf, indices, columns, title, "component", ax)
+
+
+def plot_profiles(segments: Segments, names: str | Sequence[str] | None = None, *, ax: Axes | None = None) -> Axes:
+    """Draw the profiles of segments side by side: how common each category is in each, and whether that is chance.
+
+    Parameters
+    ----------
+    segments
+        What `segments` found. A share without + or − differs from that of all people by no more than chance.
+    names
+        The variables to show; by default all, or as many as fit of those that distinguish the segments best.
+    ax
+        Where to draw; by default on a new figure.
+
+    Examples
+    --------
+    >>> import twoway as tw
+    >>> people = {"a": ["x", "x", "y"] * 20, "b": ["u", "u", "v"] * 20}
+    >>> ax = plot_profiles(tw.segments(people, 2, replicates=0).rename(["regulars", "others"]))
+    >>> [label.get_text().split() for label in ax.get_xticklabels()]
+    [['regulars', '67%'], ['others', '33%']]
+    """
+    if not isinstance(segments, Segments):
+        raise DataError(f"plot_profiles draws what tw.segments found, not {type(segments).__name__}")
+    pmf = segments.pmf
+    indices = _variables_of_model_shown(pmf) if names is None else pmf.schema.indices(names)
+    columns = [f"{textwrap.fill(drawn_label(name), 12)}\n{size:.0%}" for name, size in segments.sizes.items()]
+    title = "segment, and its size" + _model_part_shown(len(indices), pmf)
+    return _draw_profiles(pmf, indices, columns, title, "segment", ax, segments.profile.marks)
+
+
+def _draw_profiles(
+    pmf: JointPMF,
+    indices: Sequence[int],
+    columns: Sequence[str],
+    title: str,
+    what: str,
+    ax: Axes | None,
+    marks: NDArray[np.int64] | None = None,
+) -> Axes:
+    """Draw the shares of some variables' categories in each component, with marks (n_categories, rank) behind them."""
     # A variable is a row of its name, with empty cells, and one for each of its categories.
     empty = np.full((1, pmf.rank), np.nan)
     shares = np.concatenate([part for index in indices for part in (empty, pmf.factors[index])])
@@ -57,16 +103,22 @@ def plot_components(
     rows = [text for v in variables for text in (drawn_label(v.name, 40), *map(drawn_label, v.categories))]
     headings = np.cumsum([0, *(len(variable) + 1 for variable in variables)])[:-1]
     largest = max(float(np.nanmax(np.abs(differences))), 1e-12)
-    ax = drawing_axes(ax, 3.5 + 0.55 * pmf.rank, 1.5 + 0.24 * len(rows))
-    columns = [f"{number}\n{weight:.0%}" for number, weight in enumerate(pmf.weights, 1)]
-    legend = "share in the component minus share in all records"
+    widest = max(len(line) for column in columns for line in column.splitlines())
+    ax = drawing_axes(ax, 3.5 + max(0.55, 0.09 * widest) * pmf.rank, 1.5 + 0.24 * len(rows))
+    legend = f"share in the {what} minus share in all records"
     colours = {"cmap": "RdBu", "vmin": -largest, "vmax": largest}
-    draw_heatmap(ax, differences, rows, columns, 100 * shares, legend=legend, form=".0f", **colours)
+    behind = None
+    if marks is not None:
+        none = np.zeros((1, pmf.rank), dtype=np.int64)
+        signs = np.concatenate([part for index in indices for part in (none, marks[pmf.schema.cells(index)])])
+        behind = np.array(["−", "", "+"])[signs + 1]
+    draw_heatmap(ax, differences, rows, columns, 100 * shares, legend=legend, form=".0f", marks=behind, **colours)
+    ax.set_xticks(range(pmf.rank), columns, rotation=0, ha="center", rotation_mode="default")
     for place in headings:
         ax.get_yticklabels()[place].set_fontweight("bold")
     ax.xaxis.tick_top()
     ax.xaxis.set_label_position("top")
-    ax.set_xlabel("component, and how common it is" + _model_part_shown(len(indices), pmf), fontsize="small")
+    ax.set_xlabel(title, fontsize="small")
     return ax
 
 

@@ -202,3 +202,20 @@ def test_without_matplotlib_the_error_names_the_extra():
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert 'pip install "twoway[plot]"' in told
+
+
+def test_profiles_of_segments_show_names_and_marks(fitted):
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 2, 200)
+    frame = pd.DataFrame({name: np.where(rng.random(200) < 0.9, group, 1 - group) for name in ("a", "b", "$c$")})
+    found = tw.segments(frame, 2, starts=2, replicates=0).rename(["very long names are wrapped", "$x$"])
+    ax = tw.plot_profiles(found)
+    labels = [label.get_text() for label in ax.get_xticklabels()]
+    assert labels[0].startswith("very long\n")
+    assert labels[1].startswith("\\$x\\$")
+    texts = [text.get_text() for text in ax.texts]
+    assert len(texts) == 12
+    assert sum(text.endswith("+") for text in texts) == (found.profile.marks > 0).sum() > 0
+    assert len(tw.plot_profiles(found, "a").texts) == 4
+    with pytest.raises(DataError, match="draws what"):
+        tw.plot_profiles(fitted)

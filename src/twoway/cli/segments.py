@@ -1,0 +1,179 @@
+"""``twoway segments``: groups of people, what they are like, and who belongs to which."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+from typer import Option
+
+import twoway as tw
+from twoway.cli.options import DataFile, Force, Json, Seed, Threads, names_option
+from twoway.cli.output import check_output, output_wording, say, say_json, shows_progress
+from twoway.cli.reading import Reading
+from twoway.errors import DataError, TwowayError
+from twoway.storage.container import container_kind
+
+_READ = ("only", "drop", "missing", "missing_only", "bins", "counts", "weights", "where", "columns", "max_categories")
+
+
+def segments(
+    data: DataFile,
+    reading: Annotated[Reading, *_READ],
+    count: str = Option("2..8", metavar="N|N..M", help="The number of segments, or the numbers to compare."),
+    out: Path | None = Option(
+        None, "-o", "--out", help="An .xlsx or .md file of all tables, or a .csv, .tsv, .parquet or .jsonl of profiles."
+    ),
+    names: list[str] | None = Option(
+        None, metavar="NAMES", help="Names for the segments, largest first, separated by commas; or 'segment 2=young'."
+    ),
+    covariates: list[str] | None = Option(
+        None, metavar="COLUMNS", help="Columns that may explain the segment, separated by commas."
+    ),
+    outcomes: list[str] | None = Option(
+        None, metavar="COLUMNS", help="Columns that may differ between segments, separated by commas."
+    ),
+    assignments: Path | None = Option(
+        None, metavar="FILE", help="Write all people here, each with a segment and its probability."
+    ),
+    model: Path | None = Option(None, metavar="MODEL", help="Write the segments and their names to a model file."),
+    starts: int = Option(50, min=1, help="Random starts for each number of segments."),
+    replicates: int = Option(100, min=0, help="Samples for stability and tests; 0 for none."),
+    correction: str | None = Option(
+        None, help="Of errors of assignment: ml, bch or none (default: ml for covariates, bch for outcomes)."
+    ),
+    seed: Seed = 0,
+    threads: Threads = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Find segments of people (latent classes), and show what each is like.
+
+    A file that --model wrote can be read again, to name the segments or to write their tables.
+
+    [bold]Examples[/bold]
+
+    twoway segments survey.sav --count 2..8 -o segments.xlsx
+
+    twoway segments survey.csv --drop id --covariates age,gender --outcomes spent --assignments people.csv
+
+    twoway segments survey.csv --count 4 --model segments.twoway
+
+    twoway segments segments.twoway --names "young,loyal,thrifty,absent" -o segments.xlsx
+    """
+    from twoway.segmentation.writing import check_segments_path, write_tables
+
+    check_output(out, force, data, reading.columns)
+    check_output(assignments, force, data, reading.columns, is_records=True)
+    check_output(model, force, data, reading.columns, is_model=True)
+    if out is not None:
+        check_segments_path(out)
+    counts = segments_count(count)
+    common: dict[str, Any] = {"seed": seed, "threads": threads, "monitor": shows_progress() or None}
+    if container_kind(data) == "model":
+        if covariates or outcomes or assignments:
+            raise DataError(f"{str(data)!r} is a model: --covariates, --outcomes and --assignments need the records")
+        found = tw.Segments.load(data)
+        others: dict[str, list[str]] = {}
+    else:
+        reading, others = _apart(reading, data, {"covariates": covariates, "outcomes": outcomes})
+        records = reading.records(data)
+        found = tw.segments(records, counts, starts=starts, replicates=replicates, **common)
+    found = _named(found, names)
+    if model is not None:
+        found.save(model)
+    tables = found.tables()
+    texts = [str(found)]
+    if any(others.values()) or assignments is not None:
+        table, _ = reading.read_by(found.pmf.schema, data)
+        frame = _with_columns(table, reading, data, [name for of_kind in others.values() for name in of_kind])
+        options = {"weights": reading.weights, **common}
+        if others.get("covariates"):
+            effects = found.covariates(frame, others["covariates"], correction=correction or "ml", **options)  # type: ignore[arg-type]
+            tables["covariates"] = effects.rows()
+            tables["tests"] = [vars(test) for test in effects.tests]
+            texts.append(str(effects))
+        if others.get("outcomes"):
+            answers = found.outcomes(frame, others["outcomes"], correction=correction or "bch", **options)  # type: ignore[arg-type]
+            tables["outcomes"] = [row for answer in answers.values() for row in answer.rows()]
+            tables["tests"] = [*tables.get("tests", []), *(vars(answer.test) for answer in answers.values())]
+            texts += [str(answer) for answer in answers.values()]
+        if assignments is not None:
+            from twoway.data.files.writing import write_table
+
+            write_table(found.assign(table), assignments)
+    if out is not None:
+        write_tables(out, tables)
+    if json:
+        say_json({**tables, "warnings": [output_wording(warning) for warning in found.warnings]})
+        return
+    say(output_wording("\n\n".join(texts)))
+
+
+def segments_count(text: str) -> list[int]:
+    """Return the numbers of "4", "2..8" or "2,3,5".
+
+    Examples
+    --------
+    >>> segments_count("2..4"), segments_count("5"), segments_count("2, 6")
+    ([2, 3, 4], [5], [2, 6])
+    """
+    try:
+        numbers: list[int] = []
+        for part in text.split(","):
+            first, dots, last = part.partition("..")
+            numbers += range(int(first), int(last) + 1) if dots else [int(first)]
+    except ValueError:
+        raise DataError(f"--count must be a number or a range such as 2..8, not {text!r}") from None
+    if not numbers:
+        raise DataError(f"--count {text} is empty: the first number must not be larger than the last")
+    return numbers
+
+
+def _apart(reading: Reading, data: Path, others: dict[str, list[str] | None]) -> tuple[Reading, dict[str, list[str]]]:
+    """Return how the answers are read, without the columns that segments are related to, and these."""
+    from twoway.data.files.file_set import find_files
+
+    known = find_files(data).columns
+    chosen = {kind: names_option(given, known) for kind, given in others.items()}
+    items = set(names_option(reading.only, known))
+    for kind, columns in chosen.items():
+        for name in columns:
+            if name in items:
+                raise DataError(f"{name!r} is in --{kind} and in --only: it cannot be related to segments found by it")
+    left_out = [name for columns in chosen.values() for name in columns]
+    return replace(reading, drop=[*(reading.drop or []), *left_out] or None), chosen
+
+
+def _named(found: tw.Segments, names: list[str] | None) -> tw.Segments:
+    """Return segments with the names that the user gave: of all, in order, or of some by their old names."""
+    if not names:
+        return found
+    if all("=" in text for text in names):
+        pairs = [text.partition("=") for text in names]
+        return found.rename({old.strip(): new.strip() for old, _, new in pairs})
+    return found.rename([name.strip() for text in names for name in text.split(",")])
+
+
+def _with_columns(table: Any, reading: Reading, data: Path, names: list[str]) -> Any:
+    """Return a table in which some columns are numbers, or labels where the file has them, without missing codes."""
+    import numpy as np
+    import pyarrow as pa
+
+    for name in dict.fromkeys(names):
+        try:
+            own = replace(reading, only=[name], drop=None, weights=None, counts=None, max_categories=10**9)
+            records = own.records(data)
+        except TwowayError as error:
+            raise type(error)(f"column {name!r}: {error}") from error
+        if not isinstance(records, tw.Records):
+            raise DataError(f"{str(data)!r} is too large to relate its columns to segments")
+        (variable,) = records.schema
+        codes = records.codes()[:, 0]
+        is_number = all(isinstance(label, int | float) and not isinstance(label, bool) for label in variable.categories)
+        labels = np.array([label if is_number else str(label) for label in variable.categories])
+        column = pa.array(labels[codes], mask=codes < 0)
+        place = table.column_names.index(name)
+        table = table.set_column(place, name, column)
+    return table

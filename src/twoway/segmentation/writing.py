@@ -1,0 +1,122 @@
+"""Segments as an Excel workbook, Markdown, or one table of their profiles."""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from twoway.data.files.writing import write_table
+from twoway.errors import DataError, FileFormatError
+from twoway.storage.container import whole_or_not_at_all
+from twoway.text import printable
+
+Rows = Sequence[Mapping[str, Any]]
+ENDINGS = (".xlsx", ".md", ".csv", ".tsv", ".parquet", ".jsonl")
+"""What segments are written to."""
+
+_SHARES = ("size", "all", "share", "certainty", "stability")
+_FORMATS = {"p_value": "0.000", "index": "0", "people": "#,##0", "count": "0", "df": "0", "n_simulated": "0"}
+_MOST_SHEET = 31
+_NOT_IN_SHEETS = str.maketrans("", "", "[]:*?/\\")
+
+
+def check_segments_path(path: str | os.PathLike[str]) -> str:
+    """Return the ending of a file of segments; one that is not written is an error."""
+    ending = Path(path).suffix.lower()
+    if ending not in ENDINGS:
+        raise FileFormatError(
+            f"cannot write {os.fspath(path)!r}: its name ends in {ending!r}; segments are written to "
+            f"{', '.join(ENDINGS)}, and kept in a model file by --model"
+        )
+    return ending
+
+
+def write_tables(path: str | os.PathLike[str], tables: Mapping[str, Rows]) -> None:
+    """Write tables to a file, whole or not at all: all of them to Excel and Markdown, else the profiles."""
+    ending = check_segments_path(path)
+    if ending in (".xlsx", ".md"):
+        content = _workbook(tables) if ending == ".xlsx" else _markdown(tables).encode()
+        with whole_or_not_at_all(path) as stream:
+            stream.write(content)
+        return
+    import pyarrow as pa
+
+    write_table(pa.Table.from_pylist([dict(row) for row in tables["profiles"]]), path)
+
+
+def _is_share(column: str) -> bool:
+    return column.partition(":")[0] in _SHARES
+
+
+def _workbook(tables: Mapping[str, Rows]) -> bytes:
+    """Return a workbook with a sheet for each table: cells are numbers, and headers stay in view."""
+    try:
+        import xlsxwriter
+    except ImportError:
+        raise DataError('Excel files need XlsxWriter: pip install "twoway[survey]"') from None
+    stream = io.BytesIO()
+    # Labels are text, whatever they begin with.
+    options = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False, "in_memory": True}
+    book = xlsxwriter.Workbook(stream, options)
+    bold = book.add_format({"bold": True, "text_wrap": True, "valign": "top", "bottom": 1, "bg_color": "#DCE6F1"})
+    formats: dict[str, Any] = {}
+    for title, rows in tables.items():
+        if not rows:
+            continue
+        sheet = book.add_worksheet(title.translate(_NOT_IN_SHEETS)[:_MOST_SHEET])
+        columns = list(rows[0])
+        n_texts = sum(isinstance(rows[0][column], str) for column in columns)
+        sheet.freeze_panes(1, n_texts)
+        for place, column in enumerate(columns):
+            sheet.write_string(0, place, printable(column, None), bold)
+            widest = max((len(str(row[column])) for row in rows if isinstance(row[column], str)), default=10)
+            sheet.set_column(place, place, min(max(widest, 10) + 2, 45))
+            form = "0.0%" if _is_share(column) else _FORMATS.get(column.partition(":")[0], "0.000")
+            form = "0" if column.startswith("mark") else form
+            look = formats.setdefault(form, book.add_format({"num_format": form}))
+            for line, row in enumerate(rows, start=1):
+                value = row[column]
+                if isinstance(value, str):
+                    sheet.write_string(line, place, printable(value, None))
+                elif value is not None and math.isfinite(value):
+                    sheet.write_number(line, place, value, look)
+            if column.startswith("index"):
+                scale = {"type": "3_color_scale", "mid_type": "num", "mid_value": 100, "min_type": "num"}
+                scale |= {"min_value": 0, "max_type": "num", "max_value": 300}
+                colours = {"min_color": "#E0937B", "mid_color": "#FFFFFF", "max_color": "#6BA3D6"}
+                sheet.conditional_format(1, place, len(rows), place, {**scale, **colours})
+    book.close()
+    return stream.getvalue()
+
+
+def _markdown(tables: Mapping[str, Rows]) -> str:
+    parts = []
+    for title, rows in tables.items():
+        if not rows:
+            continue
+        columns = list(rows[0])
+        is_text = [isinstance(rows[0][column], str) for column in columns]
+        lines = [f"## {title.capitalize()}", "", _line([printable(column, None) for column in columns])]
+        lines.append(_line(["---" if text else "---:" for text in is_text]))
+        lines += [_line([_cell(column, row[column]) for column in columns]) for row in rows]
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts) + "\n"
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _cell(column: str, value: Any) -> str:
+    if isinstance(value, str):
+        return printable(value, None)
+    if value is None or not math.isfinite(value):
+        return ""
+    if isinstance(value, int):
+        return str(value)
+    form = _FORMATS.get(column.partition(":")[0])
+    return f"{value:.1%}" if _is_share(column) else f"{value:,.0f}" if form in ("0", "#,##0") else f"{value:.3f}"
