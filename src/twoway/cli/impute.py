@@ -43,6 +43,8 @@ def impute(
 
     twoway impute survey.twoway survey.csv -o complete.csv
 
+    twoway impute survey.twoway survey.sav -o complete.sav
+
     twoway impute survey.twoway survey.csv --draws 20 -o completed.parquet
 
     twoway impute survey.twoway survey.csv --proba -o probabilities.csv
@@ -50,6 +52,7 @@ def impute(
     import numpy as np
     import pyarrow.compute as pc
 
+    from twoway.data.files.file_set import find_files
     from twoway.data.files.file_table import FileTable
     from twoway.data.files.formats import format_of
     from twoway.data.frames import fill_frame
@@ -62,7 +65,8 @@ def impute(
         )
     bootstrap = None if draws is None else _load_to_impute(model, draws)
     pmf = tw.JointPMF.load(model) if bootstrap is None else bootstrap.pmf
-    table, records = reading.read_by(pmf.schema, data)
+    files = find_files(data)
+    table, records = reading.read_by(pmf.schema, files)
     column_of = pmf.schema.columns_among(table.column_names)
     names = list(column_of)
     present = pmf.schema.indices(names)
@@ -72,7 +76,7 @@ def impute(
         result = shares.set_column(0, "record", pc.add(shares.column("record"), 1))  # as people count them
     else:
         is_text = not json if out is None else format_of(out) in ("csv", "tsv")
-        written = FileTable.as_written(data) if is_text else None
+        written = FileTable.as_written(files) if is_text else None
         codes = [imputed_codes(pmf, records, present, how or "mode", seed)]  # type: ignore[arg-type]
         if bootstrap is not None and draws is not None:
             codes = list(bootstrap.draws(records, present, draws, seed=seed))
@@ -83,7 +87,7 @@ def impute(
             values = [{name: (rows, as_text(cells)) for name, (rows, cells) in some.items()} for some in values]
         copies = [fill_frame(table, some, table.column_names) for some in values]
         result = copies[0] if draws is None else _stack_imputed(copies)
-    write_result(result, out, as_json=json)
+    write_result(result, out, as_json=json, like=None if proba else files)
     if out is not None:
         summary = {"records": records.n_records, "filled": n_filled, "out": str(out)}
         copies_made = "" if draws is None else f", in {draws} copies"

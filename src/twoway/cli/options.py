@@ -22,7 +22,10 @@ Force = Annotated[bool, Option("--force", help="Replace an existing output file.
 Seed = Annotated[int, Option(help="Seed of the random numbers.")]
 Model = Annotated[Path, Argument(help="A model written by `twoway fit`.")]
 Out = Annotated[
-    Path | None, Option("-o", "--out", help="A CSV, TSV, Parquet, Arrow or JSON lines file (default: standard output).")
+    Path | None,
+    Option(
+        "-o", "--out", help="A CSV, TSV, Parquet, Arrow, JSON lines, SPSS or Stata file (default: standard output)."
+    ),
 ]
 Threads = Annotated[int | None, Option(help="The number of threads (default: all cores).")]
 

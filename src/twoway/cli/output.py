@@ -10,10 +10,13 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twoway.errors import DataError, MissingFileError, TwowayError
 from twoway.text import ADDRESS, escaped, plain_data, without_password
+
+if TYPE_CHECKING:
+    from twoway.data.files.file_set import FileSet
 
 
 class OutputExistsError(TwowayError, FileExistsError):
@@ -138,12 +141,15 @@ def shows_progress() -> bool:
     return is_terminal(sys.stderr)
 
 
-def write_result(table: Any, out: Path | None, *, as_json: bool = False) -> None:
-    """Write an Arrow table to a file, or as CSV or JSON lines to standard output, escaped if that is a terminal."""
+def write_result(table: Any, out: Path | None, *, as_json: bool = False, like: FileSet | None = None) -> None:
+    """Write an Arrow table to a file, or as CSV or JSON lines to standard output, escaped if that is a terminal.
+
+    SPSS and Stata files get the labels that the files ``like`` have.
+    """
     from twoway.data.files import writing
 
     if out is not None:
-        writing.write_table(table, out)
+        writing.write_table(table, out, like)
         return
     if sys.stdout is None:
         raise OSError(errno.EBADF, "it is closed", "standard output")

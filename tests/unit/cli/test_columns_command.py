@@ -205,3 +205,23 @@ def test_an_error_about_many_columns_is_short(twoway, tmp_path):
     assert "54 more columns have too many" in err
     assert "`twoway columns` writes a file" in err
     assert len(err) < 1500
+
+
+@pytest.mark.parametrize("ending", ["sav", "zsav", "dta"])
+def test_filled_survey_files_keep_codes_and_labels(twoway, sav, tmp_path, ending):
+    model, out = tmp_path / "m.twoway", tmp_path / f"complete.{ending}"
+    assert twoway("fit", sav, "-o", model, "--only", "trust,city", "--rank", "1")[0] == 0
+    assert twoway("impute", model, sav, "-o", out)[0] == 0
+    before, known = pyreadstat.read_sav(sav, user_missing=True)
+    after, metadata = getattr(pyreadstat, "read_dta" if ending == "dta" else "read_sav")(out, user_missing=True)
+    holes = before.trust.isin([8, 97])
+    assert after.trust.isin(TRUST).all()
+    assert after.trust[~holes].tolist() == before.trust[~holes].tolist()
+    assert after.drop(columns="trust").equals(before.drop(columns="trust"))
+    assert metadata.variable_value_labels["trust"] == known.variable_value_labels["trust"]
+    assert metadata.column_names_to_labels["trust"] == "How much do you trust?"
+    if ending != "dta":
+        assert metadata.missing_ranges == known.missing_ranges
+        assert metadata.variable_measure["trust"] == "ordinal"
+    assert twoway("impute", model, sav, "-o", tmp_path / "complete.csv")[0] == 0
+    assert pd.read_csv(tmp_path / "complete.csv", dtype=str).trust.isin(list("123")).all()  # codes as in the file

@@ -45,7 +45,7 @@ _ENDINGS = {
 FORMATS: Mapping[str, str] = {ending: kind for kind, endings in _ENDINGS.items() for ending in endings}
 """The format for each ending of a file name; CSV, TSV and JSON may be compressed: .gz, .zst."""
 
-WRITTEN = tuple(ending for ending, kind in FORMATS.items() if kind in ("csv", "tsv", "json", "parquet", "arrow"))
+WRITTEN = tuple(ending for ending, kind in FORMATS.items() if kind not in ("por", "sas7bdat", "sheet"))
 """The endings of files that can be written."""
 
 COMPRESSED = (".gz", ".zst")

@@ -106,11 +106,17 @@ def survey_slices(path: str, kind: str, columns: Sequence[str], letters: Letters
         raise FileFormatError(f"{path!r} is damaged: it has {start:,} of the {n_rows:,} records that it lists")
 
 
-def _read_survey(path: str, kind: str, **options: Any) -> tuple[dict[str, list[Any]], Any]:
+def survey_package(path: str) -> Any:
+    """Return pyreadstat; where it is not installed, the error names the file that needs it."""
     try:
         import pyreadstat
     except ImportError:
         raise DataError(f'{path!r}: SPSS, Stata and SAS files need pyreadstat: pip install "twoway[survey]"') from None
+    return pyreadstat
+
+
+def _read_survey(path: str, kind: str, **options: Any) -> tuple[dict[str, list[Any]], Any]:
+    pyreadstat = survey_package(path)
     if kind != "por":
         options["user_missing"] = True
     try:
@@ -136,12 +142,23 @@ def _survey_table(
     arrays, letters = {}, Counter[tuple[str, Label]]()
     for name in columns:
         try:
-            arrays[name] = pa.array(cells[name], pa.float64())
+            arrays[name] = _whole(pa.array(cells[name], pa.float64()))
         except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError):
             if _is_text(metadata, name):
                 arrays[name] = pa.array(cells[name], pa.string())
                 continue
             letters.update((name, f".{cell}") for cell in cells[name] if isinstance(cell, str))
             # Numbers, or dates and times, which Arrow knows.
-            arrays[name] = pa.array([None if isinstance(cell, str) else cell for cell in cells[name]])
+            arrays[name] = _whole(pa.array([None if isinstance(cell, str) else cell for cell in cells[name]]))
     return pa.table(arrays), letters
+
+
+def _whole(numbers: pa.Array) -> pa.Array:
+    """Return numbers as integers where all of them are whole: as codes are written."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pa.types.is_floating(numbers.type) or not pc.all(pc.less(pc.abs(numbers), 2.0**53)).as_py():
+        return numbers
+    are_whole = pc.all(pc.equal(pc.trunc(numbers), numbers)).as_py()
+    return numbers.cast(pa.int64()) if are_whole else numbers

@@ -1,4 +1,4 @@
-"""Records to files: CSV, TSV, JSON lines, Parquet and Arrow, whole or not at all."""
+"""Records to files: CSV, TSV, JSON lines, Parquet, Arrow, SPSS and Stata, whole or not at all."""
 
 from __future__ import annotations
 
@@ -6,17 +6,21 @@ import csv
 import io
 import json
 import os
+import tempfile
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from twoway.data.files.formats import COMPRESSED, WRITTEN, FilePath, format_of
+from twoway.data.files.survey_files import READERS, survey_metadata, survey_package
 from twoway.data.files.text_files import DELIMITERS
 from twoway.errors import FileFormatError
 from twoway.storage.container import whole_or_not_at_all
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from twoway.data.files.file_set import FileSet
 
 
 def writing_format(path: FilePath) -> str:
@@ -32,11 +36,41 @@ def writing_format(path: FilePath) -> str:
     return format_of(path)
 
 
-def write_table(table: pa.Table, path: FilePath) -> None:
-    """Write an Arrow table to a file in the format of its name, whole or not at all."""
+def write_table(table: pa.Table, path: FilePath, like: FileSet | None = None) -> None:
+    """Write an Arrow table to a file in the format of its name, whole or not at all.
+
+    SPSS and Stata files get the labels that the files ``like`` have for columns of the same names.
+    """
     kind = writing_format(path)
     with whole_or_not_at_all(path) as stream:
-        write_stream(table, stream, kind)
+        if kind in READERS:
+            stream.write(_survey_file(table, os.fspath(path), kind, like))
+        else:
+            write_stream(table, stream, kind)
+
+
+def _survey_file(table: pa.Table, name: str, kind: str, like: FileSet | None) -> bytes:
+    """Return an SPSS or Stata file, which pyreadstat writes by its name alone."""
+    pyreadstat, options = survey_package(name), dict[str, Any]()
+    if like is not None and like.kind in READERS:
+        known = survey_metadata(like.paths[0], like.kind)
+        options = {"column_labels": known.column_names_to_labels, "variable_value_labels": known.variable_value_labels}
+        if kind == "sav":
+            options |= {"missing_ranges": known.missing_ranges, "variable_measure": known.variable_measure}
+        else:  # Stata labels whole numbers alone
+            of_numbers = ((column, own.items()) for column, own in known.variable_value_labels.items())
+            options["variable_value_labels"] = {
+                column: {code: label for code, label in own if not isinstance(code, str)} for column, own in of_numbers
+            }
+    if name.lower().endswith(".zsav"):
+        options["compress"] = True
+    try:
+        with tempfile.TemporaryDirectory(prefix="twoway-") as folder:
+            path = Path(folder) / "file"
+            getattr(pyreadstat, f"write_{kind}")(table.to_pandas(), path, **options)
+            return path.read_bytes()
+    except (pyreadstat.ReadstatError, pyreadstat.PyreadstatError, ValueError) as error:
+        raise FileFormatError(f"cannot write {name!r}: {error}") from None
 
 
 def write_stream(table: pa.Table, stream: BinaryIO, kind: str = "csv") -> None:

@@ -123,5 +123,5 @@ def test_a_missing_package_is_named_with_its_extra(tmp_path, monkeypatch):
 def test_survey_files_are_not_written():
     from twoway.data.files.writing import writing_format
 
-    with pytest.raises(tw.FileFormatError, match=r"ends in '\.sav'; records are written to \.csv"):
-        writing_format("a.sav")
+    with pytest.raises(tw.FileFormatError, match=r"ends in '\.por'; records are written to \.csv"):
+        writing_format("a.por")
