@@ -52,7 +52,6 @@ def impute(
     import numpy as np
     import pyarrow.compute as pc
 
-    from twoway.data.files.file_set import find_files
     from twoway.data.files.file_table import FileTable
     from twoway.data.files.formats import format_of
     from twoway.data.frames import fill_frame
@@ -65,7 +64,7 @@ def impute(
         )
     bootstrap = None if draws is None else _load_to_impute(model, draws)
     pmf = tw.JointPMF.load(model) if bootstrap is None else bootstrap.pmf
-    files = find_files(data)
+    files = reading.files(data)
     table, records = reading.read_by(pmf.schema, files)
     column_of = pmf.schema.columns_among(table.column_names)
     names = list(column_of)

@@ -122,6 +122,20 @@ class Reading:
         return missing_option(self.missing, self.missing_only)
 
     @functools.cached_property
+    def _files(self) -> dict[Path, FileSet]:
+        return {}
+
+    def files(self, path: Path | FileSet) -> FileSet:
+        """Return the files that a name stands for; what is elsewhere is fetched once per command."""
+        from twoway.data.files.file_set import FileSet, find_files
+
+        if isinstance(path, FileSet):
+            return path
+        if path not in self._files:
+            self._files[path] = find_files(path)
+        return self._files[path]
+
+    @functools.cached_property
     def declared(self) -> tw.Columns:
         """What the columns are."""
         return tw.Columns() if self.columns is None else tw.Columns.load(self.columns)
@@ -144,7 +158,6 @@ class Reading:
 
     def design(self, data: Sequence[Path]) -> tw.Design | None:
         """Return how the sample was drawn; None where no option says it."""
-        from twoway.data.files.file_set import find_files
         from twoway.data.files.file_table import read_file_table
 
         named = {"strata": self.strata, "units": self.units, "population": self.population}
@@ -152,7 +165,7 @@ class Reading:
             return None
         if len(data) != 1 or container_kind(data[0]) is not None:
             raise DataError("the design of a survey needs its records, in one file")
-        files = find_files(data[0])
+        files = self.files(data[0])
         columns = {what: column for what, column in named.items() if column is not None}
         check_known("column", files.columns, *columns.values())
         replicates = names_option(self.replicate_weights, files.columns)
@@ -169,7 +182,6 @@ class Reading:
 
     def source(self, data: Sequence[Path]) -> United:
         """Return the records or tables of one file, of several as one source, or published tables."""
-        from twoway.data.files.file_set import find_files
         from twoway.fitting.sources import United, unite_sources
         from twoway.tables.opening import open_source
 
@@ -188,7 +200,7 @@ class Reading:
             )
         if len(set(data)) < len(data):
             raise DataError("a file is given twice, so that its records would count twice")
-        columns = {path: [] if container_kind(path) else find_files(path).columns for path in data}
+        columns = {path: [] if container_kind(path) else self.files(path).columns for path in data}
         self.labels.check_columns(dict.fromkeys(name for names in columns.values() for name in names))
         return unite_sources({str(path): self._open(path, self.labels.among(columns[path])) for path in data})
 
@@ -202,12 +214,11 @@ class Reading:
 
     def proposed_weights(self, data: Sequence[Path]) -> dict[str, str]:
         """Return the weight variables that files name themselves, where no weights are used."""
-        from twoway.data.files.file_set import find_files
 
         if self.weights or self.declared.weights:
             return {}
         plain = [path for path in data if container_kind(path) is None]
-        named = {without_password(str(path)): find_files(path).weights for path in plain}
+        named = {without_password(str(path)): self.files(path).weights for path in plain}
         return {path: column for path, column in named.items() if column is not None}
 
     @contextmanager
@@ -236,11 +247,10 @@ class Reading:
 
     def records(self, path: Path, missing: tw.MissingLabels | None = None) -> tw.Records | tw.FileRecords:
         """Return the records of a file; files too large for memory are streamed."""
-        from twoway.data.files.file_set import find_files
         from twoway.data.files.file_table import read_file_table
         from twoway.data.reading import check_columns_to_read, columns_to_read
 
-        files, labels, table = find_files(path), missing or self.labels, None
+        files, labels, table = self.files(path), missing or self.labels, None
         declared = (self.declared if missing is None else self.declared.among(files.columns)).over(files.declared)
         declared.check(files.columns)
         numbers: dict[str, Any] = {"counts": self.counts or declared.counts}
@@ -338,7 +348,6 @@ class Reading:
 
     def read_by(self, schema: tw.Schema, path: Path | FileSet) -> tuple[Any, tw.Records]:
         """Return a file whose columns are a model's variables: as an Arrow table with all columns, and as records."""
-        from twoway.data.files.file_set import find_files
         from twoway.data.files.file_table import read_file_table
         from twoway.data.files.text_files import NO_TEXT
 
@@ -347,7 +356,7 @@ class Reading:
         unseen: Any = "extend" if self.extend else self.unseen
         common: dict[str, Any] = {"missing": self.labels, "schema": schema, "unseen": unseen}
         try:
-            files = find_files(path)
+            files = self.files(path)
             table = read_file_table(files, where=self.condition, **common)
             own = files.declared.among(table.column_names)
             return table, tw.Records(table, columns=own, counts=self.counts, weights=self.weights, **common)
@@ -357,9 +366,8 @@ class Reading:
 
     def open_by(self, schema: tw.Schema, path: Path) -> tw.Records | tw.FileRecords:
         """Return the records of a file whose columns are a model's variables; large files are streamed."""
-        from twoway.data.files.file_set import find_files
 
-        files = find_files(path)
+        files = self.files(path)
         if self.extend or not files.is_large(schema.names):
             return self.read_by(schema, files)[1]
         return tw.FileRecords(files, schema=schema, unseen=self.unseen, **self.options)  # type: ignore[arg-type]

@@ -151,6 +151,9 @@ def test_files_elsewhere_are_fetched(tmp_path):
     fsspec.filesystem("memory").pipe("/folder/b.csv", b"x,y\n5,6\n")
     assert tw.Records("memory://folder/a.csv").n_records == 2
     assert tw.Records("memory://folder/*.csv").n_records == 3
+    for year in (2023, 2024):
+        fsspec.filesystem("memory").pipe(f"/trips/year={year}/a.csv", b"x\n1\n2\n")
+    assert tw.Records("memory://trips/*/a.csv").schema["year"].categories == (2023, 2024)
     with pytest.raises(tw.MissingFileError, match=r"there is no file 'memory://folder/c\.csv'"):
         tw.Records("memory://folder/c.csv")
     with pytest.raises(tw.DataError, match=r'pip install "twoway\[remote\]"'):
@@ -158,6 +161,21 @@ def test_files_elsewhere_are_fetched(tmp_path):
     pytest.importorskip("aiohttp")
     with pytest.raises(tw.MissingFileError, match="cannot be fetched; is there a network"):
         tw.Records("http://127.0.0.1:9/a.csv")
+
+
+def test_a_file_elsewhere_is_fetched_once_per_command(twoway, tmp_path, monkeypatch):
+    pytest.importorskip("fsspec")
+    from fsspec.implementations.memory import MemoryFileSystem
+
+    fetched, get_file = [], MemoryFileSystem.get_file
+    monkeypatch.setattr(MemoryFileSystem, "get_file", lambda *given: fetched.append(given[1]) or get_file(*given))
+    MemoryFileSystem().pipe("/folder/s.csv", b"x,y,s\n" + b"1,2,a\n2,1,a\n1,1,b\n2,2,b\n" * 5)
+    options = ("--rank", "1", "--strata", "s", "--intervals", "--threads", "1")
+    assert twoway("fit", "memory://folder/s.csv", "-o", tmp_path / "m.twoway", *options)[0] == 0
+    assert fetched == ["/folder/s.csv"]
+    (tmp_path / "a b.csv").write_text("x\n1\n2\n")
+    assert tw.Records(f"file://{tmp_path}/a%20b.csv").n_records == 2
+    assert twoway("info", f"file://{tmp_path}/a%20b.csv")[0] == 0
 
 
 def test_columns_of_the_design_are_recognised(twoway, tmp_path):

@@ -180,6 +180,7 @@ def find_files(path: FilePath | FileSet) -> FileSet:
         # The engines know UTF-8 only; Python reads any name, but as it would be in this locale.
         raise DataError(f"the file name {name!r} cannot be decoded in this locale; set PYTHONUTF8=1, or rename it")
     given, place = name, ""
+    name = unquote(re.sub(r"^file:/+(localhost(?=/))?/*", "/", name)) if name.startswith("file:/") else name
     if not os.path.exists(name):
         name, place = split_sheet(name)
     pattern = re.search(r"[*?[]", name)
@@ -188,11 +189,12 @@ def find_files(path: FilePath | FileSet) -> FileSet:
     elif os.path.exists(name):
         base, paths = os.path.dirname(name), [name]
     elif ADDRESS.match(name):
-        paths = _downloaded_files(name)
-        base, given = os.path.dirname(paths[0]), without_password(given)
+        given, name = (re.sub(r":/+", "://", text, count=1) for text in (given, name))  # in a path, a slash is lost
+        base, paths = _downloaded_files(name)
+        given = without_password(given)
     else:
         if pattern is not None:
-            format_of(path)  # a wrong ending is reported before a wrong place
+            format_of(name)  # a wrong ending is reported before a wrong place
         base = os.path.dirname(name[: pattern.start()] if pattern else name)
         paths = sorted(file for file in glob.glob(name, recursive=True) if not os.path.isdir(file))
         if not paths:
@@ -211,8 +213,8 @@ def find_files(path: FilePath | FileSet) -> FileSet:
     return FileSet(given, format_of(paths[0]), tuple(paths), partitions, place)
 
 
-def _downloaded_files(address: str) -> list[str]:
-    """Return the files at an address, or at a pattern of them, fetched by fsspec into a temporary folder."""
+def _downloaded_files(address: str) -> tuple[str, list[str]]:
+    """Return a temporary folder and the files in it, fetched by fsspec from an address, or a pattern of them."""
     shown = without_password(address)
     if not is_data_format(address.partition("?")[0]):
         raise DataError(
@@ -229,24 +231,33 @@ def _downloaded_files(address: str) -> list[str]:
 
         folder = tempfile.mkdtemp(prefix="twoway-")
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        options = {"cache_storage": folder, "same_names": True}
-        whole = re.sub(r":/+", "://", address, count=1)  # in a path, one of the slashes is lost
-        paths = fsspec.open_local(f"simplecache::{whole}", simplecache=options)
+        system, remote = fsspec.core.url_to_fs(address)
+        pattern = re.search(r"[*[]", remote)  # a question mark begins a query
+        listed = sorted(system.glob(remote)) if pattern else [remote]
+        start = len(os.path.dirname(remote[: pattern.start()] if pattern else remote)) + 1
+        # The names of folders below the first that the pattern leaves open may be columns.
+        inside = {file: Path("/", file[start:].partition("?")[0].replace("%3D", "=")).parts[1:] for file in listed}
+        paths = {file: os.path.join(folder, *(part for part in inside[file] if part != "..")) for file in listed}
+        for file, path in paths.items():
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            system.get_file(file, path)
     except (ImportError, ValueError) as error:
         raise DataError(
             f"{shown!r} cannot be fetched, {explained(error)}; https:// and s3:// need packages: "
             'pip install "twoway[remote]"'
         ) from None
     except FileNotFoundError:
-        raise MissingFileError(f"there is no file {shown!r}") from None
+        paths = {}
     except Exception as error:
         if type(error).__module__ == "builtins" and not isinstance(error, OSError):
             raise
-        raise MissingFileError(f"{shown!r} cannot be fetched; is there a network? {explained(error)}") from None
-    paths = sorted([paths] if isinstance(paths, str) else paths)
-    if len(set(paths)) < len(paths):
-        raise DataError(f"{shown!r} has several files of the same name; download them into folders, and read these")
-    return paths
+        is_locked = "Credentials" in type(error).__name__ or isinstance(error, PermissionError)
+        why = "does it need credentials? for public data in S3, set FSSPEC_S3_ANON=true;"
+        why = why if is_locked else "is there a network?"
+        raise MissingFileError(f"{shown!r} cannot be fetched; {why} {explained(error)}") from None
+    if not paths:
+        raise MissingFileError(f"there is no file {shown!r}")
+    return folder, list(paths.values())
 
 
 def _files_in(folder: str) -> list[str]:
