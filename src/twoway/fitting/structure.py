@@ -162,7 +162,7 @@ def fit_better(problem: Problem, solver: Solver, tree: Tree) -> Fitted:
             return replace(fit_tree(problem, None, tree), reason=reason)
     choice = choose_rank_from(evidence, None, seed=problem.seed, watch=watch)
     several, reason = None, ""
-    if can_be_tree(evidence) and choice.pmf is not None and tree.n_hidden(evidence) > 1:
+    if can_be_tree(evidence) and choice.pmf is not None and (watch.ends() or tree.n_hidden(evidence) > 1):
         reason, tree = _why_one(problem, choice.pmf, choice.held_out, tree)
         if not reason:
             with watch.guard():

@@ -69,12 +69,12 @@ class Tree:
 
     def solve(self, problem: Problem) -> Solution:
         """Return the best solution of all starts."""
-        evidence, tree = problem.evidence, self
+        evidence, watch, tree = problem.evidence, problem.watch, self
         choice, short = SmoothingChoice(_TABLE_SMOOTHING, (), None), None
         if evidence.records is None:
             check_connected(evidence.tables(2))
         if problem.smoothing is None:
-            with problem.watch.guard():
+            with watch.guard():
                 tree, problem = self._chosen_form(problem)
             choice, short = tree._choose_smoothing(problem)
             problem = replace(problem, smoothing=choice.smoothing)
@@ -84,17 +84,18 @@ class Tree:
             # A sample tells good starts from bad ones, and leads near the end, as well as all records do.
             sample = records.sample(_RACE_CELLS, seed=problem.seed)
             raced = replace(problem, evidence=Evidence(evidence.schema, records=sample, threads=evidence.threads))
-        starts = [self._start(raced.evidence, problem.rank, (problem.seed, number)) for number in range(self.n_starts)]
-        if short is not None and problem.watch.interrupted:  # it is the best so far
-            starts[0] = short
+        starts = [short] if short is not None and watch.interrupted else []  # it is the best so far
+        while len(starts) < self.n_starts and not (starts and watch.ends()):
+            starts.append(self._start(raced.evidence, problem.rank, (problem.seed, len(starts)), watch))
         solver = _TreeStart(counts_tables=tree.counts_tables, edges=self.edges)
         if evidence.records is None:
             solver = _TreeStart(_TABLE_PASSES, _TABLE_TOL, self._prior(evidence, problem.rank))
         quick = replace(solver, max_iter=_RACE_PASSES)
         solution = race(quick, [replace(raced, number=n, start=start) for n, start in enumerate(starts)])
-        final = replace(solver, max_iter=_FINAL_PASSES) if is_large else solver
-        last = final.solve(replace(problem, start=solution.pmf))
-        solution = replace(last, others=(solution.as_start(), *solution.others))
+        if not watch.ends():
+            final = replace(solver, max_iter=_FINAL_PASSES) if is_large else solver
+            last = final.solve(replace(problem, start=solution.pmf))
+            solution = replace(last, others=(solution.as_start(), *solution.others))
         return replace(solution, candidates=choice.candidates, held_out=choice.held_out)
 
     def scored(self, problem: Problem) -> Tree:
@@ -115,6 +116,8 @@ class Tree:
         n_records = problem.evidence.sets.records.total_weight
         more = [n_states for n_states in _MORE_STATES if n_states * _RECORDS_PER_STATE <= n_records]
         for n_states in (_FEW_STATES, *more) if self.chooses_states else ():
+            if problem.watch.ends():
+                break
             other = replace(problem, rank=n_states)
             scored = tree._first_fold(other)
             is_better = scored is not None and best.is_behind(scored, 1.0)
@@ -136,7 +139,7 @@ class Tree:
         train, held = folds[0]
         part = Evidence(evidence.schema, records=train, threads=evidence.threads)
         loop = Loop("comparing trees", _PASSES_OF_CHOICE, 1e-5, problem.watch.quiet())
-        start = self._start(part, problem.rank, (problem.seed, 0))
+        start = self._start(part, problem.rank, (problem.seed, 0), problem.watch)
         pmf = fit_cells_by_em(self._sets(part), start, self._first_smoothing, loop).pmf
         return HeldOut(*held_out_scores(pmf, held))
 
@@ -171,7 +174,7 @@ class Tree:
             else TreeShape.of_edges(evidence.schema.names, self.edges)
         )
 
-    def _start(self, evidence: Evidence, n_states: int, seeds: tuple[int, int]) -> JointPMF:
+    def _start(self, evidence: Evidence, n_states: int, seeds: tuple[int, int], watch: Watch) -> JointPMF:
         """Return a start, by the second of the seeds: those that lead further come first."""
         schema, shape, (_, number) = evidence.schema, self._shape(evidence), seeds
         if len(schema) > 1 and not evidence.has_all_pairs:
@@ -181,7 +184,7 @@ class Tree:
         # What is left open by tables alone stays as near to the visible tree as they allow.
         number += evidence.records is None
         if number == 0:
-            loop = Loop("one hidden variable", _FIRST_PASSES, 1e-5, Watch())
+            loop = Loop("one hidden variable", _FIRST_PASSES, 1e-5, watch.quiet())
             start = spread_start(evidence, shape, n_states, seeds, loop)
         elif number == 1 and len(schema) > 1:
             start = visible_tree_start(evidence, shape, n_states, seeds)
@@ -205,7 +208,7 @@ class Tree:
                 tables = Tables.count(train) if from_tables else None
                 records = None if from_tables else train
                 part = Evidence(evidence.schema, records=records, tables=tables, threads=evidence.threads)
-                start = self._start(part, problem.rank, (problem.seed, 0))
+                start = self._start(part, problem.rank, (problem.seed, 0), problem.watch)
                 # From records, all amounts begin where the first one leads.
                 parts[train] = part, start if from_tables else fit(part, start, first)
             return fit(*parts[train], smoothing)

@@ -176,3 +176,12 @@ def test_a_saved_report_keeps_the_reason(records, timed, tmp_path):
     pmf.save(tmp_path / "m.twoway")
     assert tw.load(tmp_path / "m.twoway").report.stop_reason is StopReason.TIME_LIMIT
     assert "time limit after" in str(pmf.report)
+
+
+@pytest.mark.parametrize("task", [None, "choosing the smoothing"])
+def test_no_start_of_a_tree_is_made_after_the_limit(timed, chain, monkeypatch, task):
+    made = []
+    for name in ("visible_tree_start", "local_spa_start", "random_tree_start"):
+        monkeypatch.setattr(f"twoway.solvers.tree.{name}", lambda *_, name=name: made.append(name))
+    assert timed(chain, task, structure="tree").report.stop_reason is StopReason.TIME_LIMIT
+    assert not made
