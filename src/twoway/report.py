@@ -179,6 +179,8 @@ class Report(Shown):
     """The number of trees; of more than one, the model is a mixture, and the rank their number."""
     counts_tables: bool = False
     """Whether the two-way tables of the records counted besides."""
+    edges: tuple[tuple[str, str], ...] = ()
+    """The pairs of neighbours that were given; empty where a tree was found, or none was fitted."""
     structure: str = ""
     """Why one hidden variable, or several, in words; empty where they were not compared."""
     smoothing_times: Mapping[str, float] = field(default_factory=dict)
@@ -237,6 +239,7 @@ class Report(Shown):
             objectives = tuple(math.inf if value is None else value for value in start["objectives"])
             starts.append(_checked_report(Start(start["solver"], objectives, StopReason(start["stop_reason"]))))
         entries["starts"] = tuple(starts)
+        entries["edges"] = tuple((str(one), str(other)) for one, other in described.get("edges", ()))
         entries["misfits"] = tuple(
             _checked_report(TableMisfit(**_report_tuples(misfit))) for misfit in described["misfits"]
         )

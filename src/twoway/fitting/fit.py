@@ -145,6 +145,8 @@ def fit(
         saved.close(is_interrupted=watch.interrupted)
         if saved is not checkpoint:  # whose owner removes it when the model is saved
             saved.remove()
+    names = evidence.schema.names
+    known = {**known, "edges": tuple((names[one], names[other]) for one, other in edges or ())}
     return reported_model(fitted, warnings, known, began).with_library(frame_library_of(source))
 
 

@@ -22,7 +22,7 @@ from twoway.arrays import Floats
 from twoway.data.design import Design, ReplicateWeights, SampledUnits, opened_design
 from twoway.data.records import Records
 from twoway.solvers.evidence import CellSets
-from twoway.solvers.resampling import sample_sets
+from twoway.solvers.resampling import SetsOf, sample_sets
 
 # The part of the way to another sample that weights go.
 _STEP = 0.3
@@ -42,7 +42,7 @@ class DesignResampling:
     """What the squared deviation of each sample counts in a variance."""
     degrees: int
     """The degrees of freedom of that variance."""
-    count_tables: bool
+    sets_of: SetsOf
 
     def original(self) -> CellSets:
         """Return the records themselves."""
@@ -53,7 +53,7 @@ class DesignResampling:
         return self._sets(self.weights_of(seed, number))
 
     def _sets(self, weights: Floats) -> CellSets:
-        return sample_sets(self.records.reweighted(weights).with_say(), self.count_tables)
+        return sample_sets(self.records.reweighted(weights).with_say(), self.sets_of)
 
 
 def _unit_samples(units: SampledUnits, weights: Floats, n_samples: int) -> tuple[WeightsOf, Floats]:
@@ -77,7 +77,7 @@ def _unit_samples(units: SampledUnits, weights: Floats, n_samples: int) -> tuple
     return drawn, np.full(n_samples, 1.0 / (n_samples * _STEP**2))
 
 
-def design_resampling(design: Design, records: Records, n: int, *, count_tables: bool) -> DesignResampling:
+def design_resampling(design: Design, records: Records, n: int, sets_of: SetsOf) -> DesignResampling:
     """Return ``n`` samples of a design from records in the order of its entries; or its replicate weights."""
     opened, unit = opened_design(design, records), records.weight_totals.unit
     weights = (np.ones(records.n_records) if records.weights is None else records.weights) / unit
@@ -85,4 +85,4 @@ def design_resampling(design: Design, records: Records, n: int, *, count_tables:
         samples: tuple[WeightsOf, Floats] = lambda _, number: opened.weights[:, number] / unit, opened.scales
     else:
         samples = _unit_samples(opened, weights, n)
-    return DesignResampling(records, weights, *samples, opened.degrees, count_tables)
+    return DesignResampling(records, weights, *samples, opened.degrees, sets_of)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
@@ -11,6 +12,8 @@ from twoway.arrays import Floats
 from twoway.data.records import Records
 from twoway.datasets.synthetic import draw_records
 from twoway.model.pmf import JointPMF
+from twoway.report import Report
+from twoway.schema import Schema
 from twoway.solvers.evidence import CellSets, Evidence
 from twoway.tables.privacy import nonnegative_noisy
 from twoway.tables.tables import Tables
@@ -20,28 +23,41 @@ _MOST_SIMULATED = 100_000
 _MOST_COUNTED = 5e7  # people times tables
 
 
-def sample_sets(records: Records, count_tables: bool) -> CellSets:
-    """Return what a sample is fitted by, in one thread: its records, and their two-way tables where these count."""
-    evidence = Evidence(records.schema, records=records, threads=1)
-    return evidence.tree_sets() if count_tables else evidence.sets
+SetsOf: TypeAlias = Callable[[Evidence], CellSets]
+"""From records to what a model is fitted to: these alone, or with their two-way tables."""
+
+
+def records_alone(evidence: Evidence) -> CellSets:
+    """Return the records without their tables."""
+    return evidence.sets
+
+
+def sets_of_report(report: Report | None, schema: Schema) -> SetsOf:
+    """Return what a model of this report was fitted to; the tables of given neighbours count as they did then."""
+    if report is None or not report.counts_tables:
+        return records_alone
+    edges = [(schema.index(one), schema.index(other)) for one, other in report.edges]
+    return lambda evidence: evidence.tree_sets(edges or None)
+
+
+def sample_sets(records: Records, sets_of: SetsOf) -> CellSets:
+    """Return what a sample is fitted to, in one thread."""
+    return sets_of(Evidence(records.schema, records=records, threads=1))
 
 
 class RecordResampling:
-    """Draws people with replacement from the records, each with their weight: records get counts, none is copied.
+    """Draws people with replacement from the records, each with their weight: records get counts, none is copied."""
 
-    With ``count_tables`` their two-way tables count besides, as in the fit of a tree.
-    """
-
-    def __init__(self, records: Records, *, count_tables: bool = False) -> None:
+    def __init__(self, records: Records, sets_of: SetsOf = records_alone) -> None:
         self._records = records = records.for_fit()
-        self._count_tables = count_tables
+        self._sets_of = sets_of
         weights = np.ones(records.n_records) if records.weights is None else records.weights
         self._people = weights if records.people is None else records.people
         self._each = weights / self._people
 
     def original(self) -> CellSets:
         """Return the records themselves."""
-        return sample_sets(self._records, self._count_tables)
+        return sample_sets(self._records, self._sets_of)
 
     def draw(self, seed: int, number: int) -> CellSets:
         """Return as many people, drawn with replacement."""
@@ -49,7 +65,7 @@ class RecordResampling:
         n_people = self._people.sum()
         drawn = random.multinomial(max(1, round(n_people)), self._people / n_people)
         sample = self._records.reweighted(drawn.astype(np.float64) * self._each)
-        return sample_sets(sample, self._count_tables)
+        return sample_sets(sample, self._sets_of)
 
 
 class TableResampling:

@@ -22,7 +22,7 @@ from twoway.solvers.em import fit_cells_by_em, smoothing_of_rows
 from twoway.solvers.evidence import CellSets, theta_groups
 from twoway.solvers.loop import Loop, Watch
 from twoway.solvers.problem import Smoothing
-from twoway.solvers.resampling import RecordResampling, Resampling, TableResampling
+from twoway.solvers.resampling import RecordResampling, Resampling, TableResampling, sets_of_report
 from twoway.solvers.starts import softened_start
 from twoway.solvers.visible_trees import VisibleMixture
 from twoway.tables.tables import Tables
@@ -173,10 +173,10 @@ def _replicate_sampling(
     records = records_for(pmf.schema, source)
     if records.n_silent == records.n_records:
         raise DataError(f"none of the {records.n_records} records has an observed cell; there is nothing to draw from")
-    counts_tables = pmf.report is not None and pmf.report.counts_tables
+    sets_of = sets_of_report(pmf.report, pmf.schema)
     if design is not None:
-        return design_resampling(design, records, n, count_tables=counts_tables), _TOL_RECORDS
-    return RecordResampling(records, count_tables=counts_tables), _TOL_RECORDS
+        return design_resampling(design, records, n, sets_of), _TOL_RECORDS
+    return RecordResampling(records, sets_of), _TOL_RECORDS
 
 
 # The prior that smoothing is, drawn again for each replicate

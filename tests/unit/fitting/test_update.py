@@ -97,6 +97,14 @@ def test_an_updated_tree_is_near_what_records_and_their_tables_ask_for():
 
 
 @both
+def test_the_counts_beside_answers_include_the_new_records(structure):
+    updated = tw.update(fit(DAYS[:2], structure), DAYS[2])
+    counted = tw.count(Records.joined(DAYS[:3]))
+    np.testing.assert_array_equal(updated.counts.tables.flat, counted.flat)
+    np.testing.assert_array_equal(updated.counts.tables.totals, counted.totals)
+
+
+@both
 def test_day_after_day_from_a_single_one(structure):
     first = fit(DAYS[0], structure)
     pmf = first

@@ -179,6 +179,22 @@ def test_the_model_need_not_be_the_best_fit():
     assert 0.5 < widths[0] / widths[1] < 2
 
 
+def test_tables_of_given_edges_count_as_they_did_in_the_fit(tmp_path):
+    records = draw_records(dirichlet_rows(5, 3, 2, seed=3), 400, observed=1.0)
+    path = [(f"x{n}", f"x{n + 1}") for n in range(1, 5)]
+    pmf = tw.fit(records, structure=path, rank=2, smoothing=0.5, starts=1)
+    assert pmf.report.edges == tuple(path)
+    pmf.save(tmp_path / "path.twoway")
+    pmf = tw.JointPMF.load(tmp_path / "path.twoway")
+    assert pmf.report.edges == tuple(path)
+    # At the optimum already: other tables, as those of the tree that would be found, lead elsewhere.
+    center = tw.bootstrap(pmf, records, n=20, threads=1).center
+    other = replace(pmf.report, edges=())
+    elsewhere = tw.bootstrap(pmf.with_report(other), records, n=20, threads=1).center
+    off = [np.abs(model.log_prob(records) - pmf.log_prob(records)).max() for model in (center, elsewhere)]
+    assert off[0] < 0.1 * off[1]
+
+
 def test_files_carry_replicates(boot, tmp_path):
     boot.save(tmp_path / "model.twoway")
     assert np.array_equal(tw.JointPMF.load(tmp_path / "model.twoway").stacked, boot.pmf.stacked)
