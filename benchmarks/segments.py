@@ -63,11 +63,12 @@ def likelihood() -> None:
         codes = frame.apply(lambda column: pd.Series(pd.factorize(column, sort=True)[0]))
         values = codes.where(codes >= 0).to_numpy(dtype=float)
         kind = "categorical_nan" if np.isnan(values).any() else "categorical"
+        records = tw.Records(frame)
         for count in range(2, 7):
-            # Compiled once, and not in what is measured.
-            Search(tw.Records(frame).for_fit(), 1).best(count, n_starts=1, seed=[1])
+            # Compiled once, and not in what is measured; both begin with codes that were read before.
+            Search(records.for_fit(), 1).best(count, n_starts=1, seed=[1])
             began = time.perf_counter()
-            ours = Search(tw.Records(frame).for_fit(), 1).best(count, n_starts=N_STARTS, seed=[0]).log_likelihood
+            ours = Search(records.for_fit(), 1).best(count, n_starts=N_STARTS, seed=[0]).log_likelihood
             own = time.perf_counter() - began
             began = time.perf_counter()
             model = StepMix(count, measurement=kind, n_init=N_STARTS, random_state=0, verbose=0, progress_bar=0)
@@ -139,12 +140,13 @@ def their_data(kind: str, separation: float, n: int) -> tuple[pd.DataFrame, np.n
 def their_model(kind: str, correction: str) -> Any:
     from stepmix import StepMix
 
-    options = {"n_steps": 3, "n_init": 10, "random_state": 0, "verbose": 0, "progress_bar": 0, "max_iter": 3000}
+    options = {"n_components": 3, "measurement": "bernoulli", "n_steps": 3, "n_init": 10, "max_iter": 3000}
+    options |= {"random_state": 0, "verbose": 0, "progress_bar": 0}
     if kind == "covariate":
         # One step of Newton's is one of the EM of "ML", but no logit with BCH weights.
         params = {"method": "newton-raphson", "max_iter": 1 if correction == "ML" else 100}
-        return StepMix(3, "bernoulli", "covariate", correction=correction, structural_params=params, **options)
-    return StepMix(3, "bernoulli", "gaussian_diag", correction=correction, **options)
+        return StepMix(structural="covariate", correction=correction, structural_params=params, **options)
+    return StepMix(structural="gaussian_diag", correction=correction, **options)
 
 
 def in_our_order(model: Any, found: tw.Segments) -> list[int]:

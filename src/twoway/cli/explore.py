@@ -25,7 +25,8 @@ def explore(
     """Write one HTML file that shows the model: click what is known, and see everything else change.
 
     The file is self-contained and makes no connections. It shows intervals if the model was fitted with `--intervals`,
-    and marks what was observed, unless the model was fitted with `--no-counts`.
+    and marks what was observed, unless the model was fitted with `--no-counts`. A file that
+    `twoway segments --model` wrote also has the segments' profiles, under names that can be changed on the page.
 
     [bold]Examples[/bold]
 
@@ -33,9 +34,11 @@ def explore(
 
     twoway explore survey.twoway --title "Our survey, spring" --force
     """
+    from twoway.segmentation.segments import load_segments
+
     page = model.with_suffix(".html") if out is None else out
     check_output(page, force, model)
-    loaded = tw.load(model)
+    loaded = load_segments(model) or tw.load(model)
     tw.explore(loaded, page, title=model.stem if title is None else title, counts=not no_counts)
     size, has_intervals = page.stat().st_size, isinstance(loaded, tw.Bootstrap)
     has_counts = not no_counts and model_of(loaded).counts is not None

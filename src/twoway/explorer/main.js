@@ -42,6 +42,18 @@ const actions = {
     (at.nodes.querySelector('[aria-pressed="true"]') ?? at.nodes.querySelector("button")).focus();
   },
 };
+const segments =
+  described.segments &&
+  new SegmentTable(model, described.segments, {
+    state: () => state,
+    rename: (names) => change(() => (state.names = names)),
+    refuse(text) {
+      segments.show(state);
+      say(text);
+      setText(at.warning, text);
+      at.warning.hidden = false;
+    },
+  });
 const cards = model.variables.map(() => null);
 let kinds = { hidden: null, cards: [] };
 const inSight = new Set();
@@ -97,6 +109,7 @@ function draw() {
   if (state.view === "map") linkMap.show(answer, state);
   if (at.tree) at.tree.value = model.form.hidden[state.hidden].tree;
   if (state.view === "components") drawComponents();
+  if (segments) segments.show(state);
 }
 
 function drawCards() {
@@ -273,6 +286,10 @@ if (at.tree) {
   at.tree.append(...leaves.map((_, tree) => make("option", { value: tree }, `${tree + 1} (${percent(model.numbers[tree])})`)));
   at.tree.addEventListener("change", () => view(() => (state.hidden = hidden.findIndex(({ tree }) => tree === Number(at.tree.value)))));
 }
+if (segments) {
+  at.heat.append(segments.element);
+  at["save-segments"].addEventListener("click", () => download("segments.csv", segments.csv(state)));
+}
 at.more.addEventListener("click", () => {
   limit += PAGE;
   drawCards();
@@ -335,6 +352,8 @@ window.twoway = {
   shares: () => answer.shares && [...answer.shares],
   weights: () => answer.weights && [...answer.weights],
   logProbability: () => answer.logProbability,
+  /** The names of the segments, as shown. */
+  names: () => segments && segments.names(state),
   /** What was observed of a variable given what is known: records for each category, and their number; null where it was not counted. */
   observed: (name) => model.observed && model.observed.of(model.variables.findIndex((variable) => variable.name === name), state),
   /** The ends of the interval of every share; null where the model carries none. */

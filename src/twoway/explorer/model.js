@@ -190,6 +190,7 @@ class Model extends Trees {
     this.records = described.records;
     this.variables = described.variables;
     this.links = described.links;
+    this.segments = described.segments;
     this.observed = described.counts && new Observed(described.counts, this.offsets);
     this.prior = this.given(new Map(), new Set());
     /** Whether there are several hidden variables. */

@@ -22,6 +22,7 @@ from twoway.model.information import pairwise_information
 from twoway.model.intervals import angle_of
 from twoway.model.pmf import JointPMF, check_model, model_of
 from twoway.schema import Variable
+from twoway.segmentation.segments import Segments
 from twoway.storage.container import check_path, whole_or_not_at_all
 from twoway.uncertainty.bootstrap import LEAST_REPLICATES, Bootstrap
 
@@ -29,7 +30,19 @@ LINKS = 20
 """The page contains the strongest links of each variable, to this many others."""
 
 # One script, in the order in which its parts use one another.
-_SCRIPTS = ("model", "observed", "intervals", "wording", "state", "cards", "tree", "map", "components", "main")
+_SCRIPTS = (
+    "model",
+    "observed",
+    "intervals",
+    "wording",
+    "state",
+    "cards",
+    "tree",
+    "map",
+    "components",
+    "segments",
+    "main",
+)
 
 
 class Page:
@@ -48,7 +61,7 @@ class Page:
 
 
 def explore(
-    pmf: JointPMF | Bootstrap,
+    pmf: JointPMF | Bootstrap | Segments,
     path: str | os.PathLike[str] | None = None,
     *,
     title: str | None = None,
@@ -62,7 +75,8 @@ def explore(
     Parameters
     ----------
     pmf
-        The model; or a `Bootstrap` of it, which adds an interval to each number on the page.
+        The model; or a `Bootstrap` of it, which adds an interval to each number on the page; or `Segments`, which add
+        their profiles under names that can be changed on the page.
     path
         Where to write; an existing file is replaced once the new one is complete. Without one, the page is returned,
         and Jupyter and marimo show it.
@@ -82,7 +96,7 @@ def explore(
     >>> path.read_text(encoding="utf-8")[:15]
     '<!doctype html>'
     """
-    if not isinstance(pmf, Bootstrap):
+    if not isinstance(pmf, Bootstrap | Segments):
         check_model(pmf)
     if path is not None:
         check_path(path)
@@ -95,7 +109,7 @@ def explore(
     return None
 
 
-def describe_page(model: JointPMF | Bootstrap, title: str, *, counts: bool = True) -> dict[str, Any]:
+def describe_page(model: JointPMF | Bootstrap | Segments, title: str, *, counts: bool = True) -> dict[str, Any]:
     """Return everything that the page shows, as JSON; the exact parameters in base64."""
     pmf = model_of(model)
     information = pairwise_information(pmf.trees)
@@ -112,6 +126,7 @@ def describe_page(model: JointPMF | Bootstrap, title: str, *, counts: bool = Tru
         "numbers": _page_array(page_numbers(pmf)),
         "counts": _describe_page_counts(pmf.counts, information) if counts and pmf.counts is not None else None,
         "replicates": _describe_page_replicates(model) if isinstance(model, Bootstrap) else None,
+        "segments": _describe_page_segments(model) if isinstance(model, Segments) else None,
         "links": page_links(information, LINKS),
     }
 
@@ -174,6 +189,11 @@ def render_page(described: dict[str, Any]) -> str:
 
 def _page_hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _describe_page_segments(segments: Segments) -> dict[str, Any]:
+    """Return the names of segments, and whether each category is more (1) or less (-1) common in each than chance."""
+    return {"names": [_page_text(name) for name in segments.names], "marks": segments.profile.marks.ravel().tolist()}
 
 
 def _describe_page_replicates(boot: Bootstrap) -> dict[str, Any]:

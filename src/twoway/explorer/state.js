@@ -1,7 +1,7 @@
 // What the person has chosen, and how the page's address holds it: #age=18-39,40-64&vote=yes&!view=map
 // Names and labels stand there as they are shown, so that an address outlives a new fit; what begins with "!" is the page's own.
 
-const VIEWS = ["answers", "map", "components"];
+const VIEWS = ["answers", "map", "components", "segments"].filter((name) => document.getElementById(name));
 const ORDERS = ["data", "changed"];
 
 class State {
@@ -16,6 +16,8 @@ class State {
   focus = null;
   /** The hidden variable whose states are shown, in the tree that is drawn. */
   hidden = 0;
+  /** The names of segments that the person gave, or null. */
+  names = null;
 
   get hasEvidence() {
     return this.evidence.size > 0 || this.components.size > 0;
@@ -47,13 +49,14 @@ class State {
     if (this.order !== "data") parts.push(`!order=${this.order}`);
     if (this.find) parts.push(`!find=${encode(this.find)}`);
     if (this.focus !== null) parts.push(`!focus=${encode(variables[this.focus].name)}`);
+    if (this.names) parts.push(`!names=${this.names.map(encode).join(",")}`);
     if (this.hidden) parts.push(`!hidden=${this.hidden + 1}`);
     // Not an empty hash: to a browser that means the top of the page.
     return `#${parts.join("&") || "!"}`;
   }
 
   /** Return the state that an address holds, and what in it this page does not know. */
-  static fromHash(hash, { variables, stateNumbers, form }) {
+  static fromHash(hash, { variables, stateNumbers, form, segments }) {
     const state = new State();
     const unknown = [];
     const positions = new Map(variables.map(({ name }, index) => [name, index]));
@@ -65,6 +68,7 @@ class State {
       else if (key === "!find") state.find = texts[0];
       else if (key === "!focus" && positions.has(texts[0])) state.focus = positions.get(texts[0]);
       else if (key === "!hidden" && value - 1 in form.hidden) state.hidden = value - 1;
+      else if (key === "!names" && segments?.names.length === new Set(texts.filter(Boolean)).size && texts.length === segments.names.length) state.names = texts;
       else if (key === "!component") {
         for (const text of texts) {
           if (stateNumbers.includes(text)) state.components.add(stateNumbers.indexOf(text));

@@ -321,24 +321,31 @@ class Segments(Shown):
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Segments:
         """Return the segments in a file; a model without them is an error."""
-        header, arrays = container.read(path, "model")
-        pmf = JointPMF.from_parameters(*parse_model(path, header, arrays))
-        if "segments" not in header:
+        if (found := load_segments(path)) is None:
             raise FileFormatError(
                 f"{str(path)!r} is a model without segments: tw.segments or `twoway segments` makes one"
             )
-        try:
-            described, errors = header["segments"], arrays[_ERRORS].astype(np.float64)
-            if errors.shape != (1 + pmf.schema.n_categories, pmf.rank) or not (errors >= 0).all():
-                raise DataError(f"its array of standard errors is invalid, of shape {errors.shape}")
-            candidates = tuple(SegmentCount(**_numbers(found)) for found in described["candidates"])
-            quality = SegmentQuality(**_numbers(described["quality"]))
-            if len(quality.certainty) != pmf.rank or len(quality.stability) not in (0, pmf.rank):
-                raise DataError(f"its quality is not that of {pmf.rank} segments")
-            names = ("",) * pmf.rank
-            return cls(pmf, names, candidates, quality, read_only(errors)).rename(described["names"])
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
-            raise FileFormatError(f"the segments in {str(path)!r} are invalid: {error}") from error
+        return found
+
+
+def load_segments(path: str | os.PathLike[str]) -> Segments | None:
+    """Return the segments in a model file, None where it has none."""
+    header, arrays = container.read(path, "model")
+    if "segments" not in header:
+        return None
+    pmf = JointPMF.from_parameters(*parse_model(path, header, arrays))
+    try:
+        described, errors = header["segments"], arrays[_ERRORS].astype(np.float64)
+        if errors.shape != (1 + pmf.schema.n_categories, pmf.rank) or not (errors >= 0).all():
+            raise DataError(f"its array of standard errors is invalid, of shape {errors.shape}")
+        candidates = tuple(SegmentCount(**_numbers(found)) for found in described["candidates"])
+        quality = SegmentQuality(**_numbers(described["quality"]))
+        if len(quality.certainty) != pmf.rank or len(quality.stability) not in (0, pmf.rank):
+            raise DataError(f"its quality is not that of {pmf.rank} segments")
+        found = Segments(pmf, ("",) * pmf.rank, candidates, quality, read_only(errors))
+        return found.rename(described["names"])
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise FileFormatError(f"the segments in {str(path)!r} are invalid: {error}") from error
 
 
 def _numbers(described: Mapping[str, Any]) -> dict[str, Any]:
