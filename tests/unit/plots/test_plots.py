@@ -83,7 +83,7 @@ def test_components_of_a_hidden_variable_on_a_tree():
         tw.plot_components(pmf)
     with pytest.raises(UnknownNameError, match="did you mean"):
         tw.plot_components(pmf, of="v33")
-    with pytest.raises(DataError, match="average of 2"):
+    with pytest.raises(DataError, match="mixture of 2"):
         tw.plot_components(JointPMF.average([pmf, JointPMF.from_trees(schema, Trees(np.ones(1), (tree,)))]), of="v0")
 
 
