@@ -161,6 +161,9 @@ class Report(Shown):
     """The effective number of records, (Σw)² / Σw² of their weights; None for tables."""
     n_observed: int | None = None
     """Observed cells of the records."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """The columns that said how to read the records, by what they hold: "weights", "counts", and from the command line
+    those of a survey's design. `update`, `fit_quality` and `bootstrap` look for the same in a frame or a file."""
     set_to_missing: tuple[str, ...] = ()
     """For each variable that had some, the codes that meant "not observed", and how often each was found."""
     log_likelihood: float | None = None
@@ -240,6 +243,7 @@ class Report(Shown):
             starts.append(_checked_report(Start(start["solver"], objectives, StopReason(start["stop_reason"]))))
         entries["starts"] = tuple(starts)
         entries["edges"] = tuple((str(one), str(other)) for one, other in described.get("edges", ()))
+        entries["columns"] = {str(what): str(column) for what, column in described.get("columns", {}).items()}
         entries["misfits"] = tuple(
             _checked_report(TableMisfit(**_report_tuples(misfit))) for misfit in described["misfits"]
         )
@@ -266,6 +270,8 @@ class Report(Shown):
             lines.append(f"structure   {self.structure}")
         if self.n_records is not None:
             lines.append(f"records     {self.n_records:g} with {self.n_observed} observed cells")
+        if self.columns:
+            lines.append(f"columns     {', '.join(f'{what} {column!r}' for what, column in self.columns.items())}")
         if self.set_to_missing:
             lines.append(f"missing     {listed_codes(self.set_to_missing)}")
         if self.log_likelihood is not None:

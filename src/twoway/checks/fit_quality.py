@@ -161,7 +161,7 @@ def fit_quality(pmf: JointPMF, source: Any, *, design: Design | None = None) -> 
         if difference := pmf.schema.difference(tables.schema):
             raise DataError(f"the tables are not about the model's variables: {difference}")
     else:
-        records = records_for(pmf.schema, source)
+        records = records_for(pmf.schema, source, report=pmf.report)
         tables, totals = Tables.count(records), records.weight_totals
         if not totals.is_constant:
             n_people = records.as_block().n_people.sum()

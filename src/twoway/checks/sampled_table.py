@@ -55,11 +55,7 @@ class SampledRecords:
     @property
     def description(self) -> str:
         """The design in words."""
-        opened = self._opened
-        if isinstance(opened, ReplicateWeights):
-            return opened.description
-        strata = f" in {len(opened.n_units)} strata" if len(opened.n_units) > 1 else ""
-        return f"{opened.n_units.sum():,.0f} units{strata}"
+        return self._opened.description
 
     @cached_property
     def _codes(self) -> Ints:

@@ -11,13 +11,13 @@ from typer import Argument, Option
 import twoway as tw
 from twoway.cli.options import Json, Seed
 from twoway.cli.output import is_terminal, note, output_wording, say, say_json, shows_progress
-from twoway.cli.reading import TO_READ, Reading
+from twoway.cli.reading import OF_DESIGN, TO_READ, Reading
 from twoway.errors import DataError
 from twoway.storage.container import container_kind
 
 
 def check(
-    reading: Annotated[Reading, *TO_READ],
+    reading: Annotated[Reading, *TO_READ, *OF_DESIGN],
     source: Annotated[
         list[Path] | None,
         Argument(metavar="[MODEL|DATA]...", help="A model; or records or tables, in one file or several, as in `fit`."),
@@ -44,10 +44,14 @@ def check(
 
     twoway check survey.twoway --data survey.csv
 
+    twoway check survey.twoway --data survey.csv --strata region --units town
+
     twoway check survey.twoway --range "P(vote = yes | age = old, region = north)"
     """
     from twoway.questions.answer import asked_event
 
+    if reading.design_columns and data is None:
+        raise DataError("the design of a survey matters for the test of a model against its records: add --data")
     if ranges and data is not None:
         raise DataError("--range is about tables, --data compares a model with them; give one of the two")
     evidence: Any
@@ -69,8 +73,12 @@ def check(
         result = tw.diagnose(evidence, rank, seed=seed, monitor=shows_progress() or None)
     elif isinstance(evidence, tw.JointPMF):
         is_tables = container_kind(data) == "tables"
-        observed = tw.Tables.load(data) if is_tables else reading.read_by(evidence.schema, data)[1]
-        result = tw.fit_quality(evidence, observed)
+        if is_tables:
+            result = tw.fit_quality(evidence, tw.Tables.load(data), design=reading.design([data]))
+        else:
+            reading = reading.like({} if evidence.report is None else evidence.report.columns, data)
+            records = reading.read_by(evidence.schema, data)[1]
+            result = tw.fit_quality(evidence, records, design=reading.design([data]))
     else:
         raise DataError("--data is compared with a model that `twoway fit` wrote, and there is none")
     answers = [result.range(event, known) for event, known in events]

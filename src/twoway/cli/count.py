@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -105,6 +106,8 @@ def count(
         raise DataError(f"--table and --inside need the address of a database, and {data!r} is not one")
     else:
         path = Path(data)
+        if schema is not None or before is not None:
+            reading = reading.like(_columns_to_count(schema) if before is None else before.number_columns, path)
         records = reading.records(path) if declared is None else reading.open_by(declared, path)
         tables, n_records = tw.Tables.count(records, order), records.n_records
     if epsilon is not None:
@@ -144,6 +147,15 @@ def _schema_to_count(path: Path) -> tw.Schema:
         return tw.Schema(tuple(_variable_to_count(name, listed) for name, listed in described.items()))
     except DataError as error:
         raise FileFormatError(f"{str(path)!r}: {error}") from error
+
+
+def _columns_to_count(path: Path | None) -> Mapping[str, str]:
+    """Return the columns of weights and counts that a model or tables remember."""
+    if path is None or container.container_kind(path) is None:
+        return {}
+    header, _ = container.read(path)
+    columns = (header.get("report") or header).get("columns", {})
+    return columns if isinstance(columns, dict) else {}
 
 
 def _variable_to_count(name: str, described: Any) -> tw.Variable:

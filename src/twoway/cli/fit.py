@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +14,7 @@ import twoway as tw
 from twoway.cli.options import Data, Force, Json, Seed, Threads, missing_option_hint
 from twoway.cli.output import check_output, note, output_wording, say, show, shows_progress
 from twoway.cli.reading import OF_DESIGN, TO_READ, Reading
+from twoway.data.design import opened_design
 from twoway.errors import DataError, TwowayError
 from twoway.report import described_form, listed_codes
 from twoway.text import aligned, crossed, printable, shortlist
@@ -88,12 +90,16 @@ def fit(
     options: dict[str, Any] = {"rank": rank, "solver": solver, "smoothing": smoothing, "checkpoint": checkpoint}
     options |= {"structure": structure, "seconds": seconds}
     pmf = tw.fit(united, **options, **common)
+    if design is not None and pmf.report is not None:
+        pmf = pmf.with_report(replace(pmf.report, columns={**pmf.report.columns, **reading.design_columns}))
     model = tw.bootstrap(pmf, source, design=design, **common) if intervals else pmf
     model.save(out, counts=not no_counts)
     if checkpoint is not None:
         checkpoint.remove()
     learned = _fit_summary(pmf, source) | {"model": str(out), "sources": len(data or [reading.tables])}
     learned["proposed_weights"] = reading.proposed_weights(data or [])
+    if design is not None and isinstance(source, tw.Records):
+        learned["design"] = opened_design(design, source).description
     show(learned, _fit_text(learned), json=json)
     if ask:
         if not json:
@@ -149,6 +155,7 @@ def _fit_text(learned: dict[str, Any]) -> str:
     form = described_form(learned["trees"], learned["hidden"], learned["rank"])
     rows = [
         ["learned from", evidence],
+        *([["design", learned["design"]]] if "design" in learned else []),
         *([["set to missing", listed_codes(gone)]] if gone else []),
         ["model", f"{learned['variables']} variables, {form}: {learned['model']}"],
         ["fit", f"{ended} after {learned['passes']} passes, {learned['seconds']:.1f} s"],

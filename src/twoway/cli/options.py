@@ -6,7 +6,7 @@ import fnmatch
 import itertools
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
@@ -151,3 +151,22 @@ def missing_option_hint(labels: Iterable[object]) -> list[str]:
     texts = [label for label in labels if isinstance(label, str)]
     odd = [text for text in texts if number_to_bin(text) is None]
     return odd if len(odd) <= 0.25 * len(texts) else []
+
+
+def replicate_kind_option(text: str | None) -> dict[str, Any]:
+    """Return the kind of replicate weights, with Fay's coefficient or a scale, as options of `Design`.
+
+    Examples
+    --------
+    >>> replicate_kind_option("fay:0.3"), replicate_kind_option("jackknife"), replicate_kind_option(None)
+    ({'kind': 'fay', 'fay': 0.3}, {'kind': 'jackknife'}, {})
+    """
+    if text is None:
+        return {}
+    kind, colon, number = text.partition(":")
+    try:
+        return {"kind": kind} | ({"fay" if kind == "fay" else "scale": float(number)} if colon else {})
+    except ValueError:
+        raise DataError(
+            f"--replicate-kind must be a kind, or one with a number, such as fay:0.3; got {text!r}"
+        ) from None

@@ -14,13 +14,20 @@ from typer import BadParameter, Option
 from typer.models import OptionInfo
 
 import twoway as tw
-from twoway.cli.options import bins_option, missing_option, missing_option_hint, names_option, where_option
+from twoway.cli.options import (
+    bins_option,
+    missing_option,
+    missing_option_hint,
+    names_option,
+    replicate_kind_option,
+    where_option,
+)
 from twoway.errors import DataError, UnknownNameError, check_known
 from twoway.storage.container import container_kind
 from twoway.text import shortlist, without_password
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from twoway.data.files.file_set import FileSet
     from twoway.fitting.sources import United
@@ -98,17 +105,20 @@ class Reading:
         None, metavar="URL", help="Instead of files, a database: postgres://user@host/db, duckdb:///file.db, …"
     )
     table: str | None = Option(None, metavar="NAME", help="The table of the database.")
-    strata: str | None = Option(None, metavar="COLUMN", help="The stratum of each record, for --intervals.")
-    units: str | None = Option(
-        None, metavar="COLUMN", help="The primary sampling unit (cluster) of each record, for --intervals."
-    )
+    strata: str | None = Option(None, metavar="COLUMN", help="The stratum of each record.")
+    units: str | None = Option(None, metavar="COLUMN", help="The primary sampling unit (cluster) of each record.")
     population: str | None = Option(
         None, metavar="COLUMN", help="The number of units that the record's stratum has in the whole population."
     )
     replicate_weights: list[str] | None = Option(
         None, metavar="COLUMNS", help="Replicate weights of the survey, separated by commas, or a pattern: 'repw*'."
     )
-    replicate_kind: str = Option("bootstrap", help="What they are: bootstrap, brr, fay (halfway) or jackknife.")
+    replicate_kind: str | None = Option(
+        None,
+        metavar="KIND[:NUMBER]",
+        help="What they are: bootstrap, brr, fay or jackknife (default: recognized by their ratios to the weights), "
+        "with Fay's coefficient, as in fay:0.3, or what a squared deviation counts, as in jackknife:0.9.",
+    )
     offered: tuple[str, ...] = ()
     """The options that the command has."""
 
@@ -162,6 +172,8 @@ class Reading:
 
         named = {"strata": self.strata, "units": self.units, "population": self.population}
         if not any(named.values()) and not self.replicate_weights:
+            if self.replicate_kind:
+                raise DataError("--replicate-kind says what --replicate-weights are; name their columns")
             return None
         if len(data) != 1 or container_kind(data[0]) is not None:
             raise DataError("the design of a survey needs its records, in one file")
@@ -173,7 +185,38 @@ class Reading:
         frame = read_file_table(files, wanted, where=self.condition).to_pandas()
         weights = frame[replicates].apply(_replicate_numbers) if replicates else None
         parts = {what: frame[column] for what, column in columns.items()}
-        return tw.Design(**parts, replicates=weights, kind=self.replicate_kind)  # type: ignore[arg-type]  # checked there
+        return tw.Design(**parts, replicates=weights, **replicate_kind_option(self.replicate_kind))
+
+    @property
+    def design_columns(self) -> dict[str, str]:
+        """The columns of the design, by the names of the options."""
+        replicates = ",".join(self.replicate_weights or ())
+        named = {"strata": self.strata, "units": self.units, "population": self.population}
+        named |= {"replicate_weights": replicates, "replicate_kind": self.replicate_kind}
+        return {what: column for what, column in named.items() if column}
+
+    def like(self, columns: Mapping[str, str], data: Path) -> Reading:
+        """Return the reading with the columns of weights, counts and design that a model or tables remember.
+
+        Options that are given are kept, and "none" does without. A column that a file lacks is an error.
+        """
+        from twoway.data.files.file_set import find_files
+
+        known, chosen = find_files(data).columns, dict[str, Any]()
+        # A design is one thing: what is given says all of it.
+        forgotten = OF_DESIGN if self.design_columns else ()
+        for what in ("weights", "counts", *OF_DESIGN):
+            given, column = getattr(self, what), None if what in forgotten else columns.get(what)
+            if given == "none" and "none" not in known:
+                chosen[what] = None
+            elif not given and column is not None and what in self.offered:
+                if what not in ("replicate_weights", "replicate_kind") and column not in known:
+                    raise UnknownNameError(
+                        f"the model was fitted with the {what} in the column {column!r}, which {str(data)!r} lacks: "
+                        f"--{what} COLUMN names another one, --{what} none does without"
+                    )
+                chosen[what] = [column] if what == "replicate_weights" else column
+        return replace(self, **chosen)
 
     @property
     def options(self) -> dict[str, Any]:

@@ -35,6 +35,7 @@ def update(
     check_output(out, force, data, is_model=True)
     loaded = tw.load(model)
     pmf = loaded.pmf if isinstance(loaded, tw.Bootstrap) else loaded
+    reading = reading.like({} if pmf.report is None else pmf.report.columns, data)
     records = reading.open_by(pmf.schema, data)
     updated = tw.update(pmf, records, extend=reading.extend, threads=threads, monitor=shows_progress() or None)
     target = out or model

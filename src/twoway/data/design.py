@@ -91,6 +91,13 @@ class SampledUnits(NamedTuple):
         """The degrees of freedom of a variance between units."""
         return int((self.n_units - 1).sum())
 
+    @property
+    def description(self) -> str:
+        """What they are, in words."""
+        strata = f" in {len(self.n_units)} strata" if len(self.n_units) > 1 else ""
+        finite = ", of a finite population" if self.shares.any() else ""
+        return f"{self.n_units.sum():,.0f} units{strata}{finite}"
+
 
 class ReplicateWeights(NamedTuple):
     """The replicate weights of a survey."""

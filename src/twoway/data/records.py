@@ -100,6 +100,8 @@ class Records:
     """
     heads: NDArray[Any] | None = None
     """How many people they are by head where that differs: where equal records with weights were merged."""
+    number_columns: Mapping[str, str] = MappingProxyType({})
+    """The columns of counts and weights, where these were read from columns."""
     set_to_missing: Mapping[str, Mapping[str, int]] = MappingProxyType({})
     """The codes that meant "not observed" in each variable, with their labels in a file, and in how many records each
     was found: ``{"trust": {"99 'refused'": 12}}``. Empty cells, NA and the like are not listed, nor are the codes of
@@ -133,6 +135,7 @@ class Records:
         content = source if before is None else RawColumns.of_codes(before.schema, before.codes())
         self.schema, self.pointers, self.cells, self.weights, self.people, lost = read(content, reader, where)
         self.set_to_missing = lost if before is None else before.set_to_missing
+        self.number_columns = reader.number_columns if before is None else before.number_columns
         if before is not None and counts is None and weights is None:
             before = before if where is None else before.take(np.flatnonzero(where))
             self.weights, self.people, self.heads = before.weights, before.people, before.heads

@@ -16,6 +16,7 @@ from twoway.data.weights import WeightTotals, is_unit_weight
 from twoway.schema import Schema
 
 if TYPE_CHECKING:
+    from twoway.data.reading import Reader
     from twoway.data.records import Records
     from twoway.data.scan import Scan
 
@@ -92,6 +93,7 @@ class StoredRecords(ABC):
 
     notes: Sequence[str] = ()
     set_to_missing: Mapping[str, Mapping[str, int]] = MappingProxyType({})
+    _reader: Reader
     schema: Schema
     _sizes: Scan | Totals
     """The sizes of all records, from any pass over them."""
@@ -100,6 +102,11 @@ class StoredRecords(ABC):
     @abstractmethod
     def _prepared(self) -> tuple[RecordSource, Totals]:
         """The records that have a say, coded for a fit, and the sizes of all."""
+
+    @property
+    def number_columns(self) -> Mapping[str, str]:
+        """The columns of counts and weights, if there are some."""
+        return self._reader.number_columns
 
     @property
     def n_records(self) -> int:

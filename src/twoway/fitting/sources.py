@@ -116,6 +116,8 @@ def unite_sources(sources: Sequence[Any] | Mapping[str, Any], threads: int | Non
     for name, codes in (item for part in contents if isinstance(part, Records) for item in part.set_to_missing.items()):
         gone.setdefault(name, Counter()).update(codes)
     joined.set_to_missing = gone
+    columns = contents[0].number_columns
+    joined.number_columns = columns if all(part.number_columns == columns for part in contents) else {}
     return United(joined, tuple(warnings))
 
 
@@ -253,7 +255,8 @@ def evidence_of_source(source: Any, threads: int | None) -> tuple[Evidence, list
     opened = open_source(source)
     if isinstance(opened, Tables):
         check_connected(opened)
-        return Evidence(opened.schema, tables=opened, threads=threads), [*from_sources, *opened.notes], {}
+        known: dict[str, Any] = {"columns": dict(opened.number_columns)}
+        return Evidence(opened.schema, tables=opened, threads=threads), [*from_sources, *opened.notes], known
     records, n_observed = opened, opened.n_observed
     if n_observed == 0:
         raise DataError(f"none of the {records.n_records} records has an observed cell; there is nothing to fit")
@@ -285,6 +288,7 @@ def evidence_of_source(source: Any, threads: int | None) -> tuple[Evidence, list
     if records.n_silent == records.n_records:
         raise DataError("every record with an observed cell has weight 0; there is nothing to fit")
     known = {"n_observed": n_observed, "set_to_missing": _codes_in_source(getattr(records, "set_to_missing", {}))}
+    known["columns"] = dict(getattr(records, "number_columns", {}))  # not of records as solvers have them
     return Evidence(fitted.schema, records=fitted, threads=threads), warnings, known
 
 

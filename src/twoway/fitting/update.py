@@ -99,7 +99,7 @@ def update(
             "cannot add records: this model does not keep the number of records behind it; models from `fit` do, "
             "but not averages, conditional models or files of older versions"
         )
-    records = _records_to_update(pmf.schema, source, extend)
+    records = _records_to_update(pmf.schema, source, extend, report)
     fitted = records.for_fit()
     if fitted.n_observed == 0:
         return pmf
@@ -128,6 +128,7 @@ def update(
             best=0,
             n_records=n_records,
             n_observed=None if report.n_observed is None else report.n_observed + records.n_observed,
+            columns=report.columns,
             n_parameters=updated.n_parameters,
             n_hidden=updated.n_hidden,
             n_trees=len(updated.trees.trees),
@@ -138,7 +139,7 @@ def update(
     )
 
 
-def _records_to_update(schema: Schema, source: Any, extend: bool) -> RecordSource:
+def _records_to_update(schema: Schema, source: Any, extend: bool, report: Report) -> RecordSource:
     """Return new records by a model's schema, with new categories where these are welcome."""
     unseen: Unseen = "extend" if extend else "error"
     if hasattr(type(source), "map_reduce") and not isinstance(source, Records):
@@ -149,7 +150,7 @@ def _records_to_update(schema: Schema, source: Any, extend: bool) -> RecordSourc
         return source
     try:
         is_read = isinstance(source, Records)
-        return Records(source, schema=schema, unseen=unseen) if is_read else records_for(schema, source, unseen)
+        return Records(source, schema=schema, unseen=unseen) if is_read else records_for(schema, source, unseen, report)
     except UnknownNameError as error:
         way = "extend=True makes such labels categories"
         raise UnknownNameError(str(error).replace("unseen='missing' reads such labels as missing", way)) from error

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -60,10 +61,12 @@ def count_inside(table: DatabaseTable, order: int = 2) -> tuple[Tables, int]:
                 n_records = max(n_records, *wide.column("w").to_pylist())
     flat = counts["w"].astype(np.float64) * (step if has_numbers else 1.0)
     if not totals.is_weighted or not len(sets):
-        return Tables.of_counted(schema, CountedSets(sets, flat, None, None), 1.0), n_records
+        tables = Tables.of_counted(schema, CountedSets(sets, flat, None, None), 1.0)
+        return replace(tables, number_columns=table.reader.number_columns), n_records
     bases = np.stack([counts["n"].astype(np.float64), counts["s"] * square_step])
     squares = np.add.reduceat(counts["s"], starts[:-1]) * square_step
-    return Tables.of_counted(schema, CountedSets(sets, flat, squares, bases), totals.largest), n_records
+    tables = Tables.of_counted(schema, CountedSets(sets, flat, squares, bases), totals.largest)
+    return replace(tables, number_columns=table.reader.number_columns), n_records
 
 
 def _weights_inside(rows: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import permutations
@@ -112,6 +112,7 @@ class TableLayout:
     empty: NDArray[np.int32] = None  # type: ignore[assignment]  # set in __post_init__
     """Sets of variables that were counted but have no records together; shape (n_empty, order)."""
     bases: Floats | None = None
+    number_columns: Mapping[str, str] = field(default_factory=dict)
     starts: Ints = field(init=False)
     """Where each table's counts start in ``flat``, and the end of the last; shape (n_tables + 1,)."""
     totals: Floats = field(init=False)

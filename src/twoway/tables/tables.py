@@ -71,6 +71,8 @@ class Tables(TableLayout):
         Where records have weights, how many records each cell has and the sum of their squared weights, shape
         (2, n_cells), so that the base of any group is known: its number of records, and the effective one. None where
         these are the counts themselves, or not known.
+    number_columns
+        The columns that had "weights" and "counts" in what was counted.
 
     Examples
     --------
@@ -105,7 +107,9 @@ class Tables(TableLayout):
         """
         from twoway.tables.counting import count_sets
 
-        return cls.of_counted(source.schema, count_sets(source, order, threads), source.weight_totals.largest)
+        tables = cls.of_counted(source.schema, count_sets(source, order, threads), source.weight_totals.largest)
+        columns = dict(getattr(source, "number_columns", {}))
+        return replace(tables, number_columns=columns) if columns else tables
 
     @classmethod
     def of_counted(cls, schema: Schema, counted: CountedSets, heaviest: float) -> Tables:
@@ -204,7 +208,8 @@ class Tables(TableLayout):
             flat, noise, empty = self.flat + other.flat, self.noise + other.noise, np.vstack([self.empty, other.empty])
             heaviest, bases = self._heaviest_of([self, other]), self._bases_of([self, other])
             summed = None if bases is None else bases[0] + bases[1]
-            return Tables(schema, self.sets, flat, weights, notes, releases, heaviest, noise, empty, summed)
+            columns = self._columns_of([self, other])
+            return Tables(schema, self.sets, flat, weights, notes, releases, heaviest, noise, empty, summed, columns)
         lacking = [
             f"some of the tables that were added lack categories of {name!r}, which count as zero there"
             for name in self.schema.names
@@ -239,7 +244,14 @@ class Tables(TableLayout):
             np.add.at(noise, np.searchsorted(ranks, layout_ranks(schema, counted[known])), parent.noise[known])
             empty.append(uncounted[(uncounted >= 0).all(axis=1)])
         notes, releases, heaviest = first.notes, first.releases, cls._heaviest_of(parents)
-        return cls(schema, sets, flat, weights, notes, releases, heaviest, noise, np.vstack(empty), bases)
+        whole, columns = np.vstack(empty), cls._columns_of(parents)
+        return cls(schema, sets, flat, weights, notes, releases, heaviest, noise, whole, bases, columns)
+
+    @staticmethod
+    def _columns_of(parents: Sequence[Tables]) -> Mapping[str, str]:
+        """Return the columns of weights and counts, where those of all tables are called alike."""
+        first = parents[0].number_columns
+        return first if all(part.number_columns == first for part in parents) else {}
 
     @staticmethod
     def _bases_of(parents: Sequence[Tables]) -> list[Floats] | None:
@@ -377,6 +389,7 @@ class Tables(TableLayout):
         header = {"schema": self.schema.to_dict(), "notes": list(self.notes)}
         header |= {"releases": [asdict(release) for release in self.releases]} if self.releases else {}
         header |= {"heaviest": self.heaviest} if self.heaviest is not None else {}
+        header |= {"columns": dict(self.number_columns)} if self.number_columns else {}
         arrays: dict[str, NDArray[Any]] = {"sets": self.sets, "flat": self.flat, "weights": self.weights}
         arrays |= {"noise": self.noise} if self.noise.any() else {}
         arrays |= {"empty": self.empty} if self.empty.size else {}
@@ -392,6 +405,7 @@ class Tables(TableLayout):
             more: dict[str, Any] = {name: arrays.get(name) for name in ("noise", "empty", "bases")}  # may be absent
             if (heaviest := header.get("heaviest")) is not None:
                 more["heaviest"] = float(heaviest)
+            more["number_columns"] = {str(what): str(column) for what, column in header.get("columns", {}).items()}
             more["releases"] = tuple(Release(**release) for release in header.get("releases", ()))
             return cls(schema, arrays["sets"], arrays["flat"], arrays["weights"], notes, **more)
         except (TwowayError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:

@@ -219,8 +219,10 @@ class Bootstrap:
             return interval_by_error(estimate, center, answers, self.scales, self.degrees, self.level, scale)
         return interval_ends(estimate, center, answers, self.level, scale, reflected=self.reflected)
 
-    def standard_error(self, question: Question) -> Floats:
+    def standard_error(self, question: Question | str) -> Floats:
         """Return the standard error of the answer to any question about a JointPMF: a number or an array.
+
+        The question is a function of a model, or text as in `ask`.
 
         Examples
         --------
@@ -228,11 +230,14 @@ class Bootstrap:
         >>> from twoway.uncertainty.replication import bootstrap
         >>> coin = {"side": ["heads", "tails"] * 50}
         >>> boot = bootstrap(fit(coin, rank=1), coin, n=200)
+        >>> round(float(boot.standard_error("P(side = heads)")), 2)
+        0.05
         >>> round(float(boot.standard_error(lambda pmf: pmf.prob({"side": "heads"}))), 2)
         0.05
         """
-        center = np.asarray(question(self.center), dtype=np.float64)
-        answers = np.array([np.asarray(question(pmf), dtype=np.float64) for pmf in self.replicates])
+        ask: Question = partial(_asked_in_words, question=question) if isinstance(question, str) else question
+        center = np.asarray(ask(self.center), dtype=np.float64)
+        answers = np.array([np.asarray(ask(pmf), dtype=np.float64) for pmf in self.replicates])
         if self.scales is None:
             return np.asarray(answers.std(axis=0, ddof=1))
         return squared_error(answers - center, self.scales) ** 0.5
@@ -386,6 +391,16 @@ class Bootstrap:
                 "`twoway fit --intervals` or Bootstrap.save writes one with replicates"
             )
         return model
+
+
+def _asked_in_words(pmf: JointPMF, question: str) -> Any:
+    """Return the answer to a question in words, as numbers."""
+    import twoway as tw  # the language of questions is a layer above
+
+    answer = tw.ask(pmf, question)
+    if isinstance(answer, tw.Mode):
+        raise DataError(f"{question!r} has no standard error: its answer is not a number")
+    return answer
 
 
 def load(path: str | os.PathLike[str]) -> JointPMF | Bootstrap:

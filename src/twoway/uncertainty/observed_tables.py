@@ -56,7 +56,7 @@ class ObservedTables:
         is_all = isinstance(source, Tables)
         if not is_all and pmf.schema.n_categories > _MAX_CATEGORIES:
             return None
-        records = None if is_all else records_for(pmf.schema, source)
+        records = None if is_all else records_for(pmf.schema, source, report=pmf.report)
         tables = source if records is None else Tables.count(records)
         doubtful = [pair for pair in fit_quality(pmf, tables).pairs if pair.p_value < DOUBT]
         if not is_all and len(tables.flat) > _MAX_CELLS:

@@ -170,7 +170,7 @@ def _replicate_sampling(
         if n_records is not None and not n_records > 0:
             raise DataError(f"n_records must be a number above 0, not {n_records!r}")
         return TableResampling(source, pmf, n_records), _TOL_TABLES
-    records = records_for(pmf.schema, source)
+    records = records_for(pmf.schema, source, report=pmf.report)
     if records.n_silent == records.n_records:
         raise DataError(f"none of the {records.n_records} records has an observed cell; there is nothing to draw from")
     sets_of = sets_of_report(pmf.report, pmf.schema)

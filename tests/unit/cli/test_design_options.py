@@ -36,7 +36,7 @@ def fit(*options, rank="1"):
 
 
 def error_of_yes():
-    return float(tw.load("m.twoway").standard_error(lambda pmf: pmf.prob({"vote": "yes"})))
+    return float(tw.load("m.twoway").standard_error("P(vote = yes)"))
 
 
 def test_strata_units_and_population(folder):
@@ -49,10 +49,20 @@ def test_strata_units_and_population(folder):
     assert error_of_yes() == pytest.approx(float(other.standard_error(lambda pmf: pmf.prob({"vote": "yes"}))), rel=1e-6)
 
 
-def test_replicate_weights(folder):
-    options = ("--replicate-weights", "repw*", "--replicate-kind", "jackknife", "--only", "vote", "--intervals")
+def test_replicate_weights(folder, capsys):
+    options = ("--replicate-weights", "repw*", "--only", "vote", "--intervals")
     assert fit(*options) == 0
+    assert "12 jackknife weights, recognized" in capsys.readouterr().out
     jackknife = error_of_yes()
+    for given, times in (("jackknife", 1.0), ("jackknife:0.5", (6 / 11) ** 0.5)):
+        assert fit(*options, "--replicate-kind", given) == 0
+        assert "12 jackknife weights, as given" in capsys.readouterr().out
+        assert error_of_yes() == pytest.approx(times * jackknife)
+    assert tw.load("m.twoway").pmf.report.columns == {
+        "weights": "w",
+        "replicate_weights": "repw*",
+        "replicate_kind": "jackknife:0.5",
+    }
     assert fit("--units", "town", "--only", "vote", "--intervals") == 0
     assert jackknife == pytest.approx(error_of_yes(), rel=0.1)
 
@@ -65,8 +75,77 @@ def test_replicate_weights(folder):
         (["--replicate-weights", "vote", "--intervals"], "'vote' must hold replicate weights"),
         (["--replicate-weights", "wt*", "--intervals"], "no column 'wt*'"),
         (["--replicate-weights", "repw*", "--replicate-kind", "jk", "--intervals", "--only", "vote"], "jackknife"),
+        (["--replicate-weights", "repw*", "--replicate-kind", "fay:half", "--intervals"], "such as fay:0.3"),
+        (["--replicate-kind", "brr", "--intervals"], "name their columns"),
+        (["--replicate-weights", "w,size", "--intervals", "--only", "vote"], "give the kind"),
     ],
 )
 def test_mistakes(folder, capsys, options, said):
     assert fit(*options) == 3
     assert said in capsys.readouterr().err
+
+
+def test_a_model_remembers_its_columns(folder, capsys):
+    assert fit("--strata", "region", "--units", "town", "--only", "vote,region", "--intervals") == 0
+    SURVEY.drop(columns="w").to_csv("plain.csv", index=False)
+    SURVEY.drop(columns="town").to_csv("townless.csv", index=False)
+    capsys.readouterr()
+    for options, said in (
+        (["survey.csv"], "12 units in 2 strata"),
+        (["survey.csv", "--units", "none"], "180 records count as"),
+        (["survey.csv", "--replicate-weights", "repw*"], "12 jackknife weights"),
+        (["plain.csv", "--weights", "none"], "12 units in 2 strata"),
+        (["townless.csv", "--strata", "region"], "180 units in 2 strata"),
+    ):
+        assert run(["check", "m.twoway", "--data", *options]) == 0
+        assert said in capsys.readouterr().out
+    for options, said in (
+        (["check", "m.twoway", "--data", "plain.csv"], "weights in the column 'w', which 'plain.csv' lacks"),
+        (["check", "m.twoway", "--data", "townless.csv"], "--units none does without"),
+        (["update", "m.twoway", "plain.csv", "-o", "n.twoway"], "--weights none does without"),
+        (["count", "plain.csv", "--schema", "m.twoway", "-o", "n.tables"], "--weights none does without"),
+    ):
+        assert run(options) == 3
+        assert said in " ".join(capsys.readouterr().err.split())
+    assert run(["update", "m.twoway", "survey.csv", "-o", "n.twoway"]) == 0
+    updated, fitted = (tw.JointPMF.load(name) for name in ("n.twoway", "m.twoway"))
+    assert updated.report.columns == fitted.report.columns
+    assert updated.report.n_records == pytest.approx(2 * fitted.report.n_records)
+    assert updated.counts.people.sum() == 2 * fitted.counts.people.sum()
+    # Tables remember them, too, and so does a model of these.
+    assert run(["count", "survey.csv", "--schema", "m.twoway", "-o", "n.tables"]) == 0
+    assert run(["count", "survey.csv", "--add", "n.tables"]) == 0
+    tables = tw.Tables.load("n.tables")
+    assert (tables.number_columns, tables.n_records.tolist()) == ({"weights": "w"}, [360])
+    assert tables.weights == pytest.approx(2 * fitted.report.n_records)
+    assert tw.fit(tables, rank=1).report.columns == {"weights": "w"}
+    assert run(["count", "plain.csv", "--add", "n.tables"]) == 3
+    assert run(["count", "plain.csv", "--add", "n.tables", "--weights", "none"]) == 0
+    assert tw.Tables.load("n.tables").number_columns == {}
+    assert run(["score", "m.twoway", "plain.csv", "-o", "scores.csv"]) == 0
+
+
+def test_frames_are_read_with_the_same_columns(folder):
+    frame = SURVEY[["vote", "region", "w"]].assign(n=2)
+    weighted = tw.Records(frame, columns=["vote", "region"], weights="w", counts="n")
+    pmf = tw.fit(weighted, rank=1, smoothing=1)
+    assert pmf.report.columns == {"counts": "n", "weights": "w"}
+    assert tw.fit_quality(pmf, frame).pairs[0].total == tw.fit_quality(pmf, weighted).pairs[0].total
+    assert tw.update(pmf, frame).report.n_records == pytest.approx(2 * pmf.report.n_records)
+    one, other = (tw.bootstrap(pmf, source, n=20).standard_error("P(vote)") for source in (frame, weighted))
+    np.testing.assert_array_equal(one, other)
+    for lacking, why in (
+        (frame.drop(columns="w"), "weights in the column 'w'"),
+        (frame.drop(columns="n"), "counts in the column 'n'"),
+        (frame[["vote", "region"]].to_numpy(), "an array has no other columns"),
+    ):
+        for ask in (tw.update, tw.fit_quality, tw.bootstrap):
+            with pytest.raises(tw.UnknownNameError, match=rf"{why}.* tw\.Records\(source"):
+                ask(pmf, lacking)
+    plain = tw.Records(frame, schema=pmf.schema)
+    assert tw.fit_quality(pmf, plain).pairs[0].total == 180
+    several = tw.fit([weighted, weighted], rank=1, smoothing=1)
+    assert several.report.columns == pmf.report.columns
+    assert tw.fit([weighted, plain], rank=1, smoothing=1).report.columns == {}
+    with pytest.raises(tw.DataError, match="no standard error"):
+        tw.bootstrap(pmf, frame, n=20).standard_error("mode(vote)")
