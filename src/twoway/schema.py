@@ -17,9 +17,12 @@ from numpy.typing import NDArray
 
 from twoway.arrays import Ints
 from twoway.errors import DataError, unknown
+from twoway.notebook import Shown
+from twoway.text import aligned, brief, printable
 
 Label: TypeAlias = str | int | float | bool
 
+_MOST_SHOWN, _FEW_SHOWN = 20, 5
 _DIGITS = re.compile(r"([0-9]+)")
 
 
@@ -244,6 +247,11 @@ class Variable:
     def __len__(self) -> int:
         return len(self.categories)
 
+    def __repr__(self) -> str:
+        shown = ", ".join(map(brief, self.categories[:_MOST_SHOWN]))
+        shown += "," if len(self) == 1 else f", … ({len(self) - _MOST_SHOWN} more)" if len(self) > _MOST_SHOWN else ""
+        return f"Variable(name={self.name!r}, categories=({shown}), values={self.values and brief(self.values)})"
+
     @property
     def is_ordered(self) -> bool:
         """Whether categories can be compared: their order was declared, or is that of the numbers that begin them."""
@@ -284,8 +292,8 @@ class Variable:
         return self._codes.get(label_key(label))
 
 
-@dataclass(frozen=True)
-class Schema:
+@dataclass(frozen=True, repr=False)
+class Schema(Shown):
     """The variables of a model or a data set, in order.
 
     Inside the package the categories of all variables are numbered consecutively, variable after variable;
@@ -338,6 +346,15 @@ class Schema:
 
     def __contains__(self, name: object) -> bool:
         return name in self._positions
+
+    def __str__(self) -> str:
+        rows = [["variable", "categories", ""]]
+        for variable in self:
+            labels = ", ".join(printable(label) for label in variable.categories[:_FEW_SHOWN])
+            more = ", …" if len(variable) > _FEW_SHOWN else ""
+            said = f"  ({printable(variable.label, 60)})" if variable.label else ""
+            rows.append([printable(variable.name), str(len(variable)), f"{labels}{more}{said}"])
+        return aligned(rows)
 
     @cached_property
     def names(self) -> tuple[str, ...]:

@@ -44,6 +44,12 @@ def shown():
         "comparison": tw.compare(pmf, pmf),
         "intervals": tw.bootstrap(pmf, RECORDS, n=20).marginal("vote"),
         "page": tw.explore(pmf),
+        "records": tw.Records(RECORDS),
+        "schema": pmf.schema,
+        "columns": tw.Columns({HOSTILE: {"missing": [9]}}),
+        "column": tw.Columns({"a": {"categories": {code: f"label {code}" for code in range(500)}}})["a"],
+        "observed": tw.observed(pmf, "P(age | city)"),
+        "mode": pmf.mode(),
     }
 
 
@@ -108,3 +114,26 @@ def test_a_notebook_runs_without_a_warning():
     assert [output.get("name") for output in outputs if output.output_type == "stream"] == []
     pages = [output.data["text/html"] for output in outputs if output.output_type == "execute_result"]
     assert [page.partition(" ")[0].partition(">")[0] for page in pages] == ["<p", "<table", "<pre", "<iframe"]
+
+
+def test_wide_data_show_little_text():
+    frame = {f"question {n}": [f"{n} {label % 50}" for label in range(60)] for n in range(60)}
+    records = tw.Records(frame)
+    pmf = tw.fit(records, rank=1)
+    shown = (
+        records.schema,
+        records.schema.variables[0],
+        pmf.counts,
+        pmf.trees,
+        pmf.mode(),
+        tw.surprises(pmf, frame, n=1),
+    )
+    for value in shown:
+        assert len(repr(value)) <= 4000, type(value)
+        assert len(repr(value).splitlines()) <= 40, type(value)
+    assert "40 more variables" in records._repr_html_()
+    assert "40 more variables" in pmf.mode()._repr_html_()
+    assert repr(tw.Variable("a", ("x",))) == "Variable(name='a', categories=('x',), values=None)"
+    assert repr(tw.Columns({"a": {"missing": [9]}})) == "[columns.a]\nmissing = [9]"
+    assert repr(tw.Columns({"a": {"missing": [9]}})["a"]) == "Column(missing=(9,))"
+    assert str(tw.observed(tw.fit({"x": ["a", "a", "b"]}, rank=1), "P(x = a)")) == "observed  records\n0.6667    3"

@@ -32,7 +32,8 @@ def columns(
 
     twoway fit survey.csv --columns survey.toml
     """
-    from twoway.data.inspection import columns_toml, find_columns
+    from twoway.data.inspection import find_columns
+    from twoway.data.toml_text import columns_toml
 
     check_output(out, force, data)
     text = columns_toml(*find_columns(data, reading.labels))

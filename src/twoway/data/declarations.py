@@ -16,9 +16,11 @@ from typing import Any, TypeAlias
 
 from twoway.data.binning import bin_labels, number_to_bin
 from twoway.data.missing import USUAL, Markers, MissingLabels, missing_key, range_of_numbers
+from twoway.data.toml_text import columns_toml
 from twoway.errors import DataError, FileFormatError, MissingFileError, check_known, naming, unknown
+from twoway.notebook import Shown
 from twoway.schema import Label, Schema, Variable, first_duplicate, label_key, plain_label, sort_labels
-from twoway.text import shortlist
+from twoway.text import brief, shortlist
 
 NOT_CHOSEN, CHOSEN = "no", "yes"
 """The categories of an answer to a multiple-choice question."""
@@ -26,8 +28,8 @@ Letters: TypeAlias = dict[tuple[str, int], Counter[tuple[str, Label]]]
 """For each slice of a file, by path and first row, how often each letter such as ".a" stands in each column."""
 
 
-@dataclass(frozen=True)
-class Column:
+@dataclass(frozen=True, repr=False)
+class Column(Shown):
     """What one column is, where its source does not say so: an entry of `Columns`.
 
     Parameters
@@ -127,6 +129,10 @@ class Column:
             given["categories"] = {**composed, **dict(self.codes)}
         return replace(other, **given)
 
+    def __str__(self) -> str:
+        given = {f.name: getattr(self, f.name) for f in fields(self) if f.repr}
+        return f"Column({', '.join(f'{k}={brief(v)}' for k, v in given.items() if v != getattr(_UNDECLARED, k))})"
+
     def shown_code(self, code: Label) -> str:
         """Return a code with its label in the source, where it has one: 99 'refused'."""
         label = self.value_labels.get(code)
@@ -178,8 +184,8 @@ class Column:
 _UNDECLARED = Column()
 
 
-@dataclass(frozen=True)
-class Columns:
+@dataclass(frozen=True, repr=False)
+class Columns(Shown):
     """What the columns of a file, a frame or a database are, where these do not say so themselves.
 
     Give it as ``columns`` to `Records`, `FileRecords`, `DatabaseTable` or `DaskRecords`. Models keep it, so that they
@@ -279,6 +285,9 @@ class Columns:
         with naming(shown):
             check_known("setting", ["columns", "sets", "weights", "counts"], *content)
             return cls(**content)
+
+    def __str__(self) -> str:
+        return columns_toml(self, {}).rstrip() or "no column is declared"
 
     def __getitem__(self, name: str) -> Column:
         found: Column = self.columns.get(name, _UNDECLARED)

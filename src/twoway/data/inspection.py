@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -168,55 +165,3 @@ def _similar_columns(columns: Mapping[str, Column], found: Mapping[str, _Found])
     return {
         stem: {"columns": names, "chosen": chosen} for (stem, chosen), names in groups.items() if len(names) >= _FEWEST
     }
-
-
-def columns_toml(columns: Columns, notes: Mapping[str, Iterable[str]]) -> str:
-    """Return declarations as TOML, with notes as comments."""
-    lines = [f"{what} = {_toml(getattr(columns, what))}" for what in ("weights", "counts") if getattr(columns, what)]
-    for name, members in columns.sets.items():
-        lines += ["", f"[sets.{_key(name)}]", *(f"{key} = {_toml(value)}" for key, value in members.items())]
-    for name, column in columns.columns.items():
-        lines += ["", f"[columns.{_key(name)}]", *(f"# {note}" for note in notes.get(name, ()))]
-        defaults = vars(Column())
-        for key, value in vars(column).items():
-            if key not in ("categories", "choices", "value_labels") and value != defaults[key]:
-                lines.append(f"{key} = {_toml(value)}")
-        if column.categories and not column.choices:
-            by_category: dict[Any, list[Any]] = {}
-            for code, category in column.categories.items():
-                by_category.setdefault(category, []).append(code)
-            lines += [f"[columns.{_key(name)}.categories]"]
-            lines += [f"{_key(_codes_text(codes))} = {_toml(category)}" for category, codes in by_category.items()]
-    return "\n".join(lines).lstrip("\n") + "\n"
-
-
-def _codes_text(codes: Sequence[Any]) -> str:
-    """Return codes as the key of a category: separated by commas, in quotes where they hold one.
-
-    Examples
-    --------
-    >>> _codes_text([1, "a,b"])
-    '1, "a,b"'
-    """
-
-    def quoted(code: Any) -> str:
-        text = io.StringIO()
-        csv.writer(text, lineterminator="").writerow([code])
-        return text.getvalue()
-
-    return ", ".join(map(quoted, codes))
-
-
-def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _toml(name)
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, tuple | list):
-        return f"[{', '.join(map(_toml, value))}]"
-    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
-        return str(int(value))
-    if not isinstance(value, str):
-        return repr(value) if isinstance(value, float) else json.dumps(value)
-    shown = (char if char.isprintable() else f"\\U{ord(char):08X}" for char in value)
-    return '"' + "".join(f"\\{char}" if char in '\\"' else char for char in shown) + '"'

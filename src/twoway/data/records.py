@@ -189,6 +189,11 @@ class Records:
         cells = f"{self.n_observed} of {self.n_records * len(self.schema)} cells observed"
         return f"Records({self.n_records} records, {len(self.schema)} variables, {cells})"
 
+    def _repr_html_(self) -> str:
+        from twoway.data.showing import records_html
+
+        return records_html(self)
+
     @property
     def n_records(self) -> int:
         """The number of records, those that stand for several counted once."""

@@ -53,6 +53,10 @@ class Counts:
     squares: NDArray[Any] = field(default_factory=lambda: NO_NUMBERS)
     """The sums of their squared weights, in units in which they weigh what ``flat`` and ``singles`` say."""
 
+    def __repr__(self) -> str:
+        noun = "pairs" if self.sets.shape[1] == 2 else "triples"
+        return f"Counts({len(self.sets):,} {noun} of {len(self.schema)} variables)"
+
     def __post_init__(self) -> None:
         sets, flat, singles, n_variables = self.sets, self.flat, self.singles, len(self.schema)
         if sets.ndim != 2 or sets.shape[1] not in (2, 3) or sets.dtype.kind not in "iu":

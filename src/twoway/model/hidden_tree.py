@@ -40,6 +40,9 @@ class HiddenTree:
     factors: tuple[Floats, ...]
     """For each visible variable an array (n_categories, n_states of its home); columns sum to one."""
 
+    def __repr__(self) -> str:
+        return f"HiddenTree({self.n_hidden} hidden of {self.n_states} states, {len(self.homes)} visible variables)"
+
     @classmethod
     def single(cls, weights: Floats, factors: Sequence[Floats]) -> HiddenTree:
         """Return the tree of one hidden variable."""

@@ -19,7 +19,9 @@ from typing import Protocol
 import numpy as np
 
 from twoway.arrays import Bools, Floats, Ints
+from twoway.data.distribution import MAX_ROWS
 from twoway.model.trees import Trees
+from twoway.notebook import html_table
 from twoway.schema import Label
 
 MAX_NODES = 20_000
@@ -39,6 +41,13 @@ class Mode:
     probability: float
     proven: bool
     """Whether it is certain that no other values are more probable."""
+
+    def _repr_html_(self) -> str:
+        rows = [["variable", "most probable"], *([name, str(label)] for name, label in self.values.items())]
+        more = len(rows) - 1 - MAX_ROWS
+        proven = "" if self.proven else ", though another may be more probable"
+        note = f"{f'… {more} more variables; ' if more > 0 else ''}probability {self.probability:.4g}{proven}"
+        return html_table(rows[: MAX_ROWS + 1], np.empty((min(len(self.values), MAX_ROWS), 0)), note)
 
 
 def find_mode(trees: Trees) -> tuple[list[int], float, bool]:

@@ -12,6 +12,8 @@ from twoway.model.pmf import JointPMF, model_of
 from twoway.model.posterior import records_for
 from twoway.schema import Label
 
+_SHOWN = 3
+
 
 @dataclass(frozen=True)
 class SurprisingCell:
@@ -32,6 +34,11 @@ class Surprise:
     """The position of the record, from 0."""
     log_prob: float
     cells: tuple[SurprisingCell, ...]
+
+    def __repr__(self) -> str:
+        cells = ", ".join(f"{cell.variable}={cell.category!r} ({cell.probability:.2g})" for cell in self.cells[:_SHOWN])
+        more = f", … ({len(self.cells) - _SHOWN} more)" if len(self.cells) > _SHOWN else ""
+        return f"Surprise(record {self.record}, log-probability {self.log_prob:.4g}: {cells}{more})"
 
 
 def surprises(pmf: JointPMF, source: Any, n: int = 10) -> list[Surprise]:

@@ -14,8 +14,10 @@ from twoway.arrays import Floats
 from twoway.checks.chance import SIGNIFICANT, holm, standardized_residuals
 from twoway.data.weights import effective_weights
 from twoway.model.pmf import JointPMF, model_of
+from twoway.notebook import Shown
 from twoway.questions.answer import aligned_sides, asked_evidence_codes, contrast_of, share_in_groups
 from twoway.questions.language import Contrast, Question, parse
+from twoway.text import aligned
 
 if TYPE_CHECKING:
     from twoway.uncertainty.bootstrap import Bootstrap
@@ -24,8 +26,8 @@ if TYPE_CHECKING:
 _LEAST_CHI_SQUARE = 3.84
 
 
-@dataclass(frozen=True, eq=False)
-class Observed:
+@dataclass(frozen=True, eq=False, repr=False)
+class Observed(Shown):
     """The observed share for each probability that answers a question, or mean, and the records behind it."""
 
     shares: Floats
@@ -39,6 +41,12 @@ class Observed:
     """Of a difference or ratio, the records of the second side."""
     other_effective: Floats | None = None
     """Their effective number."""
+
+    def __str__(self) -> str:
+        columns = {name.replace("_", " "): np.ravel(numbers) for name, numbers in self.columns.items()}
+        cells = zip(*columns.values(), strict=True)
+        rows = [[f"{share:.4f}", *(f"{number:,.6g}" for number in numbers)] for share, *numbers in cells]
+        return aligned([list(columns), *rows])
 
     def __post_init__(self) -> None:
         vars(self).update(effective=self.records if self.effective is None else self.effective)
