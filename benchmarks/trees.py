@@ -1,11 +1,13 @@
 """Measure hidden trees: predictions on a survey beside those of one hidden variable, and the speed of a pass.
 
-    python benchmarks/trees.py [survey|whole|chain|counties|intervals|speed|threads|seconds]
+    python benchmarks/trees.py [survey|whole|chain|counties|synthetic|intervals|speed|threads|seconds]
 
 Prints the Markdown tables of docs/how-it-works.md. "survey" needs the election study in TWOWAY_DATA
 (lca/poLCA__election.csv): half of it is fitted, the other half predicted. "whole" fits all of it, and compares answers
 with the cross-tab. "chain" predicts 180 variables of a hidden Markov chain. "counties" fits seven tables of each of
-six counties (crosstabs/acs2012_ca_counties), and prints how far off the worst table is. "intervals" prints how often
+six counties (crosstabs/acs2012_ca_counties), and prints how far off the worst table is. "synthetic" fits records
+of each column of the paper's synthetic tables with default options, and prints which structure was chosen and the error
+beside those of the paper's solvers, which are given the rank (20 minutes). "intervals" prints how often
 90 % intervals contain the truth (docs/how-sure.md; 3 minutes). "speed" compares a pass of EM with its matrix products
 alone, done by numpy's BLAS; set OPENBLAS_NUM_THREADS=1, because the pass uses one thread. "threads"
 compares it by two threads and by one. "seconds" measures fits with default options, and needs bfi
@@ -29,7 +31,10 @@ from threadpoolctl import threadpool_limits
 import twoway as tw
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.kernels.trees import expect_tree
+from twoway.model.comparison import mean_relative_error
 from twoway.model.hidden_tree import HiddenTree, packed_tree
+from twoway.paper.synthetic import Synthetic
+from twoway.paper.tables import EXPERIMENTS
 from twoway.solvers.evidence import expected_counts, theta_of, tree_rows
 
 N_STRONGEST = 15
@@ -44,6 +49,7 @@ def main() -> None:
         "whole": whole,
         "chain": chain,
         "counties": counties,
+        "synthetic": synthetic,
         "intervals": intervals,
         "speed": speed,
         "threads": threads,
@@ -162,6 +168,28 @@ def county_tables(*rows: pd.Series) -> dict[tuple[str, str], pd.DataFrame]:
     return tables
 
 
+def synthetic() -> None:
+    """The columns of the paper's synthetic tables, fitted with default options; means over a few trials."""
+    methods = ("auto", "CNMF-SPA", "CNMF-OPT", "CNMF-SPA-EM", "RAND-EM")
+    columns = "".join(f" {'given the rank' if method == 'auto' else method} |" for method in methods)
+    print(f"| N | ε | p | records | structure | rank | MRE of `tw.fit` |{columns}\n|{'---:|' * (7 + len(methods))}")
+    tables = [table for name, table in EXPERIMENTS.items() if name.startswith("synthetic")]
+    for setting in dict.fromkeys(setting for table in tables for setting in table.paper):
+        assert isinstance(setting, Synthetic)
+        structures, ranks, errors = set(), set(), []
+        for trial in range(1 if setting.n_records >= 10**6 else 3):
+            data = setting.data(trial)
+            pmf = tw.fit(data, seed=trial)
+            structures.add("single" if pmf.n_hidden == 1 else str(pmf.report and pmf.report.solver))
+            ranks.add(pmf.rank)
+            named = [setting.run(method, data, trial, None)[0]["mre"] for method in methods]
+            errors.append([mean_relative_error(setting.model(trial), pmf), *named])
+        drawn = f"{setting.n_variables} | {setting.epsilon or ''} | {setting.observed:g} | {setting.n_records:,}"
+        means = "".join(f" {error:.3f} |" for error in np.mean(errors, axis=0))
+        found = f"{', '.join(sorted(structures))} | {', '.join(map(str, sorted(ranks)))}"
+        print(f"| {drawn} | {found} |{means}", flush=True)
+
+
 def intervals() -> None:
     """How often 90 % intervals of a tree contain the truth."""
     print("| records | share | pair | conditional | mutual information |\n|---:|---:|---:|---:|---:|")
@@ -222,9 +250,9 @@ def show(name: str, structure: str, pmf: tw.JointPMF, test: pd.DataFrame, pairs:
     print(f"| {name} | {structure} | {pmf.log_prob(test).mean():.3f} | {of_pairs:.3f} | {off} |", flush=True)
 
 
-def halves(frame: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+def halves(frame: pd.DataFrame, seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return two random halves, the second without records that show a category which the first lacks."""
-    order = np.random.default_rng(0).permutation(len(frame))
+    order = np.random.default_rng(seed).permutation(len(frame))
     train, test = frame.iloc[order[: len(frame) // 2]], frame.iloc[order[len(frame) // 2 :]]
     known = [test[name].isna() | test[name].isin(train[name].dropna().unique()) for name in frame]
     return train, test[np.logical_and.reduce(known)]

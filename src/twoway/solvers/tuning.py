@@ -37,8 +37,8 @@ _SAME = 1e-4
 _EDGE_TRIALS = 4
 _WEIGHT_SHARES = (0.1, 0.3, 0.6, 0.9, 0.99)
 # By how many standard errors the cells of a variable must be predicted better for it to get another amount than all,
-# and how many times as much, or as little, it may get.
-_CLEAR, _MOST_TIMES = 2.0, 64.0
+# how many times as much, or as little, it may get, and how much is worth it; and how many trials there are.
+_CLEAR, _MOST_TIMES, _NEAR, _MOST_STEPS = 2.0, 64.0, 1.5, 5
 
 
 @dataclass(frozen=True)
@@ -226,25 +226,27 @@ class _Cells:
         self.variables, self.weights = np.concatenate(shown), np.concatenate(weights)
         self._place = np.repeat(np.arange(len(held_out)), list(map(len, shown))) * len(schema) + self.variables
 
-    def clear_gains(self, trial: Trial, other: Trial) -> Floats:
+    def clear_gains(self, trial: Trial, other: Trial, ratios: Floats) -> Floats:
         """Return by how much another trial predicts each variable better, (n_variables,); 0 where that is not clear.
 
-        The standard error is that among cells or that among folds, whichever is larger: a fold that ends in another
-        optimum moves all of its cells.
+        It has so many times the smoothing, ``ratios``. The standard error is that among cells or that among folds,
+        whichever is larger: a fold that ends in another optimum moves all of its cells. Less smoothing gains a little
+        in most cells and loses much in few, of which none may have been held out: one more is assumed.
         """
-        gaps = other.of_cells - trial.of_cells
+        gaps, (n_folds, _) = other.of_cells - trial.of_cells, self.shape
         of_folds, totals = (
             np.bincount(self._place, self.weights * numbers, math.prod(self.shape)).reshape(self.shape)
             for numbers in (gaps, np.ones(len(gaps)))
         )
-        total = np.where(totals.any(axis=0), totals.sum(axis=0), 1.0)  # a variable may have no cell
-        gains = of_folds.sum(axis=0) / total
-        among_cells = np.bincount(
-            self.variables, self.weights * np.square(gaps - gains[self.variables]), self.shape[1]
-        ) / np.square(total)
-        among_folds = np.square(of_folds - gains * totals).sum(axis=0) / np.square(total)
-        variances = np.maximum(among_cells, among_folds * self.shape[0] / max(self.shape[0] - 1, 1))
-        return np.where(gains > _CLEAR * np.sqrt(self.copies * variances), gains, 0.0)
+        n_cells = np.where(totals.any(axis=0), totals.sum(axis=0), 1.0)  # a variable may have none
+        means = of_folds.sum(axis=0) / n_cells
+        squares = self.weights * np.square(gaps - means[self.variables])
+        among_cells = np.bincount(self.variables, squares, self.shape[1])
+        among_folds = np.square(of_folds - means * totals).sum(axis=0) * n_folds / max(n_folds - 1, 1)
+        unseen = self.copies * np.maximum(-np.log(ratios), 0.0)
+        gains = means - unseen / n_cells
+        errors = np.sqrt(self.copies * np.maximum(among_cells, among_folds) + np.square(unseen)) / n_cells
+        return np.where(gains > _CLEAR * errors, gains, 0.0)
 
 
 def _tune_variables(
@@ -256,17 +258,21 @@ def _tune_variables(
     for all together. The effects of variables on each other are small: all are changed at once, and those that gained
     go on in the same direction.
     """
-    gains = np.array([cells.clear_gains(common, trial) for trial in amounts])
-    of_amount = np.array([trial.smoothing.factors for trial in amounts]) / common.smoothing.factors
-    step = np.where(gains.max(axis=0) > 0, of_amount[gains.argmax(axis=0)], 1.0)
-    (factors, weights, _), times = best.smoothing, np.ones(len(step))
-    while (step != 1.0).any():
+    (factors, weights, _), n_variables = best.smoothing, cells.shape[1]
+    ratios = np.array([trial.smoothing.factors for trial in amounts]) / common.smoothing.factors
+    gains = np.array([cells.clear_gains(common, *each) for each in zip(amounts, ratios, strict=True)])
+    gains[np.abs(np.log(ratios)) < math.log(_NEAR)] = 0.0
+    step, times = np.where(gains.any(axis=0), ratios[gains.argmax(axis=0)], 1.0), np.ones(n_variables)
+    for _ in range(_MOST_STEPS):
+        if (step == 1.0).all():
+            return
         following = evaluate(Smoothing(factors, weights, tuple((times * step).tolist())))
-        gained = np.where(cells.clear_gains(best, following) > 0, step, 1.0)
+        gained = np.where(cells.clear_gains(best, following, step) > 0, step, 1.0)
         if (gained == step).all():
             if not best.held_out.is_behind(following.held_out, math.sqrt(cells.copies)):
                 return
             yield following
             best, times = following, times * step
-            gained[np.abs(np.log(times * step)) > math.log(_MOST_TIMES)] = 1.0
+            gained = _FAR ** np.sign(np.log(step))
+            gained[np.abs(np.log(times * gained)) > math.log(_MOST_TIMES)] = 1.0
         step = gained
