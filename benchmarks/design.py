@@ -1,7 +1,7 @@
 """Measure intervals of a survey's design.
 
     python benchmarks/design.py               coverage of 90 % intervals on simulated two-stage samples
-    python benchmarks/design.py FOLDER        standard errors beside those of R's survey package
+    python benchmarks/design.py FOLDER        standard errors and tests beside those of R's survey package
 
 FOLDER holds apistrat.csv and apiclus1.csv, the samples of schools of R's ``survey`` package, with a column for each of
 stype, sch.wide, comp.imp, awards, pw, fpc and dnum, and needs Rscript with that package:
@@ -72,26 +72,35 @@ s <- if (f[2] == "strata") svydesign(id = ~1, strata = ~stype, weights = ~pw, fp
 n <- strsplit(f[3], ",")[[1]]
 for (i in 1:(length(n) - 1)) for (j in (i + 1):length(n)) {
   m <- svymean(as.formula(paste0("~interaction(`", n[i], "`,`", n[j], "`)")), s)
-  cat(i - 1, j - 1, SE(m), "\\n") }"""
+  x <- svychisq(as.formula(paste0("~`", n[i], "`+`", n[j], "`")), s)
+  cat(i - 1, j - 1, sprintf("%.12g", c(x$statistic, x$p.value)), sprintf("%.12g", SE(m)), "\\n") }"""
 
 
 def beside_r(folder: Path) -> None:
-    """Standard errors of two-way shares beside those of R's survey package."""
-    print("| sample | standard errors | ratio to R's, smallest | median | largest |\n|---|---:|---:|---:|---:|")
+    """Standard errors of two-way shares, and tests of independence, beside those of R's survey package."""
+    columns = "standard errors | ratio to R's, smallest | median | largest | off by, without a model | tests off by"
+    print(f"| sample | {columns} |\n|---|---:|---:|---:|---:|---:|---:|")
     for name, kind in (("apistrat", "strata"), ("apiclus1", "units")):
         frame = pd.read_csv(folder / f"{name}.csv")
         strata = {"strata": frame["stype"]} if kind == "strata" else {"units": frame["dnum"]}
         records = tw.Records(frame, columns=NAMES, weights="pw")
         pmf = tw.fit(records, rank=6, smoothing=0)
-        boot = tw.bootstrap(pmf, records, design=tw.Design(population=frame["fpc"], **strata))
+        design = tw.Design(population=frame["fpc"], **strata)
+        boot = tw.bootstrap(pmf, records, design=design)
         command = ["Rscript", "-e", R_SCRIPT, str(folder / f"{name}.csv"), kind, ",".join(NAMES)]
-        ratios = []
+        ratios, apart, apart_p = [], 0.0, 0.0
         for line in subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines():
-            first, second, *errors = map(float, line.split())
+            first, second, statistic, p_value, *errors = map(float, line.split())
             pair = [NAMES[int(first)], NAMES[int(second)]]
+            table = tw.sampled_table(records, pair, design=design)
+            own_errors = table.standard_errors.T.ravel()
+            apart = max(apart, *(abs(a / b - 1) for a, b in zip(own_errors, errors, strict=True) if b > 1e-12))
+            test = table.independence
+            apart_p = max(apart_p, abs(test.p_value / p_value - 1), abs(test.statistic / statistic - 1))
             ours = boot.standard_error(lambda model, pair=pair: model.marginal(pair).array).T.ravel()
             ratios += [own / other for own, other in zip(ours, errors, strict=True) if other > 0]
-        print(f"| {name} | {len(ratios)} | {min(ratios):.3f} | {np.median(ratios):.3f} | {max(ratios):.3f} |")
+        shown = f"{min(ratios):.3f} | {np.median(ratios):.3f} | {max(ratios):.3f} | {apart:.0e} | {apart_p:.0e}"
+        print(f"| {name} | {len(ratios)} | {shown} |")
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from twoway.checks.chance import standardized_residuals
 from twoway.data.records import Records
 from twoway.errors import DataError
 from twoway.model.pmf import JointPMF, model_of
+from twoway.model.posterior import records_for
 from twoway.plots.drawing import draw_heatmap, draw_pairs, drawing_axes, drawn_label, drawn_variables
 from twoway.report import Report
 from twoway.solvers.rank import RankChoice
@@ -90,7 +91,10 @@ def plot_residuals(pmf: JointPMF, observed: Any, names: Sequence[str] | None = N
     ('x1', 'x3')
     """
     pmf = model_of(pmf)
-    tables = observed if isinstance(observed, Tables) else Tables.count(Records(observed, schema=pmf.schema))
+    if isinstance(observed, Records):
+        observed = Records(observed, schema=pmf.schema)
+    is_tables = isinstance(observed, Tables)
+    tables = observed if is_tables else Tables.count(records_for(pmf.schema, observed, report=pmf.report))
     if names is None:
         return _plot_all_residuals(pmf, tables, ax)
     if len(names) != 2 or isinstance(names, str):

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import twoway as tw
-from twoway.model.counts import Counts
+from twoway.model.counts import Counts, counts_left_out
 from twoway.storage import container
 from twoway.uncertainty.observed_tables import ObservedTables
 
@@ -171,6 +171,40 @@ def test_large_counts_are_left_out_and_said_once(monkeypatch):
     pmf = tw.fit(small | {"d": [0, 1, 0, 1]}, rank=1, smoothing=1)
     assert pmf.counts is None
     assert len([warning for warning in pmf.report.warnings if "does not keep its two-way counts" in warning]) == 1
+
+
+@pytest.mark.parametrize(
+    ("people", "squares"),
+    [([1.0] * 8, [1.0] * 7), ([1.0] * 7, [1.0] * 7), ([1.0] * 8, [-1.0] * 8), ([np.nan] * 8, [1.0] * 8)],
+)
+def test_invalid_bases_in_a_file_are_refused(people, squares, tmp_path):
+    pmf = tw.fit({"a": [0, 1], "b": [0, 1]}, rank=1, smoothing=1)
+    pmf.save(tmp_path / "model.twoway")
+    header, arrays = container.read(tmp_path / "model.twoway")
+    arrays |= {"count_people": np.array(people), "count_squares": np.array(squares)}
+    container.write(tmp_path / "model.twoway", "model", {"schema": header["schema"], "report": None}, arrays)
+    with pytest.raises(tw.FileFormatError, match="count"):
+        tw.load(tmp_path / "model.twoway")
+
+
+def test_counts_without_weights_do_not_grow(tmp_path):
+    pmf = tw.fit(ANSWERS, rank=2, smoothing=1)
+    assert pmf.counts.people.size == pmf.counts.squares.size == 0
+    assert set(pmf.counts.arrays()) == {"count_sets", "count_flat", "count_singles"}
+    weighted = tw.fit(tw.Records(ANSWERS, weights=np.arange(120) % 3 + 0.5), rank=2, smoothing=1)
+    weighted.save(tmp_path / "model.twoway", counts=False)
+    assert not [name for name in container.read(tmp_path / "model.twoway")[1] if name.startswith("count")]
+    assert counts_left_out(1_700_000, 1) == [] != counts_left_out(1_700_000, 1, is_weighted=True)
+
+
+def test_weights_of_any_size():
+    weights = np.array([1e-100, 1.0, 1e100] * 40)
+    for scale in (1.0, 1e-60):
+        own = np.clip(weights * scale, 1e-100, 1e100)
+        seen = tw.observed(tw.fit(tw.Records(ANSWERS, weights=own), rank=1, smoothing=1), "P(vote | age)")
+        assert np.isfinite(seen.effective).all()
+        assert (seen.effective <= seen.records * (1 + 1e-6)).all()
+        assert seen.records[:, 0].tolist() == [40, 40]
 
 
 @pytest.mark.parametrize(

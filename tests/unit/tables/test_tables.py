@@ -494,3 +494,30 @@ def test_percentages_that_were_called_counts_are_no_counts():
     tables = Tables.from_crosstabs({("a", "b"): percentages})
     assert tables.notes == ("a × b has no total; counted as 1000 records",)
     assert Tables.from_crosstabs({("a", "b"): percentages}, totals=400).weights.tolist() == [400]
+
+
+def test_bases_follow_their_tables(tmp_path):
+    frame = pd.DataFrame({"a": list("xyzx") * 30, "b": list("uv") * 60, "c": list("pqr") * 40})
+    weights = np.random.default_rng(0).lognormal(0, 1, 120)
+    counted = tw.count(tw.Records(frame, weights=weights))
+    first, second = (tw.Records(frame[rows], weights=weights[rows]) for rows in (slice(1), slice(1, None)))
+    parts = tw.count(first) + tw.count(second)  # the first has one category of each
+    assert parts.schema == counted.schema
+    np.testing.assert_allclose(parts.bases, counted.bases, rtol=1e-12)
+    turned = counted.subset(["c", "a"])
+    table = pd.crosstab(frame["c"], frame["a"])
+    np.testing.assert_array_equal(turned.bases[0].reshape(3, 3), table)
+    squares = pd.crosstab(frame["c"], frame["a"], weights**2, aggfunc="sum")
+    np.testing.assert_allclose(turned.bases[1].reshape(3, 3), squares.fillna(0), rtol=1e-9)
+    assert counted.select([("b", "c")]).bases.shape == (2, 6)
+    # Records without weights are people; of published tables with a weight of their own, nobody knows.
+    both = counted + tw.count(frame)
+    np.testing.assert_array_equal(both.bases[0], 2 * counted.bases[0])
+    assert both.n_records.tolist() == [240] * 3
+    odd = tw.Tables(counted.schema, counted.sets, counted.flat, counted.weights)
+    assert (counted + odd).bases is None
+    # Noise hides records: nothing exact is left.
+    noisy = counted.with_noise(1.0, 1e-6, max_weight=50, public_schema=True, seed=0)
+    assert noisy.bases is (noisy + counted).bases is None
+    with pytest.raises(DataError, match="bases"):
+        tw.Tables(counted.schema, counted.sets, counted.flat, bases=counted.bases[:, 1:])
