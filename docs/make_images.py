@@ -1,6 +1,7 @@
-"""Create the pictures of the documentation: docs/img/explorer.png, explorer-tree.png and digits.svg.
+"""Create the pictures of the documentation: docs/img/explorer.png, explorer-tree.png, digits.svg, spss.png, excel.png.
 
-    python docs/make_images.py
+    python docs/make_images.py          # all of them
+    python docs/make_images.py surveys  # spss.png and excel.png, which need no data
 
 Needs Chromium and playwright (make install browser) and, for the explorer, the survey of US voters in 2000 from the R
 package poLCA, as lca/poLCA__election.csv in the folder TWOWAY_DATA.
@@ -99,9 +100,39 @@ def draw_explorer(folder: Path) -> None:
             page.screenshot(path=IMAGES / f"{name}.png")
 
 
+def draw_surveys(folder: Path) -> None:
+    """Take pictures of what the pages on SPSS and Excel make of their files, in the explorer and in a notebook."""
+    from browser.chromium import open_browser
+
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        for page in ("spss-stata", "excel"):
+            text = (HERE / f"{page}.md").read_text(encoding="utf-8")
+            exec(text.split("```python\n")[1].split("```")[0], {})  # the first example makes the file
+    finally:
+        os.chdir(before)
+    tw.explore(tw.fit(folder / "titanic.sav", rank=4), folder / "spss.html", title="titanic.sav")
+    records = tw.Records(f"{folder / 'titanic.xlsx'}#Passengers:3")
+    pmf = tw.fit(records, rank=4)
+    cells = {"records": records, "pmf": pmf, 'pmf.marginal(["class", "survived"])': pmf.marginal(["class", "survived"])}
+    shown = "".join(f"<pre>{code}</pre>{value._repr_html_()}" for code, value in cells.items())
+    style = "body{font:14px sans-serif;margin:1em} td,th{padding:.2em .6em} pre{background:#eee;padding:.4em}"
+    (folder / "excel.html").write_text(f"<meta charset=utf-8><style>{style}</style>{shown}", encoding="utf-8")
+    with open_browser() as browser:
+        for name, address, height in (("spss", "#class=first", 670), ("excel", "", 640)):
+            page = browser.new_page(viewport={"width": 1000, "height": height}, device_scale_factor=1.5)
+            page.goto((folder / f"{name}.html").as_uri() + address)
+            page.wait_for_timeout(500)
+            page.screenshot(path=IMAGES / f"{name}.png")
+
+
 def main() -> None:
-    """Make all pictures."""
+    """Make all pictures, or those of the pages on survey files."""
     with tempfile.TemporaryDirectory() as scratch:
+        draw_surveys(Path(scratch))
+        if sys.argv[1:] == ["surveys"]:
+            return
         demo_digits(Path(scratch), json=False)
         shutil.copy(Path(scratch) / "digits.svg", IMAGES / "digits.svg")
         draw_explorer(Path(scratch))

@@ -22,7 +22,7 @@ class Shown:
         return cut_text(str(self))
 
     def _repr_html_(self) -> str:
-        return f"<pre style='white-space:pre-wrap'>{html.escape(repr(self))}</pre>"
+        return f"<pre style='white-space:pre-wrap;word-break:normal'>{html.escape(repr(self))}</pre>"
 
 
 def cut_text(text: str) -> str:
