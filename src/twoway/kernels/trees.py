@@ -122,21 +122,10 @@ def _latest(before: Any, now: Any) -> Any:
 
 
 @jit_inline
-def _multiply_up(
-    up: Floats,
-    at: int,
-    is_first: bool,
-    source: Floats,
-    row: int,
-    width: int,
-    prototype: Prototype,
-) -> None:
-    """Multiply the likelihood of a hidden variable in one record by a row; the first one is just stored."""
+def _multiply_up(up: Floats, at: int, theta: Floats, row: int, width: int, prototype: Prototype) -> None:
+    """Multiply the likelihood of a hidden variable in one record by a row of θ."""
     for f in range(0, width, len(prototype)):
-        product = load(source, row + f, prototype)
-        if not is_first:
-            product = multiply(load(up, at + f, prototype), product)
-        store(up, at + f, product)
+        store(up, at + f, multiply(load(up, at + f, prototype), load(theta, row + f, prototype)))
 
 
 @jit_inline
@@ -175,37 +164,44 @@ def _go_up(
     pending[:] = 0
     active[:] = False
     log_scales[:] = 0.0
+    # All begin as 1, so that no branch asks for the first factor, and what says nothing sends 1.
+    one = spread(1.0, prototype)
+    for at in range(0, up.size, len(prototype)):
+        store(up, at, one)
     for b in range(n_batch):
         for t in range(pointers[begin + b], pointers[begin + b + 1]):
             cell = np.int64(cells[t])
             k = homes[cell]
             at = (k * _BATCH + b) * width
-            _multiply_up(up, at, pending[k, b] == 0, theta, (first_cell + cell) * width, width, prototype)
-            active[k] = True
+            _multiply_up(up, at, theta, (first_cell + cell) * width, width, prototype)
             pending[k, b] += 1
             if pending[k, b] > _SEGMENT:
                 pending[k, b] = 1
                 log_scales[b] += _rescale(up, at, width)
+    for k in range(n_hidden):
+        for b in range(n_batch):
+            if pending[k, b] > 0:
+                active[k] = True
+                break
     for k in range(n_hidden - 1, 0, -1):
         if not active[k]:
             continue
-        for b in range(0, n_batch, 4):
-            at = (k * _BATCH + b) * width
-            for f in range(0, width, len(prototype)):
-                first = firsts[k] * width + f
-                n_states = firsts[k + 1] - firsts[k]
-                four = _four_sums(up, at, width, 1, theta, first, width, n_states, prototype)
-                _store_four(message, at + f, width, _latest, message, four, prototype)
         above = parents[k]
         active[above] = True
+        n_states = firsts[k + 1] - firsts[k]
+        for b in range(0, n_batch, 4):
+            at = (k * _BATCH + b) * width
+            parent = (above * _BATCH + b) * width
+            for f in range(0, width, len(prototype)):
+                first = firsts[k] * width + f
+                four = _four_sums(up, at, width, 1, theta, first, width, n_states, prototype)
+                _store_four(message, at + f, width, _latest, message, four, prototype)
+                _store_four(up, parent + f, width, multiply, up, four, prototype)
         for b in range(n_batch):
-            if pending[k, b] > 0:
-                at = (above * _BATCH + b) * width
-                _multiply_up(up, at, pending[above, b] == 0, message, (k * _BATCH + b) * width, width, prototype)
-                pending[above, b] += pending[k, b]
-                if pending[above, b] > _SEGMENT:
-                    pending[above, b] = 1
-                    log_scales[b] += _rescale(up, at, width)
+            pending[above, b] += pending[k, b]
+            if pending[above, b] > _SEGMENT:
+                pending[above, b] = 1
+                log_scales[b] += _rescale(up, (above * _BATCH + b) * width, width)
 
 
 @jit
