@@ -100,14 +100,15 @@ def count(
         _check_cuts_to_count(reading.bins)
     declared = _schema_to_count(schema) if schema is not None else None if before is None else before.schema
     order = order or (2 if before is None else before.order)
+    if schema is not None or before is not None:
+        columns = _columns_to_count(schema) if before is None else before.number_columns
+        reading = reading.like(columns, None if is_address(data) else Path(data))
     if is_address(data):
         tables, n_records = _count_database(data, table, declared, order, reading, inside)
     elif table is not None or inside:
         raise DataError(f"--table and --inside need the address of a database, and {data!r} is not one")
     else:
         path = Path(data)
-        if schema is not None or before is not None:
-            reading = reading.like(_columns_to_count(schema) if before is None else before.number_columns, path)
         records = reading.records(path) if declared is None else reading.open_by(declared, path)
         tables, n_records = tw.Tables.count(records, order), records.n_records
     if epsilon is not None:

@@ -195,28 +195,29 @@ class Reading:
         named |= {"replicate_weights": replicates, "replicate_kind": self.replicate_kind}
         return {what: column for what, column in named.items() if column}
 
-    def like(self, columns: Mapping[str, str], data: Path) -> Reading:
+    def like(self, columns: Mapping[str, str], data: Path | None) -> Reading:
         """Return the reading with the columns of weights, counts and design that a model or tables remember.
 
-        Options that are given are kept, and "none" does without. A column that a file lacks is an error.
+        Options that are given are kept, and "none" does without. A column that a file lacks is an error; of a database
+        (None), its reader says so.
         """
-        from twoway.data.files.file_set import find_files
-
-        known, chosen = find_files(data).columns, dict[str, Any]()
+        known, chosen = None if data is None else self.files(data).columns, dict[str, Any]()
         # A design is one thing: what is given says all of it.
         forgotten = OF_DESIGN if self.design_columns else ()
         for what in ("weights", "counts", *OF_DESIGN):
             given, column = getattr(self, what), None if what in forgotten else columns.get(what)
-            if given == "none" and "none" not in known:
+            if given == "none" and "none" not in (known or ()):
                 chosen[what] = None
             elif not given and column is not None and what in self.offered:
-                if what not in ("replicate_weights", "replicate_kind") and column not in known:
+                if known is not None and column not in known and not what.startswith("replicate"):
                     raise UnknownNameError(
                         f"the model was fitted with the {what} in the column {column!r}, which {str(data)!r} lacks: "
                         f"--{what} COLUMN names another one, --{what} none does without"
                     )
                 chosen[what] = [column] if what == "replicate_weights" else column
-        return replace(self, **chosen)
+        reading = replace(self, **chosen)
+        vars(reading).update(_files=self._files)
+        return reading
 
     @property
     def options(self) -> dict[str, Any]:

@@ -412,8 +412,13 @@ def test_counts_of_a_database_add(file, tmp_path, capsys):
     assert run(["count", address, "--table", "survey", "--weights", "w", "-o", str(out)]) == 0
     assert capsys.readouterr().out.startswith("3 records counted: 1 table of 2 variables")
     assert run(["count", address, "--table", "survey", "--where", "age = 'b'", "--drop", "w", "--add", str(out)]) == 3
+    # The tables remember the column of weights.
     assert run(["count", address, "--table", "survey", "--where", "age = 'b'", "--add", str(out)]) == 0
-    assert tw.Tables.load(out).totals.tolist() == [4.5]
+    assert tw.Tables.load(out).totals.tolist() == [6.0]
+    some = ["--table", "survey", "--where", "age = 'b'", "--weights", "none"]
+    assert run(["count", address, *some, "--add", str(out)]) == 0
+    assert tw.Tables.load(out).totals.tolist() == [7.0]
+    assert tw.Tables.load(out).n_records.tolist() == [4]
 
 
 @pytest.mark.parametrize(
