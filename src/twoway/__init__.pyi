@@ -106,7 +106,12 @@ from .segmentation.relations import WaldTest as WaldTest
 from .segmentation.segments import Segments as Segments
 from .solvers.heldout import HeldOut as HeldOut
 from .solvers.rank import RankChoice as RankChoice
+from .tables.crosstabs.published_files import find_layout as find_layout
 from .tables.crosstabs.published_files import read_published as read_published
+from .tables.crosstabs.published_files import read_published_areas as read_published_areas
+from .tables.crosstabs.sheet_layout import SheetLayout as SheetLayout
+from .tables.crosstabs.sheet_layout import TableBlock as TableBlock
+from .tables.crosstabs.sheet_layout import TableLines as TableLines
 from .tables.privacy import Release as Release
 from .tables.privacy import TotalPrivacy as TotalPrivacy
 from .tables.tables import Tables as Tables

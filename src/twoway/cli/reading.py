@@ -99,7 +99,9 @@ class Reading:
     tables: Path | None = Option(
         None, help="Instead of records, published cross-tabs: a folder with one per file, or a banner sheet."
     )
-    kind: str = Option("counts", help="What the numbers in --tables are: counts, joint, row or column percentages.")
+    kind: str | None = Option(
+        None, help="What the numbers in --tables are: counts, joint, row or column percentages (default: found)."
+    )
     total: float | None = Option(None, metavar="N", help="The number of records behind each table, if it is not in it.")
     db: str | None = Option(
         None, metavar="URL", help="Instead of files, a database: postgres://user@host/db, duckdb:///file.db, …"

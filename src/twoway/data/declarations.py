@@ -274,15 +274,8 @@ class Columns(Shown):
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Columns:
         """Return what a TOML file declares, as ``twoway columns`` writes it."""
-        shown = repr(os.fspath(path))
-        try:
-            with open(path, "rb") as file:
-                content = tomllib.load(file)
-        except FileNotFoundError:
-            raise MissingFileError(f"there is no file {shown}") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise FileFormatError(f"{shown} is not a TOML file: {error}") from None
-        with naming(shown):
+        content = read_toml(path)
+        with naming(repr(os.fspath(path))):
             check_known("setting", ["columns", "sets", "weights", "counts"], *content)
             return cls(**content)
 
@@ -390,3 +383,15 @@ def _codes_meant(given: Any) -> list[Label]:
         number = number_to_bin(part)
         codes |= dict.fromkeys([part.strip(), *([] if number is None else [plain_label(number)])])
     return list(codes)
+
+
+def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the content of a TOML file."""
+    shown = repr(os.fspath(path))
+    try:
+        with open(path, "rb") as file:
+            return tomllib.load(file)
+    except FileNotFoundError:
+        raise MissingFileError(f"there is no file {shown}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise FileFormatError(f"{shown} is not a TOML file: {error}") from None

@@ -15,21 +15,25 @@ if TYPE_CHECKING:
 
 def columns_toml(columns: Columns, notes: Mapping[str, Iterable[str]]) -> str:
     """Return declarations as TOML, with notes as comments."""
-    lines = [f"{what} = {_toml(getattr(columns, what))}" for what in ("weights", "counts") if getattr(columns, what)]
+    lines = [
+        f"{what} = {toml_value(getattr(columns, what))}" for what in ("weights", "counts") if getattr(columns, what)
+    ]
     for name, members in columns.sets.items():
-        lines += ["", f"[sets.{_key(name)}]", *(f"{key} = {_toml(value)}" for key, value in members.items())]
+        lines += ["", f"[sets.{toml_key(name)}]", *(f"{key} = {toml_value(value)}" for key, value in members.items())]
     for name, column in columns.columns.items():
-        lines += ["", f"[columns.{_key(name)}]", *(f"# {note}" for note in notes.get(name, ()))]
+        lines += ["", f"[columns.{toml_key(name)}]", *(f"# {note}" for note in notes.get(name, ()))]
         defaults = vars(type(column)())
         for key, value in vars(column).items():
             if key not in ("categories", "choices", "value_labels") and value != defaults[key]:
-                lines.append(f"{key} = {_toml(value)}")
+                lines.append(f"{key} = {toml_value(value)}")
         if column.categories and not column.choices:
             by_category: dict[Any, list[Any]] = {}
             for code, category in column.categories.items():
                 by_category.setdefault(category, []).append(code)
-            lines += [f"[columns.{_key(name)}.categories]"]
-            lines += [f"{_key(_codes_text(codes))} = {_toml(category)}" for category, codes in by_category.items()]
+            lines += [f"[columns.{toml_key(name)}.categories]"]
+            lines += [
+                f"{toml_key(_codes_text(codes))} = {toml_value(category)}" for category, codes in by_category.items()
+            ]
     return "\n".join(lines).lstrip("\n") + "\n"
 
 
@@ -50,13 +54,15 @@ def _codes_text(codes: Sequence[Any]) -> str:
     return ", ".join(map(quoted, codes))
 
 
-def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _toml(name)
+def toml_key(name: str) -> str:
+    """Return a key as TOML writes it."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml_value(name)
 
 
-def _toml(value: Any) -> str:
+def toml_value(value: Any) -> str:
+    """Return text, numbers, truth values and lists of them as TOML writes them."""
     if isinstance(value, tuple | list):
-        return f"[{', '.join(map(_toml, value))}]"
+        return f"[{', '.join(map(toml_value, value))}]"
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return str(int(value))
     if not isinstance(value, str):

@@ -60,11 +60,11 @@ def read_sheet(path: str, place: str) -> pa.Table:
     is_used = [bool(name) or any(_is_filled(cells[place]) for cells in body) for place, name in enumerate(names)]
     unnamed = [place for place, used in enumerate(is_used) if used and not names[place]]
     if unnamed:
-        cell = f"{_column_letters(unnamed[0])}{header + 1}"
+        cell = f"{column_letters(unnamed[0])}{header + 1}"
         joined = next((r for r in merged if r[0][0] <= header <= r[1][0] and r[0][1] <= unnamed[0] <= r[1][1]), None)
         why = f"{cell} has no name"
         if joined is not None:
-            why = f"{cell} is merged with {_column_letters(joined[0][1])}{joined[0][0] + 1}"
+            why = f"{cell} is merged with {column_letters(joined[0][1])}{joined[0][0] + 1}"
         full = [n for n, cells in islice(enumerate(rows), _ROWS_SEARCHED) if n > header and _is_header(cells, is_used)]
         better = f"; the names may be in row {full[0] + 1}: {path}#{name}:{full[0] + 1}" if full else ""
         raise DataError(f"{sheet}: row {header + 1} must name each column once, and {why}{better}")
@@ -78,26 +78,36 @@ def read_sheet(path: str, place: str) -> pa.Table:
 
 def _opened_sheet(path: str, place: str) -> tuple[str, list[list[Any]], list[Any]]:
     """Return the name, the rows and the merged cells of the sheet that is meant."""
+    sheets = read_book(path, re.sub(r":[0-9]+$", "", place))
+    if len(sheets) > 1:
+        names = [name for name, _, _ in sheets]
+        raise DataError(f"{path!r} has the sheets {shortlist(names)}; name one, as in {path}#{names[0]}")
+    return sheets[0]
+
+
+def read_book(path: str, wanted: str = "") -> list[tuple[str, list[list[Any]], list[Any]]]:
+    """Return the name, the rows and the merged cells of each visible sheet that has cells, or of the one wanted."""
     try:
         import python_calamine
     except ImportError:
         raise DataError(f'{path!r}: sheets need python-calamine: pip install "twoway[survey]"') from None
-    wanted = re.sub(r":[0-9]+$", "", place)
     try:
         with python_calamine.CalamineWorkbook.from_path(path) as book:
-            visible = [s.name for s in book.sheets_metadata if s.visible == python_calamine.SheetVisibleEnum.Visible]
             if wanted and wanted not in book.sheet_names:
                 raise unknown("sheet", wanted, book.sheet_names, where=f" in {path!r}")
-            filled = [wanted] if wanted else [name for name in visible if book.get_sheet_by_name(name).height]
-            if len(filled) != 1:
-                if not filled:
-                    raise DataError(f"{path!r} has no sheet with cells")
-                raise DataError(f"{path!r} has the sheets {shortlist(filled)}; name one, as in {path}#{filled[0]}")
-            sheet = book.get_sheet_by_name(filled[0])
-            merged = [] if path.lower().endswith((".ods", ".xlsb")) else sheet.merged_cell_ranges or []
-            return filled[0], sheet.to_python(skip_empty_area=False), merged
+            visible = [s.name for s in book.sheets_metadata if s.visible == python_calamine.SheetVisibleEnum.Visible]
+            sheets = [(name, book.get_sheet_by_name(name)) for name in ([wanted] if wanted else visible)]
+            knows_merged = not path.lower().endswith((".ods", ".xlsb"))
+            filled = [
+                (name, sheet.to_python(skip_empty_area=False), (knows_merged and sheet.merged_cell_ranges) or [])
+                for name, sheet in sheets
+                if wanted or sheet.height
+            ]
     except python_calamine.CalamineError as error:
         raise FileFormatError(f"{path!r} is damaged, or its format does not match its name: {error}") from None
+    if not filled:
+        raise DataError(f"{path!r} has no sheet with cells")
+    return filled
 
 
 def _is_filled(cell: Any) -> bool:
@@ -110,15 +120,15 @@ def _is_header(cells: list[Any], is_used: list[bool]) -> bool:
     return all(isinstance(name, str) and name for name in names) and len(set(names)) == len(names)
 
 
-def _column_letters(place: int) -> str:
+def column_letters(place: int) -> str:
     """Return what a sheet calls a column.
 
     Examples
     --------
-    >>> _column_letters(0), _column_letters(27)
+    >>> column_letters(0), column_letters(27)
     ('A', 'AB')
     """
-    return (_column_letters(place // 26 - 1) if place >= 26 else "") + chr(ord("A") + place % 26)
+    return (column_letters(place // 26 - 1) if place >= 26 else "") + chr(ord("A") + place % 26)
 
 
 def _typed_cells(cells: list[Any]) -> pa.Array:

@@ -65,7 +65,7 @@ def test_a_banner_sheet(tmp_path):
     path = tmp_path / "sheet.csv"
     path.write_text(BANNER)
     tables = read_published(path, kind="column", totals=1000)
-    assert tables.notes[0] == "'AMONG THE EMPLOYED: Do you like it?' has empty cells in sheet.csv; left out"
+    assert tables.notes[0] == "'AMONG THE EMPLOYED: Do you like it?' has empty cells in sheet.csv, row 14; left out"
     assert set(tables.schema.names) == {
         "Do you trust them?",
         "Age",
@@ -88,12 +88,13 @@ def test_a_banner_sheet(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "error", "match"),
     [
-        ("t.csv", ",no,yes\nyoung,3,7\n", DataError, "its two variables"),
+        ("t.csv", ",no,yes\nyoung,3,7\n", DataError, "row 2: the variable of 'young' has no name"),
         ("t.csv", "", DataError, "holds no table"),
-        ("t.xlsx", "x", FileFormatError, "must end in .csv"),
-        ("t.csv", ",,Total,A\n,,,x\nq,1,2,3\n,yes,1,2\n", DataError, "the question 'q'"),
-        ("t.csv", "us,,,\n,,x,y\nq,,,\n,yes,1,2\n", DataError, "column 3, 'x'"),
-        ("t.csv", ",,Total\n,,\nq,,\n,yes,1\n", DataError, "its two variables"),
+        ("t.pdf", "x", FileFormatError, "must end in .csv"),
+        ("t.xlsx", "x", FileFormatError, "is damaged"),
+        ("t.csv", ",,Total,A\n,,,x\nq,1,2,3\n,yes,1,2\n", DataError, "row 4, column B: 'yes' is not a number"),
+        ("t.csv", "us,,,\n,,x,y\nq,,,\n,yes,1,2\n", DataError, "row 2, column C: the variable of 'x', 'y'"),
+        ("t.csv", ",,Total\n,,\nq,,\n,yes,1\n", DataError, "one variable only: 'q'"),
     ],
 )
 def test_files_without_a_valid_table(tmp_path, name, text, error, match):

@@ -1,0 +1,296 @@
+"""Find where the tables of a sheet are and what their rows and columns are, or say what the sheet leaves open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from twoway.arrays import Floats
+from twoway.errors import DataError
+from twoway.tables.crosstabs.grids import Grid
+from twoway.tables.crosstabs.sheet_kinds import adds_up, find_kind
+from twoway.tables.crosstabs.sheet_layout import TableBlock, TableLines, Role, SheetLayout
+from twoway.tables.crosstabs.sheet_lines import (
+    Ambiguous,
+    Group,
+    Line,
+    clean_label,
+    mark_parents,
+    mark_roles,
+    mark_statistics,
+    split_lines,
+    sum_lines,
+)
+from twoway.tables.crosstabs.sheet_names import name_groups
+from twoway.tables.crosstabs.sheet_regions import (
+    Region,
+    all_titles,
+    column_lines,
+    count_label_columns,
+    find_number_columns,
+    find_regions,
+    row_lines,
+)
+from twoway.tables.crosstabs.sheet_words import (
+    area_of_title,
+    is_area,
+    known_variable,
+    line_role,
+    records_of_title,
+    statistic,
+)
+from twoway.tables.crosstabs.wide_names import factor_names
+
+
+def find_layout_of(grids: Sequence[Grid], kind: str | None = None) -> SheetLayout:
+    """Return the layout of the tables in some grids; raises where they do not say enough."""
+    blocks: list[TableBlock] = []
+    areas: dict[str, None] = {}
+    files = {grid.file for grid in grids}
+    sheets = {file: [grid.sheet for grid in grids if grid.file == file] for file in files}
+    for grid in grids:
+        for region in find_regions(grid):
+            found, area = _find_region(region, kind)
+            areas |= {area: None} if area else {}
+            for block in found:
+                name = Path(grid.file).name if len(files) > 1 else ""
+                sheet = grid.sheet if len(sheets[grid.file]) > 1 else ""
+                blocks.append(replace(block, file=name, sheet=sheet))
+    if not blocks:
+        raise DataError(f"{grids[0].file!r} holds no table: it needs a line of labels and at least one line of numbers")
+    if len(areas) > 1:
+        raise DataError(f"the areas are called {' and '.join(areas)}; say areas = … in a layout")
+    with_area = [bool(block.area) for block in blocks]
+    if any(with_area) and not all(with_area):
+        raise DataError(f"{grids[0].file!r}: some tables name their area and others do not; say area = … in a layout")
+    return SheetLayout(tuple(blocks), next(iter(areas), ""))
+
+
+# One region
+
+
+def _find_region(region: Region, told: str | None) -> tuple[list[TableBlock], str]:
+    """Return the blocks of a region, and the name of the variable whose categories are areas."""
+    long = _find_long(region, told)
+    if long is not None:
+        return long
+    n_labels = count_label_columns(region)
+    columns = find_number_columns(region, n_labels)
+    wide = _find_wide(region, n_labels, columns)
+    if wide is not None:
+        return wide
+    down, across = row_lines(region, n_labels), column_lines(region, n_labels, columns)
+    for lines in (down, across):
+        mark_statistics(lines)
+        mark_roles(lines)
+        mark_parents(lines)
+    _mark_sums(region, down, across)
+    groups, shared = [], []
+    for lines, others, is_rows in ((down, across, True), (across, down, False)):
+        try:
+            _mark_overall(region, lines, others, is_rows)
+            own, roles = split_lines(lines, _evidence(region, others, is_rows))
+        except Ambiguous as problem:
+            place = (problem.at, None) if is_rows else (region.body[0], problem.at)
+            raise region.fail(*place, str(problem)) from None
+        groups.append(own)
+        shared.append(roles)
+    kind, several = find_kind(region, groups, shared, told)
+    name_groups(region, n_labels, groups)
+    return list(_blocks(region, groups, shared, kind, several)), ""
+
+
+def _blocks(
+    region: Region, groups: Sequence[list[Group]], shared: Sequence[dict[int, Role]], kind: Any, several: set[int]
+) -> Iterator[TableBlock]:
+    """Yield one block for all groups, or one for each where groups have totals or bases of their own."""
+    sides = [[own] if any(g.roles for g in own) is False else [[g] for g in own] for own in groups]
+    total = next((n for text in all_titles(region) if (n := records_of_title(text))), None)
+    area = next(filter(None, map(area_of_title, reversed(all_titles(region)))), "")
+    for rows, columns in product(*sides):
+        roles = [
+            {**all_, **{at: role for g in own for at, role in g.roles.items()}}
+            for all_, own in zip(shared, (rows, columns), strict=True)
+        ]
+        lines = [
+            tuple(
+                TableLines(
+                    tuple(map(str, g.names)),
+                    tuple(at for at, _ in sorted(g.lines)),
+                    tuple(path for _, path in sorted(g.lines)),
+                    several=id(g) in several,
+                )
+                for g in own
+            )
+            for own in (rows, columns)
+        ]
+        yield TableBlock(
+            kind,
+            lines[0],
+            lines[1],
+            dict(sorted(roles[0].items())),
+            dict(sorted(roles[1].items())),
+            total=total,
+            area=area,
+            letters=region.letters,
+        )
+
+
+def _mark_sums(region: Region, down: list[Line], across: list[Line]) -> None:
+    """Lines of one label each that are the sum of the others are totals, whatever they are called."""
+    rows, columns = ([line for line in lines if line.role is None] for lines in (down, across))
+    numbers = region.numbers([line.at for line in rows], [line.at for line in columns])
+    if np.isnan(numbers).any() or not numbers.size:
+        return
+    for lines, values in ((rows, numbers), (columns, numbers.T)):
+        if {len(line.path) for line in lines} == {1}:
+            for place in sum_lines(values, range(len(lines))):
+                lines[place].role, lines[place].path = "total", ()
+
+
+def _mark_overall(region: Region, lines: list[Line], others: list[Line], is_rows: bool) -> None:
+    """A line without a group, beside groups, is about everybody, if its numbers are between those of each group."""
+    plain = [line for line in lines if line.role is None]
+    alone = [line for line in plain if len(line.path) == 1]
+    if not alone or len(alone) == len(plain):
+        return
+    tops: dict[str, list[int]] = {}
+    for line in plain:
+        if len(line.path) > 1:
+            tops.setdefault(line.path[0], []).append(line.at)
+    across = [line.at for line in others if line.role is None]
+
+    def values(at: Sequence[int]) -> Floats:
+        return region.numbers(at, across) if is_rows else region.numbers(across, at).T
+
+    for line in alone:
+        own = values([line.at])[0]
+        known = ~np.isnan(own)
+        for at in tops.values():
+            group = values(at)
+            known &= ~np.isnan(group).any(axis=0)
+        groups = [values(at)[:, known] for at in tops.values()]
+        is_mean = all(
+            ((group.min(0) - 1.5 <= own[known]) & (own[known] <= group.max(0) + 1.5)).all() for group in groups
+        )
+        is_sum = all(np.allclose(group.sum(0), own[known], atol=1.0) for group in groups)
+        if not known.any() or not (is_mean or is_sum):
+            raise Ambiguous(line.at, f"{line.path[0]!r} has no group, as others have, and is no total of them")
+        line.role, line.path = "total", ()
+
+
+def _evidence(region: Region, others: list[Line], is_rows: bool) -> Any:
+    """Return a function that tells from sums whether groups of lines are parts of one whole, or one whole each."""
+
+    def decide(groups: Sequence[Sequence[int]]) -> bool | None:
+        for role in (None, "base", "unweighted"):
+            across = [line.at for line in others if line.role == role]
+            if not across:
+                continue
+            sums = []
+            for at in groups:
+                numbers = region.numbers(at, across) if is_rows else region.numbers(across, at).T
+                sums.append(numbers.sum(axis=0))
+            table = np.array(sums)
+            if np.isnan(table).any():
+                continue
+            spread = np.abs(table - table[0]).max()
+            is_percent = any("%" in cell for row in region.body for cell in region.grid.cells[row])
+            if role is None and is_percent and not is_rows:
+                continue  # columns that add up to 100 each say nothing of their groups
+            return bool(spread > 0.02 * np.abs(table).max() + 1e-9)
+        tops = None if not groups else _tops_of(region, groups, is_rows)
+        return True if tops and known_variable(tops) else None
+
+    return decide
+
+
+def _tops_of(region: Region, groups: Sequence[Sequence[int]], is_rows: bool) -> list[str]:
+    cells = region.grid.cells
+    return [cells[at[0]][0].strip() if is_rows else cells[region.header[0]][at[0]].strip() for at in groups]
+
+
+# Long and wide sheets
+
+
+def _find_long(region: Region, given: str | None) -> tuple[list[TableBlock], str] | None:
+    """Return the layout of a list of cells: a column for each variable and one of numbers."""
+    cells, width = region.grid.cells, region.grid.width
+    if len(region.header) != 1 or region.headings or width < 3:
+        return None
+    names = [clean_label(text) for text in cells[region.header[0]]]
+    if not all(names) or not all(cell.strip() for row in region.body for cell in cells[row]):
+        return None
+    is_number = [all(not np.isnan(region.number(row, column)) for row in region.body) for column in range(width)]
+    if not is_number[-1] or line_role(names[-1], []) == "total":
+        return None
+    labels = [[cells[row][column].strip() for row in region.body] for column in range(width - 1)]
+    n_cells = int(np.prod([len(set(own)) for own in labels]))
+    if len(set(zip(*labels, strict=True))) < len(region.body):
+        return None
+    is_crossed = n_cells == len(region.body) and statistic(names[-1]) == "count"
+    if any(is_number[1:-1]) and not is_crossed:
+        return None
+    if not any(is_number[1:-1]) and min(len(set(own)) for own in labels) == len(region.body):
+        return None
+    areas = [name for name in names[:-1] if is_area(name)]
+    if len(areas) > 1 or (areas and width < 4):
+        areas = []
+    rows = TableLines(tuple(names[:-1]), tuple(region.body), labels=tuple(range(width - 1)))
+    numbers = region.numbers(region.body, [width - 1])
+    if given is None and adds_up(numbers.sum(0), numbers):
+        raise region.fail(region.body[0], width - 1, 'all numbers add up to 100 or 1: say kind = "joint" or "counts"')
+    return [TableBlock(given or "counts", (rows,), (TableLines((), (width - 1,), ((),)),))], areas[0] if areas else ""
+
+
+def _find_wide(region: Region, n_labels: int, columns: Sequence[int]) -> tuple[list[TableBlock], str] | None:
+    """Return the layout of a sheet with a row for each area and a column for each cell."""
+    if len(region.header) != 1 or n_labels != 1 or region.headings or len(columns) < 4:
+        return None
+    names = [region.grid.cells[region.header[0]][column].strip() for column in columns]
+    corner = clean_label(region.grid.cells[region.header[0]][0])
+    rows = [row for row in region.body if line_role(region.grid.cells[row][0], []) is None]
+    numbers = region.numbers(rows, columns)
+    if "!!" in names[0]:
+        lines = column_lines(region, n_labels, columns)
+        mark_statistics(lines)
+        kept = [line for line in lines if line.role is None]
+        while kept and all(line.path for line in kept) and len({line.path[0] for line in kept}) == 1:
+            for line in kept:
+                line.path = line.path[1:]
+        for line in kept:
+            line.role = None if line.path else "total"
+        mark_parents(lines)
+        try:
+            groups, roles = split_lines(lines, lambda _: True)
+        except Ambiguous as problem:
+            raise region.fail(region.header[0], problem.at, str(problem)) from None
+        if len(groups) != 1:
+            return None
+        group = groups[0]
+    else:
+        found = factor_names(names, numbers)
+        if found is None:
+            return None
+        paths, depth = found
+        unknown = [place for place, path in enumerate(paths) if path is None]
+        if unknown:
+            raise region.fail(
+                region.header[0],
+                columns[unknown[0]],
+                f"{names[unknown[0]]!r} is neither a cell nor the sum of cells: say what it is, or skip its column",
+            )
+        shown = [(column, path) for column, path in zip(columns, paths, strict=True) if path is not None]
+        roles = {column: "total" for column, path in shown if not any(path)}
+        group = Group([None] * depth, [(column, path) for column, path in shown if any(path)])
+    name_groups(region, 1, [[], [group]], stem=True)
+    across = TableLines(tuple(map(str, group.names)), *zip(*sorted(group.lines), strict=True))
+    area = corner or "area"
+    skipped: dict[int, Role] = {row: "skip" for row in region.body if row not in rows}
+    down = TableLines((area,), tuple(rows), labels=(0,))
+    return [TableBlock("counts", (down,), (across,), skipped, roles)], area

@@ -1,0 +1,79 @@
+"""Kinds of numbers: counts, or percentages of rows, of columns or of all, as their sums tell."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from twoway.arrays import Floats
+from twoway.tables.crosstabs.sheet_layout import Role
+from twoway.tables.crosstabs.sheet_lines import Group
+from twoway.tables.crosstabs.sheet_regions import Region, all_titles
+from twoway.tables.crosstabs.sheet_words import kind_of_title
+
+_CHOOSE = re.compile(r"appl(y|ies)|select|several|multiple|mention|choose", re.IGNORECASE)
+
+
+def find_kind(
+    region: Region, groups: Sequence[list[Group]], shared: Sequence[dict[int, Role]], given: str | None
+) -> tuple[Any, set[int]]:
+    """Return the kind of numbers of a region, and the groups of rows of which people could choose several."""
+    texts = [
+        region.grid.cells[row][column]
+        for rows, columns in product(*groups)
+        for row, _ in rows.lines
+        for column, _ in columns.lines
+    ]
+    titles = " ".join((*all_titles(region), *(region.grid.cells[row][0] for row in region.header)))
+    # For each kind, whether each group of rows adds up to 100.
+    fits: dict[str, dict[int, bool]] = {"row": {}, "column": {}, "joint": {}}
+    for rows, columns in product(*groups):
+        at = [[place for place, path in group.lines if all(path)] for group in (rows, columns)]
+        numbers = region.numbers(*at)
+        for kind, sums in (("row", numbers.sum(1)), ("column", numbers.sum(0)), ("joint", numbers.sum()[None])):
+            fits[kind][id(rows)] = fits[kind].get(id(rows), True) and adds_up(sums, numbers)
+    kinds = [kind for kind in ("row", "column") if all(fits[kind].values())]
+    kinds = kinds or [kind for kind in ("joint",) if all(fits[kind].values())]
+    may_choose = {id(g) for g in groups[0] if g.names[:1] != [None]} and (
+        len(groups[0]) > 1 or _CHOOSE.search(" ".join([titles, *region.headings.values()])) or given == "column"
+    )
+    several = {group for group, ok in fits["column"].items() if not ok} if may_choose else set()
+    is_percent = any("%" in text for text in texts)
+    told = given or kind_of_title(titles)
+    start = region.body[0]
+    if told is not None:
+        if given is None and kinds and told not in kinds:
+            raise region.fail(start, None, f"the title says {told} percentages, but the numbers add up as {kinds[0]}")
+        return told, several if told == "column" else set()
+    if len(kinds) > 1:
+        raise region.fail(start, None, 'rows and columns both add up to 100: say kind = "row" or kind = "column"')
+    if kinds:
+        has_base = any(role in ("base", "unweighted") for roles in shared for role in roles.values())
+        if is_percent or has_base or any("." in text for text in texts):
+            return kinds[0], set()
+        if not region.titles and start == 1 and len(groups[0]) == len(groups[1]) == 1:
+            return "counts", set()  # a bare table has counts by default, with a note
+        raise region.fail(
+            start, None, f'the numbers add up to 100, as {kinds[0]} percentages do: say kind = "{kinds[0]}" or "counts"'
+        )
+    if not is_percent:
+        return "counts", set()
+    if (several and len(several) < len(groups[0])) or _CHOOSE.search(titles):
+        return "column", several
+    raise region.fail(start, None, "the percentages add up to 100 neither in rows, nor in columns, nor all together")
+
+
+def adds_up(sums: Floats, numbers: Floats) -> bool:
+    """Return whether sums of numbers are all 100, or all 1, but for rounding."""
+    known = sums[~np.isnan(sums)]
+    if not known.size:
+        return False
+    scale = 100.0 if float(np.median(known)) > 10 else 1.0
+    n_terms = numbers.size // sums.size
+    decimals = max((len(f"{x:.10g}".partition(".")[2]) for x in numbers.ravel() if not np.isnan(x)), default=0)
+    slack = min(0.5 * n_terms, 4 * np.sqrt(n_terms / 12)) * 10.0**-decimals
+    return n_terms > 1 and bool((np.abs(known - scale) <= max(slack, 1e-3 * scale) * (1 + 1e-9)).all())

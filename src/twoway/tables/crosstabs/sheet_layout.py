@@ -1,0 +1,267 @@
+"""Layouts: where the tables of a file are, and what each of their rows and columns is.
+
+A layout is found by `find_layout` or written by hand; it is one TOML file, and the only thing that a sheet is read by.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, groupby
+from typing import Any, Literal, TypeAlias, get_args
+
+from twoway.data.declarations import read_toml
+from twoway.data.files.sheets import column_letters
+from twoway.data.toml_text import toml_key, toml_value
+from twoway.errors import DataError, check_known, naming
+from twoway.schema import first_duplicate
+from twoway.storage.container import whole_or_not_at_all
+from twoway.tables.crosstabs.published_tables import TableKind
+
+Role: TypeAlias = Literal["total", "base", "unweighted", "skip"]
+
+_HEAD = """\
+# Where the tables are, and what their rows and columns are: check it, change it, and give it back with --layout.
+# Rows are counted from 1, columns from A. An empty category is a subtotal, the sum of all categories of its variable.
+"""
+
+
+@dataclass(frozen=True)
+class TableLines:
+    """Rows, or columns, of a sheet that show the categories of one or more variables.
+
+    Parameters
+    ----------
+    variables
+        Their names, the outer one first.
+    at
+        The positions of the rows or columns, from 0.
+    categories
+        For each position a category of each variable, empty for all of them (a subtotal).
+    labels
+        Instead of categories, the columns (rows) where the labels of the rows (columns) are, one for each variable.
+    several
+        Whether people could choose several categories: each becomes a variable of its own, yes or no.
+    """
+
+    variables: tuple[str, ...]
+    at: tuple[int, ...]
+    categories: tuple[tuple[str, ...], ...] = ()
+    labels: tuple[int, ...] = ()
+    several: bool = False
+
+    def __post_init__(self) -> None:
+        if (twice := first_duplicate(self.variables)) is not None:
+            raise DataError(f"duplicate variable {twice!r}")
+        if self.categories and len(self.categories) != len(self.at):
+            raise DataError(f"{len(self.at)} rows or columns cannot have {len(self.categories)} categories")
+        for one in self.categories:
+            if len(one) != len(self.variables):
+                raise DataError(f"the variables {list(self.variables)} need a category each; got {list(one)}")
+        if not self.categories and self.variables and len(self.labels) != len(self.variables):
+            raise DataError(f"{list(self.variables)} need categories, or labels: where each one's labels are")
+
+
+@dataclass(frozen=True)
+class TableBlock:
+    """Tables that share their rows and columns: each group of rows crossed with each group of columns."""
+
+    kind: TableKind
+    rows: tuple[TableLines, ...]
+    columns: tuple[TableLines, ...]
+    row_roles: Mapping[int, Role] = field(default_factory=dict)
+    """Rows that are no categories: totals, bases, and those to skip."""
+    column_roles: Mapping[int, Role] = field(default_factory=dict)
+    file: str = ""
+    sheet: str = ""
+    total: float | None = None
+    """The number of records, where the sheet does not show a base."""
+    area: str = ""
+    """The area that all of it is about."""
+    letters: bool = False
+    """Whether letters after numbers mark differences that are significant."""
+
+    def __post_init__(self) -> None:
+        check_known("kind of table", get_args(TableKind), self.kind)
+        for side, groups, roles in (("row", self.rows, self.row_roles), ("column", self.columns, self.column_roles)):
+            if not groups:
+                raise DataError(f"a table needs {side}s that show categories")
+            check_known("role", get_args(Role), *roles.values())
+            if (twice := first_duplicate(chain(*(group.at for group in groups), roles))) is not None:
+                shown = column_letters(twice) if side == "column" else twice + 1
+                raise DataError(f"the {side} {shown} is declared twice")
+
+
+@dataclass(frozen=True)
+class SheetLayout:
+    """Where the tables of a file are, and what each of their rows and columns is.
+
+    `find_layout` proposes one, ``save`` writes it as TOML to be checked and changed, and `read_published` reads by it.
+    """
+
+    blocks: tuple[TableBlock, ...]
+    areas: str = ""
+    """The variable whose categories are areas: each area gets tables of its own."""
+    symbols: Mapping[str, str] = field(default_factory=dict)
+    """What signs in place of numbers mean, such as ``{"*": "<5"}``."""
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the layout to a TOML file."""
+        with whole_or_not_at_all(path) as stream:
+            stream.write(self.to_toml().encode())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> SheetLayout:
+        """Return the layout in a TOML file."""
+        content = read_toml(path)
+        with naming(repr(os.fspath(path))):
+            return cls.of_dict(content)
+
+    @classmethod
+    def of_dict(cls, content: Mapping[str, Any]) -> SheetLayout:
+        """Return the layout that the content of a TOML file describes."""
+        check_known("setting", ["table", "areas", "symbols"], *content)
+        tables = content.get("table", [])
+        if not isinstance(tables, list) or not tables:
+            raise DataError("a layout needs at least one [[table]]")
+        blocks = []
+        for number, table in enumerate(tables, 1):
+            with naming(f"table {number}"):
+                blocks.append(_block_of(table))
+        symbols = {str(sign): str(meaning) for sign, meaning in content.get("symbols", {}).items()}
+        return cls(tuple(blocks), str(content.get("areas", "")), symbols)
+
+    def to_toml(self) -> str:
+        """Return the layout as the text of a TOML file."""
+        lines = [_HEAD]
+        lines += [f"areas = {toml_value(self.areas)}"] if self.areas else []
+        if self.symbols:
+            lines += ["[symbols]", *(f"{toml_key(sign)} = {toml_value(to)}" for sign, to in self.symbols.items())]
+        for block in self.blocks:
+            lines += ["", "[[table]]"]
+            for what in ("file", "sheet", "area", "kind", "total"):
+                lines += [f"{what} = {toml_value(getattr(block, what))}"] if getattr(block, what) else []
+            lines += ["letters = true"] if block.letters else []
+            for side in _SIDES:
+                roles = getattr(block, f"{side[:-1]}_roles")
+                for role in get_args(Role):
+                    own = [place for place, one in roles.items() if one == role]
+                    lines += [f"{role}_{side} = {toml_value(_places_text(own, side))}"] if own else []
+            for side in _SIDES:
+                for group in getattr(block, side):
+                    lines += ["", f"[[table.{side}]]", f"variables = {toml_value(group.variables)}"]
+                    lines.append(f"{side} = {toml_value(_places_text(group.at, side))}")
+                    if group.several:
+                        lines.append("several = true")
+                    if group.labels:
+                        other = _SIDES[1 - _SIDES.index(side)]
+                        lines.append(f"labels = {toml_value(_places_text(group.labels, other))}")
+                    elif group.variables:
+                        flat = [one[0] if len(one) == 1 else one for one in group.categories]
+                        lines.append(f"categories = {toml_value(flat)}")
+        return "\n".join(lines) + "\n"
+
+
+_SIDES = ("rows", "columns")
+
+
+def _block_of(table: Any) -> TableBlock:
+    roles = {f"{role}_{side}": (role, side) for role in get_args(Role) for side in _SIDES}
+    settings = ["file", "sheet", "area", "kind", "total", "letters", *_SIDES, *roles]
+    check_known("setting", settings, *_mapping(table, "table"))
+    given: dict[str, Any] = {name: str(table[name]) for name in ("file", "sheet", "area") if name in table}
+    for side in _SIDES:
+        groups = []
+        for number, group in enumerate(table.get(side, ()), 1):
+            with naming(f"{side} {number}"):
+                groups.append(_lines_of(group, side))
+        given[side] = tuple(groups)
+        given[f"{side[:-1]}_roles"] = {
+            place: role
+            for name, (role, own) in roles.items()
+            if own == side and name in table
+            for place in _places_of(table[name], side)
+        }
+    if "kind" not in table:
+        raise DataError(f"it has no kind; the kinds are {', '.join(get_args(TableKind))}")
+    total = table.get("total")
+    if total is not None and (isinstance(total, bool) or not isinstance(total, int | float) or total <= 0):
+        raise DataError(f"total must be a positive number; got {total!r}")
+    return TableBlock(kind=table["kind"], total=total, letters=bool(table.get("letters", False)), **given)
+
+
+def _lines_of(group: Any, side: str) -> TableLines:
+    check_known("setting", ["variables", side, "categories", "labels", "several"], *_mapping(group, side))
+    other = _SIDES[1 - _SIDES.index(side)]
+    names = group.get("variables", [])
+    names = [names] if isinstance(names, str) else names
+    categories = group.get("categories", [[]] if not names else [])
+    nested = [one if isinstance(one, list) else [one] for one in categories]
+    at = _places_of(group.get(side, []), side)
+    if not names:
+        nested = [[] for _ in at]
+    return TableLines(
+        tuple(map(str, names)),
+        at,
+        tuple(tuple(str(label) for label in one) for one in nested),
+        _places_of(group.get("labels", []), other),
+        bool(group.get("several", False)),
+    )
+
+
+def _mapping(content: Any, what: str) -> Mapping[str, Any]:
+    if not isinstance(content, Mapping):
+        raise DataError(f"{what} must be tables of settings; got {content!r}")
+    return content
+
+
+# Positions: 0, 1, 2, 4 are the rows "1-3, 5" and the columns "A-C, E".
+
+
+def _places_text(places: Sequence[int], side: str) -> str:
+    """Return positions as people count them.
+
+    Examples
+    --------
+    >>> _places_text([0, 1, 2, 4], "rows"), _places_text([0, 1, 2, 27], "columns")
+    ('1-3, 5', 'A-C, AB')
+    """
+    shown = []
+    # Neighbours differ from their rank by the same number.
+    for _, run in groupby(enumerate(places), key=lambda pair: pair[1] - pair[0]):
+        own = [place for _, place in run]
+        ends = [column_letters(place) if side == "columns" else str(place + 1) for place in (own[0], own[-1])]
+        shown.append(ends[0] if len(own) == 1 else "-".join(ends))
+    return ", ".join(shown)
+
+
+def _places_of(given: Any, side: str) -> tuple[int, ...]:
+    """Return the positions that a text, a number or a list of them names.
+
+    Examples
+    --------
+    >>> _places_of("1-3, 5", "rows"), _places_of(["A-C", "AB"], "columns")
+    ((0, 1, 2, 4), (0, 1, 2, 27))
+    """
+    places: list[int] = []
+    for item in given if isinstance(given, list) else [given]:
+        for part in str(item).split(","):
+            ends = [_place_of(end.strip(), side) for end in part.split("-")]
+            if len(ends) > 2 or None in ends or (len(ends) == 2 and ends[0] > ends[1]):
+                example = "'B-D, F'" if side == "columns" else "'4-9, 11'"
+                raise DataError(f"{side} must be like {example}; got {item!r}")
+            places += range(ends[0], ends[-1] + 1)
+    return tuple(places)
+
+
+def _place_of(text: str, side: str) -> Any:
+    if side == "rows":
+        return int(text) - 1 if re.fullmatch(r"[1-9]\d{0,6}", text) else None
+    if not re.fullmatch(r"[A-Za-z]{1,3}", text):
+        return None
+    place = 0
+    for letter in text.upper():
+        place = place * 26 + ord(letter) - ord("A") + 1
+    return place - 1

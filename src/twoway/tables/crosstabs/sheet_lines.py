@@ -1,0 +1,193 @@
+"""Lines: the labels of rows and columns as paths, and which variables these paths are made of."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from twoway.arrays import Floats
+from twoway.tables.crosstabs.sheet_layout import Role
+from twoway.tables.crosstabs.sheet_words import line_role, plain_words, statistic
+
+Path = tuple[str, ...]
+Evidence = Callable[[Sequence[Sequence[int]]], bool | None]
+"""Whether groups of lines are parts of one whole (True), each a whole of its own (False), or not known (None)."""
+
+
+class Ambiguous(Exception):
+    """Lines that may be read in two ways; the text says which."""
+
+    def __init__(self, at: int, text: str) -> None:
+        super().__init__(text)
+        self.at = at
+
+
+@dataclass
+class Line:
+    """A row or column of numbers with the labels that are above or beside it, the outer one first."""
+
+    at: int
+    path: Path
+    role: Role | None = None
+
+
+@dataclass
+class Group:
+    """Lines of the same variables; names that the sheet does not give beside the lines are None."""
+
+    names: list[str | None]
+    lines: list[tuple[int, Path]] = field(default_factory=list)
+    roles: dict[int, Role] = field(default_factory=dict)
+
+    def labels(self, depth: int) -> list[str]:
+        """Return the categories of one of the variables."""
+        return list(dict.fromkeys(path[depth] for _, path in self.lines if path[depth]))
+
+
+def clean_label(text: str) -> str:
+    """Return a label without spaces around it, a colon at its end or the mark of a footnote."""
+    text = re.sub(r"[ \t\u00a0]+", " ", text).strip()
+    text = re.sub(r"(\s*\[[a-z0-9]{1,2}\]|[¹²³⁴⁵⁶⁷⁸⁹⁰ᵃᵇᶜ†‡§]+)$", "", text)
+    return text.removesuffix(":").rstrip()
+
+
+def mark_statistics(lines: list[Line]) -> None:
+    """Take the names of statistics out of the paths, and skip lines of shares beside counts, and of errors."""
+    depth = max((len(line.path) for line in lines), default=0)
+    for level in (-1, 0):
+        texts = [line.path[level] for line in lines if line.path]
+        kinds = [statistic(text) for text in texts]
+        roles = [line_role(text, texts) for text in texts]
+        is_statistic = [kind is not None or role == "skip" for kind, role in zip(kinds, roles, strict=True)]
+        if not texts or not all(is_statistic) or len(set(map(plain_words, texts))) < 2:
+            continue
+        if depth == 1 and not {"count", "share"} & set(kinds):
+            continue
+        kept = "count" if "count" in kinds else "share"
+        for line in lines:
+            if not line.path:
+                continue
+            kind = statistic(line.path[level])
+            line.path = line.path[:-1] if level else line.path[1:]
+            if kind != kept:
+                line.role = "skip"
+        return
+
+
+def mark_roles(lines: list[Line]) -> None:
+    """Set the role of lines whose last label is that of a total, a base or another statistic."""
+    last = [line.path[-1] for line in lines if line.path]
+    for line in lines:
+        if line.path and line.role is None:
+            line.role = line_role(line.path[-1], last)
+            if line.role is not None:
+                line.path = line.path[:-1]
+
+
+def mark_parents(lines: list[Line]) -> None:
+    """Lines whose path begins others are subtotals."""
+    longer = {line.path[:depth] for line in lines if line.role is None for depth in range(1, len(line.path))}
+    for line in lines:
+        if line.role is None and line.path in longer:
+            line.role = "total"
+
+
+def split_lines(lines: Sequence[Line], evidence: Evidence) -> tuple[list[Group], dict[int, Role]]:
+    """Return the groups of lines, each with its variables, and the roles of lines that belong to all of them."""
+    plain = [line for line in lines if line.role is None]
+    alone = [line for line in lines if line.role == "total" and not line.path]
+    if not plain and len(alone) == 1:  # a topline: numbers of everybody
+        return [Group([], [(alone[0].at, ())])], {
+            line.at: line.role for line in lines if line.role and line is not alone[0]
+        }
+    if not plain:
+        raise Ambiguous(lines[0].at if lines else 0, "there are no rows or columns of categories, only totals")
+    groups = list(_split([(line.at, line.path) for line in plain], evidence))
+    shared: dict[int, Role] = {}
+    for line in lines:
+        if line.role is None:
+            continue
+        if not line.path:
+            shared[line.at] = line.role
+            continue
+        own = [g for g in groups if line.path == (_group_name(g),)]
+        nested = [g for g in groups if any(path[: len(line.path)] == line.path for _, path in g.lines)]
+        if own:
+            own[0].roles[line.at] = line.role
+        elif nested and line.role == "total":
+            depth = len(nested[0].names)
+            nested[0].lines.append((line.at, line.path + ("",) * (depth - len(line.path))))
+        elif line.role == "skip" or line.role == "total":
+            shared[line.at] = "skip"
+        else:
+            raise Ambiguous(line.at, f"the base {'/'.join(line.path)!r} belongs to no group of rows or columns")
+    return groups, shared
+
+
+def _group_name(group: Group) -> str | None:
+    return group.names[0] if len(group.names) == 1 else None
+
+
+def _split(lines: Sequence[tuple[int, Path]], evidence: Evidence) -> Iterator[Group]:
+    lengths = {len(path) for _, path in lines}
+    if lengths == {0}:
+        yield Group([], [(at, ()) for at, _ in lines])
+        return
+    if 0 in lengths:
+        at = next(at for at, path in lines if not path)
+        raise Ambiguous(at, "it has numbers but no label")
+    if lengths == {1}:
+        twice = [label for label, n in Counter(path[0] for _, path in lines).items() if n > 1]
+        if twice:
+            at = [at for at, path in lines if path[0] == twice[0]][1]
+            raise Ambiguous(at, f"the label {twice[0]!r} is there twice")
+        yield Group([None], list(lines))
+        return
+    tops: dict[str, list[tuple[int, Path]]] = {}
+    for at, path in lines:
+        tops.setdefault(path[0], []).append((at, path[1:]))
+    lists = [[path for _, path in own] for own in tops.values()]
+    if len(tops) > 1 and all(sorted(one) == sorted(lists[0]) for one in lists) and len(lists[0]) > 1:
+        is_nested = evidence([[at for at, _ in own] for own in tops.values()])
+        if is_nested is None:
+            first, second = list(tops)[:2]
+            at = tops[second][0][0]
+            raise Ambiguous(
+                at,
+                f"{first!r} and {second!r} have the same labels below them: they may be two variables, or two "
+                "categories of one",
+            )
+        if is_nested:
+            inner = list(_split(next(iter(tops.values())), evidence))
+            if len(inner) == 1:
+                yield Group([None, *inner[0].names], list(lines))
+                return
+    for top, own in tops.items():
+        if any(not path for _, path in own):
+            at = next(at for at, path in own if not path)
+            raise Ambiguous(at, f"{top!r} has no label below it, where others have one")
+        for group in _split(own, evidence):
+            if group.names == [None]:
+                group.names = [top]
+            yield group
+
+
+def sum_lines(numbers: Floats, candidates: Sequence[int]) -> list[int]:
+    """Return the candidates (rows of numbers) that are the sum of others: of all, or of those that follow.
+
+    Three numbers at least must agree, so that it is no chance.
+    """
+    left, found = list(candidates), []
+    for place in candidates:
+        others = [one for one in left if one != place]
+        after = [one for one in others if one > place]
+        if numbers.shape[1] < 3 or not numbers[place].any():
+            continue
+        for chosen in (others, after):
+            if len(chosen) > 1 and abs(numbers[place] - numbers[chosen].sum(axis=0)).max() < 1e-9:
+                left.remove(place)
+                found.append(place)
+                break
+    return found

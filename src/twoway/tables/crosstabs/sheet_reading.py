@@ -1,0 +1,412 @@
+"""Tables read from a sheet by its layout, with every number checked against the totals that the sheet shows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from math import prod
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.arrays import Floats
+from twoway.data.declarations import CHOSEN, NOT_CHOSEN
+from twoway.errors import DataError
+from twoway.schema import first_duplicate
+from twoway.tables.crosstabs.cells import Cell, parse_cell
+from twoway.tables.crosstabs.grids import Grid
+from twoway.tables.crosstabs.published_tables import TableKind
+from twoway.tables.crosstabs.sheet_layout import TableBlock, TableLines, Role, SheetLayout
+from twoway.text import shortlist
+
+_LETTERS = re.compile(r"(?<=[\d%])\s*[A-Za-z]{1,12}$")
+_BASE_NUMBER = re.compile(r"\(?\s*n\s*=\s*(\d[\d,]*)\s*\)?", re.IGNORECASE)
+_MARKS = re.compile(r"(?<=[\d%])[¹²³⁴⁵⁶⁷⁸⁹⁰ᵃᵇᶜ†‡§]+$")
+
+
+def printed_number(text: str, letters: bool = False) -> Cell:
+    """Return the number of a cell, without marks of footnotes, and without letters of significance if it may have them.
+
+    Examples
+    --------
+    >>> printed_number("32% CE", letters=True).value, printed_number("(n=1,204)").value, printed_number("81²").value
+    (32.0, 1204.0, 81.0)
+    """
+    plain = _MARKS.sub("", _LETTERS.sub("", text) if letters else text)
+    base = _BASE_NUMBER.fullmatch(plain)
+    return parse_cell(base[1] if base else plain)
+
+
+class Printed(NamedTuple):
+    """A number of a sheet and its place."""
+
+    cell: Cell
+    row: int
+    column: int
+    slack: float
+    """How far the true number may be off, because the sheet shows a bound such as "<5"."""
+
+
+@dataclass(frozen=True)
+class SheetMargin:
+    """Totals or bases that a sheet shows for the categories of some of a table's variables."""
+
+    role: Role
+    axes: tuple[int, ...]
+    """The variables that it has, by their positions in the table; none for the grand total."""
+    values: Floats
+    is_percent: bool
+
+
+@dataclass(frozen=True)
+class SheetTable:
+    """One table of a sheet: its variables, categories and numbers as printed."""
+
+    variables: tuple[str, ...]
+    categories: tuple[tuple[str, ...], ...]
+    values: Floats
+    """Of one axis for each variable."""
+    kind: TableKind
+    given: tuple[int, ...]
+    """The variables that percentages of a row or column are given: 100 % for each of their categories."""
+    step: float
+    is_percent: bool
+    margins: tuple[SheetMargin, ...]
+    grid: Grid
+    rows: NDArray[np.int64]
+    """The row of each number in the grid; and its column below."""
+    columns: NDArray[np.int64]
+    slack: Floats
+    total: float | None = None
+    area: str = ""
+
+    @property
+    def name(self) -> str:
+        """The variables, for messages."""
+        return " × ".join(self.variables)
+
+    def place(self, index: tuple[int, ...]) -> str:
+        """Return where a number is."""
+        return self.grid.place(int(self.rows[index]), int(self.columns[index]))
+
+    def of_area(self, axis: int, code: int) -> SheetTable:
+        """Return the table of one area, where one of its variables is the area."""
+        chosen = (slice(None),) * axis + (code,)
+
+        def left(axes: tuple[int, ...]) -> tuple[int, ...]:
+            return tuple(one - (one > axis) for one in axes if one != axis)
+
+        margins = tuple(
+            replace(margin, axes=left(margin.axes), values=margin.values.take(code, margin.axes.index(axis)))
+            for margin in self.margins
+            if axis in margin.axes
+        )
+        arrays = {name: getattr(self, name)[chosen] for name in ("values", "rows", "columns", "slack")}
+        names, labels = ((*one[:axis], *one[axis + 1 :]) for one in (self.variables, self.categories))
+        area = self.categories[axis][code]
+        return replace(
+            self, variables=names, categories=labels, given=left(self.given), margins=margins, area=area, **arrays
+        )
+
+
+def read_tables(grids: Sequence[Grid], layout: SheetLayout, notes: list[str]) -> list[SheetTable]:
+    """Return the tables that a layout describes; what was left out or assumed is added to the notes."""
+    tables: list[SheetTable] = []
+    for block in layout.blocks:
+        grid = _grid_of(grids, block)
+        reader = _Reader(grid, block, layout.symbols)
+        asked = [rows for rows in block.rows if len(block.rows) == 1 or not _is_left_out(reader, rows, notes)]
+        for rows, columns in product(asked, block.columns):
+            for table in _read_table(reader, rows, columns, notes):
+                check_sums(table)
+                _note_hundreds(table, notes)
+                if layout.areas in table.variables:
+                    axis = table.variables.index(layout.areas)
+                    tables += [table.of_area(axis, code) for code in range(len(table.categories[axis]))]
+                else:
+                    tables.append(table)
+    return tables
+
+
+def _is_left_out(reader: _Reader, rows: TableLines, notes: list[str]) -> bool:
+    """Return whether one of several questions has an empty cell: it was asked of too few."""
+    places = [at for columns in reader.block.columns for at in columns.at]
+    empty = [row for row in rows.at if not all(reader.text(row, column) for column in places)]
+    if empty:
+        where = f"in {Path(reader.grid.file).name}, row {empty[0] + 1}"
+        notes.append(f"{shortlist(rows.variables)} has empty cells {where}; left out")
+    return bool(empty)
+
+
+def _grid_of(grids: Sequence[Grid], block: TableBlock) -> Grid:
+    found = [g for g in grids if block.sheet in ("", g.sheet) and block.file in ("", Path(g.file).name)]
+    if len(found) != 1:
+        where = f"file {block.file!r}, " * bool(block.file) + f"sheet {block.sheet!r}"
+        known = shortlist(dict.fromkeys(g.sheet or g.file for g in grids))
+        raise DataError(
+            f"the layout names {where}, of which there {'is none' if not found else 'are several'}: {known}"
+        )
+    return found[0]
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Numbers of one block."""
+
+    grid: Grid
+    block: TableBlock
+    symbols: Mapping[str, str]
+
+    def text(self, row: int, column: int) -> str:
+        if row >= len(self.grid.cells) or column >= self.grid.width:
+            raise DataError(f"{self.grid.place(row, column)}: the sheet ends before")
+        return self.grid.cells[row][column].strip()
+
+    def number(self, row: int, column: int) -> Printed | None:
+        """Return the number in a cell, None if it is empty."""
+        text = self.text(row, column)
+        if not text:
+            return None
+        meant = self.symbols.get(text, text)
+        try:
+            cell = printed_number(meant, self.block.letters)
+        except ValueError as problem:
+            hint = "a cell must be a number of 0 or more, such as 1234, '1,234', '45%', '<5' or '-' for zero"
+            if not re.search(r"\d", text):
+                hint = f'say in a layout what it means, as in symbols = {{"{text}" = "<5"}}, or skip its row or column'
+            raise DataError(f"{self.grid.place(row, column)}: {text!r} {problem}; {hint}") from None
+        return Printed(cell, row, column, cell.value if meant.startswith("<") else 0.0)
+
+    def labelled(self, lines: TableLines, is_rows: bool) -> list[tuple[str, ...]]:
+        """Return the categories of rows or columns; those that the sheet has are read there."""
+        if lines.categories:
+            return list(lines.categories)
+        shown: list[list[str]] = []
+        for label in lines.labels:
+            texts = [self.text(at, label) if is_rows else self.text(label, at) for at in lines.at]
+            for place, text in enumerate(texts):
+                if not text:
+                    if not place:
+                        where = self.grid.place(lines.at[0], label) if is_rows else self.grid.place(label, lines.at[0])
+                        raise DataError(f"{where}: a label is missing")
+                    texts[place] = texts[place - 1]  # merged cells
+            shown.append(texts)
+        return list(zip(*shown, strict=True))
+
+
+def _read_table(reader: _Reader, rows: TableLines, columns: TableLines, notes: list[str]) -> Iterator[SheetTable]:
+    """Yield the table of some rows and columns; one for each category where people could choose several."""
+    grid, block = reader.grid, reader.block
+    variables = (*rows.variables, *columns.variables)
+    if (twice := first_duplicate(variables)) is not None:
+        raise DataError(f"{grid.name}: {twice!r} is a variable of rows and of columns")
+    shown: dict[tuple[Role | None, tuple[str, ...]], Printed] = {}
+    of_rows = list(zip(rows.at, reader.labelled(rows, True), strict=True))
+    of_columns = list(zip(columns.at, reader.labelled(columns, False), strict=True))
+    lines = [(at, labels, None) for at, labels in of_rows]
+    lines += [(at, ("",) * len(rows.variables), role) for at, role in block.row_roles.items() if role != "skip"]
+    across = [(at, labels, None) for at, labels in of_columns]
+    across += [(at, ("",) * len(columns.variables), role) for at, role in block.column_roles.items() if role != "skip"]
+    for (row, down_labels, role), (column, across_labels, other) in product(lines, across):
+        labels = (*down_labels, *across_labels)
+        roles = {one for one in (role, other) if one is not None}
+        if len(roles - {"total"}) > 1:
+            continue  # a base of a base
+        if "" not in labels and not roles:
+            own: Role | None = None
+        else:
+            own = next(iter(roles - {"total"}), "total")
+        printed = reader.number(row, column)
+        if printed is None:
+            if own is None:
+                raise DataError(f"{grid.place(row, column)}: the cell is empty; a zero must be 0 or '-'")
+            continue
+        if own is None and (own, labels) in shown:
+            first = shown[own, labels]
+            raise DataError(
+                f"{grid.place(row, column)}: the cell of {shortlist(labels)} is there twice, also in "
+                f"{grid.place(first.row, first.column)}"
+            )
+        shown[own, labels] = printed
+    table = _table_of(reader, variables, len(rows.variables), shown, bool(rows.labels), notes)
+    others = {label for group in block.rows if group is not rows for path in group.categories for label in path}
+    yield from _one_each(table, others) if rows.several else [table]
+
+
+def _table_of(
+    reader: _Reader,
+    variables: tuple[str, ...],
+    n_down: int,
+    shown: Mapping[tuple[Role | None, tuple[str, ...]], Printed],
+    may_lack: bool,
+    notes: list[str],
+) -> SheetTable:
+    grid, block = reader.grid, reader.block
+    inner = {labels: printed for (role, labels), printed in shown.items() if role is None}
+    if not inner:
+        raise DataError(f"{grid.name}: table {' × '.join(variables)} has no numbers but totals")
+    categories = tuple(tuple(dict.fromkeys(labels[axis] for labels in inner)) for axis in range(len(variables)))
+    shape = tuple(map(len, categories))
+    codes = [{label: code for code, label in enumerate(side)} for side in categories]
+    arrays = {name: np.zeros(shape) for name in ("values", "slack")}
+    rows, columns = (np.zeros(shape, dtype=np.int64) for _ in range(2))
+    if len(inner) < prod(shape):
+        lacking = next(labels for labels in product(*categories) if labels not in inner)
+        if not may_lack:
+            raise DataError(f"{grid.name}: table {' × '.join(variables)} has no cell for {shortlist(lacking)}")
+        n_lacking = prod(shape) - len(inner)
+        notes.append(f"{' × '.join(variables)} lacks {n_lacking} cells, such as {shortlist(lacking)}; counted as 0")
+    for labels, printed in inner.items():
+        index = tuple(code[label] for code, label in zip(codes, labels, strict=True))
+        arrays["values"][index], arrays["slack"][index] = printed.cell.value, printed.slack
+        rows[index], columns[index] = printed.row, printed.column
+    n_bounds = np.count_nonzero(arrays["slack"])
+    if n_bounds:
+        where = tuple(np.argwhere(arrays["slack"])[0])
+        text = grid.cells[int(rows[where])][int(columns[where])].strip()
+        notes.append(
+            f"{' × '.join(variables)} has {n_bounds} cells shown as a bound, such as {text!r} in "
+            f"{grid.place(int(rows[where]), int(columns[where]))}; each counts as the middle of what it may be"
+        )
+    given = {"row": range(n_down), "column": range(n_down, len(variables))}.get(block.kind, range(0))
+    table = SheetTable(
+        variables,
+        categories,
+        arrays["values"],
+        block.kind,
+        tuple(given),
+        min((one.cell.step for one in inner.values() if one.cell.value > 0), default=1.0),
+        any(one.cell.is_percent for one in inner.values()),
+        (),
+        grid,
+        rows,
+        columns,
+        arrays["slack"],
+        block.total,
+        block.area,
+    )
+    return replace(table, margins=tuple(_margins_of(table, codes, shown)))
+
+
+def _margins_of(
+    table: SheetTable,
+    codes: Sequence[Mapping[str, int]],
+    shown: Mapping[tuple[Role | None, tuple[str, ...]], Printed],
+) -> Iterator[SheetMargin]:
+    """Yield the margins that the sheet shows for all categories; check those of some as well."""
+    found: dict[tuple[Role, tuple[int, ...]], dict[tuple[int, ...], Printed]] = {}
+    for (role, labels), printed in shown.items():
+        if role is None:
+            continue
+        axes = tuple(axis for axis, label in enumerate(labels) if label)
+        if all(labels[axis] in codes[axis] for axis in axes):
+            index = tuple(codes[axis][labels[axis]] for axis in axes)
+            found.setdefault((role, axes), {})[index] = printed
+    for (role, axes), entries in found.items():
+        if role == "total" and table.kind in ("counts", "joint"):
+            for index, printed in entries.items():
+                _check_total(table, axes, index, printed)
+        shape = tuple(len(table.categories[axis]) for axis in axes)
+        if len(entries) == prod(shape):
+            values = np.zeros(shape)
+            for index, printed in entries.items():
+                values[index] = printed.cell.value
+            yield SheetMargin(role, axes, values, any(one.cell.is_percent for one in entries.values()))
+
+
+def _check_total(table: SheetTable, axes: tuple[int, ...], index: tuple[int, ...], printed: Printed) -> None:
+    """Raise where a total is not the sum of its cells; a percentage beside counts is no total of them."""
+    if printed.cell.is_percent != table.is_percent:
+        return
+    chosen = [slice(None)] * table.values.ndim
+    for axis, code in zip(axes, index, strict=True):
+        chosen[axis] = slice(code, code + 1)
+    cells = table.values[tuple(chosen)]
+    total = float(cells.sum())
+    tolerance = 0.5 * _rounding(table) * (cells.size + 1) + 1e-6 * total + float(table.slack[tuple(chosen)].sum())
+    if abs(printed.cell.value - total) > tolerance:
+        of = shortlist([table.categories[axis][code] for axis, code in zip(axes, index, strict=True)]) or "all cells"
+        raise DataError(
+            f"{table.grid.place(printed.row, printed.column)}: {printed.cell.value:g} is taken for the total of {of} "
+            f"in {table.name}, but the cells add up to {total:g}; correct it, or skip its row or column in a layout if "
+            "it counts others, too"
+        )
+
+
+def _rounding(table: SheetTable) -> float:
+    """Return what numbers are rounded to: 10 where all end in a zero."""
+    step = table.step
+    while table.values.any() and (np.abs(np.remainder(table.values, 10.0 * step)) < 1e-9).all():
+        step *= 10.0
+    return step
+
+
+def check_sums(table: SheetTable) -> None:
+    """Raise where percentages are over 100, or do not add up to 100 where they should."""
+    if table.kind == "counts":
+        if table.is_percent:
+            raise DataError(f"{table.grid.name}: table {table.name} has percentages but its kind is 'counts'")
+        return
+    others = tuple(axis for axis in range(table.values.ndim) if axis not in table.given)
+    sums = table.values.sum(axis=others, keepdims=True)
+    scale = 100.0 if table.is_percent or float(np.median(sums)) > 10 else 1.0
+    over = np.argwhere(table.values > scale * (1 + 1e-9))
+    if over.size:
+        where = tuple(over[0])
+        raise DataError(
+            f"{table.place(where)}: {table.values[where]:g} is over {scale:g}, and no percentage of {table.name} can "
+            "be; if the row or column is a base or a total, say so in a layout: base_rows, total_rows, …"
+        )
+    n_terms = table.values.size // sums.size
+    slack = min(0.5 * n_terms, 4 * np.sqrt(n_terms / 12)) * table.step
+    tolerance = min(max(slack, 1e-3 * scale), 0.2 * scale) * (1 + 1e-9)
+    empty = sums == 0  # groups of nobody
+    wrong = np.argwhere((np.abs(sums - scale) > tolerance + table.slack.sum(axis=others, keepdims=True)) & ~empty)
+    if wrong.size:
+        where = tuple(wrong[0])
+        of = shortlist([table.categories[axis][where[axis]] for axis in table.given]) or "all cells"
+        raise DataError(
+            f"{table.place(where)}: the percentages of {of} in {table.name} add up to {float(sums[where]):g}, not to "
+            f"{scale:g}, of kind {table.kind!r}; if people could choose several, say several = true in the layout"
+        )
+
+
+def _note_hundreds(table: SheetTable, notes: list[str]) -> None:
+    """Note counts that look like percentages."""
+    for axis in range(table.values.ndim) if table.kind == "counts" else ():
+        sums = table.values.sum(axis)
+        if sums.size > 1 and (np.abs(sums - 100.0) <= 1).all():
+            notes.append(f"{table.name} adds up to 100 in each line, and was read as counts; if not, give its kind")
+            return
+
+
+def _one_each(table: SheetTable, elsewhere: set[str]) -> Iterator[SheetTable]:
+    """Yield a table for each category of the first variable, whether people chose it or not.
+
+    An answer that other questions have, too, such as "None of the above", is named with its question.
+    """
+    scale = 100.0 if table.is_percent or float(table.values.max()) > 1 else 1.0
+
+    def both(values: Floats) -> Floats:
+        return np.stack([values, scale - values])
+
+    for code, label in enumerate(table.categories[0]):
+        margins = []
+        for margin in table.margins:
+            if 0 not in margin.axes:
+                margins += [margin] if margin.role != "total" else []
+            else:
+                margins.append(replace(margin, values=both(margin.values[code])))
+        arrays = {name: np.stack([getattr(table, name)[code]] * 2) for name in ("rows", "columns", "slack")}
+        yield replace(
+            table,
+            variables=(f"{label} [{table.variables[0]}]" if label in elsewhere else label, *table.variables[1:]),
+            categories=((CHOSEN, NOT_CHOSEN), *table.categories[1:]),
+            values=both(table.values[code]),
+            margins=tuple(margins),
+            **arrays,
+        )

@@ -1,0 +1,223 @@
+"""Regions of a sheet: each a title, a header and a body of numbers, with the labels of its rows and columns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from twoway.arrays import Floats
+from twoway.errors import DataError
+from twoway.tables.crosstabs.grids import Grid
+from twoway.tables.crosstabs.sheet_lines import Line, clean_label
+from twoway.tables.crosstabs.sheet_reading import printed_number
+
+_LETTER = re.compile(r"\(?[A-Za-z]\)?")
+_YEAR = re.compile(r"(19|20)\d\d")
+
+
+@dataclass
+class Region:
+    """A part of a sheet with one table or banner: its titles, header and body."""
+
+    grid: Grid
+    titles: list[str] = field(default_factory=list)
+    header: list[int] = field(default_factory=list)
+    body: list[int] = field(default_factory=list)
+    headings: dict[int, str] = field(default_factory=dict)
+    """Lines of text alone, between rows of numbers."""
+    letters: bool = False
+
+    def number(self, row: int, column: int) -> float:
+        """Return the number in a cell, NaN where there is none."""
+        return number_in(self.grid.cells[row][column], self.letters)
+
+    def numbers(self, rows: Sequence[int], columns: Sequence[int]) -> Floats:
+        """Return the numbers of some rows and columns."""
+        return np.array([[self.number(row, column) for column in columns] for row in rows]).reshape(
+            len(rows), len(columns)
+        )
+
+    def fail(self, row: int, column: int | None, text: str) -> DataError:
+        """Return the error for a sheet that may be read in several ways, or in none."""
+        return DataError(
+            f"{self.grid.place(row, column)}: {text}; `twoway tables read` and --layout can say what it is"
+        )
+
+
+def number_in(text: str, letters: bool) -> float:
+    """Return the number that a text is, NaN if it is none."""
+    try:
+        return printed_number(text.strip(), letters).value
+    except ValueError:
+        return np.nan
+
+
+def find_regions(grid: Grid) -> Iterator[Region]:
+    """Yield the parts of a sheet that have numbers."""
+    region, after = Region(grid), [""][:0]
+    letters = _has_letters(grid)
+    for row, cells in enumerate(grid.cells):
+        filled = [column for column, cell in enumerate(cells) if cell.strip()]
+        n_numbers = sum(column > 0 and not np.isnan(number_in(cells[column], letters)) for column in filled)
+        if not filled:
+            after = after and [*after, ""]
+        elif n_numbers and not _is_numeric_header(region, cells, filled):
+            region.headings |= dict(_numbered(after))
+            region.body.append(row)
+            after = []
+        elif filled == [0] and not n_numbers:
+            if region.body:
+                after = [*after, f"{row}\0{cells[0].strip()}"]
+            else:
+                (
+                    region.titles.append(cells[0].strip())
+                    if not region.header
+                    else region.headings.update({row: cells[0]})
+                )
+        else:
+            if region.body:
+                yield replace(region, letters=letters)
+                region = Region(grid, [text for _, text in _numbered(after)])
+                after = []
+            if not (region.header and all(_LETTER.fullmatch(cells[column].strip()) for column in filled)):
+                region.header.append(row)
+    if region.body:
+        yield replace(region, letters=letters)
+
+
+def _numbered(after: Sequence[str]) -> Iterator[tuple[int, str]]:
+    for one in after:
+        if one:
+            row, _, text = one.partition("\0")
+            yield int(row), text
+
+
+def _has_letters(grid: Grid) -> bool:
+    """Return whether a line below a header gives each column a letter."""
+    for above, cells in zip(grid.cells, grid.cells[1:], strict=False):
+        filled = [column for column, cell in enumerate(cells) if cell.strip()]
+        named = [column for column in filled if above[column].strip()]
+        if len(filled) > 1 and len(named) == len(filled) and all(_LETTER.fullmatch(cells[c].strip()) for c in filled):
+            return all(np.isnan(number_in(above[c], False)) for c in filled)
+    return False
+
+
+def _is_numeric_header(region: Region, cells: Sequence[str], filled: Sequence[int]) -> bool:
+    """Return whether a line of numbers names columns: the first line of a table, or years."""
+    if region.body or any("%" in cells[column] for column in filled):
+        return False
+    texts = [cells[column].strip() for column in filled if column > 0]
+    if all(map(_YEAR.fullmatch, texts)) and not (filled[0] == 0 and region.header):
+        return True
+    return not region.header and len(texts) > 1 and all(re.fullmatch(r"\d{1,4}", text) for text in texts)
+
+
+def all_titles(region: Region) -> list[str]:
+    """Return what is written above a region."""
+    return [region.grid.heading, *region.titles] if region.grid.heading else region.titles
+
+
+# Labels
+
+
+def count_label_columns(region: Region) -> int:
+    """Return the number of columns at the left that hold labels."""
+    n = 1
+    while n < region.grid.width - 1:
+        texts = [region.grid.cells[row][n].strip() for row in region.body]
+        if any(text and not np.isnan(number_in(text, region.letters)) for text in texts) or not any(texts):
+            break
+        n += 1
+    return n
+
+
+def find_number_columns(region: Region, n_labels: int) -> list[int]:
+    """Return the columns that have numbers."""
+    columns = []
+    for column in range(n_labels, region.grid.width):
+        texts = [region.grid.cells[row][column].strip() for row in region.body]
+        n_numbers = sum(not np.isnan(number_in(text, region.letters)) for text in texts if text)
+        n_words = sum(np.isnan(number_in(text, region.letters)) and len(text) > 3 for text in texts if text)
+        if n_words and columns and n_words * 2 >= len([text for text in texts if text]):
+            raise region.fail(
+                region.body[0], column, f"{texts[0]!r} is a label beside numbers: there may be two tables side by side"
+            )
+        if n_numbers:
+            columns.append(column)
+    return columns
+
+
+def row_lines(region: Region, n_labels: int) -> list[Line]:
+    """Return the rows of numbers with their labels."""
+    cells, lines = region.grid.cells, []
+    outer: list[str] = [""] * n_labels
+    heading = ""
+    raw = [cells[row][0] for row in region.body]
+    indents = sorted({len(text) - len(text.lstrip()) for text in raw if text.strip()})
+    is_indented = n_labels == 1 and len(indents) > 1
+    stack: list[tuple[int, str]] = []
+    for row in sorted([*region.body, *region.headings]):
+        texts = [clean_label(cells[row][column]) for column in range(n_labels)]
+        if is_indented:
+            depth = len(cells[row][0]) - len(cells[row][0].lstrip())
+            stack = [one for one in stack if one[0] < depth]
+            stack.append((depth, texts[0]))
+            if row in region.body:
+                lines.append(Line(row, tuple(text for _, text in stack if text)))
+            continue
+        if row in region.headings:
+            if row < region.body[-1]:
+                heading, outer = texts[0], [""] * n_labels
+            continue
+        filled = [place for place, text in enumerate(texts) if text]
+        if not filled and lines and n_labels == 1 and _is_share_below(region, row, lines[-1].at):
+            lines.append(Line(row, lines[-1].path, "skip"))
+            continue
+        first = filled[0] if filled else n_labels
+        # A label stands for the rows below it until the next one.
+        outer = [*outer[:first], *texts[first:]] if filled else texts
+        shown = texts if filled[:1] == [0] else outer
+        path = tuple(text for text in shown if text)
+        lines.append(Line(row, (heading, *path) if heading else path))
+        outer = list(shown)
+    return lines
+
+
+def _is_share_below(region: Region, row: int, above: int) -> bool:
+    """Return whether a line without a label gives the percentages of the counts above it."""
+    own, other = ([cell for cell in region.grid.cells[line] if cell.strip()] for line in (row, above))
+    return all("%" in cell for cell in own) and not any("%" in cell for cell in other)
+
+
+def column_lines(region: Region, n_labels: int, columns: Sequence[int]) -> list[Line]:
+    """Return the columns of numbers with their labels."""
+    cells = region.grid.cells
+    if not region.header and len(columns) > 1:
+        raise region.fail(region.body[0], columns[0], "no line above the numbers says what the columns are")
+    lines = []
+    for column in columns:
+        path = []
+        for place, row in enumerate(region.header):
+            text = cells[row][column].strip()
+            below = any(cells[lower][column].strip() for lower in region.header[place + 1 :])
+            if not text and below:
+                text = _filled_from_left(region.grid, row, column, n_labels)
+            if text:
+                path += [clean_label(part) for part in text.split("!!")]
+        while len(path) > 1 and path[0] == path[1]:
+            path.pop(0)
+        lines.append(Line(column, tuple(path)))
+    return lines
+
+
+def _filled_from_left(grid: Grid, row: int, column: int, least: int) -> str:
+    """Return the label that covers a column from its left, unless merged cells end before it."""
+    for left in range(column - 1, least - 1, -1):
+        text = grid.cells[row][left].strip()
+        if text:
+            spans = [span for span in grid.merged if span[0] <= row <= span[2] and span[1] <= left <= span[3]]
+            return text if not spans or spans[0][3] >= column else ""
+    return ""
