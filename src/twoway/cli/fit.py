@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from twoway.cli.reading import OF_DESIGN, TO_READ, Reading
 from twoway.data.design import opened_design
 from twoway.errors import DataError, TwowayError
 from twoway.report import described_form, listed_codes
+from twoway.schema import first_duplicate
 from twoway.text import aligned, crossed, printable, shortlist
 
 _LONGEST_NAME = 255  # bytes, in every file system in use
@@ -37,6 +39,9 @@ def fit(
     structure: str = Option("auto", help="Hidden variables: single, on a tree, a mixture of trees, or the best: auto."),
     intervals: bool = Option(
         False, "--intervals", help="Also store replicates of the model, which `ask --interval` needs."
+    ),
+    areas: bool = Option(
+        False, "--areas", help="Fit one model to each area in --tables, and write them into the folder --out."
     ),
     no_counts: bool = Option(
         False, "--no-counts", help="Do not store the two-way counts, which `ask` shows beside its answers."
@@ -65,11 +70,24 @@ def fit(
 
     twoway fit --tables crosstabs/ --kind column -o published.twoway --rank 4
 
+    twoway fit --tables county.xlsx --layout county.toml -o county.twoway
+
+    twoway fit --tables counties.csv --areas -o counties
+
     twoway fit survey.csv north.tables south.tables -o all.twoway
     """
     from twoway.cli.answers import print_answers
     from twoway.storage.checkpoint import Checkpoint
 
+    if areas:
+        common: dict[str, Any] = {"rank": rank, "solver": solver, "smoothing": smoothing, "structure": structure}
+        common |= {"seed": seed, "threads": threads, "seconds": seconds}
+        given = {"DATA": data, "--area": reading.area, "--intervals": intervals, "--ask": ask}
+        if reading.tables is None or any(given.values()):
+            others = [name for name, value in given.items() if value]
+            raise DataError(f"--areas needs --tables, and cannot be combined with {' or '.join(others or given)}")
+        _fit_areas(reading, out, common, counts=not no_counts, force=force, json=json)
+        return
     name = f"{out.name}.checkpoint"
     beside = out.with_name(name) if out.name and len(os.fsencode(name)) <= _LONGEST_NAME else None
     is_half_done = beside is not None and beside.exists() and _is_half_fitted(out)
@@ -86,7 +104,7 @@ def fit(
     design = reading.design(data or [])
     if design is not None and not intervals:
         raise DataError("the design of a survey matters for intervals; add --intervals")
-    common: dict[str, Any] = {"seed": seed, "threads": threads, "monitor": shows_progress() or None}
+    common = {"seed": seed, "threads": threads, "monitor": shows_progress() or None}
     options: dict[str, Any] = {"rank": rank, "solver": solver, "smoothing": smoothing, "checkpoint": checkpoint}
     options |= {"structure": structure, "seconds": seconds}
     pmf = tw.fit(united, **options, **common)
@@ -111,6 +129,35 @@ def fit(
         )
     if learned["stop_reason"] == "interrupted":
         raise Exit(130)
+
+
+def _fit_areas(
+    reading: Reading, folder: Path, options: dict[str, Any], *, counts: bool, force: bool, json: bool
+) -> None:
+    """Fit a model to the tables of each area, and show how well each one fits."""
+    assert reading.tables is not None
+    by_area = tw.read_published_areas(reading.tables, **reading.published)
+    if list(by_area) == [""]:
+        raise DataError(f"{str(reading.tables)!r} names no areas; say in a layout which variable has them: areas = …")
+    names = {area: re.sub(r"[^\w.-]+", "_", area).strip("._") or "area" for area in by_area}
+    paths = {area: folder / f"{name}.twoway" for area, name in names.items()}
+    if (twice := first_duplicate(str(path) for path in paths.values())) is not None:
+        same = [area for area, path in paths.items() if str(path) == twice]
+        raise DataError(f"the models of {shortlist(same)} would have the same file name, {twice!r}")
+    folder.mkdir(exist_ok=True)
+    for path in paths.values():
+        check_output(path, force, reading.tables, reading.layout, is_model=True)
+    rows, content = [["area", "people", "worst total variation", "model"]], []
+    for area, tables in by_area.items():
+        pmf = tw.fit(tables, **options)
+        pmf.save(paths[area], counts=counts)
+        misfits = pmf.report.misfits if pmf.report is not None else ()
+        worst = misfits[0].total_variation if misfits else None
+        total = float(tables.totals.max())
+        content.append({"area": area, "total": total, "worst_total_variation": worst, "model": str(paths[area])})
+        shown = "" if worst is None else f"{worst:.4f}"
+        rows.append([printable(area, 40), f"{total:,.0f}", shown, str(paths[area])])
+    show({"areas": content}, aligned(rows), json=json)
 
 
 def _is_half_fitted(out: Path) -> bool:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 TO_READ = (
     *("only", "drop", "missing", "missing_only", "bins", "counts", "weights", "where", "columns", "max_categories"),
-    *("tables", "kind", "total", "db", "table"),
+    *("tables", "layout", "area", "kind", "total", "db", "table"),
 )
 """The options of commands that read what a model can be fitted to: `Reading.source`."""
 OF_DESIGN = ("strata", "units", "population", "replicate_weights", "replicate_kind")
@@ -102,6 +102,10 @@ class Reading:
     kind: str | None = Option(
         None, help="What the numbers in --tables are: counts, joint, row or column percentages (default: found)."
     )
+    layout: Path | None = Option(
+        None, metavar="TOML", help="What the rows and columns of --tables are; `twoway tables read` writes it."
+    )
+    area: str | None = Option(None, metavar="NAME", help="The area to use, where --tables has many.")
     total: float | None = Option(None, metavar="N", help="The number of records behind each table, if it is not in it.")
     db: str | None = Option(
         None, metavar="URL", help="Instead of files, a database: postgres://user@host/db, duckdb:///file.db, …"
@@ -226,6 +230,11 @@ class Reading:
         """The options of the library's readers."""
         return {"missing": self.labels, "counts": self.counts, "weights": self.weights, "where": self.condition}
 
+    @property
+    def published(self) -> dict[str, Any]:
+        """The options of the library's readers of published tables."""
+        return {"kind": self.kind, "totals": self.total, "layout": self.layout}
+
     def source(self, data: Sequence[Path]) -> United:
         """Return the records or tables of one file, of several as one source, or published tables."""
         from twoway.fitting.sources import United, unite_sources
@@ -237,7 +246,9 @@ class Reading:
             with self.database(self.db, self.table) as source:
                 return unite_sources({f"the table {self.table}": open_source(source)})
         if self.tables is not None:
-            return United(tw.read_published(self.tables, kind=self.kind, totals=self.total), ())  # type: ignore[arg-type]  # checked there
+            return United(tw.read_published(self.tables, area=self.area, **self.published), ())
+        if self.layout is not None or self.area is not None:
+            raise DataError("--layout and --area need --tables")
         if len(data) == 1:
             return unite_sources({str(data[0]): self._open(data[0])})
         if self.bins:

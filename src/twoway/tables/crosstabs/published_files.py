@@ -42,7 +42,6 @@ def find_layout(path: str | os.PathLike[str], *, kind: TableKind | None = None) 
     >>> from pathlib import Path
     >>> _ = Path("age_x_vote.csv").write_text(",no,yes,Total\\nyoung,30,70,100\\nold,65,35,100\\n")
     >>> print(find_layout("age_x_vote.csv").to_toml().partition("\\n\\n")[2])
-    <BLANKLINE>
     [[table]]
     kind = "counts"
     total_columns = "D"
@@ -96,9 +95,9 @@ def read_published(
     Examples
     --------
     >>> from pathlib import Path
-    >>> _ = Path("age_x_vote.csv").write_text(",no,yes\\nyoung,30,70\\nold,65,35\\n")
+    >>> _ = Path("age_x_vote.csv").write_text(",no,yes\\nyoung,30,80\\nold,65,35\\n")
     >>> read_published("age_x_vote.csv")
-    <Tables: 1 pair of 2 variables, total 200>
+    <Tables: 1 pair of 2 variables, total 210>
     """
     by_area = _read_areas(path, kind, totals, layout, area)
     if len(by_area) > 1:
@@ -131,15 +130,21 @@ def read_published_areas(
     return _read_areas(path, kind, totals, layout, None)
 
 
+def read_sheet_tables(path: str | os.PathLike[str], layout: SheetLayout, notes: list[str]) -> list[SheetTable]:
+    """Return the tables of a file or folder by its layout, as printed; what was left out is added to the notes."""
+    return read_tables([grid for grid in _all_grids(path) if not _is_list_of_cells(grid)], layout, notes)
+
+
 def _read_areas(path: Any, kind: Any, totals: float | None, layout: Any, area: str | None) -> dict[str, Tables]:
     grids = _all_grids(path)
-    lists = [grid for grid in grids if _is_list_of_cells(grid)] if layout is None else []
+    lists = [grid for grid in grids if _is_list_of_cells(grid)]
     rest = [grid for grid in grids if grid not in lists]
     notes: list[str] = []
     found: list[SheetTable] = []
     if rest:
         if layout is None:
-            layout = find_layout_of(rest, kind if isinstance(kind, str) else None)
+            one_kind: Any = kind if isinstance(kind, str) else None
+            layout = find_layout_of(rest, one_kind)
         elif not isinstance(layout, SheetLayout):
             layout = SheetLayout.load(layout)
         found = read_tables(rest, layout, notes)

@@ -13,8 +13,9 @@ import numpy as np
 from twoway.arrays import Floats
 from twoway.errors import DataError
 from twoway.tables.crosstabs.grids import Grid
+from twoway.tables.crosstabs.published_tables import TableKind
 from twoway.tables.crosstabs.sheet_kinds import adds_up, find_kind
-from twoway.tables.crosstabs.sheet_layout import TableBlock, TableLines, Role, SheetLayout
+from twoway.tables.crosstabs.sheet_layout import Role, SheetLayout, TableBlock, TableLines
 from twoway.tables.crosstabs.sheet_lines import (
     Ambiguous,
     Group,
@@ -47,7 +48,7 @@ from twoway.tables.crosstabs.sheet_words import (
 from twoway.tables.crosstabs.wide_names import factor_names
 
 
-def find_layout_of(grids: Sequence[Grid], kind: str | None = None) -> SheetLayout:
+def find_layout_of(grids: Sequence[Grid], kind: TableKind | None = None) -> SheetLayout:
     """Return the layout of the tables in some grids; raises where they do not say enough."""
     blocks: list[TableBlock] = []
     areas: dict[str, None] = {}
@@ -74,7 +75,7 @@ def find_layout_of(grids: Sequence[Grid], kind: str | None = None) -> SheetLayou
 # One region
 
 
-def _find_region(region: Region, told: str | None) -> tuple[list[TableBlock], str]:
+def _find_region(region: Region, told: TableKind | None) -> tuple[list[TableBlock], str]:
     """Return the blocks of a region, and the name of the variable whose categories are areas."""
     long = _find_long(region, told)
     if long is not None:
@@ -96,8 +97,8 @@ def _find_region(region: Region, told: str | None) -> tuple[list[TableBlock], st
             _mark_overall(region, lines, others, is_rows)
             own, roles = split_lines(lines, _evidence(region, others, is_rows))
         except Ambiguous as problem:
-            place = (problem.at, None) if is_rows else (region.body[0], problem.at)
-            raise region.fail(*place, str(problem)) from None
+            row, column = (problem.at, None) if is_rows else (region.body[0], problem.at)
+            raise region.fail(row, column, str(problem)) from None
         groups.append(own)
         shared.append(roles)
     kind, several = find_kind(region, groups, shared, told)
@@ -218,7 +219,7 @@ def _tops_of(region: Region, groups: Sequence[Sequence[int]], is_rows: bool) -> 
 # Long and wide sheets
 
 
-def _find_long(region: Region, given: str | None) -> tuple[list[TableBlock], str] | None:
+def _find_long(region: Region, given: TableKind | None) -> tuple[list[TableBlock], str] | None:
     """Return the layout of a list of cells: a column for each variable and one of numbers."""
     cells, width = region.grid.cells, region.grid.width
     if len(region.header) != 1 or region.headings or width < 3:
@@ -289,7 +290,8 @@ def _find_wide(region: Region, n_labels: int, columns: Sequence[int]) -> tuple[l
         roles = {column: "total" for column, path in shown if not any(path)}
         group = Group([None] * depth, [(column, path) for column, path in shown if any(path)])
     name_groups(region, 1, [[], [group]], stem=True)
-    across = TableLines(tuple(map(str, group.names)), *zip(*sorted(group.lines), strict=True))
+    at, labels = zip(*sorted(group.lines), strict=True)
+    across = TableLines(tuple(map(str, group.names)), at, labels)
     area = corner or "area"
     skipped: dict[int, Role] = {row: "skip" for row in region.body if row not in rows}
     down = TableLines((area,), tuple(rows), labels=(0,))

@@ -89,9 +89,10 @@ class TableBlock:
             if not groups:
                 raise DataError(f"a table needs {side}s that show categories")
             check_known("role", get_args(Role), *roles.values())
-            if (twice := first_duplicate(chain(*(group.at for group in groups), roles))) is not None:
-                shown = column_letters(twice) if side == "column" else twice + 1
-                raise DataError(f"the {side} {shown} is declared twice")
+            places = [*chain.from_iterable(group.at for group in groups), *roles]
+            shown = (column_letters(place) if side == "column" else str(place + 1) for place in places)
+            if (twice := first_duplicate(shown)) is not None:
+                raise DataError(f"the {side} {twice} is declared twice")
 
 
 @dataclass(frozen=True)
@@ -161,7 +162,7 @@ class SheetLayout:
                     elif group.variables:
                         flat = [one[0] if len(one) == 1 else one for one in group.categories]
                         lines.append(f"categories = {toml_value(flat)}")
-        return "\n".join(lines) + "\n"
+        return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)) + "\n"
 
 
 _SIDES = ("rows", "columns")

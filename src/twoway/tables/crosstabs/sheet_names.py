@@ -74,9 +74,11 @@ def name_groups(region: Region, n_labels: int, groups: Sequence[list[Group]], st
         slots[0].group.names[slots[0].depth] = file
     for slot in _open_slots(groups):
         at = slot.group.lines[0][0]
-        place = (at, None) if slot.is_row else (region.header[-1] if region.header else region.body[0], at)
+        header = region.header[-1] if region.header else region.body[0]
+        row, column = (at, None) if slot.is_row else (header, at)
         raise region.fail(
-            *place,
+            row,
+            column,
             f"the variable of {shortlist(slot.group.labels(slot.depth), 4)} has no name; give it in a corner cell, as "
             "in 'age × vote', a title such as 'Age by vote', the file name age_x_vote.csv or a layout",
         )

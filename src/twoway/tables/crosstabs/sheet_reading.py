@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from twoway.schema import first_duplicate
 from twoway.tables.crosstabs.cells import Cell, parse_cell
 from twoway.tables.crosstabs.grids import Grid
 from twoway.tables.crosstabs.published_tables import TableKind
-from twoway.tables.crosstabs.sheet_layout import TableBlock, TableLines, Role, SheetLayout
+from twoway.tables.crosstabs.sheet_layout import Role, SheetLayout, TableBlock, TableLines
 from twoway.text import shortlist
 
 _LETTERS = re.compile(r"(?<=[\d%])\s*[A-Za-z]{1,12}$")
@@ -101,7 +101,9 @@ class SheetTable:
             return tuple(one - (one > axis) for one in axes if one != axis)
 
         margins = tuple(
-            replace(margin, axes=left(margin.axes), values=margin.values.take(code, margin.axes.index(axis)))
+            replace(
+                margin, axes=left(margin.axes), values=np.asarray(margin.values.take(code, margin.axes.index(axis)))
+            )
             for margin in self.margins
             if axis in margin.axes
         )
@@ -207,19 +209,17 @@ def _read_table(reader: _Reader, rows: TableLines, columns: TableLines, notes: l
     shown: dict[tuple[Role | None, tuple[str, ...]], Printed] = {}
     of_rows = list(zip(rows.at, reader.labelled(rows, True), strict=True))
     of_columns = list(zip(columns.at, reader.labelled(columns, False), strict=True))
-    lines = [(at, labels, None) for at, labels in of_rows]
+    lines: list[tuple[int, tuple[str, ...], Role | None]] = [(at, labels, None) for at, labels in of_rows]
     lines += [(at, ("",) * len(rows.variables), role) for at, role in block.row_roles.items() if role != "skip"]
-    across = [(at, labels, None) for at, labels in of_columns]
+    across: list[tuple[int, tuple[str, ...], Role | None]] = [(at, labels, None) for at, labels in of_columns]
     across += [(at, ("",) * len(columns.variables), role) for at, role in block.column_roles.items() if role != "skip"]
     for (row, down_labels, role), (column, across_labels, other) in product(lines, across):
         labels = (*down_labels, *across_labels)
-        roles = {one for one in (role, other) if one is not None}
-        if len(roles - {"total"}) > 1:
+        bases = {one for one in (role, other) if one not in (None, "total")}
+        if len(bases) > 1:
             continue  # a base of a base
-        if "" not in labels and not roles:
-            own: Role | None = None
-        else:
-            own = next(iter(roles - {"total"}), "total")
+        is_cell = "" not in labels and role is other is None
+        own: Role | None = None if is_cell else next(iter(bases), "total")
         printed = reader.number(row, column)
         if printed is None:
             if own is None:
@@ -401,7 +401,9 @@ def _one_each(table: SheetTable, elsewhere: set[str]) -> Iterator[SheetTable]:
                 margins += [margin] if margin.role != "total" else []
             else:
                 margins.append(replace(margin, values=both(margin.values[code])))
-        arrays = {name: np.stack([getattr(table, name)[code]] * 2) for name in ("rows", "columns", "slack")}
+        arrays: dict[str, Any] = {
+            name: np.stack([getattr(table, name)[code]] * 2) for name in ("rows", "columns", "slack")
+        }
         yield replace(
             table,
             variables=(f"{label} [{table.variables[0]}]" if label in elsewhere else label, *table.variables[1:]),

@@ -136,7 +136,7 @@ def count_label_columns(region: Region) -> int:
 
 def find_number_columns(region: Region, n_labels: int) -> list[int]:
     """Return the columns that have numbers."""
-    columns = []
+    columns: list[int] = []
     for column in range(n_labels, region.grid.width):
         texts = [region.grid.cells[row][column].strip() for row in region.body]
         n_numbers = sum(not np.isnan(number_in(text, region.letters)) for text in texts if text)

@@ -1,0 +1,99 @@
+"""``twoway tables``: what the tables in published sheets seem to be, to be checked, changed and given back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Argument, Option
+
+import twoway as tw
+from twoway.cli.options import Force, Json
+from twoway.cli.output import check_output, note, say, show
+from twoway.errors import check_known
+from twoway.text import aligned, crossed, printable, shortlist
+
+if TYPE_CHECKING:
+    from twoway.tables.crosstabs.sheet_reading import SheetTable
+
+_MOST_TABLES = 20
+
+
+def tables(
+    action: Annotated[str, Argument(metavar="read", help="What to do: read.")],
+    sheet: Annotated[
+        Path, Argument(metavar="SHEET", help="A CSV, TSV, Excel, OpenDocument or HTML file, or a folder of them.")
+    ],
+    out: Path | None = Option(None, "-o", "--out", metavar="TOML", help="The file to write the layout to."),
+    layout: Path | None = Option(None, metavar="TOML", help="Read by this layout, to check it."),
+    kind: str | None = Option(None, help="What the numbers are: counts, joint, row or column percentages."),
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Show what the tables in published sheets seem to be, and write it as TOML that --layout reads.
+
+    Variables and categories, what the numbers are, what was taken for a total or a base, and whether sums agree.
+
+    [bold]Examples[/bold]
+
+    twoway tables read county.xlsx -o county.toml
+
+    twoway tables read county.xlsx --layout county.toml
+    """
+    from twoway.tables.crosstabs.published_files import read_sheet_tables
+
+    check_known("action", ["read"], action)
+    check_output(out, force, sheet, layout)
+    found = tw.find_layout(sheet, kind=kind) if layout is None else tw.SheetLayout.load(layout)  # type: ignore[arg-type]  # checked there
+    notes: list[str] = []
+    read = read_sheet_tables(sheet, found, notes)
+    areas = list(dict.fromkeys(table.area for table in read))
+    first = [table for table in read if table.area == areas[0]]
+    content = {
+        "areas": areas if areas != [""] else [],
+        "tables": [_described(table) for table in first],
+        "notes": notes,
+        "layout": None if out is None else str(out),
+    }
+    show(content, _tables_text(content["tables"], areas), json=json)
+    if not json:
+        for text in notes:
+            note(text)
+    if out is not None:
+        found.save(out)
+        if not json:
+            say(f"layout: {out}")
+
+
+def _described(table: SheetTable) -> dict[str, Any]:
+    """Return what was understood of a table."""
+    names = [" × ".join(table.variables[axis] for axis in margin.axes) or "all" for margin in table.margins]
+    margins = [f"{margin.role} of {name}" for margin, name in zip(table.margins, names, strict=True)]
+    has_totals = any(margin.role == "total" for margin in table.margins)
+    check = "adds up to its totals" if has_totals else "has no totals to check"
+    return {
+        "variables": dict(zip(table.variables, table.categories, strict=True)),
+        "kind": table.kind,
+        "margins": margins,
+        "total": table.total,
+        "sum": float(table.values.sum()) if table.kind in ("counts", "joint") else None,
+        "check": check if table.kind == "counts" else "adds up to 100 %",
+        "first_cell": table.place((0,) * table.values.ndim),
+    }
+
+
+def _tables_text(tables: Sequence[dict[str, Any]], areas: Sequence[str]) -> str:
+    rows: list[list[str]] = []
+    for table in tables[:_MOST_TABLES]:
+        total = "" if table["sum"] is None else f", sum {table['sum']:,.6g}"
+        base = "" if table["total"] is None else f", of {table['total']:,.6g} records"
+        rows.append(["table", crossed(table["variables"], 60)])
+        rows.append(["", f"{table['kind']}{total}{base}; {table['check']}; first cell: {table['first_cell']}"])
+        rows += [["", f"{printable(name, 40)}: {shortlist(labels, 8)}"] for name, labels in table["variables"].items()]
+        rows.append(["", f"margins: {', '.join(table['margins']) or 'none'}"])
+    if len(tables) > _MOST_TABLES:
+        rows.append(["", f"{len(tables) - _MOST_TABLES} more tables; --json shows all"])
+    if len(areas) > 1:
+        rows.append(["areas", f"{len(areas)}, each with these tables: {shortlist(areas, 5)}"])
+    return aligned(rows)
