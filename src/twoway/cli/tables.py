@@ -50,7 +50,7 @@ def tables(
     read = read_sheet_tables(sheet, found, notes)
     areas = list(dict.fromkeys(table.area for table in read))
     first = [table for table in read if table.area == areas[0]]
-    content = {
+    content: dict[str, Any] = {
         "areas": areas if areas != [""] else [],
         "tables": [_described(table) for table in first],
         "notes": notes,

@@ -179,15 +179,11 @@ def sum_lines(numbers: Floats, candidates: Sequence[int]) -> list[int]:
 
     Three numbers at least must agree, so that it is no chance.
     """
-    left, found = list(candidates), []
-    for place in candidates:
+    left = list(candidates)
+    for place in reversed(candidates) if numbers.shape[1] > 2 else ():  # inner sums first
         others = [one for one in left if one != place]
-        after = [one for one in others if one > place]
-        if numbers.shape[1] < 3 or not numbers[place].any():
-            continue
-        for chosen in (others, after):
-            if len(chosen) > 1 and abs(numbers[place] - numbers[chosen].sum(axis=0)).max() < 1e-9:
+        for chosen in (others, [one for one in others if one > place]):
+            is_sum = len(chosen) > 1 and abs(numbers[place] - numbers[chosen].sum(axis=0)).max() < 1e-9
+            if is_sum and numbers[place].any() and place in left:
                 left.remove(place)
-                found.append(place)
-                break
-    return found
+    return [place for place in candidates if place not in left]

@@ -64,7 +64,9 @@ def find_regions(grid: Grid) -> Iterator[Region]:
         n_numbers = sum(column > 0 and not np.isnan(number_in(cells[column], letters)) for column in filled)
         if not filled:
             after = after and [*after, ""]
-        elif n_numbers and not _is_numeric_header(region, cells, filled):
+        elif (n_numbers and not _is_numeric_header(region, cells, filled)) or (
+            region.body and len(filled) == 1 < 1 + filled[0]
+        ):
             region.headings |= dict(_numbered(after))
             region.body.append(row)
             after = []
