@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 _MOST_LINES, _MOST_CHARACTERS = 40, 4000
 # Seen on white and on black.
 _BLUE = "rgba(70,130,180,{})"
+_LEFT = "text-align:left;padding:.2em .5em"
 
 
 class Shown:
@@ -48,17 +49,17 @@ def html_table(rows: Sequence[Sequence[str]], bars: ArrayLike, note: str = "") -
     """
     lengths = np.atleast_2d(np.asarray(bars, dtype=np.float64))
     n_labels = len(rows[0]) - lengths.shape[1]
-    head = "".join(f"<th style='text-align:left'>{html.escape(text)}</th>" for text in rows[0])
+    head = "".join(f"<th style='{_LEFT}'>{html.escape(text)}</th>" for text in rows[0])
     lines = [f"<thead><tr>{head}</tr></thead>"]
     for row, of_row in zip(rows[1:], lengths, strict=True):
-        cells = [f"<th style='text-align:left'>{html.escape(text)}</th>" for text in row[:n_labels]]
+        cells = [f"<th style='{_LEFT}'>{html.escape(text)}</th>" for text in row[:n_labels]]
         cells += [_bar_cell(text, length) for text, length in zip(row[n_labels:], of_row, strict=True)]
         lines.append(f"<tr>{''.join(cells)}</tr>")
     return f"<table>{''.join(lines)}</table>" + (f"<p>{html.escape(note)}</p>" if note else "")
 
 
 def _bar_cell(text: str, length: float) -> str:
-    style = "text-align:right;min-width:5em"
+    style = "text-align:right;min-width:5em;padding:.2em .5em"
     if length == length:
         percent = 100.0 * min(max(length, 0.0), 1.0)
         style += f";background:linear-gradient(90deg,{_BLUE.format(0.4)} {percent:.1f}%,transparent {percent:.1f}%)"

@@ -16,6 +16,7 @@ from twoway.arrays import Bools, Floats
 from twoway.data.binning import bin_sums, numbers_to_bin
 from twoway.data.coding import FEW_LABELS, coded_labels, used_codes
 from twoway.data.declarations import NOT_CHOSEN
+from twoway.data.frames import table_of_capsule
 from twoway.data.missing import Markers, MissingLabels, clean_label, missing_key
 from twoway.data.weights import weights_as_floats
 from twoway.errors import DataError, check_known
@@ -167,15 +168,6 @@ class RawColumns:
         return RawColumns(tuple(column_of), self.n_rows, read_slice, declared, ordered)
 
 
-def _frame_of_capsule(source: Any) -> Any:
-    """Return what hands out Arrow data, as a stream or as one batch, as an Arrow table; other things as they are."""
-    import pyarrow as pa
-
-    if hasattr(source, "__arrow_c_stream__"):
-        return pa.table(source)
-    return pa.Table.from_batches([pa.record_batch(source)]) if hasattr(source, "__arrow_c_array__") else source
-
-
 def open_columns(source: Any, columns: Sequence[str] | None = None) -> RawColumns:
     """Return the columns of a frame, array or mapping, some of them or all."""
     if columns is not None:
@@ -199,7 +191,7 @@ def _open_frame_columns(source: Any, columns: Sequence[str] | None) -> RawColumn
     try:
         frame = nw.from_native(source, pass_through=True)
         if not isinstance(frame, nw.DataFrame | nw.LazyFrame):
-            frame = nw.from_native(_frame_of_capsule(source))
+            frame = nw.from_native(table_of_capsule(source))
     except nw.exceptions.DuplicateError:
         _check_columns_differ([str(name) for name in getattr(source, "column_names", source.columns)])
         raise

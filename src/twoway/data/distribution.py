@@ -39,6 +39,8 @@ class Distribution:
     quantity
         What the numbers are: "probability", or what `ask` gives for each group or category: "expectation" for expected
         values, "difference" or "ratio" for a comparison of two.
+    library
+        The library of the frames that `to_frame` returns: that of the frame behind the numbers.
 
     Examples
     --------
@@ -56,7 +58,7 @@ class Distribution:
     old         0.3000  0.4000
     """
 
-    __slots__ = ("array", "quantity", "total", "variables")
+    __slots__ = ("array", "library", "quantity", "total", "variables")
 
     variables: tuple[Variable, ...]
     """The variable of each axis."""
@@ -66,6 +68,8 @@ class Distribution:
     """The count that the probabilities rest on, None for those of a model."""
     quantity: Quantity
     """What the numbers are: "probability", "expectation", "difference" or "ratio"."""
+    library: str
+    """The library of frames: "pandas", "polars" or "pyarrow"."""
 
     # Indexing is by label, so the fallback of Python that iterates by position would mislead.
     __iter__ = None
@@ -77,6 +81,7 @@ class Distribution:
         total: float | None = None,
         *,
         quantity: Quantity = "probability",
+        library: str = "pandas",
     ) -> None:
         self.variables = tuple(variables)
         values = np.asarray(array, dtype=np.float64)
@@ -88,7 +93,7 @@ class Distribution:
             values = values.copy()
             values.flags.writeable = False
         self.array = values
-        self.total, self.quantity = total, quantity
+        self.total, self.quantity, self.library = total, quantity, library
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -118,7 +123,7 @@ class Distribution:
         if len(chosen) == len(self.variables):
             return float(picked)
         rest = [variable for axis, variable in enumerate(self.variables) if axis not in chosen]
-        return Distribution(rest, picked, self.total, quantity=self.quantity)
+        return Distribution(rest, picked, self.total, quantity=self.quantity, library=self.library)
 
     def _chosen(self, labels: object) -> dict[int, int]:
         """Return the axis and the category code of each label."""
@@ -134,13 +139,13 @@ class Distribution:
             )
         return {axis: self.variables[axis].code(label) for axis, label in enumerate(in_order)}
 
-    def to_frame(self, library: str = "pandas") -> Any:
+    def to_frame(self, library: str | None = None) -> Any:
         """Return a frame of one row for each cell: a column for each variable, and ``probability``, or ``expectation``.
 
         Parameters
         ----------
         library
-            "pandas", "polars" or "pyarrow".
+            "pandas", "polars" or "pyarrow"; by default that of the frame that the model was fitted to.
 
         Examples
         --------
@@ -149,7 +154,7 @@ class Distribution:
         0   no         0.25
         1  yes         0.75
         """
-        return distribution_frame(self.variables, {self.quantity: self.array}, library)
+        return distribution_frame(self.variables, {self.quantity: self.array}, library or self.library)
 
     def __repr__(self) -> str:
         return self.to_text(whole=False)

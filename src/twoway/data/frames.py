@@ -108,9 +108,29 @@ def make_labelled_frame(
 
 
 def frame_in_memory(frame: Any) -> Any:
-    """Return a frame in memory: a polars LazyFrame is collected, anything else is returned as it is."""
-    is_lazy = type(frame).__module__.partition(".")[0] == "polars" and hasattr(frame, "collect")
-    return frame.collect() if is_lazy else frame
+    """Return a frame in memory: a polars LazyFrame is collected, other Arrow data become a pyarrow Table.
+
+    Anything else is returned as it is.
+    """
+    library = type(frame).__module__.partition(".")[0]
+    if library in ("pandas", "numpy") or hasattr(frame, "combine_chunks"):
+        return frame
+    if library == "polars":
+        return frame.collect() if hasattr(frame, "collect") else frame
+    return table_of_capsule(frame)
+
+
+def table_of_capsule(source: Any) -> Any:
+    """Return what hands out Arrow data, as a stream or as one batch, as an Arrow table; other things as they are."""
+    if hasattr(source, "__arrow_c_stream__"):
+        import pyarrow as pa
+
+        return pa.table(source)
+    if hasattr(source, "__arrow_c_array__"):
+        import pyarrow as pa
+
+        return pa.Table.from_batches([pa.record_batch(source)])
+    return source
 
 
 def frame_columns(frame: Any, names: Sequence[str]) -> list[str]:
@@ -172,7 +192,8 @@ def frame_library_of(source: Any) -> str:
     ('polars', 'pandas')
     """
     known = getattr(source, "library", type(source).__module__.partition(".")[0])
-    return known if known in LIBRARIES else "pandas"
+    is_arrow = hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__")
+    return known if known in LIBRARIES else "pyarrow" if is_arrow else "pandas"
 
 
 def fill_frame(frame: Any, fills: Mapping[str, Fill], columns: Sequence[str]) -> Any:

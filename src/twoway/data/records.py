@@ -425,4 +425,4 @@ class Records:
         total = float(counts.sum())
         if total == 0:
             raise DataError(f"no record shows {', '.join(v.name for v in variables)} together")
-        return Distribution(variables, counts / total, total=total)
+        return Distribution(variables, counts / total, total=total, library=self.library)

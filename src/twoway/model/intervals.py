@@ -128,9 +128,9 @@ class IntervalTable:
     def _columns(self) -> dict[str, Floats]:
         return {self.estimate.quantity: self.estimate.array, "low": self.low.array, "high": self.high.array}
 
-    def to_frame(self, library: str = "pandas") -> Any:
+    def to_frame(self, library: str | None = None) -> Any:
         """Return a frame of one row per cell: the variables, probability, low and high."""
-        return distribution_frame(self.variables, self._columns, library)
+        return distribution_frame(self.variables, self._columns, library or self.estimate.library)
 
     def __repr__(self) -> str:
         return self.to_text(whole=False)

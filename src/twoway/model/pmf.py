@@ -322,7 +322,7 @@ class JointPMF:
                 f"{trees.n_cells:,} cells; at most {MAX_CELLS:,} are allowed: name fewer variables"
             )
         variables = [self.schema.variables[i] for i in indices]
-        return Distribution(variables, read_only(trees.joint()))
+        return Distribution(variables, read_only(trees.joint()), library=self.library)
 
     def given(self, evidence: Event) -> JointPMF:
         """Return the PMF of all variables given what is known of some.

@@ -125,7 +125,8 @@ def answer_of(pmf: JointPMF, asked: Question | Contrast, base: float | None = No
         if not asked.axes:
             return float(numbers)
         quantity: Quantity = "difference" if asked.operator == "-" else "ratio"
-        return Distribution([pmf.schema[name] for name in asked.axes], numbers, quantity=quantity)
+        axes = [pmf.schema[name] for name in asked.axes]
+        return Distribution(axes, numbers, quantity=quantity, library=pmf.library)
     known, targets = asked_given(pmf, asked.given), [term.name for term in asked.targets]
     groups = [term.name for term in asked.given if not term.operator]
     match asked.kind:
@@ -341,13 +342,13 @@ def _ask_probability(pmf: JointPMF, targets: tuple[Term, ...], groups: list[str]
         if not groups:
             return joint
         sums = joint.array.sum(axis=tuple(range(len(groups), joint.array.ndim)), keepdims=True)
-        return Distribution(joint.variables, share_in_groups(joint.array, sums))
+        return Distribution(joint.variables, share_in_groups(joint.array, sums), library=pmf.library)
     probability = pmf.prob(event)
     if not groups:
         return probability
     every = pmf.marginal(groups)
     hit = pmf.given(event).marginal(groups).array * probability if probability > 0 else np.zeros_like(every.array)
-    return Distribution(every.variables, share_in_groups(hit, every.array))
+    return Distribution(every.variables, share_in_groups(hit, every.array), library=pmf.library)
 
 
 def _ask_expectation(pmf: JointPMF, name: str, groups: list[str]) -> float | Distribution:
@@ -357,7 +358,8 @@ def _ask_expectation(pmf: JointPMF, name: str, groups: list[str]) -> float | Dis
         return whole
     joint = pmf.marginal([*groups, name])
     sums = joint.array @ np.array(pmf.schema[name].values)
-    return Distribution(joint.variables[:-1], share_in_groups(sums, joint.array.sum(axis=-1)), quantity="expectation")
+    means = share_in_groups(sums, joint.array.sum(axis=-1))
+    return Distribution(joint.variables[:-1], means, quantity="expectation", library=pmf.library)
 
 
 def share_in_groups(shares: Any, of: Any) -> Any:

@@ -261,3 +261,38 @@ def test_columns_of_text_and_numbers_are_read():
         records = tw.Records(given)
         assert records.schema["scale"].categories == (2, 3, "always", "never")
         assert records.codes()[:, 0].tolist() == [3, 0, 1, 2, -1]
+
+
+class Stream:
+    """Hands out Arrow data, as many libraries do."""
+
+    def __init__(self, table):
+        self.table = table
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+def test_frames_come_out_of_the_library_that_went_in():
+    duckdb, pl, pa = pytest.importorskip("duckdb"), pytest.importorskip("polars"), pytest.importorskip("pyarrow")
+    cells = {"a": ["x", "y", "x", None] * 5, "b": ["u", "v", "u", "v"] * 5}
+    table = pa.table(cells)
+    frames = {
+        pd.DataFrame: [pd.DataFrame(cells)],
+        pl.DataFrame: [pl.DataFrame(cells), pl.LazyFrame(cells)],
+        pa.Table: [table, table.to_batches()[0], Stream(table), duckdb.sql('SELECT * FROM "table"')],
+    }
+    for kind, sources in frames.items():
+        for source in sources:
+            pmf = tw.fit(source, rank=1)
+            both = pmf.marginal(["a", "b"])
+            shown = (
+                pmf.impute(source),
+                pmf.impute_proba(source),
+                pmf.sample(2),
+                both.to_frame(),
+                both[{"a": "x"}].to_frame(),
+            )
+            asked = tw.ask(pmf, "P(a | b)").to_frame()
+            assert [type(frame) for frame in (*shown, asked, tw.Records(source).marginal("b").to_frame())] == [kind] * 7
+            assert len(shown[0]) == 20 if kind is not pa.Table else shown[0].num_rows == 20
