@@ -34,6 +34,7 @@ LAYERS = [
     "diagnosis",
     "estimators",
     "questions",
+    "tabulation",
     "explorer",
     "plots",
     "paper",

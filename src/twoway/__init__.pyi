@@ -115,6 +115,12 @@ from .tables.crosstabs.sheet_layout import TableLines as TableLines
 from .tables.privacy import Release as Release
 from .tables.privacy import TotalPrivacy as TotalPrivacy
 from .tables.tables import Tables as Tables
+from .tabulation.result import BannerColumn as BannerColumn
+from .tabulation.result import BannerRow as BannerRow
+from .tabulation.result import BannerTable as BannerTable
+from .tabulation.result import BannerTest as BannerTest
+from .tabulation.result import Tabulation as Tabulation
+from .tabulation.tabulate import tabulate as tabulate
 from .uncertainty.bootstrap import Bootstrap as Bootstrap
 from .uncertainty.bootstrap import SureMode as SureMode
 from .uncertainty.bootstrap import load as load

@@ -1,0 +1,157 @@
+"""Tables as an Excel workbook: cells are numbers with formats, and headers stay in view.
+
+XlsxWriter writes it: maintained, without dependencies, and it does formats, panes and groups of rows.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+
+from twoway.errors import DataError
+from twoway.schema import Label
+from twoway.tabulation.result import BannerTable, Tabulation
+from twoway.tabulation.writing import banner_groups, explained, table_title
+from twoway.text import printable
+
+_SHARE, _MEAN, _BASE, _STATISTIC, _P_VALUE = "0.0%", "0.00", "#,##0", "0.00", "0.0000"
+_HEAD_ROWS, _LABEL_COLUMNS = 3, 2
+_GREY = "#666666"
+
+
+def tabulation_workbook(tabulation: Tabulation) -> bytes:
+    """Return a workbook with the tables below one another, their tests, and notes."""
+    try:
+        import xlsxwriter
+    except ImportError:
+        raise DataError('Excel files need XlsxWriter: pip install "twoway[survey]"') from None
+    stream = io.BytesIO()
+    # Labels are text, whatever they begin with.
+    options = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False, "in_memory": True}
+    book = xlsxwriter.Workbook(stream, options)
+    _write_tables(_Sheet(book, "Tables"), tabulation)
+    _write_tests(_Sheet(book, "Tests"), tabulation)
+    _write_notes(_Sheet(book, "Notes"), tabulation)
+    book.close()
+    return stream.getvalue()
+
+
+class _Sheet:
+    """A sheet and the formats of its book."""
+
+    def __init__(self, book: Any, name: str) -> None:
+        self.sheet, self._book = book.add_worksheet(name), book
+        self._formats: dict[tuple[Any, ...], Any] = book.__dict__.setdefault("_twoway_formats", {})
+
+    def format(self, **properties: Any) -> Any:
+        """Return a format, the same one for the same properties."""
+        key = tuple(sorted(properties.items()))
+        if key not in self._formats:
+            self._formats[key] = self._book.add_format(properties)
+        return self._formats[key]
+
+    def text(self, row: int, column: int, text: object, **properties: Any) -> None:
+        self.sheet.write_string(row, column, printable(text, None), self.format(**properties))
+
+    def number(self, row: int, column: int, number: float, **properties: Any) -> None:
+        """Write a number; an empty cell where there is none."""
+        if np.isfinite(number):
+            self.sheet.write_number(row, column, number, self.format(**properties))
+        else:
+            self.sheet.write_blank(row, column, None, self.format(**properties))
+
+    def label(self, row: int, column: int, label: Label, **properties: Any) -> None:
+        self.text(row, column, label, **properties)
+
+
+def _write_tables(sheet: _Sheet, tabulation: Tabulation) -> None:
+    columns = tabulation.columns
+    at = _LABEL_COLUMNS
+    for name, count in banner_groups(columns):
+        head = {"bold": True, "align": "center", "bottom": 1, "bg_color": "#DCE6F1"}
+        if count > 1:
+            sheet.sheet.merge_range(0, at, 0, at + count - 1, printable(name, None), sheet.format(**head))
+        else:
+            sheet.text(0, at, name, **head)
+        at += count
+    for place, column in enumerate(columns, start=_LABEL_COLUMNS):
+        sheet.label(1, place, column.label, bold=True, align="center", text_wrap=True, valign="top", bg_color="#DCE6F1")
+        sheet.text(2, place, column.letter, align="center", bottom=1, font_color=_GREY, bg_color="#DCE6F1")
+    for row, column in np.ndindex(_HEAD_ROWS, _LABEL_COLUMNS):
+        sheet.text(row, column, "", bg_color="#DCE6F1", bottom=int(row == _HEAD_ROWS - 1))
+    sheet.sheet.freeze_panes(_HEAD_ROWS, _LABEL_COLUMNS)
+    labels = [str(row.label) for table in tabulation for row in table.rows]
+    sheet.sheet.set_column(0, 0, min(max(map(len, [*labels, "Effective base"])) + 2, 45))
+    sheet.sheet.set_column(1, 1, 12)
+    sheet.sheet.set_column(2, 1 + len(columns), 11)
+    sheet.sheet.outline_settings(symbols_below=False)
+    sheet.sheet.set_landscape()
+    sheet.sheet.fit_to_pages(1, 0)
+    sheet.sheet.repeat_rows(0, _HEAD_ROWS - 1)
+    line = _HEAD_ROWS
+    for table in tabulation:
+        line = _write_table(sheet, table, line) + 1
+
+
+def _write_table(sheet: _Sheet, table: BannerTable, line: int) -> int:
+    """Write a table from a line on; return the line behind it."""
+    sheet.text(line, 0, table_title(table), bold=True, font_size=12)
+    line += 1
+    if np.isfinite(table.records).any():
+        bases = {"Base": table.records} | ({"Effective base": table.effective} if table.is_weighted else {})
+        for name, numbers in bases.items():
+            sheet.text(line, 0, name, italic=True)
+            for place, number in enumerate(numbers.tolist(), start=_LABEL_COLUMNS):
+                sheet.number(line, place, number, num_format=_BASE, italic=True)
+            line += 1
+    for place, row in enumerate(table.rows):
+        shown = _MEAN if row.kind == "mean" else _SHARE
+        parts = {"observed": table.observed} if table.is_observed else {}
+        parts |= {"modelled": table.modelled} | ({"low": table.low, "high": table.high} if table.has_intervals else {})
+        for number_of, (name, numbers) in enumerate(parts.items()):
+            is_first = number_of == 0
+            look: dict[str, Any] = {"top": 4} if is_first else {"font_color": _GREY}
+            look |= {"bold": True} if is_first and row.kind != "category" else {}
+            sheet.text(line, 0, row.label if is_first else "", **look)
+            sheet.text(line, 1, name, **look, **({"font_color": _GREY} if is_first else {}))
+            for at, number in enumerate(numbers[place].tolist(), start=_LABEL_COLUMNS):
+                sheet.number(line, at, number, num_format=shown, **look)
+            if not is_first:
+                sheet.sheet.set_row(line, None, None, {"level": 1})
+            line += 1
+            if name == "observed" and table.higher_than[place].any():
+                sheet.text(line, 1, "higher than", font_color=_GREY)
+                for at, letters in enumerate(table.higher_than[place].tolist(), start=_LABEL_COLUMNS):
+                    sheet.text(line, at, letters, align="right", font_color="#1F4E79", bold=True)
+                line += 1
+    return line
+
+
+def _write_tests(sheet: _Sheet, tabulation: Tabulation) -> None:
+    heads = ("Question", "By", "F", "Degrees 1", "Degrees 2", "p-value")
+    for place, head in enumerate(heads):
+        sheet.text(0, place, head, bold=True, bottom=1, bg_color="#DCE6F1")
+    sheet.sheet.freeze_panes(1, 0)
+    sheet.sheet.set_column(0, 1, 20)
+    line = 1
+    for table in tabulation:
+        for test in table.tests:
+            sheet.text(line, 0, table.name)
+            sheet.text(line, 1, test.variable)
+            numbers = (test.statistic, *test.degrees, test.p_value)
+            formats = (_STATISTIC, _STATISTIC, _STATISTIC, _P_VALUE)
+            for place, (number, shown) in enumerate(zip(numbers, formats, strict=True), start=2):
+                sheet.number(line, place, number, num_format=shown)
+            line += 1
+
+
+def _write_notes(sheet: _Sheet, tabulation: Tabulation) -> None:
+    sheet.sheet.set_column(0, 0, 20)
+    sheet.sheet.set_column(1, 1, 110)
+    said = [("", text) for text in explained(tabulation)]
+    said += [(table.name, note) for table in tabulation for note in table.notes]
+    for line, (name, text) in enumerate(said):
+        sheet.text(line, 0, name, bold=True, valign="top")
+        sheet.text(line, 1, text, text_wrap=True)

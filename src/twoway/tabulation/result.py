@@ -1,0 +1,191 @@
+"""Tables of a survey as data: numbers by row and column, from which every format is written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.arrays import Floats
+from twoway.errors import check_known
+from twoway.schema import Label
+
+RowKind = Literal["category", "net", "mean"]
+
+
+class BannerRow(NamedTuple):
+    """A row of a table."""
+
+    label: Label
+    kind: RowKind
+
+
+class BannerColumn(NamedTuple):
+    """A column of a banner: a category of a variable; the first, of no variable, is the total."""
+
+    variable: str
+    label: Label
+    letter: str
+    """By which other columns refer to it; empty for the total."""
+
+
+class BannerTest(NamedTuple):
+    """Whether a question and a variable of the banner are independent (Rao and Scott's test)."""
+
+    variable: str
+    statistic: float
+    """Compared with an F distribution."""
+    degrees: tuple[float, float]
+    p_value: float
+
+
+@dataclass(frozen=True, eq=False)
+class BannerTable:
+    """One question by a banner; arrays have a row for each of ``rows`` and a column for each of ``columns``."""
+
+    name: str
+    """The variable in the rows."""
+    title: str
+    """What it asks, in words, where that is known."""
+    rows: tuple[BannerRow, ...]
+    """Its categories, then nets, then the mean if it has numbers or an order."""
+    columns: tuple[BannerColumn, ...]
+    observed: Floats
+    """Shares of records, and means; NaN where the model keeps no counts or no record is in the column."""
+    modelled: Floats
+    low: Floats
+    """The ends of the intervals of what is modelled; NaN without replicates."""
+    high: Floats
+    higher_than: NDArray[np.str_]
+    """The letters of the columns than which this one is higher by more than chance, all of the table considered."""
+    records: Floats
+    """(n_columns,): the number of records behind each column; NaN where it is not known."""
+    effective: Floats
+    """(n_columns,): how many records without weights would tell as much."""
+    tests: tuple[BannerTest, ...]
+    """For each variable of the banner, where counts are kept."""
+    notes: tuple[str, ...]
+
+    @property
+    def is_observed(self) -> bool:
+        """Whether something was observed."""
+        return bool(np.isfinite(self.observed).any())
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether there are intervals."""
+        return bool(np.isfinite(self.low).any())
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether records count as fewer because of their weights."""
+        return not np.array_equal(self.effective, self.records, equal_nan=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Tabulation:
+    """Tables of several questions by one banner."""
+
+    tables: tuple[BannerTable, ...]
+    level: float | None
+    """How often the intervals should contain the truth; None where there are none."""
+
+    @property
+    def columns(self) -> tuple[BannerColumn, ...]:
+        """The columns that all tables have."""
+        return self.tables[0].columns
+
+    def __len__(self) -> int:
+        return len(self.tables)
+
+    def __iter__(self) -> Iterator[BannerTable]:
+        return iter(self.tables)
+
+    def __getitem__(self, name: str) -> BannerTable:
+        """Return the table of a question."""
+        check_known("table", [table.name for table in self.tables], name)
+        return next(table for table in self.tables if table.name == name)
+
+    def to_frame(self, library: str = "pandas") -> Any:
+        """Return a frame of one row for each number: question, row, column, observed, modelled, interval, letters.
+
+        Parameters
+        ----------
+        library
+            "pandas", "polars" or "pyarrow".
+        """
+        from twoway.tabulation.writing import long_table
+
+        whole = long_table(self)
+        if library == "pyarrow":
+            return whole
+        check_known("library", ("pandas", "polars", "pyarrow"), library)
+        if library == "polars":
+            import polars
+
+            return polars.from_arrow(whole)
+        return whole.to_pandas()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the tables as plain data, as JSON can hold them."""
+        from twoway.text import plain_data
+
+        rows = ("observed", "modelled", "low", "high", "higher_than", "records", "effective", "tests", "notes")
+        tables = [
+            {
+                "name": table.name,
+                "title": table.title,
+                "rows": [row._asdict() for row in table.rows],
+                **{name: getattr(table, name) for name in rows if name != "tests"},
+                "tests": [test._asdict() for test in table.tests],
+            }
+            for table in self.tables
+        ]
+        content: dict[str, Any] = plain_data(
+            {"columns": [column._asdict() for column in self.columns], "level": self.level, "tables": tables}
+        )
+        return content
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the tables to a file whose ending says how: .xlsx, .html, .md, .txt, .csv, .tsv, .parquet or .json.
+
+        Excel needs ``pip install "twoway[survey]"``.
+        """
+        from twoway.tabulation.writing import write_tabulation
+
+        write_tabulation(self, path)
+
+    def to_text(self) -> str:
+        """Return the tables as text."""
+        from twoway.tabulation.writing import tabulation_text
+
+        return tabulation_text(self)
+
+    def to_markdown(self) -> str:
+        """Return the tables in Markdown."""
+        from twoway.tabulation.writing import tabulation_markdown
+
+        return tabulation_markdown(self)
+
+    def to_html(self) -> str:
+        """Return the tables as a page."""
+        from twoway.tabulation.pages import tabulation_page
+
+        return tabulation_page(self)
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+    def __repr__(self) -> str:
+        from twoway.notebook import cut_text
+
+        return cut_text(self.to_text())
+
+    def _repr_html_(self) -> str:
+        from twoway.tabulation.pages import tabulation_html
+
+        return tabulation_html(self)

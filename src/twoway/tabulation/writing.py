@@ -1,0 +1,231 @@
+"""Tables as text, Markdown and long tables, and the file formats by their endings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+
+from twoway.errors import FileFormatError
+from twoway.storage.container import whole_or_not_at_all
+from twoway.tabulation.result import BannerColumn, BannerTable, BannerTest, Tabulation
+from twoway.text import aligned, printable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+LineKind = Literal["base", "main", "beside"]
+
+
+class Line(NamedTuple):
+    """A line of a table as text."""
+
+    kind: LineKind
+    label: str
+    cells: list[str]
+
+
+def share_text(number: float, *, is_mean: bool, bare: bool = False) -> str:
+    """Return a share in percent or a mean; "–" where there is none."""
+    if not np.isfinite(number):
+        return "–"
+    return f"{number:.2f}" if is_mean else f"{100 * number:.1f}{'' if bare else '%'}"
+
+
+def table_lines(table: BannerTable) -> Iterator[Line]:
+    """Yield the bases, and for each row what was observed and what is modelled."""
+    if np.isfinite(table.records).any():
+        yield Line("base", "Base", [_base_text(n) for n in table.records.tolist()])
+        if table.is_weighted:
+            yield Line("base", "Effective base", [_base_text(n) for n in table.effective.tolist()])
+    for place, row in enumerate(table.rows):
+        is_mean, label = row.kind == "mean", str(row.label)
+        modelled = [_modelled_text(table, place, column, is_mean) for column in range(len(table.columns))]
+        if not table.is_observed:
+            yield Line("main", label, modelled)
+            continue
+        letters = table.higher_than[place].tolist()
+        seen = [share_text(number, is_mean=is_mean) for number in table.observed[place].tolist()]
+        yield Line("main", label, [" ".join(filter(None, cell)) for cell in zip(seen, letters, strict=True)])
+        yield Line("beside", "modelled", modelled)
+
+
+def _base_text(number: float) -> str:
+    return f"{number:,.0f}" if np.isfinite(number) else "–"
+
+
+def _modelled_text(table: BannerTable, row: int, column: int, is_mean: bool) -> str:
+    text = share_text(table.modelled[row, column], is_mean=is_mean)
+    if not np.isfinite(table.low[row, column]):
+        return text
+    ends = (share_text(end[row, column], is_mean=is_mean, bare=True) for end in (table.low, table.high))
+    return f"{text} ({' to '.join(ends)})"
+
+
+def tested_text(test: BannerTest) -> str:
+    """Return a test in words."""
+    p_value = "p < 0.001" if test.p_value < 0.001 else f"p = {test.p_value:.3f}"
+    return f"{test.variable}: F({test.degrees[0]:.1f}, {test.degrees[1]:.1f}) = {test.statistic:.2f}, {p_value}"
+
+
+def table_title(table: BannerTable) -> str:
+    """Return the name of a question, and what it asks."""
+    return f"{table.name}: {table.title}" if table.title and table.title != table.name else table.name
+
+
+def banner_groups(columns: tuple[BannerColumn, ...]) -> list[tuple[str, int]]:
+    """Return the variables of a banner, each with its number of columns; that of the total is empty."""
+    return [(name, len(list(group))) for name, group in groupby(columns, key=lambda column: column.variable)]
+
+
+def explained(tabulation: Tabulation) -> list[str]:
+    """Return what a reader of the tables should know."""
+    said = []
+    if any(table.tests for table in tabulation):
+        said.append(
+            "Letters name the columns of the same variable whose share or mean is lower by more than chance (at 5 %, "
+            "corrected by Holm for all comparisons of a table). Below each table, a test of all its columns."
+        )
+    if tabulation.level is not None:
+        said.append(f"In brackets: {100 * tabulation.level:g} % intervals of what is modelled.")
+    return said
+
+
+# Text
+
+
+def tabulation_text(tabulation: Tabulation) -> str:
+    """Return the tables as text with aligned columns."""
+    return "\n\n".join([*map(_text_of_table, tabulation), *explained(tabulation)])
+
+
+def _text_of_table(table: BannerTable) -> str:
+    names = [name if count == 0 else "" for name, own in banner_groups(table.columns) for count in range(own)]
+    head = [["", *map(printable, names)], ["", *(printable(column.label) for column in table.columns)]]
+    # The total stands in the first line of the head, and above no letter.
+    head[0][1], head[1][1] = head[1][1], ""
+    letters = [["", *(column.letter for column in table.columns)]] if table.tests else []
+    lines = [
+        [("  " if line.kind == "beside" else "") + printable(line.label), *line.cells] for line in table_lines(table)
+    ]
+    tests = [printable(tested_text(test), None) for test in table.tests]
+    notes = [f"note: {printable(note, None)}" for note in table.notes]
+    return "\n".join([printable(table_title(table), None), aligned([*head, *letters, *lines]), *tests, *notes])
+
+
+# Markdown
+
+
+def tabulation_markdown(tabulation: Tabulation) -> str:
+    """Return the tables in Markdown, as GitHub and most other programs read it."""
+    return "\n\n".join([*map(_markdown_of_table, tabulation), *explained(tabulation)]) + "\n"
+
+
+def _markdown_of_table(table: BannerTable) -> str:
+    head = ["", *(_markdown_head(column, bool(table.tests)) for column in table.columns)]
+    rows = [head, ["---", *["---:"] * len(table.columns)]]
+    for line in table_lines(table):
+        label = _markdown(line.label)
+        rows.append([{"main": f"**{label}**", "beside": f"*{label}*", "base": label}[line.kind], *line.cells])
+    body = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    below = [
+        *(_markdown(tested_text(test)) for test in table.tests),
+        *(f"Note: {_markdown(note)}" for note in table.notes),
+    ]
+    return "\n\n".join(
+        [f"### {_markdown(table_title(table))}", body, "\n".join(f"- {text}" for text in below)]
+    ).rstrip()
+
+
+def _markdown_head(column: BannerColumn, has_letters: bool) -> str:
+    name = f"{_markdown(column.variable)}: " if column.variable else ""
+    return f"{name}{_markdown(column.label)}{f' ({column.letter})' if has_letters and column.letter else ''}"
+
+
+def _markdown(text: object) -> str:
+    """Return text in which no character means anything else."""
+    return "".join(f"\\{char}" if char in "\\`*_{}[]<>#|~$&" else char for char in printable(text, None))
+
+
+# Long tables
+
+
+def long_table(tabulation: Tabulation) -> pa.Table:
+    """Return an Arrow table with a row for each number."""
+    import pyarrow as pa
+
+    rows = [row for table in tabulation for row in _long_rows(table)]
+    columns: dict[str, list[Any]] = {name: [row[name] for row in rows] for name in rows[0]}
+    return pa.table({name: pa.array(values, from_pandas=True) for name, values in columns.items()})
+
+
+def _long_rows(table: BannerTable) -> Iterator[dict[str, Any]]:
+    for place, row in enumerate(table.rows):
+        for at, column in enumerate(table.columns):
+            numbers = {name: float(getattr(table, name)[place, at]) for name in ("observed", "modelled", "low", "high")}
+            yield {
+                "question": table.name,
+                "row": str(row.label),
+                "kind": row.kind,
+                "variable": column.variable,
+                "column": str(column.label),
+                "letter": column.letter,
+                **numbers,
+                "higher_than": str(table.higher_than[place, at]),
+                "records": float(table.records[at]),
+                "effective_records": float(table.effective[at]),
+            }
+
+
+# Files
+
+
+def write_tabulation(tabulation: Tabulation, path: str | os.PathLike[str]) -> None:
+    """Write tables in the format of the file's ending, whole or not at all."""
+    ending = tabulation_ending(path)
+    if ending in _LONG:
+        from twoway.data.files.writing import write_table
+
+        write_table(long_table(tabulation), path)
+        return
+    content = WRITERS[ending](tabulation)
+    with whole_or_not_at_all(path) as stream:
+        stream.write(content if isinstance(content, bytes) else content.encode())
+
+
+def tabulation_ending(path: str | os.PathLike[str]) -> str:
+    """Return the ending of a file of tables; one that is not written is an error."""
+    ending = Path(path).suffix.lower()
+    if ending not in (*WRITERS, *_LONG):
+        raise FileFormatError(
+            f"cannot write {os.fspath(path)!r}: its name ends in {ending!r}; tables are written to "
+            f"{', '.join((*WRITERS, *_LONG))}"
+        )
+    return ending
+
+
+def _excel(tabulation: Tabulation) -> bytes:
+    from twoway.tabulation.excel import tabulation_workbook
+
+    return tabulation_workbook(tabulation)
+
+
+def _json(tabulation: Tabulation) -> str:
+    import json
+
+    return json.dumps(tabulation.to_dict(), ensure_ascii=False, allow_nan=False) + "\n"
+
+
+_LONG = (".csv", ".tsv", ".parquet", ".arrow")
+WRITERS: dict[str, Callable[[Tabulation], str | bytes]] = {
+    ".xlsx": _excel,
+    ".html": lambda tabulation: tabulation.to_html(),
+    ".md": tabulation_markdown,
+    ".txt": lambda tabulation: tabulation_text(tabulation) + "\n",
+    ".json": _json,
+}
+"""What writes a tabulation, by the ending of the file; those of a row per number are written as records are."""
