@@ -118,7 +118,6 @@ from .tables.tables import Tables as Tables
 from .tabulation.result import BannerColumn as BannerColumn
 from .tabulation.result import BannerRow as BannerRow
 from .tabulation.result import BannerTable as BannerTable
-from .tabulation.result import BannerTest as BannerTest
 from .tabulation.result import Tabulation as Tabulation
 from .tabulation.tabulate import tabulate as tabulate
 from .uncertainty.bootstrap import Bootstrap as Bootstrap

@@ -6,15 +6,17 @@ XlsxWriter writes it: maintained, without dependencies, and it does formats, pan
 from __future__ import annotations
 
 import io
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from twoway.errors import DataError
 from twoway.schema import Label
-from twoway.tabulation.result import BannerTable, Tabulation
 from twoway.tabulation.writing import banner_groups, explained, table_title
 from twoway.text import printable
+
+if TYPE_CHECKING:
+    from twoway.tabulation.result import BannerTable, Tabulation
 
 _SHARE, _MEAN, _BASE, _STATISTIC, _P_VALUE = "0.0%", "0.00", "#,##0", "0.00", "0.0000"
 _HEAD_ROWS, _LABEL_COLUMNS = 3, 2
@@ -139,8 +141,8 @@ def _write_tests(sheet: _Sheet, tabulation: Tabulation) -> None:
     for table in tabulation:
         for test in table.tests:
             sheet.text(line, 0, table.name)
-            sheet.text(line, 1, test.variable)
-            numbers = (test.statistic, *test.degrees, test.p_value)
+            sheet.text(line, 1, test.variables[-1])
+            numbers = (test.statistic, test.degrees, test.other_degrees, test.p_value)
             formats = (_STATISTIC, _STATISTIC, _STATISTIC, _P_VALUE)
             for place, (number, shown) in enumerate(zip(numbers, formats, strict=True), start=2):
                 sheet.number(line, place, number, num_format=shown)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from html import escape
+from typing import TYPE_CHECKING
 
-from twoway.tabulation.result import BannerTable, Tabulation
-from twoway.tabulation.writing import Line, banner_groups, explained, table_lines, table_title, tested_text
+from twoway.tabulation.writing import Line, banner_groups, explained, table_lines, table_title
 from twoway.text import printable
+
+if TYPE_CHECKING:
+    from twoway.tabulation.result import BannerTable, Tabulation
 
 _MOST_IN_NOTEBOOK = 10
 _STYLE = """
@@ -47,7 +50,7 @@ def _html_of_table(table: BannerTable) -> str:
         for column in table.columns
     )
     body = "".join(map(_html_of_line, table_lines(table)))
-    below = [*map(tested_text, table.tests), *(f"Note: {note}" for note in table.notes)]
+    below = [*map(str, table.tests), *(f"Note: {note}" for note in table.notes)]
     said = "".join(f"<p style='margin:.2em 0'><small>{_text(text)}</small></p>" for text in below)
     head = f"<thead><tr><th></th>{names}</tr><tr><th></th>{labels}</tr></thead>"
     return (

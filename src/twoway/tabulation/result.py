@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Floats
+from twoway.checks.sampled_table import DesignTest
 from twoway.errors import check_known
 from twoway.schema import Label
 
@@ -31,16 +32,6 @@ class BannerColumn(NamedTuple):
     label: Label
     letter: str
     """By which other columns refer to it; empty for the total."""
-
-
-class BannerTest(NamedTuple):
-    """Whether a question and a variable of the banner are independent (Rao and Scott's test)."""
-
-    variable: str
-    statistic: float
-    """Compared with an F distribution."""
-    degrees: tuple[float, float]
-    p_value: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,8 +57,8 @@ class BannerTable:
     """(n_columns,): the number of records behind each column; NaN where it is not known."""
     effective: Floats
     """(n_columns,): how many records without weights would tell as much."""
-    tests: tuple[BannerTest, ...]
-    """For each variable of the banner, where counts are kept."""
+    tests: tuple[DesignTest, ...]
+    """Whether the question has to do with each variable of the banner, where counts are kept."""
     notes: tuple[str, ...]
 
     @property
@@ -134,14 +125,13 @@ class Tabulation:
         """Return the tables as plain data, as JSON can hold them."""
         from twoway.text import plain_data
 
-        rows = ("observed", "modelled", "low", "high", "higher_than", "records", "effective", "tests", "notes")
+        parts = ("observed", "modelled", "low", "high", "higher_than", "records", "effective", "tests", "notes")
         tables = [
             {
                 "name": table.name,
                 "title": table.title,
                 "rows": [row._asdict() for row in table.rows],
-                **{name: getattr(table, name) for name in rows if name != "tests"},
-                "tests": [test._asdict() for test in table.tests],
+                **{name: getattr(table, name) for name in parts},
             }
             for table in self.tables
         ]

@@ -13,18 +13,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Floats
-from twoway.checks.association import DesignSamples, association, compare_columns
 from twoway.checks.chance import LEAST_EXPECTED, SIGNIFICANT, holm
+from twoway.checks.column_tests import compare_columns, counted_table
+from twoway.checks.sampled_table import DesignTest, SampledTable, sampled_table
+from twoway.data.design import Design
+from twoway.data.records import Records
 from twoway.errors import DataError, check_known
 from twoway.model.events import Names
 from twoway.model.intervals import Intervals, Scale
 from twoway.model.pmf import JointPMF, model_of
+from twoway.model.posterior import records_for
 from twoway.questions.answer import asked_evidence_codes, share_in_groups
 from twoway.questions.language import parse_terms
 from twoway.schema import Variable, first_duplicate
-from twoway.solvers.design import Design
-from twoway.tabulation.design import DesignTables
-from twoway.tabulation.result import BannerColumn, BannerRow, BannerTable, BannerTest, RowKind, Tabulation
+from twoway.tabulation.result import BannerColumn, BannerRow, BannerTable, RowKind, Tabulation
 from twoway.text import shortlist
 
 if TYPE_CHECKING:
@@ -78,7 +80,7 @@ def tabulate(
       modelled  50.0%  74.6%  25.4%
     yes         50.0%  25.0%  75.0% A
       modelled  50.0%  25.4%  74.6%
-    age: F(1.0, 79.0) = 19.75, p < 0.001
+    vote × age: F 19.75 on 1 and 79 degrees of freedom, p = 2.83e-05
     """
     model = model_of(pmf)
     boot = None if isinstance(pmf, JointPMF) else pmf
@@ -97,7 +99,7 @@ def tabulate(
     listed = _listed_nets(model, nets or {}, questions)
     if (records is None) != (design is None):
         raise DataError("tests of a design need both records and design; one of them is not given")
-    by_design = None if design is None else DesignTables.of(schema, records, design)
+    by_design = None if design is None else (records_for(schema, records), design)
     sheets = [_Sheet.of(schema[name], listed.get(name, {}), banner, by_design) for name in questions]
     tables = [sheet.table(model, boot, heads) for sheet in sheets]
     return Tabulation(tuple(tables), None if boot is None else boot.level)
@@ -159,7 +161,7 @@ class _Sheet:
     rows: tuple[BannerRow, ...]
     scores: Floats
     """(n_rows, n_categories): ones for the categories of a row, numbers for a mean."""
-    by_design: DesignTables | None
+    by_design: tuple[Records, Design] | None
 
     @classmethod
     def of(
@@ -167,7 +169,7 @@ class _Sheet:
         variable: Variable,
         nets: Mapping[str, list[int]],
         banner: Sequence[Variable],
-        by_design: DesignTables | None,
+        by_design: tuple[Records, Design] | None,
     ) -> _Sheet:
         """Return the rows of a question: categories, nets, and the mean."""
         rows = [BannerRow(label, "category") for label in variable.categories]
@@ -193,10 +195,10 @@ class _Sheet:
         notes += self._empty_notes(records, heads)
         known = [(variable, sums) for variable, sums in zip(self.banner, parts[1:], strict=True) if sums is not None]
         can_test = pmf.counts is not None and not pmf.counts.lacks_totals
-        tests = []
+        tests: list[DesignTest] = []
         letters = np.full(observed.shape, "", dtype=object)
         if can_test:
-            tests = [BannerTest(own.name, *association(sums, self._samples(own))) for own, sums in known]
+            tests = [self._tested(own, sums).independence for own, sums in known if sums[0].any()]
             self._mark(letters, parts, observed, heads)
             notes += [note for variable, sums in known for note in _sparse_notes(variable, sums)]
         return BannerTable(
@@ -278,7 +280,7 @@ class _Sheet:
         for start, variable, sums in zip(starts, self.banner, parts[1:], strict=False):
             if sums is None:
                 continue
-            found = compare_columns(sums, self.scores, self._samples(variable))
+            found = compare_columns(sums, self.scores, self._tested(variable, sums) if self.by_design else None)
             for first, second in combinations(range(found.shape[1]), 2):
                 for row in np.flatnonzero(np.isfinite(found[:, first, second])).tolist():
                     places.append((row, start + first, start + second))
@@ -288,8 +290,12 @@ class _Sheet:
                 high, low = (first, second) if observed[row, first] > observed[row, second] else (second, first)
                 letters[row, high] += (" " if letters[row, high] else "") + heads[low].letter
 
-    def _samples(self, column: Variable) -> DesignSamples | None:
-        return None if self.by_design is None else self.by_design.samples(self.variable, column)
+    def _tested(self, column: Variable, sums: Floats) -> SampledTable:
+        """Return the table by a variable of the banner with what chance does to it."""
+        if self.by_design is None:
+            return counted_table((self.variable, column), sums)
+        records, design = self.by_design
+        return sampled_table(records, [self.variable.name, column.name], design=design)
 
     def _empty_notes(self, records: Floats, heads: Sequence[BannerColumn]) -> list[str]:
         empty = [f"{head.variable} = {head.label}" for head, n in zip(heads, records.tolist(), strict=True) if n == 0]

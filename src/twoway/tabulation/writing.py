@@ -12,11 +12,12 @@ import numpy as np
 
 from twoway.errors import FileFormatError
 from twoway.storage.container import whole_or_not_at_all
-from twoway.tabulation.result import BannerColumn, BannerTable, BannerTest, Tabulation
 from twoway.text import aligned, printable
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from twoway.tabulation.result import BannerColumn, BannerTable, Tabulation
 
 LineKind = Literal["base", "main", "beside"]
 
@@ -66,12 +67,6 @@ def _modelled_text(table: BannerTable, row: int, column: int, is_mean: bool) -> 
     return f"{text} ({' to '.join(ends)})"
 
 
-def tested_text(test: BannerTest) -> str:
-    """Return a test in words."""
-    p_value = "p < 0.001" if test.p_value < 0.001 else f"p = {test.p_value:.3f}"
-    return f"{test.variable}: F({test.degrees[0]:.1f}, {test.degrees[1]:.1f}) = {test.statistic:.2f}, {p_value}"
-
-
 def table_title(table: BannerTable) -> str:
     """Return the name of a question, and what it asks."""
     return f"{table.name}: {table.title}" if table.title and table.title != table.name else table.name
@@ -112,7 +107,7 @@ def _text_of_table(table: BannerTable) -> str:
     lines = [
         [("  " if line.kind == "beside" else "") + printable(line.label), *line.cells] for line in table_lines(table)
     ]
-    tests = [printable(tested_text(test), None) for test in table.tests]
+    tests = [printable(test, None) for test in table.tests]
     notes = [f"note: {printable(note, None)}" for note in table.notes]
     return "\n".join([printable(table_title(table), None), aligned([*head, *letters, *lines]), *tests, *notes])
 
@@ -133,7 +128,7 @@ def _markdown_of_table(table: BannerTable) -> str:
         rows.append([{"main": f"**{label}**", "beside": f"*{label}*", "base": label}[line.kind], *line.cells])
     body = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     below = [
-        *(_markdown(tested_text(test)) for test in table.tests),
+        *(_markdown(test) for test in table.tests),
         *(f"Note: {_markdown(note)}" for note in table.notes),
     ]
     return "\n\n".join(

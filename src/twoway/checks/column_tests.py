@@ -1,0 +1,77 @@
+"""Tests of a cross-tab that was counted: of all of it, and of one column with another.
+
+A table comes as three sums for each cell: of weights, of records, and of squared weights. Where each record was drawn
+by itself, these are all that the tests need: the covariances of the shares follow from them. Where a survey has a
+design, they come with its `SampledTable`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from twoway.arrays import Floats
+from twoway.checks.chance import LEAST_EXPECTED
+from twoway.checks.sampled_table import SampledTable
+from twoway.schema import Variable
+
+
+def counted_table(variables: Sequence[Variable], sums: Floats) -> SampledTable:
+    """Return the table of records that were drawn one by one, from its sums, (3, n_rows, n_columns).
+
+    Examples
+    --------
+    >>> age, vote = Variable("age", ("young", "old")), Variable("vote", ("no", "yes"))
+    >>> counts = np.array([[30.0, 20.0], [20.0, 40.0]])
+    >>> print(counted_table((age, vote), np.stack([counts] * 3)).independence)
+    age × vote: F 7.75 on 1 and 109 degrees of freedom, p = 0.00633
+    """
+    total, people = float(sums[0].sum()), float(sums[1].sum())
+    shares, squares = sums[0] / total, sums[2] / total**2
+    own, squared = shares.ravel(), squares.ravel()
+    covariance = np.diag(squared) - np.outer(own, squared) - np.outer(squared, own)
+    covariance += np.outer(own, own) * squared.sum()
+    degrees = max(round(people) - 1, 1)
+    covariance = covariance * (people / degrees)
+    return SampledTable(tuple(variables), shares, covariance, degrees, sums[1], squares)
+
+
+def compare_columns(sums: Floats, scores: Floats, sampled: SampledTable | None = None) -> Floats:
+    """Return the p-values of differences between every two columns of a table, (n_scores, n_columns, n_columns).
+
+    ``scores`` is (n_scores, n_rows): rows of zeros and ones are shares of some categories, others the numbers of which
+    to compare means. NaN where there are too few records to compare. ``sampled`` is the table by a design.
+    """
+    from scipy.special import ndtr, stdtr
+
+    weights, _, squares = sums
+    totals, square_totals = weights.sum(axis=0), squares.sum(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        effective = np.where(square_totals > 0, totals**2 / square_totals, 0.0)
+        means = scores @ (weights / totals)
+        first, second = means[:, :, None], means[:, None, :]
+        n_first, n_second = effective[:, None], effective[None, :]
+        # A share of the two columns together, and how much more it varies than if weights had nothing to do with it.
+        together = (first * n_first + second * n_second) / (n_first + n_second)
+        whole, part = scores @ weights.sum(axis=1) / totals.sum(), scores @ squares.sum(axis=1) / square_totals.sum()
+        design = (part * (1.0 - whole) ** 2 + (1.0 - part) * whole**2) / (whole * (1.0 - whole))
+        variance = design[:, None, None] * together * (1.0 - together) * (1.0 / n_first + 1.0 / n_second)
+        by_share = 2.0 * ndtr(-np.abs(first - second) / np.sqrt(variance))
+        # Of means, what a change of a cell does to that of its column.
+        slopes = (scores[:, :, None] - means[:, None, :]) / totals
+        errors = np.einsum("irb,rb->ib", slopes**2, squares)
+        own, other = errors[:, :, None], errors[:, None, :]
+        freedom = (own + other) ** 2 / (own**2 / (n_first - 1.0) + other**2 / (n_second - 1.0))
+        by_mean = 2.0 * stdtr(freedom, -np.abs(first - second) / np.sqrt(own + other))
+        if sampled is not None:
+            covariance = sampled.covariance.reshape(*weights.shape, *weights.shape) * totals.sum() ** 2
+            both = np.einsum("irb,rbsc,isc->ibc", slopes, covariance, slopes, optimize=True)
+            own = np.einsum("ibb->ib", both)
+            between = own[:, :, None] + own[:, None, :] - 2.0 * both
+            by_share = by_mean = 2.0 * stdtr(sampled.degrees, -np.abs(first - second) / np.sqrt(between))
+        least = np.minimum(n_first, n_second)
+        enough = least * np.minimum(together, 1.0 - together) >= LEAST_EXPECTED
+    is_share = ((scores == 0.0) | (scores == 1.0)).all(axis=1)[:, None, None]
+    allowed = np.where(is_share, enough, least >= 2.0 * LEAST_EXPECTED)
+    return np.asarray(np.where(allowed, np.where(is_share, by_share, by_mean), np.nan))
