@@ -25,7 +25,7 @@ def counted_table(variables: Sequence[Variable], sums: Floats) -> SampledTable:
     >>> age, vote = Variable("age", ("young", "old")), Variable("vote", ("no", "yes"))
     >>> counts = np.array([[30.0, 20.0], [20.0, 40.0]])
     >>> print(counted_table((age, vote), np.stack([counts] * 3)).independence)
-    age × vote: F 7.75 on 1 and 109 degrees of freedom, p = 0.00633
+    age × vote: F 7.751 on 1 and 109 degrees of freedom, p = 0.00633
     """
     total, people = float(sums[0].sum()), float(sums[1].sum())
     shares, squares = sums[0] / total, sums[2] / total**2

@@ -48,7 +48,7 @@ def table(
 
     twoway table survey.twoway --rows trust --columns age --net "High: trust >= 4" -o trust.html
     """
-    from twoway.tabulation.writing import tabulation_ending
+    from twoway.tabulation.files import tabulation_ending
 
     check_output(out, force, model)
     if out is not None:

@@ -145,7 +145,7 @@ class Tabulation:
 
         Excel needs ``pip install "twoway[survey]"``.
         """
-        from twoway.tabulation.writing import write_tabulation
+        from twoway.tabulation.files import write_tabulation
 
         write_tabulation(self, path)
 
