@@ -23,8 +23,9 @@ shown <- sapply(names(designs), function(name) {
   gap <- svycontrast(by, list(gap = c("high:voteyes" = 1, "low:voteyes" = -1)))
   given <- svygofchisq(~trust, c(0.3, 0.45, 0.25), s, na.rm = TRUE)
   l <- given$lambda
-  sprintf('  "%s": {"shares": %s, "errors": %s, "test": %s, "gap": %s, "given": %s}', name, numbers(coef(m)),
+  yes <- SE(svymean(~vote, s, na.rm = TRUE))[2]
+  sprintf('  "%s": {"shares": %s, "errors": %s, "test": %s, "gap": %s, "given": %s, "yes": %.12g}', name, numbers(coef(m)),
     numbers(SE(m)), numbers(c(x$statistic, x$parameter, x$p.value)), numbers(c(coef(gap), SE(gap))),
-    numbers(c(given$statistic / sum(l), sum(l)^2 / sum(l^2))))
+    numbers(c(given$statistic / sum(l), sum(l)^2 / sum(l^2))), yes)
 })
 cat("{\n", paste(shown, collapse = ",\n"), "\n}\n", sep = "")

@@ -72,6 +72,13 @@ def test_given_shares_are_tested_as_in_r(name):
         assert quality.note.endswith("15 units in 3 strata")
 
 
+@pytest.mark.parametrize("name", ["units", "both", "finite", "jackknife"])
+def test_replicates_of_a_model_vary_as_in_r(name):
+    records = tw.Records(SURVEY, columns=["vote"], weights="weight")
+    boot = tw.bootstrap(tw.fit(records, rank=1, smoothing=0), records, n=20, design=DESIGNS[name])
+    assert float(boot.standard_error("P(vote = yes)")) == pytest.approx(GOLDEN[name]["yes"], rel=0.02)
+
+
 def test_records_drawn_one_by_one_give_pearsons_test():
     frame = pd.DataFrame({"a": np.arange(600) % 3, "b": (np.arange(600) * 7 % 11) % 2})
     frame.loc[:40, "b"] = frame.loc[:40, "a"] % 2
