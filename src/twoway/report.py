@@ -128,7 +128,8 @@ def _checked_report(entry: T) -> T:
             raise DataError(f"the report in this file is invalid: {each.name} is {value!r}")
         if kind in _TYPES_OF_ITEMS and not all(isinstance(item, _TYPES_OF_ITEMS[kind]) for item in value):
             raise DataError(f"the report in this file is invalid: {each.name} holds something else than it should")
-        if kind == "Mapping[str, float]" and not all(isinstance(item, _NUMBER) and item > 0 for item in value.values()):
+        is_named = kind == "Mapping[str, float]"
+        if is_named and not all(isinstance(item, _NUMBER) and 0 < item < math.inf for item in value.values()):
             raise DataError(f"the report in this file is invalid: {each.name} must hold positive numbers, not {value}")
     return entry
 

@@ -1,9 +1,11 @@
 """The report keeps what happened, and the progress bar draws it."""
 
 import json
+import math
 
 import pytest
 
+from twoway.errors import DataError
 from twoway.report import Progress, ProgressBar, Report, Start, StopReason, TableMisfit
 
 REPORT = Report(
@@ -12,6 +14,7 @@ REPORT = Report(
     seed=7,
     smoothing=0.5,
     weight_smoothing=2.0,
+    smoothing_times={"age": 16.0, "vote": 0.25, "sex": 16.0},
     objective_name="negative log-likelihood a record",
     starts=(
         Start("spa+em", (3.0, 2.0, 1.5), StopReason.CONVERGED),
@@ -65,6 +68,18 @@ def test_printed():
         assert part in text
     for part in ("a × b", "0.25", "1.25 s", "warning     mind the gap"):
         assert part in text
+    smoothing = (
+        "0.5 pseudo-records per component, 2 for weights; 16 times as many for 'age', 'sex'; 1/4 as many for 'vote'"
+    )
+    assert smoothing in text
+
+
+@pytest.mark.parametrize(
+    "times", [{"age": 0.0}, {"age": -1.0}, {"age": "4"}, {"age": math.inf}, {"age": math.nan}, [4]]
+)
+def test_smoothing_of_variables_in_a_file_is_checked(times):
+    with pytest.raises(DataError, match="smoothing_times"):
+        Report.from_dict(REPORT.to_dict() | {"smoothing_times": times})
 
 
 def test_progress_bar_takes_changing_tasks(capsys):
