@@ -102,6 +102,8 @@ def segments(
                 f"{best} segments have {pmf.n_parameters} parameters, more than the {n_cells:.0f} combinations of "
                 "answers can determine: other profiles fit as well"
             )
+        if len(counts) > 1 and best == counts[-1]:
+            warnings.append(f"the lowest BIC is that of {best} segments, the most that were tried: more may be better")
         pmf = reported_model(fitted, warnings, known, began).with_library(frame_library_of(source))
         quality = quality_of(records, pmf)
         observed = np.repeat(np.add.reduceat(records.cell_totals(), records.schema.offsets[:-1]), records.schema.sizes)

@@ -225,7 +225,10 @@ class Segments(Shown):
             return {name: relate_outcome(people, name, *given, threads, progress) for name in people.columns}
 
     def tables(self) -> dict[str, list[dict[str, Any]]]:
-        """Return all results as rows of named columns: "segments", "profiles" and "number of segments"."""
+        """Return all results as rows of named columns: "segments", "profiles", "means" and "number of segments".
+
+        Means are those of variables whose categories are numbers, or were declared to have values.
+        """
         quality = self.quality
         of_segments: list[dict[str, Any]] = []
         for place, (name, size) in enumerate(self.sizes.items()):
@@ -250,9 +253,18 @@ class Segments(Shown):
             ):
                 line |= {f"{what}: {own}": array[cell, place].item() for place, own in enumerate(self.names)}
             profiles.append(line)
+        means: list[dict[str, Any]] = []
+        for index, variable in enumerate(self.pmf.schema):
+            if variable.values is not None:
+                own = np.array(variable.values) @ self.pmf.factors[index]
+                of_all = {"variable": variable.name, "all": float(own @ self.pmf.weights)}
+                means.append(
+                    of_all | {f"mean: {name}": mean for name, mean in zip(self.names, own.tolist(), strict=True)}
+                )
         return {
             "segments": of_segments,
             "profiles": profiles,
+            "means": means,
             "number of segments": [asdict(candidate) for candidate in self.candidates],
         }
 

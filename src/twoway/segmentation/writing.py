@@ -21,6 +21,7 @@ ENDINGS = (".xlsx", ".md", ".csv", ".tsv", ".parquet", ".jsonl")
 _SHARES = ("size", "all", "share", "certainty", "stability")
 _FORMATS = {"p_value": "0.000", "index": "0", "people": "#,##0", "count": "0", "df": "0", "n_simulated": "0"}
 _MOST_SHEET = 31
+_LEAST_WIDTH = 11
 _NOT_IN_SHEETS = str.maketrans("", "", "[]:*?/\\")
 
 
@@ -48,8 +49,8 @@ def write_tables(path: str | os.PathLike[str], tables: Mapping[str, Rows]) -> No
     write_table(pa.Table.from_pylist([dict(row) for row in tables["profiles"]]), path)
 
 
-def _is_share(column: str) -> bool:
-    return column.partition(":")[0] in _SHARES
+def _is_share(title: str, column: str) -> bool:
+    return column.partition(":")[0] in _SHARES and title != "means"
 
 
 def _workbook(tables: Mapping[str, Rows]) -> bytes:
@@ -62,7 +63,8 @@ def _workbook(tables: Mapping[str, Rows]) -> bytes:
     # Labels are text, whatever they begin with.
     options = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False, "in_memory": True}
     book = xlsxwriter.Workbook(stream, options)
-    bold = book.add_format({"bold": True, "text_wrap": True, "valign": "top", "bottom": 1, "bg_color": "#DCE6F1"})
+    look_of_head = {"bold": True, "text_wrap": True, "valign": "top", "bottom": 1, "bg_color": "#DCE6F1"}
+    head, right = book.add_format(look_of_head), book.add_format({**look_of_head, "align": "right"})
     formats: dict[str, Any] = {}
     for title, rows in tables.items():
         if not rows:
@@ -71,12 +73,16 @@ def _workbook(tables: Mapping[str, Rows]) -> bytes:
         columns = list(rows[0])
         n_texts = sum(isinstance(rows[0][column], str) for column in columns)
         sheet.freeze_panes(1, n_texts)
+        sheet.set_row(0, 15 * max(1 + len(_heading(column)) // _LEAST_WIDTH for column in columns))
+        sheet.set_landscape()
+        sheet.fit_to_pages(1, 0)
+        sheet.repeat_rows(0)
         for place, column in enumerate(columns):
-            sheet.write_string(0, place, printable(column, None), bold)
-            widest = max((len(str(row[column])) for row in rows if isinstance(row[column], str)), default=10)
-            sheet.set_column(place, place, min(max(widest, 10) + 2, 45))
-            form = "0.0%" if _is_share(column) else _FORMATS.get(column.partition(":")[0], "0.000")
-            form = "0" if column.startswith("mark") else form
+            sheet.write_string(0, place, _heading(column), head if place < n_texts else right)
+            widest = max((len(str(row[column])) for row in rows if isinstance(row[column], str)), default=0)
+            sheet.set_column(place, place, min(max(widest, _LEAST_WIDTH) + 2, 45))
+            form = "0.0%" if _is_share(title, column) else _FORMATS.get(column.partition(":")[0], "0.000")
+            form = '"+";"−";""' if column.startswith("mark") else form
             look = formats.setdefault(form, book.add_format({"num_format": form}))
             for line, row in enumerate(rows, start=1):
                 value = row[column]
@@ -100,18 +106,22 @@ def _markdown(tables: Mapping[str, Rows]) -> str:
             continue
         columns = list(rows[0])
         is_text = [isinstance(rows[0][column], str) for column in columns]
-        lines = [f"## {title.capitalize()}", "", _line([printable(column, None) for column in columns])]
+        lines = [f"## {title.capitalize()}", "", _line([_heading(column) for column in columns])]
         lines.append(_line(["---" if text else "---:" for text in is_text]))
-        lines += [_line([_cell(column, row[column]) for column in columns]) for row in rows]
+        lines += [_line([_cell(title, column, row[column]) for column in columns]) for row in rows]
         parts.append("\n".join(lines))
     return "\n\n".join(parts) + "\n"
+
+
+def _heading(column: str) -> str:
+    return printable(column.replace("_", " "), None)
 
 
 def _line(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
-def _cell(column: str, value: Any) -> str:
+def _cell(title: str, column: str, value: Any) -> str:
     if isinstance(value, str):
         return printable(value, None)
     if value is None or not math.isfinite(value):
@@ -119,4 +129,4 @@ def _cell(column: str, value: Any) -> str:
     if isinstance(value, int):
         return str(value)
     form = _FORMATS.get(column.partition(":")[0])
-    return f"{value:.1%}" if _is_share(column) else f"{value:,.0f}" if form in ("0", "#,##0") else f"{value:.3f}"
+    return f"{value:.1%}" if _is_share(title, column) else f"{value:,.0f}" if form in ("0", "#,##0") else f"{value:.3f}"

@@ -277,3 +277,11 @@ def test_the_text_and_the_page_escape_names(found):
 def test_segments_that_were_found_are_where_a_climb_from_them_ends(people, found):
     end = Search(tw.Records(people).for_fit(), 1).climb(padded(found.pmf.weights, found.pmf.stacked), 3)
     assert end.theta[0, :3] == pytest.approx(found.pmf.weights, abs=1e-4)
+
+
+def test_means_of_numbers_and_a_number_at_the_end_of_the_range(people):
+    found = tw.segments(people, [2, 3], starts=4, replicates=0)
+    assert any("3 segments, the most that were tried" in warning for warning in found.warnings)
+    (row,) = [row for row in found.tables()["means"] if row["variable"] == "x1"]
+    assert row["all"] == pytest.approx(found.pmf.expect("x1"))
+    assert row["mean: segment 2"] == pytest.approx(found.pmf.factors[0][:, 1] @ [0, 1, 2])
