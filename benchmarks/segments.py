@@ -181,7 +181,7 @@ def steps() -> None:
 
 def errors() -> None:
     """Standard errors beside those of StepMix's bootstrap."""
-    n_theirs, n_ours = 500, 2000
+    n_theirs, n_ours = 150, 1000
     print("| data | correction | twoway | StepMix | most that one differs | StepMix's own chance |")
     print("|---|---|---|---|---:|---:|")
     for kind in ("covariate", "outcome"):
@@ -189,7 +189,7 @@ def errors() -> None:
         found = tw.segments(frame[ITEMS], 3, replicates=0)
         for correction in ("BCH", "ML"):
             model = their_model(kind, correction)
-            model.n_init = 1
+            model.set_params(n_init=1, abs_tol=1e-8)
             quiet(model.fit, items, other)
             order = in_our_order(model, found)
             drawn, _ = quiet(model.bootstrap, items, other, n_repetitions=n_theirs, progress_bar=False, random_state=0)
@@ -216,7 +216,7 @@ def errors() -> None:
 
 def coverage() -> None:
     """How often 90 % intervals contain the truth, and the bias of each correction."""
-    n_samples, n = 300, 1000
+    n_samples, n, n_replicates = 100, 1000, 100
     print("| relation | correction | bias | 90 % intervals that contain the truth |\n|---|---|---:|---:|")
     truths = {"outcome": MEANS[:2, None], "covariate": np.array([[-1.0], [1.0]])}
     results: dict[tuple[str, str], list[tuple[Any, Any]]] = {}
@@ -236,7 +236,7 @@ def coverage() -> None:
             if sorted(order) != [0, 1, 2]:
                 continue
             for correction in ("none", "BCH", "ML"):
-                answer = related(found, frame, kind, correction, 200)
+                answer = related(found, frame, kind, correction, n_replicates)
                 if kind == "outcome":
                     estimate, error = answer.estimates[order][:2], answer.errors[order][:2]
                 else:
@@ -258,7 +258,7 @@ def against_first(found: tw.Segments, frame: pd.DataFrame, answer: Any, order: l
             found.pmf.weights[order], [factor[:, order] for factor in found.pmf.factors], found.pmf.schema
         )
         found = tw.Segments(pmf, tuple(names), found.candidates, found.quality, found.errors[:, order])
-        answer, order = related(found, frame, "covariate", correction, 200), [0, 1, 2]
+        answer, order = related(found, frame, "covariate", correction, 100), [0, 1, 2]
     places = [place - 1 for place in order[1:]]
     return answer.coefficients[places, 1:], answer.errors[places, 1:]
 

@@ -39,7 +39,9 @@ def segments(
     ),
     model: Path | None = Option(None, metavar="MODEL", help="Write the segments and their names to a model file."),
     starts: int = Option(50, min=1, help="Random starts for each number of segments."),
-    replicates: int = Option(100, min=0, help="Samples for stability and tests; 0 for none."),
+    replicates: int = Option(
+        100, min=0, help="Samples for stability, tests and standard errors; 0 for as few as possible."
+    ),
     correction: str | None = Option(
         None, help="Of errors of assignment: ml, bch or none (default: ml for covariates, bch for outcomes)."
     ),
@@ -62,6 +64,7 @@ def segments(
 
     twoway segments segments.twoway --names "young,loyal,thrifty,absent" -o segments.xlsx
     """
+    from twoway.segmentation.relations import LEAST_REPLICATES
     from twoway.segmentation.writing import check_segments_path, write_tables
 
     check_output(out, force, data, reading.columns)
@@ -88,7 +91,7 @@ def segments(
     if any(others.values()) or assignments is not None:
         table, _ = reading.read_by(found.pmf.schema, data)
         frame = _with_columns(table, reading, data, [name for of_kind in others.values() for name in of_kind])
-        options = {"weights": reading.weights, **common}
+        options = {"weights": reading.weights, "replicates": max(LEAST_REPLICATES, replicates), **common}
         if others.get("covariates"):
             effects = found.covariates(frame, others["covariates"], correction=correction or "ml", **options)  # type: ignore[arg-type]
             tables["covariates"] = effects.rows()

@@ -20,7 +20,7 @@ Correction: TypeAlias = Literal["bch", "ml", "none"]
 # A ridge on slopes of standardized covariates, per person: it keeps them finite where a covariate separates segments.
 _RIDGE = 1e-6
 _LEAST_VARIANCE = 1e-6
-_MOST_STEPS = 500
+_MOST_STEPS = 300
 _SMALL = 1e-12
 # Beyond this, the inverse of the errors of assignment is more noise than correction.
 _MOST_CONDITION = 1e6
