@@ -30,7 +30,7 @@ def diagnose_tree(findings: Diagnosis, pmf: JointPMF, graph: PairGraph, seed: in
     if len(pmf.trees.trees) > 1:
         raise DataError(
             f"diagnose judges one tree, and this model is a mixture of {len(pmf.trees.trees)}, which two-way tables do "
-            "not determine; fit one with structure='tree' or 'single', or diagnose the models that were averaged"
+            "not determine; fit one with structure='tree', or diagnose the models that were averaged"
         )
     random, distance = np.random.default_rng(seed), JointDistance(pmf, seed)
     (tree,) = pmf.trees.trees

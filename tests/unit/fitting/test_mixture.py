@@ -189,6 +189,14 @@ def test_any_order_of_columns_records_and_weights(records):
     np.testing.assert_allclose(one.log_prob(part), doubled.log_prob(part), atol=1e-8)
 
 
+def test_all_records_count_where_shapes_are_learned_from_a_part(records, monkeypatch):
+    monkeypatch.setattr("twoway.solvers.mixture._SHAPE_CELLS", 600)
+    report = tw.fit(records, structure="mixture", rank=2, smoothing=0.5, starts=1).report
+    assert len(report.starts) == 2
+    assert (np.diff(report.starts[0].objectives) <= 1e-12).all()
+    assert report.support.sum() == pytest.approx(len(records))
+
+
 def test_time_limit_and_interrupt(records):
     pmf = tw.fit(records, structure="mixture", seconds=1e-9)
     assert pmf.report.stop_reason is StopReason.TIME_LIMIT
