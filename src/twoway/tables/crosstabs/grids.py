@@ -25,6 +25,7 @@ _TEXT_ENDINGS = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz")
 _PAGE_ENDINGS = (".html", ".htm", ".html.gz")
 ENDINGS = (*_TEXT_ENDINGS, *BOOK_ENDINGS, *_PAGE_ENDINGS)
 """How the names of files with tables end."""
+_COMMA = re.compile(r"\d{1,3}(\.\d{3})+(,\d+)?\s*%?|\d+,\d+\s*%?")
 _WIDEST_SPAN = 1000  # as browsers do
 _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6", "caption")
 _HIDDEN = ("style", "script", "sup")  # a mark of a footnote is no part of a label
@@ -96,7 +97,10 @@ def read_grids(path: str) -> list[Grid]:
         if not grids:
             raise DataError(f"{file!r} has no <table>")
         return grids
-    rows = list(csv.reader(io.StringIO(text), delimiter=_delimiter(text, lower)))
+    delimiter = _delimiter(text, lower)
+    rows = list(csv.reader(io.StringIO(text), delimiter=delimiter))
+    if delimiter == ";":
+        _use_points(file, rows)
     while rows and not any(cell.strip() for cell in rows[-1]):
         rows.pop()
     return [Grid.of_rows(file, "", rows)]
@@ -124,6 +128,20 @@ def _delimiter(text: str, name: str) -> str:
     lines = [line for line in text.split("\n") if line.strip()]
     # A title has commas of its own; the lines of the table have the same number of delimiters.
     return max(",\t;", key=lambda sign: sum(sign in line for line in lines) * (1 + (sign != ",")))
+
+
+def _use_points(file: str, rows: list[list[str]]) -> None:
+    """Write decimal commas, which files with semicolons have, as points."""
+    numbers = [(r, c) for r, row in enumerate(rows) for c, cell in enumerate(row) if _COMMA.fullmatch(cell.strip())]
+    if any("," in rows[r][c] for r, c in numbers):
+        for r, c in numbers:
+            rows[r][c] = rows[r][c].replace(".", "").replace(",", ".")
+    elif numbers:
+        r, c = numbers[0]
+        place = Grid(file, "", ()).place(r, c)
+        raise DataError(
+            f"{place}: {rows[r][c]!r} may be {rows[r][c].replace('.', '')} or less than 1,000; write it plainly"
+        )
 
 
 class _Page(HTMLParser):

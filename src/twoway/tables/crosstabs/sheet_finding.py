@@ -24,6 +24,7 @@ from twoway.tables.crosstabs.sheet_lines import (
     mark_parents,
     mark_roles,
     mark_statistics,
+    run_of_sum,
     split_lines,
     sum_lines,
 )
@@ -152,6 +153,14 @@ def _mark_sums(region: Region, down: list[Line], across: list[Line]) -> None:
         if {len(line.path) for line in lines} == {1}:
             for place in sum_lines(values, range(len(lines))):
                 lines[place].role, lines[place].path = "total", ()
+            left = [place for place, line in enumerate(lines) if line.role is None]
+            if (run := run_of_sum(values, left)) is not None:
+                place, others = run
+                row, column = (lines[place].at, None) if lines is rows else (region.body[0], lines[place].at)
+                shown = " + ".join(repr(lines[other].path[0]) for other in others)
+                raise region.fail(
+                    row, column, f"{lines[place].path[0]!r} is {shown}: say whether to skip it, a subtotal"
+                )
 
 
 def _mark_overall(region: Region, lines: list[Line], others: list[Line], is_rows: bool) -> None:

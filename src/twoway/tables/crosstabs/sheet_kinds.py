@@ -41,6 +41,8 @@ def find_kind(
     may_choose = {id(g) for g in groups[0] if g.names[:1] != [None]} and (
         len(groups[0]) > 1 or _CHOOSE.search(" ".join([titles, *region.headings.values()])) or given == "column"
     )
+    if may_choose:
+        _check_no_nets(region, groups, fits["column"])
     several = {group for group, ok in fits["column"].items() if not ok} if may_choose else set()
     is_percent = any("%" in text for text in texts)
     told = given or kind_of_title(titles)
@@ -61,10 +63,53 @@ def find_kind(
             start, None, f'the numbers add up to 100, as {kinds[0]} percentages do: say kind = "{kinds[0]}" or "counts"'
         )
     if not is_percent:
+        _check_no_base(region, groups)
         return "counts", set()
     if (several and len(several) < len(groups[0])) or _CHOOSE.search(titles):
         return "column", several
+    _check_signs(region, groups)
     raise region.fail(start, None, "the percentages add up to 100 neither in rows, nor in columns, nor all together")
+
+
+def _check_signs(region: Region, groups: Sequence[list[Group]]) -> None:
+    """Raise with the place of a percentage over 100, or of a line without percent signs beside others."""
+    for rows, columns in product(*groups):
+        for row, _ in rows.lines:
+            texts = {column: region.grid.cells[row][column] for column, _ in columns.lines}
+            if not any("%" in text for text in texts.values()):
+                raise region.fail(row, None, "it has no percent signs, as others have: say whether it is a base")
+            for column, text in texts.items():
+                if region.number(row, column) > 100:
+                    raise region.fail(row, column, f"{text.strip()!r} is over 100, and no percentage can be")
+
+
+def _check_no_nets(region: Region, groups: Sequence[list[Group]], fits: dict[int, bool]) -> None:
+    """Raise where answers without one of them would add up to 100: it may be the sum of some of the others."""
+    columns = [at for group in groups[1] for at, path in group.lines if all(path)]
+    for rows in groups[0]:
+        at = [place for place, path in rows.lines if all(path)]
+        numbers = region.numbers(at, columns)
+        for place in range(len(at)) if not fits[id(rows)] and len(at) > 2 and not np.isnan(numbers).any() else ():
+            rest = np.delete(numbers, place, 0)
+            if adds_up(rest.sum(0), rest):
+                raise region.fail(
+                    at[place], None, "the other answers add up to 100: if it is a sum of some, skip its row"
+                )
+
+
+def _check_no_base(region: Region, groups: Sequence[list[Group]]) -> None:
+    """Raise where numbers without one row, or column, would add up to 100: it may be a base."""
+    for rows, columns in product(*groups):
+        at = [[place for place, path in group.lines if all(path)] for group in (rows, columns)]
+        numbers = region.numbers(*at)
+        for axis in (0, 1):
+            for place in range(numbers.shape[axis]) if min(numbers.shape) > 1 and numbers.shape[axis] > 2 else ():
+                rest = np.delete(numbers, place, axis)
+                if adds_up(rest.sum(axis), rest):
+                    row, column = (at[0][place], None) if axis == 0 else (at[0][0], at[1][place])
+                    raise region.fail(
+                        row, column, "the other numbers add up to 100: say whether this is a base, or kind = 'counts'"
+                    )
 
 
 def adds_up(sums: Floats, numbers: Floats) -> bool:

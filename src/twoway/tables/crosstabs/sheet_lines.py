@@ -49,6 +49,7 @@ class Group:
 def clean_label(text: str) -> str:
     """Return a label without spaces around it, a colon at its end or the mark of a footnote."""
     text = re.sub(r"[ \t\u00a0]+", " ", text).strip()
+    text = re.sub(r"\s*[(\[]\s*n\s*=\s*[\d, ]+[)\]]$", "", text, flags=re.IGNORECASE)
     text = re.sub(r"(\s*\[[a-z0-9]{1,2}\]|[¹²³⁴⁵⁶⁷⁸⁹⁰ᵃᵇᶜ†‡§]+)$", "", text)
     return text.removesuffix(":").rstrip()
 
@@ -162,7 +163,8 @@ def _split(lines: Sequence[tuple[int, Path]], evidence: Evidence) -> Iterator[Gr
         if is_nested:
             inner = list(_split(next(iter(tops.values())), evidence))
             if len(inner) == 1:
-                yield Group([None, *inner[0].names], list(lines))
+                named = [(at, (path[0].removesuffix(":"), *path[1:])) for at, path in lines]
+                yield Group([None, *inner[0].names], named)
                 return
     for top, own in tops.items():
         if any(not path for _, path in own):
@@ -187,3 +189,19 @@ def sum_lines(numbers: Floats, candidates: Sequence[int]) -> list[int]:
             if is_sum and numbers[place].any() and place in left:
                 left.remove(place)
     return [place for place in candidates if place not in left]
+
+
+def run_of_sum(numbers: Floats, candidates: Sequence[int]) -> tuple[int, list[int]] | None:
+    """Return a candidate that is the sum of neighbours before or after it, and these; None where there is none."""
+    for at, place in enumerate(candidates):
+        for side in (candidates[:at][::-1], candidates[at + 1 :]):
+            for n in range(2, len(side) + 1):
+                # A few small numbers are the sum of some others by chance.
+                is_told = n == len(candidates) - 1 or (numbers.shape[1] > 1 and numbers[place].max() >= 10)
+                if (
+                    is_told
+                    and numbers[place].any()
+                    and abs(numbers[place] - numbers[side[:n]].sum(axis=0)).max() < 1e-9
+                ):
+                    return place, sorted(side[:n])
+    return None

@@ -327,7 +327,11 @@ def _check_total(table: SheetTable, axes: tuple[int, ...], index: tuple[int, ...
         chosen[axis] = slice(code, code + 1)
     cells = table.values[tuple(chosen)]
     total = float(cells.sum())
-    tolerance = 0.5 * _rounding(table) * (cells.size + 1) + 1e-6 * total + float(table.slack[tuple(chosen)].sum())
+    tolerance = (
+        0.5 * _rounding(table, printed.cell.value) * (cells.size + 1)
+        + 1e-6 * total
+        + float(table.slack[tuple(chosen)].sum())
+    )
     if abs(printed.cell.value - total) > tolerance:
         of = shortlist([table.categories[axis][code] for axis, code in zip(axes, index, strict=True)]) or "all cells"
         raise DataError(
@@ -337,10 +341,10 @@ def _check_total(table: SheetTable, axes: tuple[int, ...], index: tuple[int, ...
         )
 
 
-def _rounding(table: SheetTable) -> float:
-    """Return what numbers are rounded to: 10 where all end in a zero."""
-    step = table.step
-    while table.values.any() and (np.abs(np.remainder(table.values, 10.0 * step)) < 1e-9).all():
+def _rounding(table: SheetTable, total: float) -> float:
+    """Return what numbers and their total are rounded to: 10 where all end in a zero."""
+    step, numbers = table.step, np.append(table.values, total)
+    while numbers.any() and (np.abs(np.remainder(numbers, 10.0 * step)) < 1e-9).all():
         step *= 10.0
     return step
 
@@ -361,6 +365,20 @@ def check_sums(table: SheetTable) -> None:
             f"{table.place(where)}: {table.values[where]:g} is over {scale:g}, and no percentage of {table.name} can "
             "be; if the row or column is a base or a total, say so in a layout: base_rows, total_rows, …"
         )
+    for margin in table.margins:
+        totals = margin.values[margin.values > 0]
+        is_share = margin.is_percent or (totals.size and float(totals.max()) <= scale)
+        if margin.role == "total" and margin.axes == table.given and is_share and margin.axes:
+            wrong = np.argwhere((np.abs(margin.values - scale) > 0.03 * scale) & (margin.values > 0))
+            if wrong.size:
+                index = [0] * table.values.ndim
+                for axis, code in zip(margin.axes, wrong[0], strict=True):
+                    index[axis] = int(code)
+                raise DataError(
+                    f"{table.place(tuple(index))}: the total of its percentages in {table.name} is shown as "
+                    f"{float(margin.values[tuple(wrong[0])]):g}, not {scale:g}; if it is the sum of some categories, "
+                    "skip it in a layout: skip_rows, skip_columns"
+                )
     n_terms = table.values.size // sums.size
     slack = min(0.5 * n_terms, 4 * np.sqrt(n_terms / 12)) * table.step
     tolerance = min(max(slack, 1e-3 * scale), 0.2 * scale) * (1 + 1e-9)

@@ -13,6 +13,7 @@ from twoway.errors import DataError
 from twoway.tables.crosstabs.grids import Grid
 from twoway.tables.crosstabs.sheet_lines import Line, clean_label
 from twoway.tables.crosstabs.sheet_reading import printed_number
+from twoway.tables.crosstabs.sheet_words import is_measure
 
 _LETTER = re.compile(r"\(?[A-Za-z]\)?")
 _YEAR = re.compile(r"(19|20)\d\d")
@@ -172,15 +173,21 @@ def row_lines(region: Region, n_labels: int) -> list[Line]:
             continue
         if row in region.headings:
             if row < region.body[-1]:
-                heading, outer = texts[0], [""] * n_labels
+                heading, outer = " ".join(cells[row][0].split()), [""] * n_labels
             continue
         filled = [place for place, text in enumerate(texts) if text]
         if not filled and lines and n_labels == 1 and _is_share_below(region, row, lines[-1].at):
             lines.append(Line(row, lines[-1].path, "skip"))
             continue
-        first = filled[0] if filled else n_labels
+        if not filled:
+            shown = [cell.strip() for cell in cells[row] if cell.strip()]
+            if not all(text.casefold().lstrip("( ").startswith("n") for text in shown):
+                raise region.fail(row, None, "it has numbers but no label")
+            lines.append(Line(row, ("Base",)))
+            continue
+        first = filled[0]
         # A label stands for the rows below it until the next one.
-        outer = [*outer[:first], *texts[first:]] if filled else texts
+        outer = [*outer[:first], *texts[first:]]
         shown = texts if filled[:1] == [0] else outer
         path = tuple(text for text in shown if text)
         lines.append(Line(row, (heading, *path) if heading else path))
@@ -209,9 +216,13 @@ def column_lines(region: Region, n_labels: int, columns: Sequence[int]) -> list[
                 text = _filled_from_left(region.grid, row, column, n_labels)
             if text:
                 path += [clean_label(part) for part in text.split("!!")]
-        while len(path) > 1 and path[0] == path[1]:
-            path.pop(0)
+        if region.header and not path:
+            raise region.fail(region.body[0], column, "its numbers have no label above them")
         lines.append(Line(column, tuple(path)))
+    tops = {line.path[0] for line in lines if len(line.path) > 1}
+    if len(tops) == 1 and is_measure(next(iter(tops))):
+        for line in lines:
+            line.path = line.path[1:] if line.path[:1] == tuple(tops) and len(line.path) > 1 else line.path
     return lines
 
 

@@ -10,14 +10,15 @@ from twoway.tables.crosstabs.sheet_layout import Role
 
 _TOTAL = re.compile(
     r"(grand |sub)?totals?\b.*|all( (ages|people|persons|respondents|adults|sexes|groups|regions|voters|men|women))?"
-    r"|both sexes|overall|everyone|everybody|sum|row total|column total|insgesamt|gesamt|ensemble|net",
+    r"|both sexes|overall|everyone|everybody|sum|row total|column total|insgesamt|gesamt|ensemble",
 )
 _BASE = re.compile(
     r"(weighted |effective )?(base|sample)( size)?\b.*|n|\(?n ?= ?[\d, ]*\)?|number of (respondents|cases)"
 )
 _UNWEIGHTED = re.compile(r"unweighted.*|unwtd.*|base \(unweighted\).*")
 _OTHER_STATISTICS = re.compile(
-    r"margins? of error.*|moe|std\.? ?(error|dev).*|standard (error|deviation).*|s\.?e\.?|cv|mean|median|index|rank"
+    r"margins? of error.*|moe|±|\+/-|nets?\b.*|(top|bottom) ?-?\d.*|[tb]\db|average\b.*"
+    r"|std\.? ?(error|dev).*|standard (error|deviation).*|s\.?e\.?|cv|mean\b.*|median\b.*|index|rank"
     r"|(expected|residual|cumulative|valid) .*|expected|residual|(lower|upper) .*|ci|p-value|sig\.?|annotation.*",
 )
 _COUNT = re.compile(
@@ -28,6 +29,9 @@ _SHARE = re.compile(r"%.*|percent.*|(row|col|column|table|total) ?(%|percent|pct
 _AREA = re.compile(
     r"(county|counties|municipality|tract|census tract|district|ward|state|province|geographic area name|geography"
     r"|geo(id|_id)?|fips|area( name)?|local authority|postcode|zip( code)?|country|commune|canton)( name| code)?"
+)
+_MEASURE = re.compile(
+    r"(number|no\.|percent\w*|%|persons|people|population|counts?|households|estimates?|thousands|frequency)\b.*|\(?%\)?"
 )
 _SEX = re.compile(r"m|f|w|male|female|males|females|man|woman|men|women|boys|girls")
 _AGE = re.compile(
@@ -75,6 +79,11 @@ def statistic(label: str) -> str | None:
     if _SHARE.fullmatch(" ".join(label.casefold().split())) or words.startswith("% "):
         return "share"
     return "skip" if _OTHER_STATISTICS.fullmatch(words) else None
+
+
+def is_measure(label: str) -> bool:
+    """Return whether a heading above all columns says what the numbers are, and is no variable's name."""
+    return bool(_MEASURE.fullmatch(" ".join(label.casefold().split())))
 
 
 def is_area(name: str) -> bool:

@@ -1,8 +1,11 @@
 """Sheets of thirty shapes are read right, cell by cell, or refused with the place; none is read wrong."""
 
+import csv
+import gzip
 import re
 from itertools import product
 
+import numpy as np
 import published_layouts
 import pytest
 
@@ -84,3 +87,154 @@ def test_pairs_of_a_sheet_can_be_fitted(tmp_path):
     assert tables.totals[0] == sum(cells.values())
     north = sum(value for (region, sex, _), value in cells.items() if (region, sex) == ("North", "Male"))
     assert tables["Region", "sex"]["North", "Male"] == pytest.approx(north / sum(cells.values()))
+
+
+def write(folder, text, name="t.csv"):
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        # sums
+        ("age × sex,m,f,Total\nyoung,50,60,125\nold,70,90,160\n", "row 2, column D: 125 .* add up to 110"),
+        ("age × sex,m,f\nyoung,50,60\nold,70,90\nTotal,120,170\n", "row 4, column C: 170 .* add up to 150"),
+        ("age × sex,m,f\nyoung,50%,60%\nold,40%,30%\n", "row 2: the percentages add up to 100 neither in rows"),
+        ("vote × sex,m,f\nyes,105%,60%\nno,70%,40%\n", "row 2, column B: '105%' is over 100"),
+        ("vote × sex,m,f\ngood,25%,32%\nbad,35%,28%\nugly,40%,40%\nTotal bad,75%,68%\n", "shown as 75, not 100"),
+        ("age × sex,m,f\n0-4,15,6\n5-9,7,9\nUnder 10,22,15\n10+,4,5\n", "row 4: 'Under 10' is '0-4' \\+ '5-9'"),
+        ("sex × age,young,old\nm,10,20\nf,30,40\nPersons,40,60\n", "row 4: 'Persons' is 'm' \\+ 'f'"),
+        # bases
+        ("vote × sex,m,f\nyes,45%,52%\nno,55%,48%\nInterviews,423,512\n", "row 4: it has no percent signs"),
+        ("vote × sex,m,f\nyes,45,52\nno,55,48\nInterviews,423,512\n", "row 4: the other numbers add up to 100"),
+        ("age × sex,m,f\nBase,400,500\n", "row 2: there are no rows or columns of categories"),
+        # signs, labels and numbers
+        ("age × sex,m,f\nyoung,5,*\nold,7,9\n", r"row 2, column C: '\*' is not a number; say in a layout"),
+        ("age × sex,m,f\nyoung,5,6\n,7,9\n", "row 3: it has numbers but no label"),
+        ("age × sex,m,f\nyoung,5,6\nyoung,7,9\n", "row 3: the label 'young' is there twice"),
+        ("age × sex,m,f\nyoung,5,\nold,7,9\n", "row 2, column C: the cell is empty"),
+        ("age × sex;m;f\nyoung;1.234;3.456\nold;5.678;1.111\n", "row 2, column B: '1.234' may be 1234"),
+        # two ways to read
+        (",Has dog,,Has cat,\nage,Yes,No,Yes,No\nyoung,30%,71%,20%,80%\nold,70%,29%,80%,20%\n", "column D: 'Has dog'"),
+        (
+            "age,m,f,,region,m,f\n0-9,5,6,,North,5,8\n10+,7,9,,South,6,7\n",
+            "column E: 'North' is a label beside",
+        ),
+        ("Vote by sex (row percent)\nvote,m,f\nyes,45%,52%\nno,55%,48%\n", "title says row .* add up as column"),
+    ],
+)
+def test_what_is_wrong_or_open_is_named_with_its_place(tmp_path, text, match):
+    with pytest.raises(DataError, match=f"t.csv', .*{match}"):
+        tw.read_published(write(tmp_path, text))
+
+
+def test_errors_name_the_sheet(tmp_path):
+    rows = [["Age by sex"], ["Age", "m", "f", "Total"], ["young", 50, 60, 125], ["old", 70, 90, 160]]
+    path = published_layouts.write_book(tmp_path, "b.xlsx", {"Cover": ([["Tables"]], []), "T1": (rows, [])})
+    with pytest.raises(DataError, match="sheet 'T1', row 3, column D: 125"):
+        tw.read_published(path)
+
+
+@pytest.mark.parametrize(
+    ("second", "match"),
+    [
+        (
+            "18–34,20,20\n35+,30,40\n",
+            "row 2, column B: the label '18–34' of 'age' is nearly '18-34', in .*one.csv",
+        ),
+        ("18-34,0,0\n35+,50,60\n", "row 2, column B: 0 people have 'age' '18-34'.*but 50 .* the same 110 people"),
+    ],
+)
+def test_tables_that_contradict_each_other(tmp_path, second, match):
+    write(tmp_path, "age × sex,m,f\n18-34,20,30\n35+,31,29\n", "one.csv")
+    write(tmp_path, f"age × vote,yes,no\n{second}", "two.csv")
+    with pytest.raises(DataError, match=f"two.csv', {match}"):
+        tw.read_published(tmp_path)
+
+
+def test_a_base_is_never_a_cell(tmp_path):
+    text = "vote × sex,m,f\nBase: all adults,423,512\nyes,45%,52%\nno,55%,48%\n(n),423,512\n"
+    tables = tw.read_published(write(tmp_path, text.replace("(n),423,512\n", "")))
+    assert tables.schema["vote"].categories == ("yes", "no")
+    assert tables.totals[0] == pytest.approx(935)
+    assert tables["vote", "sex"]["yes", "m"] == pytest.approx(0.45 * 423 / 935)
+
+
+def test_a_layout_says_what_a_sheet_leaves_open(tmp_path):
+    path = write(tmp_path, "vote × sex,m,f\nyes,45,*\nno,55,48\nInterviews,423,512\n")
+    content = {
+        "symbols": {"*": "<5"},
+        "table": [
+            {
+                "kind": "counts",
+                "skip_rows": 4,
+                "rows": [{"variables": "vote", "rows": "2-3", "labels": "A"}],
+                "columns": [{"variables": ["sex"], "columns": "B-C", "categories": ["men", "women"]}],
+            }
+        ],
+    }
+    tables = tw.read_published(path, layout=SheetLayout.of_dict(content))
+    assert tables.schema["sex"].categories == ("men", "women")
+    np.testing.assert_allclose(tables["vote", "sex"].array * 150.5, [[45, 2.5], [55, 48]])
+    assert "shown as a bound, such as '*'" in tables.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"kind": "rows"}, "no kind of table 'rows'"),
+        ({"skip_rows": 2}, "the row 2 is declared twice"),
+        (
+            {"rows": [{"variables": ["vote"], "rows": "2-3", "categories": ["yes"]}]},
+            "2 rows .* 1 categories",
+        ),
+        ({"columns": [{"variables": ["sex"], "columns": "2-3", "labels": "1"}]}, "columns must be like 'B-D, F'"),
+        ({"shape": 3}, "no setting 'shape'"),
+        ({"total": -3}, "total must be a positive number"),
+    ],
+)
+def test_layouts_that_are_wrong(change, match):
+    rows = [{"variables": ["vote"], "rows": "2-3", "labels": "A"}]
+    table = {"kind": "counts", "rows": rows, "columns": [{"variables": ["sex"], "columns": "B-C", "labels": "1"}]}
+    assert len(SheetLayout.of_dict({"table": [table]}).blocks) == 1
+    with pytest.raises((DataError, tw.UnknownNameError), match=match):
+        SheetLayout.of_dict({"table": [table | change]})
+
+
+def test_many_areas(tmp_path):
+    path, truth = published_layouts.wide_by_area(tmp_path)
+    by_area = tw.read_published_areas(path)
+    assert list(by_area) == [true.area for true in truth]
+    for true in truth:
+        tables = by_area[true.area]
+        assert tables.totals.tolist() == [sum(true.cells.values())] * 3
+        assert tw.read_published(path, area=true.area) == tables
+    with pytest.raises(DataError, match="tables of 4 areas"):
+        tw.read_published(path)
+    with pytest.raises(tw.UnknownNameError, match="did you mean 'Alder County, Ohio'"):
+        tw.read_published(path, area="Alder County, Oho")
+
+
+@pytest.mark.data
+def test_the_two_real_sheets(data_folder):
+    folder = data_folder / "crosstabs"
+    with open(folder / "acs2012_ca_counties" / "edu.csv", encoding="utf-8") as file:
+        header, *rows = csv.reader(file)
+    tables = {table.area: table for table in read(folder / "acs2012_ca_counties" / "edu.csv")}
+    assert len(tables) == len(rows) == 57
+    for row in rows:
+        table = tables[row[0]]
+        assert table.variables == ("sex", "age", "edu")
+        assert {"_".join(labels): value for labels, value in cells_of(table, table.variables).items()} == {
+            name: float(number) for name, number in zip(header[4:], row[4:], strict=True)
+        }
+    with gzip.open(folder / "fte_masculinity-survey_masculinity-survey.csv.gz", "rt", encoding="utf-8") as file:
+        grid = list(csv.reader(file))
+    found = read(folder / "fte_masculinity-survey_masculinity-survey.csv.gz")
+    assert len(found) == 216
+    for table in found:
+        shown = [float(grid[r][c].rstrip("%")) for r, c in zip(table.rows[0], table.columns[0], strict=True)]
+        assert table.values[0].tolist() == shown
+        assert [grid[1][c] for c in table.columns[0]] == list(table.categories[1])
