@@ -92,7 +92,7 @@ def test_a_banner_sheet(tmp_path):
         ("t.csv", "", DataError, "holds no table"),
         ("t.pdf", "x", FileFormatError, "must end in .csv"),
         ("t.xlsx", "x", FileFormatError, "is damaged"),
-        ("t.csv", ",,Total,A\n,,,x\nq,1,2,3\n,yes,1,2\n", DataError, "row 4, column B: 'yes' is not a number"),
+        ("t.csv", ",,Total,A\n,,,x\nq,1,2,3\n,yes,1,2\n", DataError, "row 4: it has numbers but no label"),
         ("t.csv", "us,,,\n,,x,y\nq,,,\n,yes,1,2\n", DataError, "row 2, column C: the variable of 'x', 'y'"),
         ("t.csv", ",,Total\n,,\nq,,\n,yes,1\n", DataError, "one variable only: 'q'"),
     ],
