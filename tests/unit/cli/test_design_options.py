@@ -93,7 +93,6 @@ def test_a_model_remembers_its_columns(folder, capsys):
     for options, said in (
         (["survey.csv"], "12 units in 2 strata"),
         (["survey.csv", "--units", "none"], "180 records count as"),
-        (["survey.csv", "--replicate-weights", "repw*"], "12 jackknife weights"),
         (["plain.csv", "--weights", "none"], "12 units in 2 strata"),
         (["townless.csv", "--strata", "region"], "180 units in 2 strata"),
     ):
@@ -103,7 +102,6 @@ def test_a_model_remembers_its_columns(folder, capsys):
         (["check", "m.twoway", "--data", "plain.csv"], "weights in the column 'w', which 'plain.csv' lacks"),
         (["check", "m.twoway", "--data", "townless.csv"], "--units none does without"),
         (["update", "m.twoway", "plain.csv", "-o", "n.twoway"], "--weights none does without"),
-        (["count", "plain.csv", "--schema", "m.twoway", "-o", "n.tables"], "--weights none does without"),
     ):
         assert run(options) == 3
         assert said in " ".join(capsys.readouterr().err.split())
@@ -122,7 +120,6 @@ def test_a_model_remembers_its_columns(folder, capsys):
     assert run(["count", "plain.csv", "--add", "n.tables"]) == 3
     assert run(["count", "plain.csv", "--add", "n.tables", "--weights", "none"]) == 0
     assert tw.Tables.load("n.tables").number_columns == {}
-    assert run(["score", "m.twoway", "plain.csv", "-o", "scores.csv"]) == 0
 
 
 def test_frames_are_read_with_the_same_columns(folder):
