@@ -82,6 +82,7 @@ from .plots import plot_profiles as plot_profiles
 from .plots import plot_rank as plot_rank
 from .plots import plot_residuals as plot_residuals
 from .plots import plot_scatter as plot_scatter
+from .plots import plot_table as plot_table
 from .questions import ask as ask
 from .questions.observed import Observed as Observed
 from .questions.observed import observed as observed

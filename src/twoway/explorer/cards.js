@@ -3,13 +3,19 @@
 /** A bar for a share, and a line at another one to compare it with; a dot where it was observed. */
 class Track {
   #dot = make("i", { className: "dot", hidden: true });
+  #second = make("i", { className: "second" });
 
   constructor(before = null) {
     this.element = make("span", { className: "track", ariaHidden: "true" });
     if (before === null) return;
     const tick = make("i", { className: "tick" });
     tick.style.left = `${100 * before}%`;
-    this.element.append(tick, this.#dot);
+    this.element.append(tick, this.#dot, this.#second);
+  }
+
+  /** Show the share of the other group. */
+  compare(share) {
+    this.#second.style.width = `${100 * (share ?? 0)}%`;
   }
 
   /** Mark the share that was observed; null for none. */
@@ -50,20 +56,23 @@ class Row {
    * Show a share; null where there is none, because the evidence cannot occur. What stays the same is not touched.
    *
    * seen: the records that show the category, and those among which they were counted.
+   * compared: the share of the other group, undefined where there is none.
    */
-  show(share, isPressed, range = null, seen = null) {
+  show(share, isPressed, range = null, seen = null, compared = undefined) {
     const title = seen ? observedText(...seen) : "";
     if (title !== this.element.title) {
       this.element.title = title;
       this.#track.mark(seen && seen[0] / seen[1].total);
     }
-    const key = range ? `${share} ${range.low} ${range.high}` : share;
+    const key = `${share} ${range?.low} ${range?.high} ${compared}`;
     if (key !== this.#shown) {
       this.#shown = key;
       this.#track.show(share ?? 0, range);
       this.#share.firstChild.data = share === null ? "–" : percent(share);
       this.#range.firstChild.data = range ? shareRange(range) : "";
-      const change = share === null ? "" : points(share - this.#before);
+      this.#track.compare(compared);
+      const from = compared === undefined ? this.#before : compared;
+      const change = share === null || from === null ? "" : points(share - from);
       this.#change.firstChild.data = change;
       this.#change.className = change.startsWith("−") ? "change less" : "change";
     }
@@ -110,16 +119,17 @@ class Card {
     this.#rows.forEach((row, code) => {
       const cell = offsets[this.index] + code;
       const share = answer.shares ? answer.shares[cell] : null;
-      row.show(share, codes?.has(code) ?? false, around && around.share(share, cell), seen && seen.counts[code] !== null ? [seen.counts[code], seen, this.#model.observed.areShares] : null);
+      row.show(share, codes?.has(code) ?? false, around && around.share(share, cell), seen && seen.counts[code] !== null ? [seen.counts[code], seen, this.#model.observed.areShares] : null, answer.compared ? (answer.compared.shares?.[cell] ?? null) : undefined);
     });
     this.element.classList.toggle("is-known", Boolean(codes));
     this.#clear.hidden = !codes;
-    const before = this.#model.mean(this.index, prior.shares);
+    const reference = answer.compared ? answer.compared.shares : prior.shares;
+    const before = this.#model.mean(this.index, reference ?? prior.shares);
     if (before !== null) {
       const meanOf = (shares) => this.#model.mean(this.index, shares);
       const mean = answer.shares ? number(meanOf(answer.shares)) : "–";
       const range = around ? ` (${meanRange(around.mean(meanOf(answer.shares), meanOf))})` : "";
-      setText(this.#mean, `mean ${mean}${range}${state.hasEvidence && mean !== number(before) ? `, was ${number(before)}` : ""}`);
+      setText(this.#mean, `mean ${mean}${range}${answer.compared ? `, other ${reference ? number(before) : "–"}` : state.hasEvidence && mean !== number(before) ? `, was ${number(before)}` : ""}`);
     }
   }
 

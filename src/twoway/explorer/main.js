@@ -15,6 +15,7 @@ const at = Object.fromEntries([...document.querySelectorAll("[id]")].map((elemen
 let { state, unknown } = State.fromHash(location.hash, model);
 let answer = null;
 let limit = PAGE;
+let shownIndices = [];
 
 const actions = {
   pick: (index, code) => change(() => state.toggle(index, code)),
@@ -91,12 +92,14 @@ function view(action) {
 
 function update() {
   answer = model.given(state.evidence, state.components);
+  answer.compared = state.other && model.given(state.other.evidence, state.other.components);
   answer.surroundings = answer.shares && replicates ? replicates.given(state.evidence, state.components) : null;
   draw();
 }
 
 function draw() {
-  document.documentElement.classList.toggle("has-evidence", state.hasEvidence);
+  document.documentElement.classList.toggle("has-evidence", state.hasEvidence || state.other !== null);
+  document.documentElement.classList.toggle("is-compared", state.other !== null);
   document.documentElement.classList.toggle("is-impossible", !answer.shares);
   document.documentElement.classList.toggle("has-counts", model.observed?.isAbout(state) ?? false);
   for (const name of VIEWS) {
@@ -117,11 +120,14 @@ function drawCards() {
   let indices = model.variables.map((_, index) => index);
   if (wanted) indices = indices.filter((index) => cardOf(index).searched.includes(wanted));
   if (state.order === "changed" && answer.shares) {
-    const changes = indices.map((index) => model.change(index, answer.shares));
-    const changeOf = new Map(indices.map((index, place) => [index, state.evidence.has(index) ? 2 : changes[place]]));
+    const from = answer.compared?.shares ?? model.prior.shares;
+    const changes = indices.map((index) => model.change(index, answer.shares, from));
+    const isKnown = (index) => state.evidence.has(index) || state.other?.evidence.has(index);
+    const changeOf = new Map(indices.map((index, place) => [index, isKnown(index) ? 2 : changes[place]]));
     indices.sort((one, other) => changeOf.get(other) - changeOf.get(one) || one - other);
   }
-  showCards(indices.slice(0, limit).map(cardOf));
+  shownIndices = indices.slice(0, limit);
+  showCards(shownIndices.map(cardOf));
   const total = model.variables.length;
   setText(at.count, indices.length === total ? "" : indices.length ? `${indices.length} of ${total} variables` : `No variable or category matches “${state.find.trim()}”.`);
   at.more.hidden = indices.length <= limit;
@@ -173,16 +179,16 @@ function drawComponents() {
 
 // What is known
 
-function evidenceTexts() {
-  const texts = [...state.evidence].map(([index, codes]) => {
+function evidenceTexts(group = state) {
+  const texts = [...group.evidence].map(([index, codes]) => {
     const { name, categories } = model.variables[index];
-    return { name, value: oneOf([...codes].sort((a, b) => a - b).map((code) => categories[code])), remove: () => actions.clear(index) };
+    return { name, value: oneOf([...codes].sort((a, b) => a - b).map((code) => categories[code])), remove: () => change(() => group.evidence.delete(index)) };
   });
   const { owners } = model.form;
-  for (const hidden of new Set([...state.components].map((component) => owners[component]))) {
-    const components = [...state.components].filter((component) => owners[component] === hidden).sort((a, b) => a - b);
+  for (const hidden of new Set([...group.components].map((component) => owners[component]))) {
+    const components = [...group.components].filter((component) => owners[component] === hidden).sort((a, b) => a - b);
     const value = oneOf(components.map((component) => model.stateNumbers[component]));
-    const remove = () => change(() => components.forEach((component) => state.components.delete(component)));
+    const remove = () => change(() => components.forEach((component) => group.components.delete(component)));
     texts.push({ name: model.isTree ? "state" : "component", value, remove });
   }
   return texts;
@@ -190,12 +196,19 @@ function evidenceTexts() {
 
 function drawKnown() {
   const known = evidenceTexts();
-  const chips = known.map(({ name, value, remove }) =>
-    make("span", { className: "chip" }, makeLabel(name, "of"), " ", makeLabel(value), make("button", { type: "button", ariaLabel: `Clear ${name}`, onclick: remove }, "×")),
+  const plain = (text, action) => make("button", { className: "plain", type: "button", onclick: () => change(action) }, text);
+  const chipsOf = (texts, className) => texts.map(({ name, value, remove }) =>
+    make("span", { className }, makeLabel(name, "of"), " ", makeLabel(value), make("button", { type: "button", ariaLabel: `Clear ${name}`, onclick: remove }, "×")),
   );
-  if (known.length) {
-    chips.unshift(make("span", { className: "given" }, "Given"));
-    chips.push(make("button", { className: "plain", type: "button", onclick: () => change(() => state.clear()) }, "Clear all"));
+  const chips = chipsOf(known, "chip");
+  if (known.length || state.other) {
+    chips.unshift(make("span", { className: "given" }, known.length ? "Given" : "Everyone (pick below)"));
+    if (state.other) {
+      const other = chipsOf(evidenceTexts(state.other), "chip chip-other");
+      chips.push(make("span", { className: "given" }, "compared with"), ...(other.length ? other : [make("span", { className: "chip chip-other chip-all" }, "everyone")]));
+      chips.push(plain("Swap", () => state.swap()), plain("Stop comparing", () => (state.other = null)));
+    } else chips.push(plain("Compare with another group", () => state.compare()));
+    chips.push(plain("Clear all", () => { state.clear(); state.other = null; }));
   } else {
     chips.push(make("span", { className: "given" }, "Click what you know.", make("span", { className: "hint" }, " Pick any category below, and all other bars move to what is then probable. Several categories of one variable mean “one of these”.")));
   }
@@ -259,10 +272,16 @@ function goTo(index) {
 }
 
 function spokenAnswer() {
-  if (!state.hasEvidence) return "Nothing is known; all distributions are those of all records.";
-  const given = evidenceTexts().map(({ name, value }) => `${name}: ${value}`).join("; ");
+  if (!state.hasEvidence && !state.other) return "Nothing is known; all distributions are those of all records.";
+  const given = [groupText(state), ...(state.other ? [groupText(state.other)] : [])].join(", compared with ");
+  if (!state.hasEvidence) return `${given}.`;
   const moved = mostChanged(3).map(([index]) => model.variables[index].name).join(", ");
   return `Given ${given}. ${chanceText()}. ${warningText()} ${moved ? `Changed most: ${moved}.` : ""}`;
+}
+
+/** Return what is known of a group in words. */
+function groupText(group) {
+  return evidenceTexts(group).map(({ name, value }) => `${name}: ${value}`).join("; ") || "everyone";
 }
 
 function say(text) {
@@ -290,6 +309,20 @@ if (segments) {
   at.heat.append(segments.element);
   at["save-segments"].addEventListener("click", () => download("segments.csv", segments.csv(state)));
 }
+const savedRows = () => exportRows(model, shownIndices, answer, answer.compared);
+const savedPicture = () => exportPicture([document.title, groupText(state) + (state.other ? ` compared with ${groupText(state.other)}` : "")], savedRows());
+at.copy.addEventListener("click", async () => {
+  try {
+    await navigator.clipboard.writeText(exportText(savedRows(), "\t"));
+    say("Copied.");
+  } catch {
+    say("This browser does not let the page copy; download the CSV instead.");
+  }
+  setText(at.count, at.said.textContent);
+});
+at.csv.addEventListener("click", () => download("distributions.csv", exportText(savedRows(), ",")));
+at.svg.addEventListener("click", () => download("distributions.svg", savedPicture(), "image/svg+xml"));
+at.png.addEventListener("click", async () => download("distributions.png", await exportPixels(savedPicture()), "image/png"));
 at.more.addEventListener("click", () => {
   limit += PAGE;
   drawCards();

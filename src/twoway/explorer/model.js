@@ -214,10 +214,10 @@ class Model extends Trees {
   }
 
   /** Return half the sum of absolute differences of one variable's distribution from that without evidence. */
-  change(index, shares) {
+  change(index, shares, from = this.prior.shares) {
     let sum = 0;
     for (let cell = this.offsets[index]; cell < this.offsets[index + 1]; cell++) {
-      sum += Math.abs(shares[cell] - this.prior.shares[cell]);
+      sum += Math.abs(shares[cell] - from[cell]);
     }
     return sum / 2;
   }

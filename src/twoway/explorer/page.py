@@ -40,6 +40,7 @@ _SCRIPTS = (
     "tree",
     "map",
     "components",
+    "export",
     "segments",
     "main",
 )

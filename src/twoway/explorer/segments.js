@@ -70,20 +70,21 @@ class SegmentTable {
         rows.push([name, text, overall, ...own, ...own.map((share) => (overall > 0 ? (100 * share) / overall : ""))]);
       });
     });
-    return rows.map((row) => row.map(csvCell).join(",")).join("\r\n") + "\r\n";
+    return rows.map((row) => row.map((value) => csvCell(value)).join(",")).join("\r\n") + "\r\n";
   }
 }
 
 /** Return a cell of CSV; text that a spreadsheet would take for a formula gets an apostrophe in front. */
-function csvCell(value) {
+function csvCell(value, delimiter = ",") {
+  if (value === null) return "";
   if (typeof value === "number") return String(value);
   const text = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  return /["\r\n]/.test(text) || text.includes(delimiter) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
-/** Let the browser save text as a file. */
-function download(name, text) {
-  const address = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
+/** Let the browser save text, or a blob, as a file. */
+function download(name, content, type = "text/csv") {
+  const address = URL.createObjectURL(new Blob([content], { type }));
   make("a", { href: address, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(address));
 }

@@ -18,6 +18,8 @@ class State {
   hidden = 0;
   /** The names of segments that the person gave, or null. */
   names = null;
+  /** The state of another group to compare with, of which only the evidence matters; or null. */
+  other = null;
 
   get hasEvidence() {
     return this.evidence.size > 0 || this.components.size > 0;
@@ -33,18 +35,33 @@ class State {
     return this.evidence.get(index);
   }
 
+  /** Keep what is known as the other group, and begin anew; or go back to that group alone. */
+  compare() {
+    const kept = new State();
+    kept.evidence = new Map(this.evidence);
+    kept.components = new Set(this.components);
+    this.other = kept;
+    this.clear();
+  }
+
+  swap() {
+    for (const part of ["evidence", "components"]) [this[part], this.other[part]] = [this.other[part], this[part]];
+  }
+
   clear() {
     this.evidence.clear();
     this.components.clear();
   }
 
-  toHash({ variables, stateNumbers }) {
+  toHash(model) {
+    const { variables, stateNumbers } = model;
     const parts = [];
     for (const [index, codes] of this.evidence) {
       const { name, categories } = variables[index];
       parts.push(`${encode(name)}=${[...codes].map((code) => encode(categories[code])).join(",")}`);
     }
     if (this.components.size) parts.push(`!component=${[...this.components].map((state) => stateNumbers[state]).join(",")}`);
+    if (this.other) parts.push(`!other=${encode(this.other.toHash(model).slice(1))}`);
     if (this.view !== "answers") parts.push(`!view=${this.view}`);
     if (this.order !== "data") parts.push(`!order=${this.order}`);
     if (this.find) parts.push(`!find=${encode(this.find)}`);
@@ -56,7 +73,8 @@ class State {
   }
 
   /** Return the state that an address holds, and what in it this page does not know. */
-  static fromHash(hash, { variables, stateNumbers, form, segments }) {
+  static fromHash(hash, model) {
+    const { variables, stateNumbers, form, segments } = model;
     const state = new State();
     const unknown = [];
     const positions = new Map(variables.map(({ name }, index) => [name, index]));
@@ -69,7 +87,11 @@ class State {
       else if (key === "!focus" && positions.has(texts[0])) state.focus = positions.get(texts[0]);
       else if (key === "!hidden" && value - 1 in form.hidden) state.hidden = value - 1;
       else if (key === "!names" && segments?.names.length === new Set(texts.filter(Boolean)).size && texts.length === segments.names.length) state.names = texts;
-      else if (key === "!component") {
+      else if (key === "!other") {
+        const other = State.fromHash(texts[0], model);
+        state.other = Object.assign(other.state, { other: null });
+        unknown.push(...other.unknown);
+      } else if (key === "!component") {
         for (const text of texts) {
           if (stateNumbers.includes(text)) state.components.add(stateNumbers.indexOf(text));
           else unknown.push(`component ${text}`);

@@ -2,6 +2,7 @@
 
 from twoway.plots.fit import plot_convergence, plot_rank, plot_residuals
 from twoway.plots.model import plot_components, plot_dependence, plot_profiles, plot_scatter
+from twoway.plots.table import plot_table
 
 __all__ = [
     "plot_components",
@@ -11,4 +12,5 @@ __all__ = [
     "plot_rank",
     "plot_residuals",
     "plot_scatter",
+    "plot_table",
 ]

@@ -183,3 +183,24 @@ def test_the_command_writes_tables(folder, capsys):
 def test_what_is_wrong_with_a_command_is_named(folder, capsys, arguments, code, message):
     assert run(["table", "model.twoway", *arguments]) == code
     assert message in capsys.readouterr().err
+
+
+def test_a_table_is_drawn_with_its_letters():
+    mpl = pytest.importorskip("matplotlib", reason="plots need the extra 'plot'")
+    mpl.use("Agg")
+    from matplotlib import pyplot
+
+    table = TABLES["trust"]
+    ax = tw.plot_table(table)
+    texts = [text.get_text() for text in ax.texts]
+    shares = 100 * table.observed[:-1]
+    letters = table.higher_than[:-1].ravel()
+    expected = [f"{share:.0f} {own}".strip() for share, own in zip(shares.ravel(), letters, strict=True)]
+    assert texts == expected
+    assert any(" A" in text for text in texts)
+    assert ax.get_xticklabels()[1].get_text() == f"<age>\n18-39\nA\nn = {table.records[1]:.0f}"
+    bare = tw.plot_table(tw.tabulate(MODEL.with_counts(None), "trust")["trust"])
+    assert len(bare.texts) == 5
+    pyplot.close("all")
+    with pytest.raises(tw.DataError, match=r"a table of tw\.tabulate, such as tables\['vote'\], not Tabulation"):
+        tw.plot_table(TABLES)

@@ -1,0 +1,75 @@
+"""A table by a banner as a picture."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from twoway.errors import DataError
+from twoway.plots.drawing import draw_heatmap, drawing_axes, drawn_label
+from twoway.tabulation.result import BannerTable
+from twoway.tabulation.writing import table_title
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def plot_table(table: BannerTable, *, ax: Axes | None = None) -> Axes:
+    """Draw the shares of one question by a banner, with letters for differences that are more than chance.
+
+    Shares are those that were observed, where the model keeps counts, and modelled ones elsewhere. Means are not drawn.
+
+    Parameters
+    ----------
+    table
+        One of the tables that `tabulate` returns, such as ``tables["vote"]``.
+    ax
+        Where to draw; by default on a new figure.
+
+    Examples
+    --------
+    >>> import twoway as tw
+    >>> survey = {"age": ["18-39", "40+"] * 40, "vote": ["no", "yes", "no", "yes", "no", "yes", "yes", "no"] * 10}
+    >>> ax = plot_table(tw.tabulate(tw.fit(survey, rank=2), "vote", "age")["vote"])
+    >>> [text.get_text() for text in ax.texts]
+    ['50', '75 B', '25', '50', '25', '75 A']
+    """
+    if not isinstance(table, BannerTable):
+        raise DataError(f"plot_table draws a table of tw.tabulate, such as tables['vote'], not {type(table).__name__}")
+    places = [place for place, row in enumerate(table.rows) if row.kind != "mean"]
+    shares = (table.observed if table.is_observed else table.modelled)[places]
+    if not np.isfinite(shares).any():
+        raise DataError(f"the table of {table.name!r} has no shares to draw")
+    columns = [
+        _column_text(column.variable, column.label, column.letter, n)
+        for column, n in zip(table.columns, table.records.tolist(), strict=True)
+    ]
+    rows = [drawn_label(table.rows[place].label) for place in places]
+    letters = table.higher_than[places]
+    ax = drawing_axes(ax, 3.0 + 0.85 * len(columns), 2.2 + 0.3 * len(rows))
+    draw_heatmap(
+        ax,
+        100.0 * shares,
+        rows,
+        columns,
+        legend="observed share, %" if table.is_observed else "modelled share, %",
+        form=".0f",
+        marks=np.where(letters != "", np.char.add(" ", letters), ""),
+        cmap="Blues",
+        vmin=0.0,
+        vmax=float(np.nanmax(100.0 * shares)) * 1.3,
+    )
+    for place, row in enumerate(places):
+        if table.rows[row].kind == "net":
+            ax.get_yticklabels()[place].set_fontweight("bold")
+    ax.set_xticks(range(len(columns)), columns, rotation=0, ha="center", rotation_mode="default")
+    ax.xaxis.tick_top()
+    ax.set_title(drawn_label(table_title(table), 70), fontsize="medium", loc="left", fontweight="bold")
+    return ax
+
+
+def _column_text(variable: str, label: object, letter: str, n_records: float) -> str:
+    """Return the lines above a column: variable, label, letter and base."""
+    base = f"n = {n_records:,.0f}" if np.isfinite(n_records) else ""
+    return "\n".join(filter(None, (drawn_label(variable, 12), drawn_label(label, 12), letter, base)))
