@@ -6,6 +6,7 @@ import base64
 import hashlib
 import html
 import os
+import re
 from dataclasses import dataclass
 from importlib.resources import files
 from itertools import combinations
@@ -29,6 +30,8 @@ from twoway.uncertainty.bootstrap import LEAST_REPLICATES, Bootstrap
 LINKS = 20
 """The page contains the strongest links of each variable, to this many others."""
 
+# Comments with lines of their own, which a page does not need.
+_COMMENT = re.compile(r"^ *//[^\n]*\n|^ */\*\*.*?\*/ *\n", re.MULTILINE | re.DOTALL)
 # One script, in the order in which its parts use one another.
 _SCRIPTS = (
     "model",
@@ -175,6 +178,7 @@ def render_page(described: dict[str, Any]) -> str:
     folder = files("twoway.explorer")
     style = folder.joinpath("page.css").read_text(encoding="utf-8")
     script = "\n".join(folder.joinpath(f"{name}.js").read_text(encoding="utf-8") for name in _SCRIPTS)
+    script = _COMMENT.sub("", script)
     policy = (
         f"default-src 'none'; script-src {_page_hash(script)}; style-src {_page_hash(style)}; img-src data:; "
         "base-uri 'none'; form-action 'none'"

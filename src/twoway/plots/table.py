@@ -58,7 +58,7 @@ def plot_table(table: BannerTable, *, ax: Axes | None = None) -> Axes:
         marks=np.where(letters != "", np.char.add(" ", letters), ""),
         cmap="Blues",
         vmin=0.0,
-        vmax=float(np.nanmax(100.0 * shares)) * 1.3,
+        vmax=100.0,
     )
     for place, row in enumerate(places):
         if table.rows[row].kind == "net":
