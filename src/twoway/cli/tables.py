@@ -11,7 +11,7 @@ from typer import Argument, Option
 import twoway as tw
 from twoway.cli.options import Force, Json
 from twoway.cli.output import check_output, note, say, show
-from twoway.errors import check_known
+from twoway.errors import DataError, check_known
 from twoway.text import aligned, crossed, printable, shortlist
 
 if TYPE_CHECKING:
@@ -45,7 +45,13 @@ def tables(
 
     check_known("action", ["read"], action)
     check_output(out, force, sheet, layout)
-    found = tw.find_layout(sheet, kind=kind) if layout is None else tw.SheetLayout.load(layout)  # type: ignore[arg-type]  # checked there
+    options: dict[str, Any] = {"kind": kind}
+    try:
+        found = tw.find_layout(sheet, **options) if layout is None else tw.SheetLayout.load(layout)
+    except DataError as error:
+        if out is None or layout is not None or not _save_draft(sheet, out, options):
+            raise
+        raise DataError(f"{error}; {out} has all but the names: replace those that begin with '?'") from error
     notes: list[str] = []
     read = read_sheet_tables(sheet, found, notes)
     areas = list(dict.fromkeys(table.area for table in read))
@@ -64,6 +70,17 @@ def tables(
         found.save(out)
         if not json:
             say(f"layout: {out}")
+
+
+def _save_draft(sheet: Path, out: Path, options: dict[str, Any]) -> bool:
+    """Write the layout of a sheet that lacks nothing but names; return whether that is so."""
+    from twoway.tables.crosstabs.published_files import draft_layout
+
+    try:
+        draft_layout(sheet, **options).save(out)
+    except DataError:
+        return False
+    return True
 
 
 def _described(table: SheetTable) -> dict[str, Any]:

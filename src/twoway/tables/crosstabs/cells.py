@@ -92,7 +92,8 @@ def margin_role(label: Label, beside: Iterable[Label]) -> MarginRole | None:
     if not isinstance(label, str):
         return None
     words = " ".join(re.sub(r"[^\w\s]", " ", label.casefold()).split())
-    others = {str(other).strip().casefold() for other in beside}
-    if words == "n" and others & {"y", "yes"} and "no" not in others:
-        return None
+    if words == "n":
+        others = {str(other).strip().casefold() for other in beside}
+        if others & {"y", "yes"} and "no" not in others:
+            return None
     return next((role for role, known in _ROLES if words in known), None)

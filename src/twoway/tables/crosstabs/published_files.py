@@ -60,6 +60,11 @@ def find_layout(path: str | os.PathLike[str], *, kind: TableKind | None = None) 
     return find_layout_of(_all_grids(path), kind)
 
 
+def draft_layout(path: str | os.PathLike[str], kind: TableKind | None = None) -> SheetLayout:
+    """Return a layout in which variables may still need a name, where `find_layout` raises because of that."""
+    return find_layout_of(_all_grids(path), kind, is_draft=True)
+
+
 def read_published(
     path: str | os.PathLike[str],
     *,

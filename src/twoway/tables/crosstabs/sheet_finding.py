@@ -49,15 +49,18 @@ from twoway.tables.crosstabs.sheet_words import (
 from twoway.tables.crosstabs.wide_names import factor_names
 
 
-def find_layout_of(grids: Sequence[Grid], kind: TableKind | None = None) -> SheetLayout:
-    """Return the layout of the tables in some grids; raises where they do not say enough."""
+def find_layout_of(grids: Sequence[Grid], kind: TableKind | None = None, is_draft: bool = False) -> SheetLayout:
+    """Return the layout of the tables in some grids; raises where they do not say enough.
+
+    In a draft, variables without a name get a sign that one is needed.
+    """
     blocks: list[TableBlock] = []
     areas: dict[str, None] = {}
     files = {grid.file for grid in grids}
     sheets = {file: [grid.sheet for grid in grids if grid.file == file] for file in files}
     for grid in grids:
         for region in find_regions(grid):
-            found, area = _find_region(region, kind)
+            found, area = _find_region(replace(region, is_draft=is_draft), kind)
             areas |= {area: None} if area else {}
             for block in found:
                 name = Path(grid.file).name if len(files) > 1 else ""

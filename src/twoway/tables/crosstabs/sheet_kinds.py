@@ -119,6 +119,8 @@ def adds_up(sums: Floats, numbers: Floats) -> bool:
         return False
     scale = 100.0 if float(np.median(known)) > 10 else 1.0
     n_terms = numbers.size // sums.size
+    if n_terms < 2 or np.abs(known - scale).max() > max(0.5 * n_terms, 1.0):
+        return False
     decimals = max((len(f"{x:.10g}".partition(".")[2]) for x in numbers.ravel() if not np.isnan(x)), default=0)
     slack = min(0.5 * n_terms, 4 * np.sqrt(n_terms / 12)) * 10.0**-decimals
-    return n_terms > 1 and bool((np.abs(known - scale) <= max(slack, 1e-3 * scale) * (1 + 1e-9)).all())
+    return bool((np.abs(known - scale) <= max(slack, 1e-3 * scale) * (1 + 1e-9)).all())

@@ -22,6 +22,9 @@ from twoway.tables.crosstabs.published_tables import TableKind
 
 Role: TypeAlias = Literal["total", "base", "unweighted", "skip"]
 
+NO_NAME = "?"
+"""How a variable begins that still needs a name."""
+
 _HEAD = """\
 # Where the tables are, and what their rows and columns are: check it, change it, and give it back with --layout.
 # Rows are counted from 1, columns from A. An empty category is a subtotal, the sum of all categories of its variable.

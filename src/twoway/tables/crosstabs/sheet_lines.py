@@ -7,9 +7,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from twoway.arrays import Floats
 from twoway.tables.crosstabs.sheet_layout import Role
 from twoway.tables.crosstabs.sheet_words import line_role, plain_words, statistic
+
+_MOST_LINES = 2000  # a longer list of areas or cells is not searched for sums
 
 Path = tuple[str, ...]
 Evidence = Callable[[Sequence[Sequence[int]]], bool | None]
@@ -182,7 +186,8 @@ def sum_lines(numbers: Floats, candidates: Sequence[int]) -> list[int]:
     Three numbers at least must agree, so that it is no chance.
     """
     left = list(candidates)
-    for place in reversed(candidates) if numbers.shape[1] > 2 else ():  # inner sums first
+    is_sure = numbers.shape[1] > 2 and len(candidates) <= _MOST_LINES
+    for place in reversed(candidates) if is_sure else ():  # inner sums first
         others = [one for one in left if one != place]
         for chosen in (others, [one for one in others if one > place]):
             is_sum = len(chosen) > 1 and abs(numbers[place] - numbers[chosen].sum(axis=0)).max() < 1e-9
@@ -193,15 +198,14 @@ def sum_lines(numbers: Floats, candidates: Sequence[int]) -> list[int]:
 
 def run_of_sum(numbers: Floats, candidates: Sequence[int]) -> tuple[int, list[int]] | None:
     """Return a candidate that is the sum of neighbours before or after it, and these; None where there is none."""
+    if len(candidates) > _MOST_LINES:
+        return None
     for at, place in enumerate(candidates):
         for side in (candidates[:at][::-1], candidates[at + 1 :]):
-            for n in range(2, len(side) + 1):
+            sums = np.cumsum(numbers[side], axis=0)
+            for n in (np.flatnonzero((np.abs(sums - numbers[place]) < 1e-9).all(axis=1)) + 1).tolist():
                 # A few small numbers are the sum of some others by chance.
                 is_told = n == len(candidates) - 1 or (numbers.shape[1] > 1 and numbers[place].max() >= 10)
-                if (
-                    is_told
-                    and numbers[place].any()
-                    and abs(numbers[place] - numbers[side[:n]].sum(axis=0)).max() < 1e-9
-                ):
+                if n > 1 and is_told and numbers[place].any():
                     return place, sorted(side[:n])
     return None

@@ -8,6 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from twoway.tables.crosstabs.sheet_layout import NO_NAME
 from twoway.tables.crosstabs.sheet_lines import Group, clean_label
 from twoway.tables.crosstabs.sheet_words import (
     crossed_names,
@@ -73,6 +74,9 @@ def name_groups(region: Region, n_labels: int, groups: Sequence[list[Group]], st
     elif len(slots) == 1 and stem:
         slots[0].group.names[slots[0].depth] = file
     for slot in _open_slots(groups):
+        if region.is_draft:
+            slot.group.names[slot.depth] = f"{NO_NAME}{' / '.join(slot.group.labels(slot.depth)[:3])}"
+            continue
         at = slot.group.lines[0][0]
         header = region.header[-1] if region.header else region.body[0]
         row, column = (at, None) if slot.is_row else (header, at)

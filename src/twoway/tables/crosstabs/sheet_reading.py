@@ -20,7 +20,7 @@ from twoway.schema import first_duplicate
 from twoway.tables.crosstabs.cells import Cell, parse_cell
 from twoway.tables.crosstabs.grids import Grid
 from twoway.tables.crosstabs.published_tables import TableKind
-from twoway.tables.crosstabs.sheet_layout import Role, SheetLayout, TableBlock, TableLines
+from twoway.tables.crosstabs.sheet_layout import NO_NAME, Role, SheetLayout, TableBlock, TableLines
 from twoway.text import shortlist
 
 _LETTERS = re.compile(r"(?<=[\d%])\s*[A-Za-z]{1,12}$")
@@ -204,6 +204,8 @@ def _read_table(reader: _Reader, rows: TableLines, columns: TableLines, notes: l
     """Yield the table of some rows and columns; one for each category where people could choose several."""
     grid, block = reader.grid, reader.block
     variables = (*rows.variables, *columns.variables)
+    if nameless := [name for name in variables if name.startswith(NO_NAME)]:
+        raise DataError(f"{grid.name}: the variable {nameless[0]!r} still needs a name; write it into the layout")
     if (twice := first_duplicate(variables)) is not None:
         raise DataError(f"{grid.name}: {twice!r} is a variable of rows and of columns")
     shown: dict[tuple[Role | None, tuple[str, ...]], Printed] = {}

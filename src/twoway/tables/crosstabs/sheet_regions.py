@@ -30,6 +30,8 @@ class Region:
     headings: dict[int, str] = field(default_factory=dict)
     """Lines of text alone, between rows of numbers."""
     letters: bool = False
+    is_draft: bool = False
+    """Whether variables without a name get a sign of it, to be replaced by hand."""
 
     def number(self, row: int, column: int) -> float:
         """Return the number in a cell, NaN where there is none."""

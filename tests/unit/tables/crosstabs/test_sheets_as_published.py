@@ -10,6 +10,7 @@ import published_layouts
 import pytest
 
 import twoway as tw
+from twoway.cli import run
 from twoway.errors import DataError
 from twoway.tables.crosstabs.grids import read_grids
 from twoway.tables.crosstabs.published_files import find_layout
@@ -215,6 +216,24 @@ def test_many_areas(tmp_path):
         tw.read_published(path)
     with pytest.raises(tw.UnknownNameError, match="did you mean 'Alder County, Ohio'"):
         tw.read_published(path, area="Alder County, Oho")
+
+
+def test_a_draft_needs_names_only(tmp_path, capsys):
+    path, out = write(tmp_path, ",A,B,C\nP,1,20,3\nQ,4,5,6\n"), tmp_path / "t.toml"
+    assert run(["tables", "read", str(path), "-o", str(out)]) == 3
+    assert "has all but the names" in capsys.readouterr().err
+    with pytest.raises(DataError, match=r"'[?]P / Q' still needs a name"):
+        tw.read_published(path, layout=out)
+    out.write_text(out.read_text().replace("?P / Q", "side").replace("?A / B / C", "letter"))
+    assert run(["tables", "read", str(path), "--layout", str(out)]) == 0
+    assert "side × letter" in capsys.readouterr().out
+    assert tw.read_published(path, layout=out).pairs == (("side", "letter"),)
+
+
+def test_long_lists_are_not_searched_for_sums(tmp_path):
+    lines = "".join(f"p{i},{i + 1},{2 * i + 3}\n" for i in range(2500))
+    tables = tw.read_published(write(tmp_path, f"place × sex,m,f\n{lines}"))
+    assert len(tables.schema["place"]) == 2500
 
 
 @pytest.mark.data
