@@ -91,7 +91,7 @@ def fit(
     name = f"{out.name}.checkpoint"
     beside = out.with_name(name) if out.name and len(os.fsencode(name)) <= _LONGEST_NAME else None
     is_half_done = beside is not None and beside.exists() and _is_half_fitted(out)
-    inputs = [reading.tables, reading.columns, reading.db, *(data or [])]
+    inputs = [reading.tables, reading.layout, reading.columns, reading.db, *(data or [])]
     check_output(out, force or is_half_done, *inputs, is_model=True)
     checkpoint = None if beside is None else Checkpoint(beside)
     united = reading.source(data or [])

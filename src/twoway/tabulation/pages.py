@@ -24,8 +24,8 @@ def tabulation_page(tabulation: Tabulation) -> str:
     """Return the tables as a page."""
     body = "".join([*map(_html_of_table, tabulation), *(f"<p>{escape(text)}</p>" for text in explained(tabulation))])
     return (
-        "<!doctype html><html lang='en'><head><meta charset='utf-8'><title>Tables</title>"
-        "<meta name='viewport' content='width=device-width, initial-scale=1'>"
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Tables</title>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<style>{_STYLE}</style></head><body>{body}</body></html>\n"
     )
 

@@ -35,6 +35,12 @@ INPUTS = {
     ("fit", "data"): ["fit", "s.csv"],
     ("fit", "tables"): ["fit", "--tables", "s.csv"],
     ("fit", "columns"): ["fit", "odd.csv", "--columns", "s.csv"],
+    ("fit", "layout"): ["fit", "--tables", "odd.csv", "--layout", "s.csv"],
+    ("segments", "data"): ["segments", "s.csv"],
+    ("segments", "columns"): ["segments", "odd.csv", "--columns", "s.csv"],
+    ("table", "model"): ["table", "m.twoway", "--columns", "age"],
+    ("tables", "sheet"): ["tables", "read", "s.csv"],
+    ("tables", "layout"): ["tables", "read", "odd.csv", "--layout", "s.csv"],
     ("columns", "data"): ["columns", "s.csv"],
     ("ask", "model"): ["ask", "m.twoway", "P(age)"],
     ("count", "data"): ["count", "s.csv"],
@@ -50,6 +56,7 @@ INPUTS = {
     ("update", "data"): ["update", "m.twoway", "s.csv"],
 }
 REPLACED = {("count", "add"), ("update", "model")}  # which is what these are for
+OUTPUTS = {("segments", "model"), ("segments", "assignments")}  # besides --out
 
 
 def test_every_input_of_every_command_is_known():
@@ -61,7 +68,7 @@ def test_every_input_of_every_command_is_known():
             inputs |= {
                 (command.__name__, name) for name, hint in hints.items() if name != "out" and "Path" in str(hint)
             }
-    assert inputs | {("count", "data")} == INPUTS.keys() | REPLACED
+    assert inputs | {("count", "data")} == INPUTS.keys() | REPLACED | OUTPUTS
 
 
 @pytest.fixture
@@ -88,6 +95,11 @@ def assert_refused(told, folder, inputs):
 def test_what_is_read_is_not_replaced(command, role, spelling, cli, folder, inputs):
     output = spelling.format("m.twoway" if role in ("model", "schema") else "s.csv")
     assert_refused(cli(*INPUTS[command, role], "-o", output, "--force"), folder, inputs)
+
+
+@pytest.mark.parametrize("output", ["model", "assignments"])
+def test_other_outputs_do_not_replace_what_is_read(output, cli, folder, inputs):
+    assert_refused(cli("segments", "s.csv", f"--{output}", "hard/s.csv", "--force"), folder, inputs)
 
 
 @pytest.mark.parametrize("flags", [["--proba"], ["--how", "sample"], ["--json"], ["--unseen", "missing"]])
