@@ -40,6 +40,7 @@ from twoway.text import printable, shortlist
 if TYPE_CHECKING:
     from twoway.data.source import Block
     from twoway.model.imputation import How
+    from twoway.tabulation.result import Tabulation
 
 
 class JointPMF:
@@ -422,6 +423,14 @@ class JointPMF:
         if not indices:
             raise DataError(f"at least one variable is needed; known: {shortlist(self.schema.names)}")
         return indices
+
+    def table(
+        self, rows: Names | None = None, columns: Names = (), *, nets: Mapping[str, str] | None = None
+    ) -> Tabulation:
+        """Return a table for each question by a banner; `tabulate` says more."""
+        import twoway  # the package loads what it names on demand, so this layer needs none above it
+
+        return twoway.tabulate(self, rows, columns, nets=nets)
 
     # Records
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from statistics import NormalDist
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -38,6 +38,9 @@ from twoway.schema import Schema
 from twoway.storage import container
 from twoway.text import crossed
 from twoway.uncertainty.observed_tables import DOUBT, ObservedTables
+
+if TYPE_CHECKING:
+    from twoway.tabulation.result import Tabulation
 
 # The part of the model's shares that a replicate gives to categories that its sample lacks.
 _UNSEEN = 1e-6
@@ -302,6 +305,14 @@ class Bootstrap:
         """Return how much one variable tells about another; see `JointPMF.mutual_information`."""
         about = [name for names in (a, b, given or ()) for name in ([names] if isinstance(names, str) else names)]
         return self._number(lambda pmf: pmf.mutual_information(a, b, given, base, seed=seed), "nonnegative", about)
+
+    def table(
+        self, rows: Names | None = None, columns: Names = (), *, nets: Mapping[str, str] | None = None
+    ) -> Tabulation:
+        """Return a table for each question by a banner, with intervals; `tabulate` says more."""
+        import twoway  # the package loads what it names on demand, so this layer needs none above it
+
+        return twoway.tabulate(self, rows, columns, nets=nets)
 
     def log_prob(self, source: Any) -> Intervals:
         """Return the logarithm of each record's probability, arrays (n_records,); see `JointPMF.log_prob`."""

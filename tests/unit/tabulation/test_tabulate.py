@@ -75,6 +75,11 @@ def test_rows_are_all_other_variables_unless_they_are_named():
     assert len(tw.tabulate(MODEL, "vote").columns) == 1
 
 
+@pytest.mark.parametrize("model", [MODEL, BOOT])
+def test_a_model_makes_its_tables(model):
+    assert str(model.table("vote", "age")) == str(tw.tabulate(model, "vote", "age"))
+
+
 def test_letters_are_those_of_tests_between_two_columns():
     """Without weights: the z-test of two shares, Welch's of two means, all of a table corrected by Holm."""
     frame = FRAME.dropna()
