@@ -55,6 +55,7 @@ def test_five_variables_with_hostile_labels(open_page):
     assert_shows(page, pmf, evidence | {1: {8}})
 
 
+@pytest.mark.slow
 def test_three_hundred_variables(open_page):
     pmf = random_pmf(numbered(300), 20)
     page = open_page(pmf)

@@ -38,6 +38,7 @@ def test_the_map(open_page):
     assert_shows(page, pmf, {a: {2}})
 
 
+@pytest.mark.slow
 def test_the_map_of_many_variables_stays_small(open_page):
     pmf = random_pmf(numbered(300, 2), 3)
     page = open_page(pmf, "#!view=map")
@@ -88,6 +89,7 @@ def test_search(open_page):
     assert page.locator("#cards h3").count() == 3
 
 
+@pytest.mark.slow
 def test_more_cards_than_a_page(open_page):
     page = open_page(random_pmf(numbered(400, 1), 2))
     assert page.locator("#cards .card").count() == 300

@@ -117,9 +117,9 @@ def test_a_notebook_runs_without_a_warning():
 
 
 def test_wide_data_show_little_text():
-    frame = {f"question {n}": [f"{n} {label % 50}" for label in range(60)] for n in range(60)}
+    frame = {f"question {n}": [f"{n} {label % 12}" for label in range(60)] for n in range(60)}
     records = tw.Records(frame)
-    pmf = tw.fit(records, rank=1)
+    pmf = tw.fit(records, rank=1, smoothing=0.5)
     shown = (
         records.schema,
         records.schema.variables[0],

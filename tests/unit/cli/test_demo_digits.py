@@ -8,6 +8,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
+import pytest
 from typer.testing import CliRunner
 
 import twoway
@@ -32,6 +33,7 @@ def test_demo(tmp_path, monkeypatch):
     exec("\n".join(line.strip() for line in said.splitlines()), {"print": str})
 
 
+@pytest.mark.slow
 def test_demo_for_machines(tmp_path, monkeypatch):
     monkeypatch.setattr(twoway, "fit", functools.partial(twoway.fit, solver="em", starts=1, smoothing=2))
     done = CliRunner().invoke(make_app(), ["demo", "digits", "--out", str(tmp_path), "--json"], catch_exceptions=False)

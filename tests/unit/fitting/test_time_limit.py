@@ -74,7 +74,7 @@ def share_learned(pmf, whole, records):
     return (learned - plain) / (known - plain)
 
 
-@pytest.mark.parametrize("as_tables", [False, True])
+@pytest.mark.parametrize("as_tables", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "options",
     [{}, {"structure": "tree"}, {"rank": 3}, {"solver": "coupled-nmf"}, {"rank": 2, "solver": "spa+coupled-nmf"}],
@@ -103,7 +103,7 @@ def test_time_is_over_while_the_rank_is_chosen(records, timed):
     assert share_learned(pmf, whole, records) > 0.97
 
 
-@pytest.mark.parametrize("as_tables", [False, True])
+@pytest.mark.parametrize("as_tables", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_time_is_over_while_the_smoothing_is_chosen(records, timed, as_tables):
     source = tw.count(records) if as_tables else records
     pmf = timed(source, "choosing the smoothing", 3, rank=3, starts=4)

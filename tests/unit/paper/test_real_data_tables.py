@@ -94,6 +94,7 @@ def smoke(data, tmp_path_factory):
 # What comes out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TABLES)
 def test_every_method_scores(smoke, name):
     out, told = smoke
@@ -129,6 +130,7 @@ def test_the_other_tables_run_too(name, tmp_path):
     assert all(line["scores"] for line in lines)
 
 
+@pytest.mark.slow
 def test_best_means_highest_accuracy_and_lowest_error(smoke):
     out, _ = smoke
     for name, first in (("car", "accuracy"), ("movielens-animation", "rmse")):

@@ -201,6 +201,7 @@ run(sys.argv[2:])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no kill -9 here")
 def test_a_killed_command_goes_on_too(tmp_path, monkeypatch, capsys):
     dirichlet_rows(4, 3, 2, seed=1).sample(300, seed=0).to_csv(tmp_path / "records.csv", index=False)
