@@ -146,7 +146,7 @@ def pair_information(counts: NDArray[np.float32], pseudo_counts: NDArray[np.floa
     """
     n = offsets.size - 1
     information = np.zeros((n, n))
-    width = np.diff(offsets).max()
+    width = (offsets[1:] - offsets[:-1]).max()
     rows, columns = np.zeros(width), np.zeros(width)
     for i in range(n):
         for j in range(i):

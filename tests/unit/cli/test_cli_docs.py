@@ -108,7 +108,13 @@ WITH_SHELL = [page for page in (ROOT / "README.md", *sorted(DOCS.glob("*.md"))) 
 TARGETS = set(re.findall(r"^(\w[\w-]*):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
 
 
-@pytest.mark.parametrize("page", WITH_SHELL, ids=lambda page: page.name)
+# Every command has tests of its own, and the reference of all of them is long.
+LONG = pytest.param(DOCS / "cli.md", marks=pytest.mark.slow, id="cli.md")
+
+
+@pytest.mark.parametrize(
+    "page", [*(page for page in WITH_SHELL if page.name != "cli.md"), LONG], ids=lambda page: page.name
+)
 def test_the_shell_examples_run(folder, monkeypatch, capsys, page):
     """Each line of a page, one after the other. What other tests run need only be understood here.
 

@@ -184,6 +184,7 @@ def test_large_data_are_raced_and_tuned_on_a_sample(monkeypatch):
     assert tw.factor_mse(truth, pmf) < 0.01
 
 
+@pytest.mark.slow
 def test_an_identifier_does_not_ruin_the_smoothing():
     truth = dirichlet_rows(5, 3, 2, seed=3)
     codes = draw_records(truth, 600, observed=1.0, seed=4).codes()
