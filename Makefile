@@ -78,7 +78,7 @@ test-fresh:
 	  rm -rf $$clone; set -- "$$@" $$1; shift; \
 	done
 
-# Search for new examples, twenty times as many of each property. A failing one becomes an @example.
+# Search for new examples, forty times as many of each property. A failing one becomes an @example.
 test-all: .venv/.developers system test-data test-oldest test-bare
 	$(BIN)/pytest -n auto --dist worksteal -m "not data" --hypothesis-profile=thorough
 

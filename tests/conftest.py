@@ -16,9 +16,9 @@ try:
 except ImportError:  # Windows
     fcntl = None
 
-# No deadlines: a first call compiles, and machines are shared. `make test` uses the same examples every time;
+# No deadlines: a first call compiles, and machines are shared. `make test` uses the same few examples every time;
 # `make test-all` searches for new ones, and each failing example becomes an @example of its test.
-settings.register_profile("twoway", deadline=None, derandomize=True, database=None, max_examples=50)
+settings.register_profile("twoway", deadline=None, derandomize=True, database=None, max_examples=25)
 settings.register_profile("thorough", deadline=None, max_examples=1000, print_blob=True)
 settings.load_profile("twoway")
 
