@@ -98,7 +98,11 @@ def test_the_readme_claims_no_more_speed_than_was_measured():
     assert float(re.search(r"Ten million records of 15 variables take ([\d.]+) seconds", measured).group(1)) < 66
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+# The page with the longest fits runs with the slow tests.
+MARKED = [pytest.param(page, marks=pytest.mark.slow) if page.name == "estimators.md" else page for page in PAGES]
+
+
+@pytest.mark.parametrize("page", MARKED, ids=lambda page: page.name)
 def test_pages(page, tmp_path, monkeypatch):
     """A page's blocks run in order, in one namespace and a temporary folder."""
     monkeypatch.chdir(tmp_path)

@@ -459,7 +459,15 @@ def test_slices_of_any_size_read_the_same(monkeypatch):
         assert Records(frame).codes().tolist() == whole
 
 
-@pytest.mark.parametrize(("size", "dtype"), [(256, np.uint8), (257, np.uint16), (65536, np.uint16), (65537, np.uint32)])
+@pytest.mark.parametrize(
+    ("size", "dtype"),
+    [
+        (256, np.uint8),
+        (257, np.uint16),
+        pytest.param(65536, np.uint16, marks=pytest.mark.slow),
+        pytest.param(65537, np.uint32, marks=pytest.mark.slow),
+    ],
+)
 def test_cells_are_as_small_as_can_be(size, dtype):
     records = Records({"v": np.arange(size)[::-1].copy()})
     assert records.cells.dtype == dtype
