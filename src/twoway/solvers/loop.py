@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Self, SupportsFloat, cast
+from typing import Self, SupportsFloat, TypeVar, cast
 
 import numpy as np
 
@@ -29,6 +29,7 @@ _ROUNDING = 1e-13
 # Gains are relative to the objective, or to this where the objective itself goes to zero.
 _SMALL_OBJECTIVE = 1e-6
 
+State = TypeVar("State")
 Update = Callable[[Theta], tuple[Theta, float]]
 """From a point to the next one, with the objective at the given point."""
 
@@ -191,6 +192,25 @@ class Loop:
             self._run(update, state, start)
         assert state.stop_reason is not None
         return Descent(pmf_of(start, state.best), tuple(state.objectives), state.stop_reason)
+
+    def follow(self, advance: Callable[[State | None], tuple[State, float]]) -> tuple[State, list[float], StopReason]:
+        """Return the last of a chain of states that never raise their objective, their objectives, and why it ended.
+
+        ``advance`` gives the first state from None, then each from the one before, with its objective. For states that
+        cannot be extrapolated, such as trees whose shapes change: every pass is a cycle.
+        """
+        state, objectives, stop_reason = None, list[float](), StopReason.MAX_ITER
+        with self.watch.guard():
+            while len(objectives) < self.max_iter and not (objectives and self.watch.ends()):
+                state, objective = advance(state)
+                objectives.append(objective)
+                self.watch.show(Progress(self.task, len(objectives), self.max_iter, objective))
+                if len(objectives) > 1 and objectives[-2] - objective <= self.tol * abs(objective):
+                    stop_reason = StopReason.CONVERGED
+                    break
+        if state is None:
+            raise KeyboardInterrupt
+        return state, objectives, self.watch.stopped or stop_reason
 
     def _run(self, update: Update, state: _State, start: JointPMF) -> None:
         from twoway.kernels.maximization import extrapolate

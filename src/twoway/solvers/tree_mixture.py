@@ -21,7 +21,6 @@ from twoway.arrays import Floats, Ints, times_log
 from twoway.data.records import Records
 from twoway.kernels.visible_trees import VisibleRows
 from twoway.model.pmf import JointPMF
-from twoway.report import Progress, StopReason
 from twoway.schema import Schema
 from twoway.solvers.em import fit_cells_by_em
 from twoway.solvers.evidence import CellSets
@@ -66,27 +65,21 @@ def fit_tree_mixture(records: Records, start: JointPMF, smoothing: Smoothing, lo
     The objective is the negative log-likelihood for each unit of weight, with the penalty that smoothing stands for.
     """
     problem = _TreesOfRecords.of(records, smoothing, start)
-    shares = start.memberships(records) * problem.weights[:, None]
-    here: _Mixture | None = None
-    objectives: list[float] = []
-    stop_reason, shapes_move = StopReason.MAX_ITER, True
-    with loop.watch.guard():
-        while len(objectives) < loop.max_iter and not (objectives and loop.watch.ends()):
-            following = problem.with_new_shapes(shares) if here is None or shapes_move else problem.step(here, shares)
-            objective, following_shares = problem.evaluate(following)
-            if here is not None and shapes_move and objective > objectives[-1]:
-                shapes_move = False  # these are no better: keep the old ones from here on
-                continue
-            here, shares = following, following_shares
-            objectives.append(objective)
-            loop.watch.show(Progress(loop.task, len(objectives), loop.max_iter, objective))
-            if len(objectives) > 1 and objectives[-2] - objective <= loop.tol * abs(objective):
-                stop_reason = StopReason.CONVERGED
-                break
-    if here is None:
-        raise KeyboardInterrupt
-    stop_reason = loop.watch.stopped or stop_reason
-    return Descent(problem.visible(here).pmf(), tuple(objectives), stop_reason)
+    first_shares = start.memberships(records) * problem.weights[:, None]
+    shapes_move = True
+
+    def advance(here: _At | None) -> tuple[_At, float]:
+        nonlocal shapes_move
+        if here is None or shapes_move:
+            following = problem.evaluated(problem.with_new_shapes(first_shares if here is None else here.shares))
+            if here is None or following.objective <= here.objective:
+                return following, following.objective
+            shapes_move = False  # these are no better: keep the old ones from here on
+        following = problem.evaluated(problem.step(here.mixture, here.shares))
+        return following, following.objective
+
+    last, objectives, stop_reason = loop.follow(advance)
+    return Descent(problem.visible(last.mixture).pmf(), tuple(objectives), stop_reason)
 
 
 def strongest_edges(records: Records, weights: Floats) -> list[tuple[int, int]]:
@@ -126,6 +119,15 @@ class _Mixture(NamedTuple):
     @property
     def visible(self) -> list[VisibleTree]:
         return [VisibleTree(tree.shape.rows, tree.tables) for tree in self.trees]
+
+
+class _At(NamedTuple):
+    """A mixture, and what records say of it."""
+
+    mixture: _Mixture
+    shares: Floats
+    """The weight of each record in each tree, (n_records, M)."""
+    objective: float
 
 
 @dataclass(frozen=True)
@@ -228,13 +230,13 @@ class _TreesOfRecords:
         trees = [self._with_counts(tree, own) for tree, own in zip(mixture.trees, counts, strict=True)]
         return _Mixture(self._component_shares(shares), trees)
 
-    def evaluate(self, mixture: _Mixture) -> tuple[float, Floats]:
-        """Return the objective, and the weight of each record in each tree, (n_records, M)."""
+    def evaluated(self, mixture: _Mixture) -> _At:
+        """Return where a mixture is."""
         log_likelihood, memberships = tree_memberships(self.codes, self.weights, mixture.shares, mixture.visible)
         log_prior = self.smoothing.weights * np.log(mixture.shares * len(mixture.shares)).sum()
         for tree in mixture.trees:
             log_prior += times_log(tree.pseudo_counts, tree.tables).sum() - tree.plain_prior
-        return -float((log_likelihood + log_prior) / self.weights.sum()), memberships.T
+        return _At(mixture, memberships.T, -float((log_likelihood + log_prior) / self.weights.sum()))
 
     def _component_shares(self, shares: Floats) -> Floats:
         totals = shares.sum(axis=0) + self.smoothing.weights

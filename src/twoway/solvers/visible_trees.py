@@ -21,7 +21,6 @@ from twoway.errors import DataError
 from twoway.model.hidden_tree import HiddenTree
 from twoway.model.pmf import JointPMF
 from twoway.model.trees import Trees
-from twoway.report import Progress, StopReason
 from twoway.schema import Schema
 from twoway.solvers.loop import Descent, Loop
 from twoway.solvers.problem import Smoothing
@@ -137,22 +136,18 @@ class VisibleMixture:
         The objective is the negative log-likelihood for each unit of weight, with the penalty of the pseudo-counts,
         counted from here.
         """
-        here, objectives, stop_reason = self, list[float](), StopReason.MAX_ITER
-        following, at_rest = self, self.log_prior(prior)
-        with loop.watch.guard():
-            while len(objectives) < loop.max_iter and not (objectives and loop.watch.ends()):
-                expected = following.expected(records, threads)
-                value = expected.log_likelihood + following.log_prior(prior) - at_rest
-                here = following
-                objectives.append(-value / records.total_weight)
-                loop.watch.show(Progress(loop.task, len(objectives), loop.max_iter, objectives[-1]))
-                if len(objectives) > 1 and objectives[-2] - objectives[-1] <= loop.tol * abs(objectives[-1]):
-                    stop_reason = StopReason.CONVERGED
-                    break
-                following = here.maximized(expected.plus(prior))
-        if not objectives:
-            raise KeyboardInterrupt
-        return Descent(here.pmf(), tuple(objectives), loop.watch.stopped or stop_reason)
+        at_rest = self.log_prior(prior)
+
+        def advance(
+            here: tuple[VisibleMixture, MixtureCounts] | None,
+        ) -> tuple[tuple[VisibleMixture, MixtureCounts], float]:
+            following = self if here is None else here[0].maximized(here[1].plus(prior))
+            expected = following.expected(records, threads)
+            value = expected.log_likelihood + following.log_prior(prior) - at_rest
+            return (following, expected), -value / records.total_weight
+
+        (last, _), objectives, stop_reason = loop.follow(advance)
+        return Descent(last.pmf(), tuple(objectives), stop_reason)
 
     def log_prior(self, prior: MixtureCounts) -> float:
         """Return the log-probability of pseudo-counts."""
