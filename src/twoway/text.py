@@ -103,6 +103,11 @@ def printable(text: object, width: int | None = MAX_WIDTH) -> str:
     return clean if width is None or len(clean) <= width else clean[: width - 1] + "…"
 
 
+def markdown_text(text: object) -> str:
+    """Return text for Markdown, in which no character means anything else."""
+    return "".join(f"\\{char}" if char in "\\`*_{}[]<>#|~$&" else char for char in printable(text, None))
+
+
 def crossed(names: Iterable[object], width: int | None = MAX_WIDTH) -> str:
     """Return the variables of a table, such as "age × vote"."""
     return " × ".join(printable(name, width) for name in names)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from twoway.data.files.workbook import Workbook
 from twoway.data.files.writing import write_table
-from twoway.errors import DataError, FileFormatError
+from twoway.errors import FileFormatError
 from twoway.storage.container import whole_or_not_at_all
-from twoway.text import printable
+from twoway.text import markdown_text
 
 Rows = Sequence[Mapping[str, Any]]
 ENDINGS = (".xlsx", ".md", ".csv", ".tsv", ".parquet", ".jsonl")
@@ -20,9 +20,7 @@ ENDINGS = (".xlsx", ".md", ".csv", ".tsv", ".parquet", ".jsonl")
 
 _SHARES = ("size", "all", "share", "certainty", "stability")
 _FORMATS = {"p_value": "0.000", "index": "0", "people": "#,##0", "count": "0", "df": "0", "n_simulated": "0"}
-_MOST_SHEET = 31
 _LEAST_WIDTH = 11
-_NOT_IN_SHEETS = str.maketrans("", "", "[]:*?/\\")
 
 
 def check_segments_path(path: str | os.PathLike[str]) -> str:
@@ -55,22 +53,13 @@ def _is_share(title: str, column: str) -> bool:
 
 def _workbook(tables: Mapping[str, Rows]) -> bytes:
     """Return a workbook with a sheet for each table: cells are numbers, and headers stay in view."""
-    try:
-        import xlsxwriter
-    except ImportError:
-        raise DataError('Excel files need XlsxWriter: pip install "twoway[survey]"') from None
-    stream = io.BytesIO()
-    # Labels are text, whatever they begin with.
-    options = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False, "in_memory": True}
-    book = xlsxwriter.Workbook(stream, options)
+    book = Workbook()
     look_of_head = {"bold": True, "text_wrap": True, "valign": "top", "bottom": 1, "bg_color": "#DCE6F1"}
-    head, right = book.add_format(look_of_head), book.add_format({**look_of_head, "align": "right"})
-    formats: dict[str, Any] = {}
     for title, rows in tables.items():
         if not rows:
             continue
-        sheet = book.add_worksheet(title.translate(_NOT_IN_SHEETS)[:_MOST_SHEET])
-        columns = list(rows[0])
+        page = book.add_sheet(title)
+        sheet, columns = page.sheet, list(rows[0])
         n_texts = sum(isinstance(rows[0][column], str) for column in columns)
         sheet.freeze_panes(1, n_texts)
         sheet.set_row(0, 15 * max(1 + len(_heading(column)) // _LEAST_WIDTH for column in columns))
@@ -78,25 +67,22 @@ def _workbook(tables: Mapping[str, Rows]) -> bytes:
         sheet.fit_to_pages(1, 0)
         sheet.repeat_rows(0)
         for place, column in enumerate(columns):
-            sheet.write_string(0, place, _heading(column), head if place < n_texts else right)
+            page.text(0, place, _heading(column), **look_of_head, **({"align": "right"} if place >= n_texts else {}))
             widest = max((len(str(row[column])) for row in rows if isinstance(row[column], str)), default=0)
             sheet.set_column(place, place, min(max(widest, _LEAST_WIDTH) + 2, 45))
             form = "0.0%" if _is_share(title, column) else _FORMATS.get(column.partition(":")[0], "0.000")
             form = '"+";"−";""' if column.startswith("mark") else form
-            look = formats.setdefault(form, book.add_format({"num_format": form}))
             for line, row in enumerate(rows, start=1):
-                value = row[column]
-                if isinstance(value, str):
-                    sheet.write_string(line, place, printable(value, None))
-                elif value is not None and math.isfinite(value):
-                    sheet.write_number(line, place, value, look)
+                if isinstance(value := row[column], str):
+                    page.text(line, place, value)
+                elif value is not None:
+                    page.number(line, place, value, num_format=form)
             if column.startswith("index"):
                 scale = {"type": "3_color_scale", "mid_type": "num", "mid_value": 100, "min_type": "num"}
                 scale |= {"min_value": 0, "max_type": "num", "max_value": 300}
                 colours = {"min_color": "#E0937B", "mid_color": "#FFFFFF", "max_color": "#6BA3D6"}
                 sheet.conditional_format(1, place, len(rows), place, {**scale, **colours})
-    book.close()
-    return stream.getvalue()
+    return book.content()
 
 
 def _markdown(tables: Mapping[str, Rows]) -> str:
@@ -106,7 +92,7 @@ def _markdown(tables: Mapping[str, Rows]) -> str:
             continue
         columns = list(rows[0])
         is_text = [isinstance(rows[0][column], str) for column in columns]
-        lines = [f"## {title.capitalize()}", "", _line([_heading(column) for column in columns])]
+        lines = [f"## {title.capitalize()}", "", _line([markdown_text(_heading(column)) for column in columns])]
         lines.append(_line(["---" if text else "---:" for text in is_text]))
         lines += [_line([_cell(title, column, row[column]) for column in columns]) for row in rows]
         parts.append("\n".join(lines))
@@ -114,16 +100,16 @@ def _markdown(tables: Mapping[str, Rows]) -> str:
 
 
 def _heading(column: str) -> str:
-    return printable(column.replace("_", " "), None)
+    return column.replace("_", " ")
 
 
 def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    return f"| {' | '.join(cells)} |"
 
 
 def _cell(title: str, column: str, value: Any) -> str:
     if isinstance(value, str):
-        return printable(value, None)
+        return markdown_text(value)
     if value is None or not math.isfinite(value):
         return ""
     if isinstance(value, int):

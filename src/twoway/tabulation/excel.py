@@ -1,17 +1,12 @@
-"""Tables as an Excel workbook: cells are numbers with formats, and headers stay in view.
-
-XlsxWriter writes it: maintained, without dependencies, and it does formats, panes and groups of rows.
-"""
+"""Tables as an Excel workbook: cells are numbers with formats, and headers stay in view."""
 
 from __future__ import annotations
 
-import io
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twoway.errors import DataError
-from twoway.schema import Label
+from twoway.data.files.workbook import Sheet, Workbook
 from twoway.tabulation.writing import banner_groups, explained, table_title
 from twoway.text import printable
 
@@ -25,50 +20,14 @@ _GREY = "#666666"
 
 def tabulation_workbook(tabulation: Tabulation) -> bytes:
     """Return a workbook with the tables below one another, their tests, and notes."""
-    try:
-        import xlsxwriter
-    except ImportError:
-        raise DataError('Excel files need XlsxWriter: pip install "twoway[survey]"') from None
-    stream = io.BytesIO()
-    # Labels are text, whatever they begin with.
-    options = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False, "in_memory": True}
-    book = xlsxwriter.Workbook(stream, options)
-    _write_tables(_Sheet(book, "Tables"), tabulation)
-    _write_tests(_Sheet(book, "Tests"), tabulation)
-    _write_notes(_Sheet(book, "Notes"), tabulation)
-    book.close()
-    return stream.getvalue()
+    book = Workbook()
+    _write_tables(book.add_sheet("Tables"), tabulation)
+    _write_tests(book.add_sheet("Tests"), tabulation)
+    _write_notes(book.add_sheet("Notes"), tabulation)
+    return book.content()
 
 
-class _Sheet:
-    """A sheet and the formats of its book."""
-
-    def __init__(self, book: Any, name: str) -> None:
-        self.sheet, self._book = book.add_worksheet(name), book
-        self._formats: dict[tuple[Any, ...], Any] = book.__dict__.setdefault("_twoway_formats", {})
-
-    def format(self, **properties: Any) -> Any:
-        """Return a format, the same one for the same properties."""
-        key = tuple(sorted(properties.items()))
-        if key not in self._formats:
-            self._formats[key] = self._book.add_format(properties)
-        return self._formats[key]
-
-    def text(self, row: int, column: int, text: object, **properties: Any) -> None:
-        self.sheet.write_string(row, column, printable(text, None), self.format(**properties))
-
-    def number(self, row: int, column: int, number: float, **properties: Any) -> None:
-        """Write a number; an empty cell where there is none."""
-        if np.isfinite(number):
-            self.sheet.write_number(row, column, number, self.format(**properties))
-        else:
-            self.sheet.write_blank(row, column, None, self.format(**properties))
-
-    def label(self, row: int, column: int, label: Label, **properties: Any) -> None:
-        self.text(row, column, label, **properties)
-
-
-def _write_tables(sheet: _Sheet, tabulation: Tabulation) -> None:
+def _write_tables(sheet: Sheet, tabulation: Tabulation) -> None:
     columns = tabulation.columns
     at = _LABEL_COLUMNS
     for name, count in banner_groups(columns):
@@ -79,7 +38,7 @@ def _write_tables(sheet: _Sheet, tabulation: Tabulation) -> None:
             sheet.text(0, at, name, **head)
         at += count
     for place, column in enumerate(columns, start=_LABEL_COLUMNS):
-        sheet.label(1, place, column.label, bold=True, align="center", text_wrap=True, valign="top", bg_color="#DCE6F1")
+        sheet.text(1, place, column.label, bold=True, align="center", text_wrap=True, valign="top", bg_color="#DCE6F1")
         sheet.text(2, place, column.letter, align="center", bottom=1, font_color=_GREY, bg_color="#DCE6F1")
     for row, column in np.ndindex(_HEAD_ROWS, _LABEL_COLUMNS):
         sheet.text(row, column, "", bg_color="#DCE6F1", bottom=int(row == _HEAD_ROWS - 1))
@@ -97,7 +56,7 @@ def _write_tables(sheet: _Sheet, tabulation: Tabulation) -> None:
         line = _write_table(sheet, table, line) + 1
 
 
-def _write_table(sheet: _Sheet, table: BannerTable, line: int) -> int:
+def _write_table(sheet: Sheet, table: BannerTable, line: int) -> int:
     """Write a table from a line on; return the line behind it."""
     sheet.text(line, 0, table_title(table), bold=True, font_size=12)
     line += 1
@@ -131,7 +90,7 @@ def _write_table(sheet: _Sheet, table: BannerTable, line: int) -> int:
     return line
 
 
-def _write_tests(sheet: _Sheet, tabulation: Tabulation) -> None:
+def _write_tests(sheet: Sheet, tabulation: Tabulation) -> None:
     heads = ("Question", "By", "F", "Degrees 1", "Degrees 2", "p-value")
     for place, head in enumerate(heads):
         sheet.text(0, place, head, bold=True, bottom=1, bg_color="#DCE6F1")
@@ -149,7 +108,7 @@ def _write_tests(sheet: _Sheet, tabulation: Tabulation) -> None:
             line += 1
 
 
-def _write_notes(sheet: _Sheet, tabulation: Tabulation) -> None:
+def _write_notes(sheet: Sheet, tabulation: Tabulation) -> None:
     sheet.sheet.set_column(0, 0, 20)
     sheet.sheet.set_column(1, 1, 110)
     said = [("", text) for text in explained(tabulation)]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from twoway.text import aligned, printable
+from twoway.text import aligned, markdown_text, printable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -120,26 +120,21 @@ def _markdown_of_table(table: BannerTable) -> str:
     head = ["", *(_markdown_head(column, bool(table.tests)) for column in table.columns)]
     rows = [head, ["---", *["---:"] * len(table.columns)]]
     for line in table_lines(table):
-        label = _markdown(line.label)
+        label = markdown_text(line.label)
         rows.append([{"main": f"**{label}**", "beside": f"*{label}*", "base": label}[line.kind], *line.cells])
     body = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     below = [
-        *(_markdown(test) for test in table.tests),
-        *(f"Note: {_markdown(note)}" for note in table.notes),
+        *(markdown_text(test) for test in table.tests),
+        *(f"Note: {markdown_text(note)}" for note in table.notes),
     ]
     return "\n\n".join(
-        [f"### {_markdown(table_title(table))}", body, "\n".join(f"- {text}" for text in below)]
+        [f"### {markdown_text(table_title(table))}", body, "\n".join(f"- {text}" for text in below)]
     ).rstrip()
 
 
 def _markdown_head(column: BannerColumn, has_letters: bool) -> str:
-    name = f"{_markdown(column.variable)}: " if column.variable else ""
-    return f"{name}{_markdown(column.label)}{f' ({column.letter})' if has_letters and column.letter else ''}"
-
-
-def _markdown(text: object) -> str:
-    """Return text in which no character means anything else."""
-    return "".join(f"\\{char}" if char in "\\`*_{}[]<>#|~$&" else char for char in printable(text, None))
+    name = f"{markdown_text(column.variable)}: " if column.variable else ""
+    return f"{name}{markdown_text(column.label)}{f' ({column.letter})' if has_letters and column.letter else ''}"
 
 
 # Long tables

@@ -61,7 +61,7 @@ def test_names_are_changed_in_a_file_that_was_written(cli, folder):
     assert code == 0
     assert tw.Segments.load(folder / "b.twoway").names == ("segment 1", "late | <b>")
     text = (folder / "b.md").read_text(encoding="utf-8")
-    assert "late \\| <b>" in text
+    assert "late \\| \\<b\\>" in text  # no label is markup
     assert "## Profiles" in text
     rows = [line for line in text.splitlines() if line.startswith("| q0")]
     assert len(rows) == 2
