@@ -70,6 +70,7 @@ from .model.intervals import Intervals as Intervals
 from .model.intervals import IntervalTable as IntervalTable
 from .model.mode import Mode as Mode
 from .model.pmf import JointPMF as JointPMF
+from .model.raking import rake as rake
 from .model.sql_view import sql_view as sql_view
 from .model.surprises import Surprise as Surprise
 from .model.surprises import SurprisingCell as SurprisingCell
@@ -115,6 +116,9 @@ from .tables.crosstabs.sheet_layout import TableBlock as TableBlock
 from .tables.crosstabs.sheet_layout import TableLines as TableLines
 from .tables.privacy import Release as Release
 from .tables.privacy import TotalPrivacy as TotalPrivacy
+from .tables.published.table import PublishedMean as PublishedMean
+from .tables.published.table import PublishedTable as PublishedTable
+from .tables.published.tables import PublishedTables as PublishedTables
 from .tables.tables import Tables as Tables
 from .tabulation.result import BannerColumn as BannerColumn
 from .tabulation.result import BannerRow as BannerRow

@@ -19,6 +19,7 @@ from twoway.checks.fit_quality import modelled_shares
 from twoway.data.frames import frame_library_of
 from twoway.data.source import Block, RecordSource
 from twoway.errors import DataError, unknown_option, whole_number
+from twoway.fitting.published import fit_published_tables
 from twoway.fitting.sources import CONTRADICTION, TABLES_AS_RECORDS, evidence_of_source
 from twoway.fitting.structure import Fitted, Structure, fit_best, fit_mixture, fit_single, fit_tree, tree_edges
 from twoway.fitting.update import counts_of_records
@@ -36,6 +37,7 @@ from twoway.solvers.tree import Tree
 from twoway.solvers.visible_trees import VisibleMixture
 from twoway.storage.checkpoint import Checkpoint
 from twoway.tables.opening import open_source
+from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
 
 _MOST_SMOOTHING = 1e15
@@ -116,6 +118,24 @@ def fit(
     _refuse_options(fit, others)
     began = time.monotonic()
     deadline = began + _fit_seconds(seconds)
+    if isinstance(source, PublishedTables):
+
+        def fit_tables(tables: Tables) -> JointPMF:
+            return fit(
+                tables,
+                rank=rank,
+                solver=solver,
+                seed=seed,
+                starts=starts,
+                smoothing=smoothing,
+                structure=structure,
+                threads=threads,
+                monitor=monitor,
+                seconds=seconds,
+            )
+
+        with Watch.showing(monitor, deadline=deadline) as watch:
+            return fit_published_tables(source, fit_tables, watch, threads)
     seed = whole_number("seed", seed, 0)
     rank = None if rank is None else whole_number("rank", rank, 1)
     given_smoothing = _fit_smoothing(smoothing)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from twoway.arrays import Floats
-from twoway.model.mixture import Codes, draw_codes, draw_components, draw_each, restrict
+from twoway.model.mixture import Codes, draw_codes, draw_components, draw_each
 
 if TYPE_CHECKING:
     from twoway.kernels.trees import TreeRows
@@ -194,12 +194,26 @@ class HiddenTree:
 
     def given(self, allowed: Mapping[int, Codes]) -> tuple[HiddenTree, float]:
         """Return the tree given that some variables have one of some codes, and the logarithm of the probability."""
+        times = {}
+        for variable, codes in allowed.items():
+            times[variable] = np.zeros(len(self.factors[variable]))
+            times[variable][codes] = 1.0
+        return self.reweighted(times)
+
+    def reweighted(self, times: Mapping[int, Floats]) -> tuple[HiddenTree, float]:
+        """Return the tree in which each category of some variables is so many times as probable, up to a scale.
+
+        And the logarithm of that scale: of the sum of all probabilities before it.
+        """
         factors = list(self.factors)
         rows = {}
-        for variable, codes in allowed.items():
-            rows[variable] = _log(self.factors[variable][codes].sum(axis=0))[None]
-            factors[variable] = self.factors[variable].copy()
-            restrict(factors[variable], codes)
+        for variable, own in times.items():
+            raised = self.factors[variable] * own[:, None]
+            mass = raised.sum(axis=0)
+            rows[variable] = _log(mass)[None]
+            # A state that is ruled out has no weight left, but is still a PMF.
+            plain = np.broadcast_to((own / max(own.sum(), 1e-300))[:, None], raised.shape)
+            factors[variable] = np.divide(raised, mass, out=plain.copy(), where=mass > 0)
         up, messages = self._up(rows)
         log_probability = float(self._at_root(up)[0])
         if log_probability == -np.inf:

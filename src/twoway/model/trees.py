@@ -147,7 +147,17 @@ class Trees:
 
     def given(self, allowed: Mapping[int, Codes]) -> Trees | None:
         """Return the mixture given that some variables have one of some codes each; None where that is impossible."""
-        trees, logs = zip(*(tree.given(allowed) for tree in self.trees), strict=True)
+        return self._weighted([tree.given(allowed) for tree in self.trees])
+
+    def reweighted(self, times: Mapping[int, Floats]) -> Trees | None:
+        """Return the mixture in which each category of some variables is so many times as probable, up to a scale.
+
+        None where nothing is left.
+        """
+        return self._weighted([tree.reweighted(times) for tree in self.trees])
+
+    def _weighted(self, parts: Sequence[tuple[HiddenTree, float]]) -> Trees | None:
+        trees, logs = zip(*parts, strict=True)
         with np.errstate(divide="ignore"):
             weights = np.log(self.shares) + np.array(logs)
         if weights.max() == -np.inf:

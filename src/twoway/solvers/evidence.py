@@ -96,11 +96,12 @@ def expected_counts(
     records: RecordSource, theta: Theta, rank: int, threads: int | None, rows: TreeRows | None = None
 ) -> ExpectedCounts:
     """Return the sums of the E-step over all records."""
-    per_block = partial(_expected_counts_of_block, theta=theta, rank=rank, rows=rows)
+    per_block = partial(expected_counts_of_block, theta=theta, rank=rank, rows=rows)
     return records.map_reduce(per_block, ExpectedCounts.__add__, threads=threads)
 
 
-def _expected_counts_of_block(block: Block, *, theta: Theta, rank: int, rows: TreeRows | None) -> ExpectedCounts:
+def expected_counts_of_block(block: Block, *, theta: Theta, rank: int, rows: TreeRows | None) -> ExpectedCounts:
+    """Return the sums of the E-step over a block of records."""
     # Kernels are imported where the block is: one that travelled there would be compiled anew.
     from twoway.kernels.expectation import expect
     from twoway.kernels.lanes import layout
@@ -191,7 +192,7 @@ class CellSets:
             )
             return in_records + in_tables
         blocks = [*self.records.blocks(), *self.besides.blocks()]
-        per_block = partial(_expected_counts_of_block, theta=theta, rank=rank, rows=rows)
+        per_block = partial(expected_counts_of_block, theta=theta, rank=rank, rows=rows)
         return reduce_in_order(blocks, per_block, ExpectedCounts.__add__, threads=self.threads, n_tasks=len(blocks))
 
     @cached_property

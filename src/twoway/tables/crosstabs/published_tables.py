@@ -37,11 +37,11 @@ def read_crosstabs(
     total_of = _published_option("totals", totals, keys)
     weight_of = _published_option("weights", weights, keys)
     error_of = _published_option("standard_errors", standard_errors, keys)
-    published = PublishedTables(schema)
+    published = CrosstabDrafts(schema)
     counted: list[tuple[float, float, str]] = []
     for sheet, table_kind in zip(sheets, _published_kinds(kind, keys), strict=True):
         pair = frozenset(sheet.key)
-        table = PublishedTable.of_sheet(sheet, table_kind, schema, published.notes)
+        table = CrosstabDraft.of_sheet(sheet, table_kind, schema, published.notes)
         if table is None:
             continue
         if pair in total_of:
@@ -104,7 +104,7 @@ def _published_number(value: Any, what: str) -> float:
 
 
 @dataclass
-class PublishedTable:
+class CrosstabDraft:
     """A table on its way to counts; the rows of a conditional one are distributions given its first variable."""
 
     name: str
@@ -123,7 +123,7 @@ class PublishedTable:
     joint: Floats | None = None
 
     @classmethod
-    def of_sheet(cls, sheet: Sheet, kind: TableKind, schema: Schema, notes: list[str]) -> PublishedTable | None:
+    def of_sheet(cls, sheet: Sheet, kind: TableKind, schema: Schema, notes: list[str]) -> CrosstabDraft | None:
         """Return a table with its categories in schema order; None where it has no counts."""
         name = sheet.name  # in messages a table keeps the name by which it was given
         printed = sheet.transposed() if kind == "column" else sheet
@@ -174,7 +174,7 @@ class PublishedTable:
                 )
 
     @classmethod
-    def _of_conditional(cls, sheet: Sheet, positions: tuple[int, int], name: str) -> PublishedTable:
+    def _of_conditional(cls, sheet: Sheet, positions: tuple[int, int], name: str) -> CrosstabDraft:
         sums = sheet.values.sum(axis=1)
         # A total of 100% at each row does not weigh the rows.
         beside, below = ([margin for margin in sheet.margins if margin.axis == axis] for axis in (0, 1))
@@ -252,11 +252,11 @@ class PublishedTable:
 
 
 @dataclass
-class PublishedTables:
+class CrosstabDrafts:
     """All tables on their way to counts, and what a reader should know about how they got there."""
 
     schema: Schema
-    tables: list[PublishedTable] = field(default_factory=list)
+    tables: list[CrosstabDraft] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -322,7 +322,7 @@ class PublishedTables:
                     sums[position] = sums.get(position, 0.0) + counts
         return {position: counts / counts.sum() for position, counts in sums.items()}
 
-    def _solve_shares(self, tables: Sequence[PublishedTable], name: str) -> Floats:
+    def _solve_shares(self, tables: Sequence[CrosstabDraft], name: str) -> Floats:
         """Return the shares of a variable that mix its conditional distributions into the overall ones."""
         from scipy.optimize import nnls
 

@@ -68,13 +68,13 @@ class Sheet:
             return frame
         key = cls.check_key(key)
         name = " × ".join(key)
-        if not _is_sheet_frame(frame):
+        if not is_sheet_frame(frame):
             raise DataError(f"table {name} must be a pandas, polars or pyarrow frame; got {type(frame).__name__}")
-        headers, columns = _sheet_columns(frame, name)
+        headers, columns = sheet_columns(frame, name)
         if len(headers) == len(set(headers)) == 3 and set(key) <= set(headers):
             column_of = dict(zip(headers, columns, strict=True))
             return cls.of_lines(key, schema, column_of.pop(key[0]), column_of.pop(key[1]), *column_of.values())
-        labels = _sheet_index(frame, key, headers, columns)
+        labels = sheet_index(frame, key, headers, columns)
         if labels is None:
             labels, headers, columns = columns[0], headers[1:], columns[1:]
         return cls.of_cells(key, schema, labels, headers, list(zip(*columns, strict=True)))
@@ -186,7 +186,7 @@ def read_sheets(tables: Any, schema: Schema | None) -> list[Sheet]:
 
     Labels that the schema lists are categories, also if they look like a margin.
     """
-    if _is_sheet_frame(tables):
+    if is_sheet_frame(tables):
         return read_long_sheets(tables, schema)
     if isinstance(tables, Iterable) and not isinstance(tables, str | bytes):
         pairs = list(tables.items() if isinstance(tables, Mapping) else tables)
@@ -200,7 +200,7 @@ def read_sheets(tables: Any, schema: Schema | None) -> list[Sheet]:
 
 def read_long_sheets(frame: Any, schema: Schema | None) -> list[Sheet]:
     """Return the tables of one frame that names the variables in every line."""
-    headers, columns = _sheet_columns(frame, "in the frame")
+    headers, columns = sheet_columns(frame, "in the frame")
     by_name = dict(zip(headers, columns, strict=True))
     absent = [name for name in LONG_COLUMNS if name not in by_name]
     extra = [name for name in headers if name not in (*LONG_COLUMNS, "weight")]
@@ -225,7 +225,8 @@ def read_long_sheets(frame: Any, schema: Schema | None) -> list[Sheet]:
 # Frames
 
 
-def _is_sheet_frame(source: Any) -> bool:
+def is_sheet_frame(source: Any) -> bool:
+    """Return whether something is a frame of a library that is supported."""
     import narwhals as nw
 
     # Checked first: narwhals refuses pandas frames with duplicate headers, which get an error of their own.
@@ -234,7 +235,7 @@ def _is_sheet_frame(source: Any) -> bool:
     )
 
 
-def _sheet_columns(frame: Any, name: str) -> tuple[list[Any], list[list[Any]]]:
+def sheet_columns(frame: Any, name: str) -> tuple[list[Any], list[list[Any]]]:
     """Return a frame's headers and its columns as lists."""
     import narwhals as nw
 
@@ -250,7 +251,7 @@ def _sheet_columns(frame: Any, name: str) -> tuple[list[Any], list[list[Any]]]:
     return headers, columns
 
 
-def _sheet_index(frame: Any, key: Key, headers: list[Any], columns: list[list[Any]]) -> list[Any] | None:
+def sheet_index(frame: Any, key: Key, headers: list[Any], columns: list[list[Any]]) -> list[Any] | None:
     """Return the row labels in a pandas index, or None where the first column holds them."""
     import narwhals as nw
 
@@ -297,7 +298,7 @@ def find_sheet_schema(sheets: Iterable[Sheet]) -> Schema:
     for sheet in sheets:
         for name, labels in zip(sheet.key, (sheet.rows, sheet.columns), strict=True):
             labels_of.setdefault(name, []).extend((label, sheet.name) for label in labels)
-    return Schema.found({name: _sheet_categories(name, labels) for name, labels in labels_of.items()})
+    return Schema.found({name: sheet_categories(name, labels) for name, labels in labels_of.items()})
 
 
 def find_label_codes(schema: Schema, name: str, labels: Sequence[Label], where: str) -> list[int]:
@@ -336,7 +337,7 @@ def _label_meanings(label: Label) -> list[Label]:
     return [text, *numbers, *truths]
 
 
-def _sheet_categories(name: str, shown: Sequence[tuple[Label, str]]) -> tuple[Label, ...]:
+def sheet_categories(name: str, shown: Sequence[tuple[Label, str]]) -> tuple[Label, ...]:
     """Return the categories of a variable from its labels, each with the name of its table."""
     labels = [label for label, _ in shown]
     chosen = _labels_of_kind("number", labels)

@@ -1,0 +1,231 @@
+"""From published tables of any kind to a joint PMF.
+
+First the two-way tables that they have are fitted, as tables alone are: that chooses the structure, and leaves open
+what no table says. Then EM goes on from there with all that was published, drawn toward where it began.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from twoway.arrays import Floats, times_log
+from twoway.errors import DataError
+from twoway.model.counts import Counts
+from twoway.model.hidden_tree import HiddenTree
+from twoway.model.pmf import JointPMF
+from twoway.model.raking import raked_to
+from twoway.model.trees import Trees
+from twoway.report import Report, Start, StopReason, TableMisfit
+from twoway.solvers.em import fit_cells_by_em
+from twoway.solvers.evidence import theta_of
+from twoway.solvers.loop import Loop, Watch
+from twoway.solvers.problem import Smoothing
+from twoway.solvers.table_sums import TableSums
+from twoway.tables.published.table import PublishedTable
+from twoway.tables.published.tables import PublishedTables
+from twoway.tables.tables import Tables
+from twoway.text import shortlist
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_SMOOTHING = Smoothing(0.2, 0.2)
+_PASSES, _TOL = 5000, 1e-6
+# Two-way tables may need fewer states than tables of more variables: each hidden variable gets so many at least, of
+# which several begin as almost the same.
+_LEAST_STATES, _NOISE = 12, 0.05
+# Tables that must hold exactly count so many times as much as others.
+_EXACT_TIMES = 100.0
+# Boxes of what is possible that hold less of the first model are left out.
+_NO_SHARE = 1e-9
+
+
+def fit_published_tables(
+    published: PublishedTables, fit_tables: Callable[[Tables], JointPMF], watch: Watch, threads: int | None
+) -> JointPMF:
+    """Return the joint PMF of published tables; ``fit_tables`` fits connected two-way tables."""
+    began = time.monotonic()
+    start, report, warnings = _first_model(published, fit_tables)
+    start = _only_possible(_with_more_states(start) if published.says_more_than_pairs else start, published)
+    exact = [number for number, table in enumerate(published.tables) if _is_exact(published, table)]
+    sums = TableSums.of(published, threads, dict.fromkeys(exact, _EXACT_TIMES))
+    prior = theta_of(start)[:, : start.rank]
+    prior[0] *= start.rank
+    loop = Loop("published tables", _PASSES, _TOL, watch)
+    descent = fit_cells_by_em(sums, start, _SMOOTHING, loop, prior)
+    margins = {
+        published.schema.index(names[0]): published.shares_of(names[0]) for names in published.exact if len(names) == 1
+    }
+    pmf = raked_to(descent.pmf, margins) if margins else descent.pmf
+    pmf = pmf.sorted_by_weight()
+    misfits = published_misfits(pmf, published)
+    stop_reason = watch.stopped or descent.stop_reason
+    if stop_reason is StopReason.MAX_ITER:
+        warnings.append("the fit did not converge within the passes allowed: read it with care")
+    report = replace(
+        report,
+        rank=pmf.rank,
+        n_hidden=pmf.n_hidden,
+        n_parameters=pmf.n_parameters,
+        starts=(Start("tree+tables", descent.objectives, stop_reason),),
+        best=0,
+        objective_name="mean divergence per person of the tables, penalised",
+        misfits=misfits,
+        check=None,
+        support=None,
+        warnings=tuple(dict.fromkeys([*report.warnings, *warnings, *published.notes])),
+        seconds=time.monotonic() - began,
+    )
+    plain = published.pairs(only_plain=True)
+    counts = Counts.of_tables(plain) if len(plain) else None
+    return pmf.with_report(report).with_counts(counts)
+
+
+def _is_exact(published: PublishedTables, table: PublishedTable) -> bool:
+    return any(set(names) == set(table.variables) for names in published.exact)
+
+
+# The first model
+
+
+def _first_model(
+    published: PublishedTables, fit_tables: Callable[[Tables], JointPMF]
+) -> tuple[JointPMF, Report, list[str]]:
+    """Return a model of the two-way tables; variables that no table connects are independent in it."""
+    schema, pairs = published.schema, published.pairs()
+    parts, reports = [], []
+    groups = sorted(pairs.components(), key=len, reverse=True)
+    for names in groups:
+        positions = schema.indices(names)
+        if len(names) == 1:
+            tree = HiddenTree.single(np.ones(1), [published.single_shares[positions[0]][:, None]])
+        else:
+            pmf = fit_tables(pairs.subset(names) if len(names) < len(schema) else pairs)
+            (tree,) = pmf.trees.trees
+            assert pmf.report is not None
+            reports.append(pmf.report)
+        parts.append((positions, tree))
+    warnings = []
+    if len(groups) > 1:
+        warnings.append(
+            "no table connects these variables, which are taken as independent: "
+            + "; ".join(shortlist(names, 4) for names in groups[:6])
+        )
+    tree = _side_by_side(parts, len(schema))
+    pmf = JointPMF.from_trees(schema, Trees(np.ones(1), (tree,)))
+    plain = Report("tree", 1, 0, 0.0, 0.0, "", (Start("direct", (0.0,), StopReason.DIRECT),), 0)
+    return pmf, reports[0] if reports else plain, warnings
+
+
+def _side_by_side(parts: Sequence[tuple[Sequence[int], HiddenTree]], n_variables: int) -> HiddenTree:
+    """Return trees of different variables as one, in which they are independent."""
+    _, first = parts[0]
+    parents, transitions = list(first.parents), list(first.transitions)
+    homes, factors = [0] * n_variables, [np.empty(0)] * n_variables
+    n_root = len(first.weights)
+    for number, (positions, tree) in enumerate(parts):
+        offset = 0
+        if number and tree.n_hidden == 1 and len(tree.weights) == 1:
+            # One state is a state of the root like all others.
+            columns = [np.repeat(factor, n_root, axis=1) for factor in tree.factors]
+        else:
+            columns = list(tree.factors)
+            if number:
+                offset = len(parents)
+                parents += [0, *(offset + parent for parent in tree.parents[1:])]
+                transitions += [np.repeat(tree.weights[:, None], n_root, axis=1), *tree.transitions]
+        for place, position in enumerate(positions):
+            homes[position], factors[position] = offset + tree.homes[place], columns[place]
+    return HiddenTree(tuple(parents), tuple(homes), first.weights, tuple(transitions), tuple(factors))
+
+
+def _with_more_states(pmf: JointPMF) -> JointPMF:
+    """Return nearly the same model with at least so many states of each hidden variable."""
+    (tree,) = pmf.trees.trees
+    random = np.random.default_rng(0)
+    copies = [-(-_LEAST_STATES // n_states) for n_states in tree.n_states]
+
+    def repeated(matrix: Floats, rows: int, columns: int) -> Floats:
+        """Return a matrix with copies of states, in rows and in columns; columns still sum to one."""
+        wide = np.repeat(np.repeat(matrix / rows, rows, axis=0), columns, axis=1)
+        if rows * columns > 1:
+            wide *= 1.0 + _NOISE * random.random(wide.shape)
+        return np.asarray(wide / wide.sum(axis=0))
+
+    weights = repeated(tree.weights[:, None], copies[0], 1)[:, 0]
+    edges = zip(tree.transitions, copies[1:], tree.parents[1:], strict=True)
+    transitions = tuple(repeated(matrix, own, copies[parent]) for matrix, own, parent in edges)
+    factors = tuple(repeated(matrix, 1, copies[home]) for matrix, home in zip(tree.factors, tree.homes, strict=True))
+    wider = HiddenTree(tree.parents, tree.homes, weights, transitions, factors)
+    return JointPMF.from_trees(pmf.schema, Trees(np.ones(1), (wider,)))
+
+
+def _only_possible(pmf: JointPMF, published: PublishedTables) -> JointPMF:
+    """Return a model given that nothing impossible happens: one tree, with states of their own for each box."""
+    if not published.rules:
+        return pmf
+    shares, trees = [], []
+    for box in published.boxes:
+        allowed = {variable: np.array(sorted(codes)) for variable, codes in box.items()}
+        share = float(np.exp(pmf.trees.log_probability(allowed)))
+        part = pmf.trees.given(allowed)
+        if part is not None and share > _NO_SHARE:
+            shares.append(share)
+            trees.append(part.trees[0])
+    if not trees:
+        raise DataError("the tables leave nothing of what the impossible combinations leave possible")
+    return JointPMF.from_trees(pmf.schema, Trees(np.ones(1), (_as_blocks(np.array(shares), trees),)))
+
+
+def _as_blocks(shares: Floats, trees: Sequence[HiddenTree]) -> HiddenTree:
+    """Return a mixture of trees of one shape as one tree: its states are those of all, which never mix."""
+    from scipy.linalg import block_diag
+
+    first, shares = trees[0], shares / shares.sum()
+    weights = np.concatenate([share * tree.weights for share, tree in zip(shares, trees, strict=True)])
+    transitions = tuple(block_diag(*own) for own in zip(*(tree.transitions for tree in trees), strict=True))
+    factors = tuple(np.hstack(own) for own in zip(*(tree.factors for tree in trees), strict=True))
+    return HiddenTree(first.parents, first.homes, weights, transitions, factors)
+
+
+# How far the model is from what was published
+
+
+def published_misfits(pmf: JointPMF, published: PublishedTables) -> tuple[TableMisfit, ...]:
+    """Return how far a model is from each published table, worst first."""
+    misfits = []
+    for table in published.tables:
+        observed, modelled = table.shares, modelled_table(pmf, published, table)
+        is_known = table.low == table.high
+        # Of a cell that was not published, or rounded, only what is beyond its bounds is off.
+        unit = 1.0 / float(table.counts.sum())
+        off = np.where(
+            is_known, np.abs(observed - modelled), np.maximum(table.low * unit - modelled, modelled - table.high * unit)
+        )
+        distance = 0.5 * float(np.maximum(off, 0.0).sum())
+        divergence = float(times_log(observed, observed / np.maximum(modelled, 1e-300))[is_known].sum())
+        misfits.append(TableMisfit(table.variables, table.weight, distance, max(divergence, 0.0)))
+    return tuple(sorted(misfits, key=lambda misfit: -misfit.total_variation))
+
+
+def modelled_table(pmf: JointPMF, published: PublishedTables, table: PublishedTable) -> Floats:
+    """Return the shares of a model for the cells of a published table, within its universe."""
+    universe = published.universe(table.within)
+    labels = {
+        pmf.schema.names[position]: [pmf.schema.variables[position].categories[code] for code in codes]
+        for position, codes in universe.items()
+    }
+    shares = np.asarray((pmf.given(labels) if labels else pmf).marginal(list(table.variables)))
+    for axis in range(shares.ndim):
+        codes = published.axis_codes(table, axis)
+        shares = np.stack([shares.take(list(own), axis).sum(axis) for own in codes], axis)
+    if table.given:
+        others = tuple(axis for axis, name in enumerate(table.variables) if name not in table.given)
+        of_model, of_table = (one.sum(axis=others, keepdims=True) for one in (shares, table.shares))
+        shares = shares * np.divide(of_table, of_model, out=np.zeros_like(of_model), where=of_model > 0)
+    return np.asarray(shares)

@@ -1,0 +1,153 @@
+"""Published tables as evidence: cells that are sums over several categories, and counts that are not quite known.
+
+A category of a coarser table is a set of finer ones, and its row of θ is the sum of theirs. So the sets are rows below
+the others, in which the E-step counts as in any; what it expects there is dealt out to the members by their own rows.
+That is EM exactly: which member it was is one more thing that was not seen.
+
+What is not known is filled in at each step by what the model expects, which is EM again: the people outside a table's
+universe, those behind "<5" or a suppressed cell, and how a published mean is made up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from twoway.arrays import Floats
+from twoway.data.records import Records
+from twoway.data.source import Block
+from twoway.schema import Schema
+from twoway.solvers.evidence import CellSets, ExpectedCounts, Theta, expected_counts_of_block
+from twoway.solvers.filling import expected_in_range, tilted_to
+from twoway.solvers.table_cells import GroupRows, MeanCells, OpenCells, Slice, TableCells
+from twoway.tables.published.tables import PublishedTables
+
+if TYPE_CHECKING:
+    from twoway.kernels.trees import TreeRows
+
+_LEAST = 1e-300
+
+
+@dataclass(frozen=True)
+class TableSums(CellSets):
+    """Published tables in the shape of records, with what is filled in at each step."""
+
+    own_schema: Schema = None  # type: ignore[assignment]  # always given
+    groups: GroupRows = None  # type: ignore[assignment]  # always given
+    slices: tuple[Slice, ...] = ()
+    open_cells: tuple[OpenCells, ...] = ()
+    means: tuple[MeanCells, ...] = ()
+
+    @classmethod
+    def of(cls, published: PublishedTables, threads: int | None, boost: Mapping[int, float] | None = None) -> TableSums:
+        """Return published tables as evidence; some tables, by number, may count more times than others."""
+        tables = TableCells(published)
+        for number, table in enumerate(published.tables):
+            tables.add_table(table, (boost or {}).get(number, 1.0))
+        for mean in published.means:
+            tables.add_mean(mean)
+        groups = tables.rows.freeze()
+        return cls(
+            tables.records_of_cells(groups),
+            np.maximum(tables.copies, 1.0),
+            max(tables.total_copies, 1.0),
+            tables.negative_entropy,
+            threads,
+            None,
+            published.schema,
+            groups,
+            tuple(tables.slices),
+            tuple(tables.open_cells),
+            tuple(tables.means),
+        )
+
+    @property
+    def schema(self) -> Schema:
+        """The variables."""
+        return self.own_schema
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anything is filled in."""
+        return bool(self.slices or self.open_cells or self.means)
+
+    def expected(self, theta: Theta, rank: int, rows: TreeRows | None = None) -> ExpectedCounts:
+        """Return the sums of the E-step over all cells; the likelihood is that of what was published."""
+        assert isinstance(self.records, Records)
+        n_cells = self.schema.n_categories
+        extended, rows = self.groups.extended(theta, rows, n_cells)
+        block = self.records.as_block()
+        value = None
+        if self.is_open:
+            log_prob = log_probabilities(block, extended, rank, rows)
+            weights, value = self._filled(np.exp(log_prob), log_prob, block.weights)
+        else:
+            weights = block.weights
+        counted = _heavier_than_0(block, weights)
+        expected = expected_counts_of_block(counted, theta=extended, rank=rank, rows=rows)
+        counts = self.groups.dealt_out(expected.counts, extended, n_cells)
+        return ExpectedCounts(counts, expected.log_likelihood if value is None else value)
+
+    def _filled(self, prob: Floats, log_prob: Floats, known: Floats) -> tuple[Floats, float]:
+        """Return the weight of each cell with what is filled in, and the log-likelihood of what was published."""
+        weights = known.copy()
+        with np.errstate(invalid="ignore"):
+            value = float(np.where(known > 0, known * log_prob, 0.0).sum())
+        for cells, low, high, people, unit, total in self.open_cells:
+            own = prob[cells]
+            if np.isnan(total):
+                expected, log_of_range = expected_in_range(people * own, low, high)
+                weights[cells] += unit * expected
+                value += unit * float((log_of_range + people * own).sum())
+            elif (mass := float(own.sum())) > 0:
+                weights[cells] += unit * total * own / mass
+                value += unit * total * float(np.log(mass))
+        for cells, outside in self.slices:
+            mass, weight = max(float(prob[cells].sum()), _LEAST), float(weights[cells].sum())
+            weights[outside] += weight / mass * prob[outside]
+            value -= weight * float(np.log(mass))
+        for cells, values, mean, weight, outside in self.means:
+            mass = max(float(prob[cells].sum()), _LEAST)
+            tilted, divergence = tilted_to(prob[cells] / mass, values, mean)
+            weights[cells] += weight * tilted
+            weights[outside] += weight / mass * prob[outside]
+            value -= weight * divergence
+        return weights, value
+
+    @cached_property
+    def totals(self) -> Floats:
+        """How often each cell was observed, shape (n_categories,); sets of several are dealt out evenly."""
+        theta = np.zeros((1 + self.schema.n_categories, 4))
+        theta[:, 0] = 1.0
+        plain = replace(self, slices=(), open_cells=(), means=())
+        return plain.expected(theta, 1).counts[1:, 0]
+
+
+def _heavier_than_0(block: Block, weights: Floats) -> Block:
+    """Return a block's records that have a weight, with these weights."""
+    kept = np.flatnonzero(weights > 0)
+    lengths = np.diff(block.pointers)[kept]
+    pointers = np.concatenate([[0], np.cumsum(lengths)])
+    places = np.repeat(block.pointers[kept] - pointers[:-1], lengths) + np.arange(pointers[-1])
+    return block._replace(pointers=pointers, cells=block.cells[places], weights=weights[kept])
+
+
+def log_probabilities(block: Block, theta: Theta, rank: int, rows: TreeRows | None) -> Floats:
+    """Return the logarithm of each record's probability, (n_records,)."""
+    from twoway.kernels.expectation import posterior
+    from twoway.kernels.lanes import layout
+    from twoway.kernels.trees import expect_tree
+
+    _, prototype = layout(rank)
+    n, none = len(block.pointers) - 1, np.empty(0)
+    log_prob = np.empty(n)
+    if rows is None:
+        posterior(block.pointers, block.cells, theta, np.empty((n, rank)), log_prob, prototype)
+    else:
+        states = np.empty((n, 0, theta.shape[1]))
+        expect_tree(block.pointers, block.cells, none, rows, theta, none[:, None], states, log_prob, prototype)
+    return log_prob

@@ -1,0 +1,186 @@
+"""A published table of any number of variables: counts, shares or percentages, some of them known by bounds only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from twoway.arrays import Floats
+from twoway.errors import DataError, check_known
+from twoway.schema import first_duplicate
+from twoway.tables.published.numbers import Axes, Labels, TableParts, labelled_numbers, published_number
+from twoway.text import crossed
+
+_KINDS = ("counts", "shares")
+
+
+@dataclass(frozen=True)
+class PublishedMean:
+    """A published mean of a variable whose categories are numbers, such as the mean age of women.
+
+    Parameters
+    ----------
+    variable
+        Its name.
+    mean
+        The mean.
+    people
+        The number of people that it rests on.
+    within
+        The categories of other variables that these people have; empty for all people.
+    """
+
+    variable: str
+    mean: float
+    people: float
+    within: Mapping[str, Labels] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PublishedTable:
+    """A table of one or more variables, as someone published it; `of` makes one from frames, series and mappings.
+
+    Parameters
+    ----------
+    variables
+        The names of its variables.
+    categories
+        The labels of each. A label may stand for several categories of other tables: see ``groups`` of
+        `PublishedTables`.
+    counts
+        People in each cell, with an axis for each variable; in a cell that is not known, a guess.
+    low, high
+        What each count is at least and at most; the same as ``counts`` where it is known.
+    given
+        Variables that percentages are given: only the shares within each of their categories count.
+    within
+        The universe: the categories of other variables that all these people have, such as the ages of those who
+        were asked. Nothing is said of others.
+    weight
+        The number of people that the table counts as in a fit; by default the sum of its counts.
+    totals
+        Totals that were published: for some of its axes, the sums over all others.
+    name
+        What messages call it; by default its variables.
+    notes
+        What was assumed.
+    """
+
+    variables: tuple[str, ...]
+    categories: tuple[Labels, ...]
+    counts: Floats
+    low: Floats
+    high: Floats
+    given: tuple[str, ...] = ()
+    within: Mapping[str, Labels] = field(default_factory=dict)
+    weight: float = 0.0
+    totals: Mapping[Axes, Floats] = field(default_factory=dict)
+    name: str = ""
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        name = self.name or crossed(self.variables)
+        weight = self.weight or float(self.counts.sum())
+        vars(self).update(name=name, weight=weight)
+        if (twice := first_duplicate(self.variables)) is not None:
+            raise DataError(f"table {name}: duplicate variable {twice!r}")
+        if self.counts.shape != tuple(map(len, self.categories)):
+            raise DataError(
+                f"table {name}: {self.counts.shape} counts of {tuple(map(len, self.categories))} categories"
+            )
+        check_known("variable", self.variables, *self.given, where=f" to be given in table {name}")
+        if len(self.given) == len(self.variables):
+            raise DataError(f"table {name}: all of its variables are given, so that it says nothing")
+        if not (weight > 0 and math.isfinite(weight)):
+            raise DataError(f"table {name} must count at least one person; got {weight:g}")
+
+    @property
+    def is_known(self) -> bool:
+        """Whether every cell is a number, not a bound."""
+        return bool((self.low == self.high).all())
+
+    @property
+    def shares(self) -> Floats:
+        """The counts as shares of all."""
+        return np.asarray(self.counts / self.counts.sum())
+
+    def __repr__(self) -> str:
+        within = f" within {', '.join(self.within)}" if self.within else ""
+        return f"<PublishedTable: {self.name}{within}, {self.counts.size} cells, {self.weight:,.6g} people>"
+
+    @classmethod
+    def of(
+        cls,
+        variables: str | Sequence[str],
+        numbers: Any,
+        *,
+        kind: str = "counts",
+        given: str | Sequence[str] = (),
+        total: float | None = None,
+        within: Mapping[str, Any] | None = None,
+        standard_errors: Any = None,
+        rounded_to: float = 0.0,
+        symbols: Mapping[str, str] | None = None,
+        name: str = "",
+    ) -> PublishedTable:
+        """Return a table from numbers as they were published.
+
+        Parameters
+        ----------
+        variables
+            The name of its variable, or several.
+        numbers
+            A mapping of labels (tuples of labels, where there are several variables) to numbers, a pandas series with
+            the labels in its index, a frame with a column for each variable and one of numbers, or, for two
+            variables, a frame with rows of the first and columns of the second. Labels such as "Total" are totals,
+            and are checked. Numbers may be text: "1,234", "45%"; "<5" is at most 4 people; None and NaN are
+            suppressed, and can be any number.
+        kind
+            "counts", or "shares" that add up to 1 or 100 %.
+        given
+            For percentages of rows or columns: the variables for each category of which shares add up to 100 %.
+        total
+            The number of people behind shares.
+        within
+            The universe: for other variables, the categories that all these people have.
+        standard_errors
+            Published standard errors: a number or the same form as ``numbers``. The table counts as so many people
+            that shares have such errors.
+        rounded_to
+            The unit that counts were rounded to, such as 10.
+        symbols
+            What signs in place of numbers mean, such as ``{"*": "<5"}``.
+        name
+            What messages call the table.
+
+        Examples
+        --------
+        >>> PublishedTable.of(
+        ...     ["age", "sex"], {("0-64", "m"): 40, ("0-64", "f"): 39, ("65+", "m"): "<5", ("65+", "f"): 8}
+        ... )
+        <PublishedTable: age × sex, 4 cells, 89.5 people>
+        """
+        names = (variables,) if isinstance(variables, str) else tuple(variables)
+        called = name or crossed(names)
+        check_known("kind of numbers", _KINDS, kind)
+        raw = labelled_numbers(names, numbers, called)
+        cells = {labels: published_number(value, labels, called, symbols or {}) for labels, value in raw.items()}
+        asked = (given,) if isinstance(given, str) else tuple(given)
+        fields = TableParts.of(names, cells, called).fields(
+            is_shares=kind == "shares",
+            given=asked,
+            total=total,
+            standard_errors=standard_errors,
+            rounded_to=rounded_to,
+        )
+        return cls(**fields, given=asked, within={key: labels_of(one) for key, one in (within or {}).items()})
+
+
+def labels_of(given: Any) -> Labels:
+    """Return one label or several."""
+    is_one = isinstance(given, str) or not isinstance(given, Iterable)
+    return (given,) if is_one else tuple(given)

@@ -1,0 +1,307 @@
+"""Tables of one population: of any number of variables, coarser and finer, of all people or of some, and rules."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from twoway.arrays import Floats
+from twoway.errors import DataError, FileFormatError, TwowayError, check_known, naming
+from twoway.schema import Label, Schema, label_key
+from twoway.storage import container
+from twoway.tables.crosstabs.sheets import find_label_codes, sheet_categories
+from twoway.tables.layout import layout_entries
+from twoway.tables.published.files import packed_tables, unpacked_tables
+from twoway.tables.published.numbers import Labels
+from twoway.tables.published.pairs import Codes, pairs_of_table, shares_of_variable
+from twoway.tables.published.rules import Box, Rule, possible_boxes
+from twoway.tables.published.table import PublishedMean, PublishedTable, labels_of
+from twoway.tables.tables import Tables
+from twoway.text import crossed, shortlist
+
+Groups = Mapping[str, Mapping[Label, Labels]]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PublishedTables:
+    """All that was published about a population; `tw.fit` finds the joint distribution that it leaves most open.
+
+    Tables may have one variable or many, finer or coarser categories, and be about all people or some of them. All of
+    them are sums of cells of the joint, and enter one likelihood. `of` makes it from tables and declarations.
+
+    Parameters
+    ----------
+    schema
+        The variables with their finest categories.
+    tables
+        The tables.
+    means
+        Published means.
+    groups
+        For each variable, labels that stand for several of its categories.
+    impossible
+        Combinations that nobody has: for each rule the categories of two or more variables.
+    exact
+        The sets of variables whose tables a population must have exactly.
+    """
+
+    schema: Schema
+    tables: tuple[PublishedTable, ...]
+    means: tuple[PublishedMean, ...] = ()
+    groups: Groups = field(default_factory=dict)
+    impossible: tuple[Mapping[str, Labels], ...] = ()
+    exact: tuple[tuple[str, ...], ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        tables: Any,
+        *,
+        means: Iterable[PublishedMean] = (),
+        groups: Groups | None = None,
+        impossible: Iterable[Mapping[str, Any]] = (),
+        exact: Iterable[str | Sequence[str]] = (),
+        schema: Schema | None = None,
+    ) -> PublishedTables:
+        """Return published tables and what is known besides.
+
+        Parameters
+        ----------
+        tables
+            `PublishedTable`s, among which may be `Tables`; or a mapping of names of variables to numbers, as
+            `PublishedTable.of` takes them.
+        means
+            Published means.
+        groups
+            Labels that stand for several categories: ``{"age": {"65+": ["65-74", "75+"]}}``.
+        impossible
+            Combinations that nobody has: ``[{"age": "0-14", "marital": ["married", "widowed"]}]``.
+        exact
+            The variables of tables that must hold exactly: ``["age", ("age", "sex")]``. The margins of single
+            variables hold in the model itself; tables of several in a population made from it.
+        schema
+            Variables and categories; by default those of the tables, in order of appearance.
+
+        Examples
+        --------
+        >>> by_sex = {("0-14", "m"): 100, ("0-14", "f"): 90, ("15-64", "m"): 300, ("15-64", "f"): 310}
+        >>> by_sex |= {("65+", "m"): 80, ("65+", "f"): 110}
+        >>> works = {("15+", "yes"): 520, ("15+", "no"): 280}
+        >>> PublishedTables.of(
+        ...     [
+        ...         PublishedTable.of(["age", "sex"], by_sex),
+        ...         PublishedTable.of(["age", "works"], works, within={"age": "15+"}),
+        ...     ],
+        ...     groups={"age": {"15+": ["15-64", "65+"]}},
+        ... )
+        <PublishedTables: 2 tables of 3 variables>
+        """
+        given = (
+            [PublishedTable.of(names, numbers) for names, numbers in tables.items()]
+            if isinstance(tables, Mapping)
+            else list(tables)
+        )
+        own = [table for one in given for table in _as_published(one)]
+        if not own:
+            raise DataError("there is no table; at least one is needed")
+        coarse = {
+            name: {label: tuple(members) for label, members in labels.items()}
+            for name, labels in (groups or {}).items()
+        }
+        found = _find_schema(own, coarse) if schema is None else schema
+        check_known("variable", found.names, *coarse, where=" with groups of categories")
+        rules = tuple({name: labels_of(wanted) for name, wanted in rule.items()} for rule in impossible)
+        exactly = tuple((names,) if isinstance(names, str) else tuple(names) for names in exact)
+        return cls(found, tuple(own), tuple(means), coarse, rules, exactly)
+
+    def __post_init__(self) -> None:
+        for table in self.tables:
+            with naming(f"table {table.name}"):
+                self._check_table(table)
+        for mean in self.means:
+            if self.schema[mean.variable].values is None:
+                raise DataError(f"the mean of {mean.variable!r} needs categories that are numbers, or values for them")
+            self.universe(mean.within)
+        known = {frozenset(table.variables) for table in self.tables}
+        for names in self.exact:
+            self.schema.indices(names)
+            if frozenset(names) not in known and not any(set(names) <= one for one in known):
+                raise DataError(f"exact: no table has {crossed(names)}")
+        for rule, named in zip(self.rules, self.impossible, strict=True):
+            self._check_rule(rule, named)
+
+    def codes(self, name: str, label: Label) -> Codes:
+        """Return the categories, by position, that a label of a variable stands for."""
+        members = next(
+            (own for one, own in self.groups.get(name, {}).items() if label_key(one) == label_key(label)), (label,)
+        )
+        return tuple(sorted(find_label_codes(self.schema, name, members, f"label {label!r} of {name!r}")))
+
+    def axis_codes(self, table: PublishedTable, axis: int) -> list[Codes]:
+        """Return what each category of a table's axis stands for."""
+        return [self.codes(table.variables[axis], label) for label in table.categories[axis]]
+
+    def universe(self, within: Mapping[str, Labels]) -> dict[int, Codes]:
+        """Return the categories that some people have, for the position of each variable."""
+        named = {}
+        for name, labels in within.items():
+            codes = sorted({code for label in labels for code in self.codes(name, label)})
+            if not codes:
+                raise DataError(f"the universe has no category of {name!r}")
+            if len(codes) < len(self.schema[name]):
+                named[self.schema.index(name)] = tuple(codes)
+        return named
+
+    def _check_table(self, table: PublishedTable) -> None:
+        universe = self.universe(table.within)
+        for axis, name in enumerate(table.variables):
+            codes = [code for some in self.axis_codes(table, axis) for code in some]
+            labels = self.schema[name].categories
+            if len(set(codes)) < len(codes):
+                twice = next(code for code in codes if codes.count(code) > 1)
+                raise DataError(f"{labels[twice]!r} of {name!r} is in two of its categories")
+            wanted = set(universe.get(self.schema.index(name), range(len(labels))))
+            if extra := set(codes) - wanted:
+                raise DataError(f"it has {labels[min(extra)]!r} of {name!r}, which is outside its universe")
+            if lacking := wanted - set(codes):
+                raise DataError(
+                    f"it lacks {shortlist([labels[code] for code in sorted(lacking)])} of {name!r}; give zeros, or say "
+                    f"within={{{name!r}: …}} if it is about the others only, or groups= if a label includes them"
+                )
+
+    @cached_property
+    def rules(self) -> tuple[Rule, ...]:
+        """The impossible combinations: codes for the position of each variable."""
+        rules = []
+        for named in self.impossible:
+            rule = {
+                self.schema.index(name): frozenset(code for label in labels for code in self.codes(name, label))
+                for name, labels in named.items()
+            }
+            if len(rule) < 2:
+                raise DataError(f"an impossible combination needs two variables or more; got {dict(named)!r}")
+            rules.append(rule)
+        return tuple(rules)
+
+    @cached_property
+    def boxes(self) -> tuple[Box, ...]:
+        """Disjoint products of categories that make up all that is possible."""
+        return possible_boxes(self.schema.sizes, self.rules)
+
+    def _check_rule(self, rule: Rule, named: Mapping[str, Labels]) -> None:
+        """Raise where a table counts people that a rule says cannot be."""
+        for table in self.tables:
+            positions = self.schema.indices(table.variables)
+            if not set(rule) <= set(positions):
+                continue
+            is_ruled = np.ones(table.counts.shape, dtype=bool)
+            for axis, position in enumerate(positions):
+                if position in rule:
+                    inside = np.array([set(codes) <= rule[position] for codes in self.axis_codes(table, axis)])
+                    is_ruled &= inside.reshape([-1 if one == axis else 1 for one in range(table.counts.ndim)])
+            wrong = np.argwhere(is_ruled & (table.low > 0))
+            if wrong.size:
+                labels = [table.categories[axis][code] for axis, code in enumerate(wrong[0])]
+                raise DataError(
+                    f"table {table.name} counts {table.counts[tuple(wrong[0])]:g} people with {shortlist(labels)}, "
+                    f"which is declared impossible: {dict(named)!r}"
+                )
+
+    def __len__(self) -> int:
+        return len(self.tables)
+
+    def __repr__(self) -> str:
+        rules = f", {len(self.impossible)} impossible combinations" if self.impossible else ""
+        return f"<PublishedTables: {len(self.tables)} tables of {len(self.schema)} variables{rules}>"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was assumed of the tables."""
+        return tuple(note for table in self.tables for note in table.notes)
+
+    @property
+    def says_more_than_pairs(self) -> bool:
+        """Whether some of it is about more than two variables at once, or about means."""
+        return bool(self.means) or any(len({*table.variables, *table.within}) > 2 for table in self.tables)
+
+    def is_plain(self, table: PublishedTable) -> bool:
+        """Return whether a table is about all people, by the finest categories."""
+        is_fine = all(len(codes) == 1 for axis in range(len(table.variables)) for codes in self.axis_codes(table, axis))
+        return is_fine and not self.universe(table.within) and not table.given
+
+    @cached_property
+    def single_shares(self) -> list[Floats]:
+        """The share of each finest category of each variable, as far as tables tell; equal where they do not."""
+        return [shares_of_variable(self, position) for position in range(len(self.schema))]
+
+    def pairs(self, *, only_plain: bool = False) -> Tables:
+        """Return the two-way tables that these tables have, in the finest categories.
+
+        What a coarser table leaves open is filled by the shares of single variables, as if they were independent.
+        ``only_plain`` leaves out whatever had to be filled.
+        """
+        tables = [t for t in self.tables if not only_plain or (self.is_plain(t) and t.is_known)]
+        entries = [entry for table in tables for entry in pairs_of_table(self, table)]
+        return Tables(self.schema, *layout_entries(2, entries), () if only_plain else self.notes)
+
+    def shares_of(self, name: str) -> Floats:
+        """Return the shares of a variable's categories by the table that tells them best: of the fewest variables."""
+        axes = [
+            (table, table.variables.index(name))
+            for table in self.tables
+            if name in table.variables and self.is_plain(table) and table.is_known
+        ]
+        if not axes:
+            raise DataError(f"exact: no table has all categories of {name!r}, each with its number of people")
+        table, axis = min(axes, key=lambda one: (len(one[0].variables), -one[0].weight))
+        sums = table.counts.sum(axis=tuple(other for other in range(table.counts.ndim) if other != axis))
+        shares = np.zeros(len(self.schema[name]))
+        shares[[codes[0] for codes in self.axis_codes(table, axis)]] = sums / sums.sum()
+        return shares
+
+    # Files
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write all of it to one file, whole or not at all."""
+        container.write(path, "published", *packed_tables(self))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> PublishedTables:
+        """Return what `save` wrote."""
+        header, arrays = container.read(path, "published")
+        try:
+            return cls(**unpacked_tables(header, arrays))
+        except (TwowayError, LookupError, TypeError, ValueError, AttributeError) as error:
+            raise FileFormatError(f"{str(path)!r} is not a valid file of published tables: {error}") from error
+
+
+def _as_published(given: Any) -> list[PublishedTable]:
+    """Return tables of any kind as published ones."""
+    if isinstance(given, PublishedTable):
+        return [given]
+    if not isinstance(given, Tables):
+        raise DataError(f"tables must be PublishedTable or Tables; got {type(given).__name__}")
+    made = []
+    for index, names in enumerate(given.names):
+        counts = given.array(index)
+        labels = tuple(given.schema[name].categories for name in names)
+        made.append(PublishedTable(names, labels, counts, counts, counts, weight=float(given.weights[index])))
+    return made
+
+
+def _find_schema(tables: Sequence[PublishedTable], groups: Groups) -> Schema:
+    shown: dict[str, list[tuple[Label, str]]] = {}
+    for table in tables:
+        for name, labels in (*zip(table.variables, table.categories, strict=True), *table.within.items()):
+            coarse = {label_key(label) for label in groups.get(name, {})}
+            own = shown.setdefault(name, [])
+            own += [(label, table.name) for label in labels if label_key(label) not in coarse]
+    for name, members in groups.items():
+        if name in shown:
+            shown[name] += [(label, "groups") for own in members.values() for label in own]
+    return Schema.found({name: sheet_categories(name, labels) for name, labels in shown.items()})

@@ -1,0 +1,141 @@
+"""Joint PMFs of published tables: what was published holds, what is impossible has no probability."""
+
+import numpy as np
+import pytest
+
+import twoway as tw
+
+NAMES = ["age", "sex", "marital", "work"]
+LABELS = [["0-14", "15-24", "25-64", "65+"], ["m", "f"], ["never", "married", "gone"], ["yes", "no"]]
+ADULTS = LABELS[0][1:]
+RULE = {"age": "0-14", "marital": ["married", "gone"]}
+
+
+@pytest.fixture(scope="module")
+def counts():
+    """People of a made-up place; children are not married."""
+    rng = np.random.default_rng(0)
+    joint = np.exp(0.5 * rng.normal(size=[len(labels) for labels in LABELS]))
+    joint[0, :, 1:] = 0.0
+    return rng.multinomial(50_000, (joint / joint.sum()).ravel()).reshape(joint.shape)
+
+
+def numbers(counts, axes, labels=None):
+    """Return a table of some axes as a mapping."""
+    sums = counts.sum(axis=tuple(axis for axis in range(counts.ndim) if axis not in axes))
+    own = labels or [LABELS[axis] for axis in axes]
+    return {
+        tuple(side[place] for side, place in zip(own, index, strict=True)): sums[index]
+        for index in np.ndindex(sums.shape)
+    }
+
+
+@pytest.fixture(scope="module")
+def published(counts):
+    """A three-way table, one in coarser ages, and one of adults only."""
+    coarse = np.stack([counts[0], counts[1:3].sum(axis=0), counts[3]])
+    tables = [
+        tw.PublishedTable.of(["age", "sex", "marital"], numbers(counts, (0, 1, 2))),
+        tw.PublishedTable.of(["age", "sex"], numbers(coarse, (0, 1), [["0-14", "15-64", "65+"], LABELS[1]])),
+        tw.PublishedTable.of(["age", "work"], numbers(counts[1:], (0, 3), [ADULTS, LABELS[3]]), within={"age": ADULTS}),
+    ]
+    groups = {"age": {"15-64": ["15-24", "25-64"]}}
+    return tw.PublishedTables.of(tables, groups=groups, impossible=[RULE], exact=["age"])
+
+
+@pytest.fixture(scope="module")
+def pmf(published):
+    return tw.fit(published)
+
+
+def test_what_was_published_holds(pmf, counts):
+    assert pmf.report.converged
+    assert [misfit.variables for misfit in pmf.report.misfits if misfit.total_variation > 1e-3] == []
+    shares = counts.sum(axis=3) / counts.sum()
+    assert 0.5 * np.abs(np.asarray(pmf.marginal(NAMES[:3])) - shares).sum() < 1e-3
+    adults = counts[1:].sum(axis=(1, 2))
+    modelled = np.asarray(pmf.given({"age": ADULTS}).marginal(["age", "work"]))[1:]
+    assert 0.5 * np.abs(modelled - adults / adults.sum()).sum() < 1e-3
+
+
+def test_what_is_impossible_has_no_probability(pmf):
+    assert pmf.prob(RULE) == 0.0
+    people = pmf.sample(20_000, seed=1)
+    assert not ((people["age"] == "0-14") & (people["marital"] != "never")).any()
+    assert pmf.given({"age": "0-14"}).prob({"marital": "never"}) == pytest.approx(1.0)
+
+
+def test_an_exact_margin_holds_to_rounding(pmf, counts):
+    np.testing.assert_allclose(pmf.marginal("age"), counts.sum(axis=(1, 2, 3)) / counts.sum(), atol=1e-12)
+
+
+def test_what_no_table_shows_is_the_least_committed(pmf):
+    """Sex and work have no table: given age they are independent."""
+    for age in ADULTS:
+        table = np.asarray(pmf.given({"age": age}).marginal(["sex", "work"]))
+        np.testing.assert_allclose(table, np.outer(table.sum(axis=1), table.sum(axis=0)), atol=2e-3)
+
+
+def test_variables_that_no_table_connects_are_independent_and_said_so(counts):
+    tables = [
+        tw.PublishedTable.of(["age", "sex"], numbers(counts, (0, 1))),
+        tw.PublishedTable.of("work", {"yes": 30, "no": 70}),
+    ]
+    pmf = tw.fit(tw.PublishedTables.of(tables))
+    assert any("work" in warning and "independent" in warning for warning in pmf.report.warnings)
+    assert pmf.mutual_information("age", "work") < 1e-9
+    np.testing.assert_allclose(pmf.marginal("work"), [0.3, 0.7], atol=1e-3)
+    np.testing.assert_allclose(pmf.marginal(["age", "sex"]), counts.sum(axis=(2, 3)) / counts.sum(), atol=1e-3)
+
+
+def test_a_suppressed_cell_is_found_from_its_total(counts):
+    whole = numbers(counts, (1, 2))
+    hidden = {**whole, ("m", "married"): None, ("f", "gone"): None}
+    hidden |= {(sex, "Total"): counts.sum(axis=(0, 3))[place].sum() for place, sex in enumerate(LABELS[1])}
+    pmf = tw.fit(tw.PublishedTables.of([tw.PublishedTable.of(["sex", "marital"], hidden)]))
+    np.testing.assert_allclose(pmf.marginal(["sex", "marital"]), counts.sum(axis=(0, 3)) / counts.sum(), atol=2e-3)
+
+
+def test_a_mean_moves_a_variable_to_it():
+    table = tw.PublishedTable.of(["rooms", "city"], {(n, c): 100 for n in (1, 2, 3, 4) for c in ("a", "b")})
+    mean = tw.PublishedMean("rooms", 3.2, 1e6, {"city": ("a",)})
+    pmf = tw.fit(tw.PublishedTables.of([table], means=[mean]))
+    assert pmf.given({"city": "a"}).expect("rooms") == pytest.approx(3.2, abs=0.01)
+    assert pmf.given({"city": "b"}).expect("rooms") == pytest.approx(2.5, abs=0.05)
+
+
+def test_a_three_way_table_is_met_where_pairs_show_nothing():
+    """All pairs are independent, and each variable follows from the two others."""
+    counts = {(a, b, (a + b) % 3): 100 for a in range(3) for b in range(3)}
+    whole = {cell: counts.get(cell, 0) for cell in np.ndindex(3, 3, 3)}
+    pmf = tw.fit(tw.PublishedTables.of([tw.PublishedTable.of(["a", "b", "c"], whole)]))
+    assert pmf.given({"a": 1, "b": 1}).prob({"c": 2}) > 0.99
+
+
+def test_files_fit_alike(published, pmf, tmp_path):
+    published.save(tmp_path / "county.tables")
+    pmf.save(tmp_path / "county.twoway")
+    again = tw.load(tmp_path / "county.twoway")
+    assert again.prob(RULE) == 0.0
+    assert again.report.misfits == pmf.report.misfits
+
+
+def test_raking_keeps_odds_ratios_and_gives_the_shares():
+    frame = {"age": ["young", "old", "old", "young"] * 25, "vote": ["no", "yes", "no", "no"] * 25}
+    pmf = tw.fit(frame, rank=2, seed=0)
+    raked = tw.rake(pmf, {"age": {"young": 3, "old": 1}, "vote": {"no": 0.5, "yes": 0.5}})
+    np.testing.assert_allclose(raked.marginal("age"), [0.25, 0.75], atol=1e-12)
+    np.testing.assert_allclose(raked.marginal("vote"), [0.5, 0.5], atol=1e-12)
+    odds = [np.asarray(one.marginal(["age", "vote"])) for one in (pmf, raked)]
+    ratios = [table[0, 0] * table[1, 1] / (table[0, 1] * table[1, 0]) for table in odds]
+    assert ratios[0] == pytest.approx(ratios[1], rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("margins", "culprit"),
+    [({"ages": {"young": 1}}, "ages"), ({"age": {"young": 1}}, "old"), ({"age": {"young": -1, "old": 2}}, "-1")],
+)
+def test_bad_margins_are_refused(margins, culprit):
+    pmf = tw.fit({"age": ["young", "old"], "vote": ["no", "yes"]}, rank=1)
+    with pytest.raises(tw.TwowayError, match=culprit):
+        tw.rake(pmf, margins)
