@@ -29,6 +29,7 @@ LAYERS = [
     "checks",
     "solvers",
     "fitting",
+    "synthesis",
     "uncertainty",
     "segmentation",
     "diagnosis",

@@ -20,6 +20,7 @@ SEEDS = {
     "rank": lambda seed: tw.choose_rank(FRAME, [1], seed=seed),
     "bootstrap": lambda seed: tw.bootstrap(PMF, FRAME, n=20, seed=seed),
     "diagnose": lambda seed: tw.diagnose(PMF, seed=seed),
+    "population": lambda seed: tw.population(PMF, 5, seed=seed),
 }
 
 

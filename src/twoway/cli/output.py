@@ -39,6 +39,7 @@ _AS_OPTIONS = (
     (re.compile(r"\bpublic_schema=True\b"), "--public-schema"),
     (re.compile(r"records that were read by a schema, Records\(…, schema=Schema\(…\)\)"), "with --schema FILE"),
     (re.compile(r"\btwoway\.Discretizer\b"), "--bins"),
+    (re.compile(r"\bgive them as tables=…"), "give them with --tables"),
     (re.compile(r"\bgive margins=\{.*?…\}\}, a row"), "give a row"),
 )
 

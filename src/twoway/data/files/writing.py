@@ -7,6 +7,8 @@ import io
 import json
 import os
 import tempfile
+from collections.abc import Callable, Iterable
+from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -41,12 +43,19 @@ def write_table(table: pa.Table, path: FilePath, like: FileSet | None = None) ->
 
     SPSS and Stata files get the labels that the files ``like`` have for columns of the same names.
     """
+    write_parts([table], path, like)
+
+
+def write_parts(parts: Iterable[pa.Table], path: FilePath, like: FileSet | None = None) -> None:
+    """Write tables of the same columns below one another, as `write_table` does; each is dropped once it is written."""
     kind = writing_format(path)
     with whole_or_not_at_all(path) as stream:
         if kind in READERS:
-            stream.write(_survey_file(table, os.fspath(path), kind, like))
+            import pyarrow as pa
+
+            stream.write(_survey_file(pa.concat_tables(parts), os.fspath(path), kind, like))
         else:
-            write_stream(table, stream, kind)
+            _write_stream_parts(parts, stream, kind)
 
 
 def _survey_file(table: pa.Table, name: str, kind: str, like: FileSet | None) -> bytes:
@@ -75,39 +84,71 @@ def _survey_file(table: pa.Table, name: str, kind: str, like: FileSet | None) ->
 
 def write_stream(table: pa.Table, stream: BinaryIO, kind: str = "csv") -> None:
     """Write an Arrow table to a stream; ``kind`` is what `format_of` returns."""
+    _write_stream_parts([table], stream, kind)
+
+
+def _write_stream_parts(parts: Iterable[pa.Table], stream: BinaryIO, kind: str) -> None:
     if kind == "parquet":
-        import pyarrow as pa
         import pyarrow.parquet as pq
 
-        # Parquet cannot hold dictionaries that have a null among their labels.
-        for place, column in enumerate(table.columns):
-            if pa.types.is_dictionary(column.type) and any(chunk.dictionary.null_count for chunk in column.chunks):
-                table = table.set_column(place, table.column_names[place], column.cast(column.type.value_type))
-        pq.write_table(table, stream)
+        _write_groups(map(_for_parquet, parts), lambda schema: pq.ParquetWriter(stream, schema))
     elif kind == "arrow":
-        import pyarrow.feather as feather
+        import pyarrow as pa
 
-        feather.write_feather(table, stream)
+        options = pa.ipc.IpcWriteOptions(compression="lz4", unify_dictionaries=True)
+        _write_groups(parts, lambda schema: pa.ipc.new_file(stream, schema, options=options))
     elif kind == "json":
-        for batch in table.to_batches(2**14):
-            lines = (json.dumps(row, ensure_ascii=False, default=str) for row in batch.to_pylist())
-            stream.write("".join(line + "\n" for line in lines).encode())
+        for part in parts:
+            for batch in part.to_batches(2**14):
+                lines = (json.dumps(row, ensure_ascii=False, default=str) for row in batch.to_pylist())
+                stream.write("".join(line + "\n" for line in lines).encode())
     else:
         # Arrow's own writer puts every text into quotes.
         text = io.TextIOWrapper(stream, encoding="utf-8", newline="", write_through=True)
-        _write_rows(table, text, "\t" if kind == "tsv" else ",")
+        for number, part in enumerate(parts):
+            _write_rows(part, text, "\t" if kind == "tsv" else ",", has_header=number == 0)
         text.flush()
         text.detach()  # the caller closes the stream
 
 
-def _write_rows(table: pa.Table, text: io.TextIOWrapper, delimiter: str) -> None:
+def _write_groups(parts: Iterable[pa.Table], open_writer: Callable[[pa.Schema], Any]) -> None:
+    """Write tables as groups of rows, by a writer of the columns that the first one has."""
+    parts = iter(parts)
+    first = next(parts)
+    with open_writer(first.schema) as writer:
+        for part in chain([first], parts):
+            writer.write_table(part)
+
+
+def _for_parquet(table: pa.Table) -> pa.Table:
+    """Return a table as Parquet can hold it: no dictionaries that have a null among their labels."""
+    import pyarrow as pa
+
+    for place, column in enumerate(table.columns):
+        if pa.types.is_dictionary(column.type) and any(chunk.dictionary.null_count for chunk in column.chunks):
+            table = table.set_column(place, table.column_names[place], column.cast(column.type.value_type))
+    return table
+
+
+def _write_rows(table: pa.Table, text: io.TextIOWrapper, delimiter: str, *, has_header: bool) -> None:
     # csv gives quotes to the characters of a line's end alone, and readers take each of the two for one: lines end in
     # both for it, and in a line feed in the file.
     lines = SimpleNamespace(write=lambda line: text.write(line[:-2] + "\n"))
-    # Readers guess the delimiter from the first line.
-    misleads = any(char in name for name in table.column_names for char in DELIMITERS)
-    header = csv.writer(lines, delimiter=delimiter, quoting=csv.QUOTE_ALL if misleads else csv.QUOTE_MINIMAL)
-    header.writerow(table.column_names)
+    if has_header:
+        # Readers guess the delimiter from the first line.
+        misleads = any(char in name for name in table.column_names for char in DELIMITERS)
+        header = csv.writer(lines, delimiter=delimiter, quoting=csv.QUOTE_ALL if misleads else csv.QUOTE_MINIMAL)
+        header.writerow(table.column_names)
     writer = csv.writer(lines, delimiter=delimiter)
     for batch in table.to_batches(2**14):
-        writer.writerows(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+        writer.writerows(zip(*map(_cells_of_column, batch.columns), strict=True))
+
+
+def _cells_of_column(column: pa.Array) -> list[Any]:
+    """Return the cells of a column; Arrow makes those of a dictionary one at a time, which takes ten times as long."""
+    import pyarrow as pa
+
+    if not pa.types.is_dictionary(column.type):
+        return column.to_pylist()  # type: ignore[no-any-return]
+    labels = [*column.dictionary.to_pylist(), None]
+    return [labels[code] for code in column.indices.fill_null(-1).to_pylist()]

@@ -1,0 +1,73 @@
+"""``twoway population``: whole persons whose tables agree with published ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from typer import Argument, BadParameter, Option
+
+import twoway as tw
+from twoway.cli.options import Force, Json, Seed, Threads, names_option
+from twoway.cli.output import check_output, output_wording, show, shows_progress
+from twoway.cli.reading import Reading
+from twoway.storage.container import container_kind
+from twoway.text import plain_data
+
+
+def population(
+    reading: Annotated[Reading, "tables", "layout", "area", "kind", "total"],
+    model: Path | None = Argument(
+        None, metavar="[MODEL]", help="A model written by `twoway fit`, or tables written by `twoway count`."
+    ),
+    n: int = Option(..., "-n", help="The number of persons, up to 10⁸."),
+    out: Path = Option(
+        ..., "-o", "--out", help="A Parquet, CSV, TSV, Arrow, JSON lines, SPSS or Stata file to write the persons to."
+    ),
+    exact: list[str] | None = Option(
+        None, metavar="COLUMNS", help="A margin that must hold exactly: 'age' or 'age,sex'. Repeatable."
+    ),
+    impossible: list[str] | None = Option(
+        None, metavar="CONDITIONS", help="What no person may be: 'age = 0-14, marital = married'. Repeatable."
+    ),
+    seed: Seed = 0,
+    threads: Threads = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Write whole persons whose tables agree with the published ones.
+
+    The tables are those that the model was fitted to, or --tables. Without a model, one is fitted to these first.
+
+    [bold]Examples[/bold]
+
+    twoway population county.twoway -n 1515136 -o people.parquet
+
+    twoway population county.twoway -n 10000 -o people.csv --exact age,sex --impossible "age = 0-14, marital = married"
+
+    twoway population --tables sheet.csv -n 50000 -o people.parquet
+    """
+    from twoway.questions.answer import asked_evidence
+    from twoway.questions.language import parse_terms
+
+    check_output(out, force, model, reading.tables, reading.layout, is_records=True)
+    source, published = _source_and_tables(reading, model)
+    schema = source.schema
+    rules = [asked_evidence(schema, parse_terms(text, schema)) for text in impossible or ()]
+    margins = [names_option([text], schema.names) for text in exact or ()]
+    common: dict[str, Any] = {"seed": seed, "threads": threads, "monitor": shows_progress() or None}
+    people = tw.population(source, n, tables=published, exact=margins, impossible=rules, **common)
+    people.save(out, monitor=common["monitor"])
+    content = plain_data(people.report) | {"worst": people.report.worst, "out": str(out)}
+    show(content, output_wording(f"{people.report}\nwritten  {out}"), json=json)
+
+
+def _source_and_tables(reading: Reading, model: Path | None) -> tuple[Any, tw.Tables | None]:
+    """Return the model or what to fit, and the tables to agree with where these are others."""
+    is_model = model is not None and container_kind(model) == "model"
+    if model is None if reading.tables is None else model is not None and not is_model:
+        raise BadParameter("give a MODEL or tables of `twoway count`, or --tables, or a MODEL and --tables")
+    if model is None or not is_model:
+        return reading.source([] if model is None else [model]).source, None
+    published = None if reading.tables is None else reading.source([]).source
+    return tw.JointPMF.load(model), published  # type: ignore[return-value]  # --tables are tables

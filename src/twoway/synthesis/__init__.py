@@ -1,0 +1,1 @@
+"""Whole persons whose tables agree with published ones."""

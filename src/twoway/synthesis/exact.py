@@ -1,0 +1,118 @@
+"""Margins that must hold exactly: the fewest changes of a population after which they do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.optimize import Bounds, LinearConstraint, milp
+
+from twoway.arrays import Bools, Floats, Ints
+from twoway.errors import DataError
+from twoway.schema import Schema
+from twoway.synthesis.raking import Cells
+from twoway.synthesis.targets import Target
+from twoway.text import shortlist
+
+# Kinds of persons among which a first solution is sought, then all; nodes of the search, a limit that, unlike time,
+# gives the same result on every machine.
+_FIRST_KINDS = 4000
+_MOST_NODES = 2000
+
+
+def settle_exact(
+    schema: Schema, targets: Sequence[Target], cells: Cells, weights: Floats, counts: Ints, rng: np.random.Generator
+) -> Ints:
+    """Return numbers of persons near the given ones for which all exact targets hold; the total does not change.
+
+    A cell must have its number, or that rounded up or down where it is no whole one. To the exact targets only the
+    cells that a person is in matter, so that persons in the same cells are one kind. How many more or fewer there are
+    of each kind is a small integer program, which HiGHS solves.
+    """
+    is_exact = np.array([target.is_exact for target in targets], dtype=bool)
+    exact = [target for target in targets if target.is_exact]
+    bound = Cells(cells.of_person[is_exact], cells.low, cells.high, cells.starts)
+    low, high = np.floor(cells.low), np.ceil(cells.high)
+    is_bound = np.repeat(is_exact, np.diff(cells.starts))
+    sums = bound.sums(counts)
+    if not exact or ((sums >= low) & (sums <= high))[is_bound].all():
+        return counts
+    kinds, kind_of = np.unique(bound.of_person, axis=1, return_inverse=True)
+    kind_of = kind_of.ravel()
+    people, weight = (np.bincount(kind_of, own).astype(np.float64) for own in (counts, weights))
+    for chosen in _candidates(people, weight, rng):
+        change = _fewest_changes(
+            kinds[:, chosen], people[chosen], weight[chosen], (low - sums)[is_bound], (high - sums)[is_bound], is_bound
+        )
+        if change is not None:
+            changes = np.zeros(kinds.shape[1], dtype=np.int64)
+            changes[chosen] = change
+            return _apply(changes, kind_of, weights, counts, rng)
+    names = shortlist(target.name(schema) for target in exact)
+    raise DataError(
+        f"no population of {counts.sum():,} persons was found that has the exact margins {names} together; declare "
+        "fewer of them exact"
+    )
+
+
+def _candidates(people: Floats, weight: Floats, rng: np.random.Generator) -> list[Ints]:
+    """Return the kinds of persons among which to seek: the heaviest and some at random, then all."""
+    n_kinds = len(people)
+    if n_kinds <= _FIRST_KINDS:
+        return [np.arange(n_kinds)]
+    order = np.argsort(-(weight + people), kind="stable")
+    others = rng.choice(order[_FIRST_KINDS // 2 :], _FIRST_KINDS // 2, replace=False)
+    return [np.sort(np.concatenate([order[: _FIRST_KINDS // 2], others])), np.arange(n_kinds)]
+
+
+def _fewest_changes(
+    kinds: NDArray[np.int32], people: Floats, weight: Floats, low: Floats, high: Floats, is_bound: Bools
+) -> Ints | None:
+    """Return how many more persons there must be of each kind, fewer where negative; None where none was found.
+
+    ``kinds`` (n_targets, n_kinds) has cells, ``low`` and ``high`` what each cell that is bound must gain.
+    """
+    n_kinds = kinds.shape[1]
+    row_of = np.append(np.cumsum(is_bound) - 1, -1)
+    rows, columns = row_of[kinds].ravel(), np.tile(np.arange(n_kinds), len(kinds))
+    inside = (kinds < len(is_bound)).ravel()
+    # The last row is the number of all persons, which stays.
+    rows = np.concatenate([rows[inside], np.full(n_kinds, len(low))])
+    columns = np.concatenate([columns[inside], np.arange(n_kinds)])
+    member = sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=(len(low) + 1, n_kinds))
+    # More of a kind, then fewer of it. What is rare costs more: likely persons are added, unlikely ones removed.
+    rarity = -np.log((weight + 1e-9) / (weight.max() + 1e-9))
+    rarity /= max(float(rarity.max()), 1e-9)
+    most = max(float(np.abs(np.concatenate([low, high])).sum()), 1.0)
+    result = milp(
+        np.concatenate([1.0 + rarity, 2.0 - rarity]),
+        integrality=np.ones(2 * n_kinds),
+        bounds=Bounds(0.0, np.concatenate([np.full(n_kinds, most), people])),
+        constraints=LinearConstraint(
+            sparse.hstack([member, -member], format="csc"), np.append(low, 0.0), np.append(high, 0.0)
+        ),
+        options={"node_limit": _MOST_NODES, "mip_rel_gap": 0.1},
+    )
+    if result.x is None:
+        return None
+    added, removed = np.rint(result.x).astype(np.int64).reshape(2, n_kinds)
+    return np.asarray(added - removed)
+
+
+def _apply(changes: Ints, kind_of: Ints, weights: Floats, counts: Ints, rng: np.random.Generator) -> Ints:
+    """Return numbers of persons after so many of each kind were added or removed, drawn from those of the kind."""
+    changed = counts.copy()
+    order = np.argsort(kind_of, kind="stable")
+    ends = np.cumsum(np.bincount(kind_of, minlength=len(changes)))
+    for kind in np.flatnonzero(changes).tolist():
+        members = order[ends[kind - 1] if kind else 0 : ends[kind]]
+        if changes[kind] > 0:
+            shares = weights[members] / weights[members].sum()
+            np.add.at(changed, rng.choice(members, int(changes[kind]), p=shares), 1)
+        else:
+            changed[members] -= rng.multivariate_hypergeometric(
+                changed[members], int(-changes[kind]), method="marginals"
+            )
+    return changed

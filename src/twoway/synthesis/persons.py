@@ -1,0 +1,160 @@
+"""Kinds of persons that a population can consist of, drawn from a model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from twoway.arrays import Bools, Floats, Ints
+from twoway.data.records import Records
+from twoway.errors import DataError
+from twoway.model.events import Event, describe_event, parse_event
+from twoway.model.imputation import imputed_codes
+from twoway.model.pmf import JointPMF
+from twoway.schema import Schema
+from twoway.synthesis.targets import Codes, Target
+
+# Draws from the model: as many as persons, within these limits; and in all tables together, for the memory they take.
+_FEWEST_DRAWS, _MOST_DRAWS = 200_000, 2_000_000
+_MOST_CELLS = 6 * 10**7
+# A cell with persons has at least so many draws, or as many as it has persons: with fewer different ones, its number
+# could be reached only at the cost of other tables.
+_LEAST_PER_CELL = 30
+
+Rule = dict[int, Ints]
+"""Categories, by the position of each variable, that no person has all at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class Persons:
+    """Different persons, each with the number of draws that showed it."""
+
+    codes: Codes
+    draws: Floats
+    """How many draws each stands for, shape (n_persons,)."""
+
+    @classmethod
+    def merged(cls, schema: Schema, codes: Codes, draws: Floats) -> Persons:
+        """Return the different ones of some persons, in an order that does not depend on theirs."""
+        if math.prod(schema.sizes) < 2**62:
+            keys = np.zeros(codes.shape[1], dtype=np.int64)
+            for row, size in zip(codes, schema.sizes, strict=True):
+                keys = keys * size + row
+            _, first, place = np.unique(keys, return_index=True, return_inverse=True)
+        else:
+            _, first, place = np.unique(codes, axis=1, return_index=True, return_inverse=True)
+        return cls(
+            np.ascontiguousarray(codes[:, first]), np.asarray(np.bincount(place.ravel(), draws), dtype=np.float64)
+        )
+
+    def select(self, kept: Bools) -> Persons:
+        """Return some of the persons."""
+        return Persons(np.ascontiguousarray(self.codes[:, kept]), self.draws[kept])
+
+
+def parse_rules(schema: Schema, impossible: Iterable[Event]) -> list[Rule]:
+    """Return rules about combinations of categories that no person has."""
+    if not isinstance(impossible, Sequence):
+        raise DataError(
+            "impossible must be a list of mappings, such as [{'age': '0-14', 'marital': 'married'}]; "
+            f"got {type(impossible).__name__}"
+        )
+    rules = [parse_event(schema, event) for event in impossible]
+    if not all(rules):
+        raise DataError("an impossible combination names no category, so that nobody would be possible")
+    return rules
+
+
+def check_rules(schema: Schema, rules: Sequence[Rule], events: Sequence[Event], targets: Sequence[Target]) -> None:
+    """Raise where a table has persons in a cell that a rule excludes."""
+    for rule, event in zip(rules, events, strict=True):
+        for target in targets:
+            if not rule or not set(rule) <= set(target.variables):
+                continue
+            allowed = (rule.get(position, np.arange(schema.sizes[position])) for position in target.variables)
+            excluded = np.zeros(target.cell_of.shape, dtype=bool)
+            excluded[np.ix_(*allowed)] = True
+            is_open = np.bincount(target.cell_of[~excluded & (target.cell_of >= 0)], minlength=len(target.low)) > 0
+            if (against := np.flatnonzero(~is_open & (target.low > 0))).size:
+                worst = int(against[target.low[against].argmax()])
+                raise DataError(
+                    f"the rule {describe_event(event)} contradicts the table {target.name(schema)}, which has "
+                    f"{target.low[worst]:,.1f} persons with {target.describe(schema, worst)}"
+                )
+
+
+def is_excluded(codes: Codes, rules: Sequence[Rule]) -> Bools:
+    """Return which persons a rule excludes, shape (n_persons,)."""
+    excluded = np.zeros(codes.shape[1], dtype=bool)
+    for rule in rules:
+        meets = np.ones(codes.shape[1], dtype=bool)
+        for position, own in rule.items():
+            meets &= np.isin(codes[position], own)
+        excluded |= meets
+    return excluded
+
+
+def draw_persons(
+    pmf: JointPMF, targets: Sequence[Target], rules: Sequence[Rule], n: int, rng: np.random.Generator
+) -> Persons:
+    """Return different persons drawn from a model, some in every cell that has persons, and none that is excluded."""
+    n_draws = max(min(max(n, _FEWEST_DRAWS), _MOST_DRAWS, _MOST_CELLS // max(len(targets), 1)), 1)
+    dtype = np.min_scalar_type(max(pmf.schema.sizes))
+    codes = np.stack([own.astype(dtype) for own in pmf.trees.draw(n_draws, rng)])
+    persons = Persons.merged(pmf.schema, codes, np.ones(n_draws))
+    persons = persons.select(~_is_useless(persons.codes, targets, rules))
+    more = _draw_missing(pmf, targets, rules, persons, rng).astype(dtype)
+    if more.shape[1]:
+        both = np.concatenate([persons.codes, more], axis=1)
+        persons = Persons.merged(pmf.schema, both, np.concatenate([persons.draws, np.ones(more.shape[1])]))
+    if not persons.draws.size:
+        raise DataError("no person is possible under the model, the tables and the rules together")
+    return persons
+
+
+def _is_useless(codes: Codes, targets: Sequence[Target], rules: Sequence[Rule]) -> Bools:
+    """Return which persons are excluded, by a rule or because a table has nobody in their cell."""
+    useless = is_excluded(codes, rules)
+    for target in targets:
+        empty = np.append(target.high <= 0, False)  # -1, outside of the table, finds the last
+        useless |= empty[target.cells(codes)]
+    return useless
+
+
+def _draw_missing(
+    pmf: JointPMF, targets: Sequence[Target], rules: Sequence[Rule], persons: Persons, rng: np.random.Generator
+) -> Codes:
+    """Return more persons for cells that have too few, drawn given that they are in them; (n_variables, n_persons).
+
+    Where the model has nobody in a cell, the other variables are drawn as if nothing were known.
+    """
+    asked = []
+    for target in targets:
+        drawn = np.bincount(target.cells(persons.codes) + 1, persons.draws, len(target.low) + 1)[1:]
+        wanted = np.minimum(np.ceil(target.low), _LEAST_PER_CELL)
+        for cell in np.flatnonzero((target.low > 0) & (drawn < wanted)).tolist():
+            options = target.combinations(cell)
+            rows = np.full((len(pmf.schema), int(wanted[cell] - drawn[cell])), -1, dtype=np.int64)
+            rows[list(target.variables)] = options[rng.integers(len(options), size=rows.shape[1])].T
+            asked.append(rows)
+    if not asked:
+        return np.zeros((len(pmf.schema), 0), dtype=np.int64)
+    codes = _fill_holes(pmf, np.concatenate(asked, axis=1), rng)
+    return codes[:, ~_is_useless(codes, targets, rules)]
+
+
+def _fill_holes(pmf: JointPMF, codes: Ints, rng: np.random.Generator) -> Ints:
+    """Return persons with what is -1 drawn from the model given the rest; codes are (n_variables, n_persons)."""
+    seen = codes.T >= 0
+    pointers = np.concatenate([[0], np.cumsum(seen.sum(axis=1))]).astype(np.int64)
+    cells = (codes.T + pmf.schema.offsets[:-1])[seen]
+    records = Records.from_cells(pmf.schema, pointers, cells.astype(np.min_scalar_type(pmf.schema.n_categories)))
+    fills = imputed_codes(pmf, records, range(len(codes)), "sample", int(rng.integers(2**32)), warn=False)
+    filled = codes.copy()
+    for name, (rows, values) in fills.items():
+        filled[pmf.schema.index(name), rows] = values
+    others = np.stack(pmf.trees.draw(codes.shape[1], rng))
+    return np.where(filled < 0, others, filled)

@@ -1,0 +1,165 @@
+"""``population``: from a model and published tables to whole persons."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from twoway.arrays import Floats, Ints
+from twoway.errors import DataError, whole_number
+from twoway.fitting.fit import fit
+from twoway.model.events import Event, Names
+from twoway.model.pmf import JointPMF
+from twoway.report import Monitor, StopReason
+from twoway.schema import Schema
+from twoway.solvers.loop import Watch
+from twoway.synthesis.exact import settle_exact
+from twoway.synthesis.people import Population, PopulationReport, TableDifference
+from twoway.synthesis.persons import check_rules, draw_persons, parse_rules
+from twoway.synthesis.raking import Cells, rake_weights
+from twoway.synthesis.rounding import round_weights
+from twoway.synthesis.targets import Target, table_targets
+from twoway.tables.tables import Tables
+
+_MOST_PERSONS = 10**8
+# Tables cannot all hold if a cell is off by more than this share of all persons before anything is rounded.
+_CONTRADICTING = 1e-3
+
+
+def population(
+    source: Any,
+    n: int,
+    *,
+    tables: Tables | None = None,
+    exact: Iterable[Names] = (),
+    impossible: Sequence[Event] = (),
+    seed: int = 0,
+    threads: int | None = None,
+    monitor: Monitor | bool | None = None,
+) -> Population:
+    """Return n whole persons whose tables agree with published ones.
+
+    Persons are drawn from the model, and weighted so that their tables have the published numbers (raking). Weights are
+    then rounded to whole persons so that the tables keep their sums. In cells where a table has nobody there is nobody.
+
+    Parameters
+    ----------
+    source
+        A model, or anything that `fit` takes, which is then fitted with default options: mostly `Tables`.
+    n
+        The number of persons, up to 10⁸. Tables are scaled to it.
+    tables
+        The tables to agree with; by default those that the model was fitted to.
+    exact
+        Margins that must hold exactly: a name, or several for a margin of several variables, each. Where a number is
+        not whole when scaled to ``n``, it is rounded up or down. Margins that contradict each other are an error.
+    impossible
+        Combinations that no person has: ``[{"age": "0-14", "marital": {"married", "widowed"}}]``.
+    seed
+        The same seed gives the same persons.
+    threads
+        For the fit, where there is one; all cores by default.
+    monitor
+        True shows a progress bar; a function gets each `Progress`.
+
+    Returns
+    -------
+    Population
+        ``population.report`` says how far each table is off, and names those that contradict others.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> vote = pd.DataFrame({"no": [301, 402], "yes": [199, 98]}, index=["young", "old"])
+    >>> trust = pd.DataFrame({"low": [120, 380], "high": [380, 120]}, index=["young", "old"])
+    >>> pmf = fit(Tables.from_crosstabs({("age", "vote"): vote, ("age", "trust"): trust}), rank=2)
+    >>> people = population(pmf, 1000, exact=[("age", "vote")])
+    >>> people.to_frame().value_counts(["age", "vote"]).to_dict()
+    {('old', 'no'): 402, ('young', 'no'): 301, ('young', 'yes'): 199, ('old', 'yes'): 98}
+    """
+    began = time.monotonic()
+    n = whole_number("n, the number of persons,", n, 1, _MOST_PERSONS)
+    seed = whole_number("seed", seed, 0)
+    margins: list[Names] = [exact] if isinstance(exact, str) else [*exact]
+    with Watch.showing(monitor) as watch:
+        pmf = _model_to_draw(source, seed, threads, watch)
+        known = _tables_to_meet(source, pmf, tables)
+        targets, rules = table_targets(known, n, margins), parse_rules(pmf.schema, impossible)
+        check_rules(pmf.schema, rules, impossible, targets)
+        rng = np.random.default_rng([seed, 0])
+        watch.counting("drawing", 1)(0)
+        persons = draw_persons(pmf, targets, rules, n, rng)
+        cells = Cells.of(targets, persons.codes)
+        weights = rake_weights(cells, persons.draws, targets, n, watch)
+        counts = round_weights(cells, weights, targets, n, rng, watch)
+        counts = settle_exact(pmf.schema, targets, cells, weights, counts, rng)
+    report = _report(pmf.schema, targets, cells, weights, counts, began)
+    kept = counts > 0
+    return Population(pmf.schema, persons.codes[:, kept], counts[kept], report, pmf.library, seed=seed)
+
+
+def _model_to_draw(source: Any, seed: int, threads: int | None, watch: Watch) -> JointPMF:
+    """Return the model that was given, or that of the records or tables that were."""
+    model = getattr(source, "pmf", source)  # of a Bootstrap
+    if isinstance(model, JointPMF):
+        return model
+    pmf = fit(source, seed=seed, threads=threads, monitor=watch.show)
+    if pmf.report is not None and pmf.report.stop_reason is StopReason.INTERRUPTED:
+        raise KeyboardInterrupt  # of a model that is half fitted nobody wants a population
+    return pmf
+
+
+def _tables_to_meet(source: Any, pmf: JointPMF, tables: Tables | None) -> Tables:
+    """Return the tables that the population must agree with, coded as the model is."""
+    if tables is None and isinstance(source, Tables):
+        tables = source
+    if tables is None:
+        if pmf.counts is None:
+            raise DataError(
+                "this model does not keep the tables that it was fitted to; give them as tables=…, or use sample, "
+                "which draws records that agree with the model alone"
+            )
+        return pmf.counts.tables
+    for variable in tables.schema:
+        of_model = pmf.schema[variable.name]
+        for label in variable.categories:
+            of_model.code(label)
+    return tables.recoded(pmf.schema)
+
+
+def _report(
+    schema: Schema, targets: Sequence[Target], cells: Cells, weights: Floats, counts: Ints, began: float
+) -> PopulationReport:
+    n, sums = int(counts.sum()), cells.sums(counts)
+    tables = [
+        _difference(schema, target, int(cell), sums[start : start + len(target.low)], n)
+        for target, start, cell in zip(targets, cells.starts, cells.worst(sums)[1], strict=False)
+    ]
+    off, places = cells.worst(cells.sums(weights))
+    warnings = []
+    if off.max(initial=0.0) > _CONTRADICTING * n:
+        index = int(off.argmax())
+        worst = _difference(schema, targets[index], int(places[index]), sums[cells.starts[index] :], n)
+        n_off = np.count_nonzero(off > _CONTRADICTING * n)
+        warnings.append(
+            f"the tables contradict each other, or the model lacks persons that they need: {n_off} of {len(targets)} "
+            f"are off by more than {_CONTRADICTING:.1%} of all persons, the best compromise found; worst {worst}"
+        )
+    exact = (tuple(schema.names[place] for place in target.variables) for target in targets if target.is_exact)
+    ordered = tuple(sorted(tables, key=lambda table: -table.off))
+    n_different = int(np.count_nonzero(counts))
+    return PopulationReport(n, n_different, ordered, tuple(exact), tuple(warnings), time.monotonic() - began)
+
+
+def _difference(schema: Schema, target: Target, cell: int, sums: Floats, n: int) -> TableDifference:
+    """Return how far a cell of a target is off; ``sums`` has the target's cells first."""
+    variables = [schema.variables[position] for position in target.variables]
+    codes = target.combinations(cell)[0].tolist()
+    labels = tuple(variable.categories[code] for variable, code in zip(variables, codes, strict=True))
+    persons = round(float(sums[cell]))
+    published = float(np.clip(persons, target.low[cell], target.high[cell]))
+    names = tuple(variable.name for variable in variables)
+    return TableDifference(names, labels, published, persons, abs(persons - published) / n, target.is_exact)

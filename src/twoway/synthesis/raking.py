@@ -1,0 +1,94 @@
+"""Weights of persons by which their tables agree with published ones.
+
+Iterative proportional fitting of the weights of draws (raking; Deming and Stephan, 1940; Deville, Särndal and Sautory,
+1993). Tables that contradict each other have no such weights, and fitting one after the other goes round in circles.
+The steps then get shorter and shorter, which leads to a compromise between all tables, each by its weight (strong
+underrelaxation, as Censor, Eggermont and Gordon, 1983, show for linear equations).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.arrays import Floats, Ints
+from twoway.kernels.raking import rake
+from twoway.solvers.loop import Watch
+from twoway.synthesis.targets import Codes, Target
+
+# Weights agree with a table if no cell is off by more than this share of all persons.
+_TOLERANCE = 1e-6
+_MOST_PASSES = 400
+# Tables contradict each other if so many passes do not make the difference smaller by a tenth.
+_PASSES_TO_GAIN, _GAIN = 20, 0.9
+# The shortest step, and for how many passes each length is used.
+_SHORTEST_STEP, _PASSES_PER_STEP = 0.02, 6
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The cells of all targets one after the other, and the one of each that each person is in."""
+
+    of_person: NDArray[np.int32]
+    """The number of the cell, shape (n_targets, n_persons); the number of all cells for none."""
+    low: Floats
+    high: Floats
+    starts: Ints
+    """The first cell of each target, and the number of all cells; shape (n_targets + 1,)."""
+
+    @classmethod
+    def of(cls, targets: Sequence[Target], codes: Codes) -> Cells:
+        """Return the cells of some targets, and of persons by their codes, (n_variables, n_persons)."""
+        starts = np.cumsum([0, *(len(target.low) for target in targets)])
+        of_person = np.empty((len(targets), codes.shape[1]), dtype=np.int32)
+        for row, start, target in zip(of_person, starts, targets, strict=False):
+            own = target.cells(codes)
+            row[:] = np.where(own < 0, starts[-1], own + start)
+        low, high = (np.concatenate([[], *(getattr(target, end) for target in targets)]) for end in ("low", "high"))
+        return cls(of_person, low, high, starts)
+
+    def sums(self, weights: NDArray[np.number]) -> Floats:
+        """Return the sum of the weights of each cell's persons, shape (n_cells,)."""
+        n_cells = int(self.starts[-1])
+        counted = [np.bincount(row, weights, n_cells + 1)[:-1] for row in self.of_person]
+        return np.asarray(np.sum(counted, axis=0)) if counted else np.zeros(0)
+
+    def off(self, sums: Floats) -> Floats:
+        """Return by how much each cell exceeds what it must be, negative where it falls short; shape (n_cells,)."""
+        return sums - np.clip(sums, self.low, self.high)
+
+    def worst(self, sums: Floats) -> tuple[Floats, Ints]:
+        """Return how far the worst cell of each target is off, and its number in the target; (n_targets,) each."""
+        ends = zip(self.starts[:-1], self.starts[1:], strict=True)
+        parts = [np.abs(self.off(sums)[start:end]) for start, end in ends]
+        return np.array([part.max() for part in parts]), np.array([part.argmax() for part in parts], dtype=np.int64)
+
+
+def rake_weights(cells: Cells, weights: Floats, targets: Sequence[Target], n: int, watch: Watch) -> Floats:
+    """Return weights that add up to n persons and agree with all targets, or come as near to them as these allow."""
+    weights = weights * (n / weights.sum())
+    shares = np.array([target.weight for target in targets])
+    is_exact = np.array([target.is_exact for target in targets], dtype=bool)
+    shares = np.where(is_exact, 1.0, shares / shares.max(initial=1e-300))
+    off, history, step = np.zeros(len(targets)), list[float](), 1.0
+    arrays = cells.low, cells.high, cells.starts
+    show = watch.counting("raking", _MOST_PASSES)
+    for number in range(_MOST_PASSES if targets else 0):
+        show(number)
+        powers = np.ones(len(targets)) if step == 1.0 else step * shares
+        powers[is_exact] = 1.0
+        rake(cells.of_person, weights, *arrays, powers, off)
+        history.append(float(off.max()))
+        if step == 1.0 and history[-1] <= _TOLERANCE * n:
+            break
+        if step == 1.0 and len(history) > _PASSES_TO_GAIN:
+            step = 0.5 if history[-1] > _GAIN * history[-1 - _PASSES_TO_GAIN] else 1.0
+            last_change = number
+        elif step < 1.0 and number - last_change >= _PASSES_PER_STEP:
+            step, last_change = step / 2, number
+        if step < _SHORTEST_STEP:
+            break
+    return np.asarray(weights * (n / weights.sum()))

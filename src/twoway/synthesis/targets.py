@@ -1,0 +1,134 @@
+"""What the tables of a population must be: numbers of cells, each a sum over persons, from whatever was published."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.arrays import Floats, Ints
+from twoway.errors import DataError
+from twoway.model.events import Names
+from twoway.schema import Schema
+from twoway.tables.tables import Tables
+from twoway.text import crossed, shortlist
+
+Codes: TypeAlias = NDArray[np.integer]
+"""The categories of persons, shape (n_variables, n_persons): a row per variable."""
+
+# Scaled numbers as near to a whole one as this are whole but for rounding.
+_NEARLY_WHOLE = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """A table that the population must have: which persons each of its cells counts, and how many these must be.
+
+    A cell is any set of combinations of categories of some variables: one of them, a coarser group, or a part of those
+    whom a table is about. So all that a publication says of numbers of people is a target.
+    """
+
+    variables: tuple[int, ...]
+    """The positions of the variables, ascending."""
+    cell_of: NDArray[np.int32]
+    """The number of the cell that counts each combination of their categories, an axis each; -1 for none."""
+    low: Floats
+    """The least that each cell may have, in persons, shape (n_cells,)."""
+    high: Floats
+    """The most that each cell may have: the same as ``low`` where the number is known."""
+    weight: float = 1.0
+    """How much the table counts where tables contradict each other; the effective number of records behind it."""
+    is_exact: bool = False
+
+    def cells(self, codes: Codes) -> NDArray[np.int32]:
+        """Return the cell of each person, -1 for none; ``codes`` has a row for each variable of the schema."""
+        return np.asarray(self.cell_of[tuple(codes[position] for position in self.variables)])
+
+    def combinations(self, cell: int) -> Ints:
+        """Return the combinations of categories that a cell counts, shape (n_combinations, n_variables)."""
+        return np.argwhere(self.cell_of == cell)
+
+    def name(self, schema: Schema) -> str:
+        """Return the names of the variables, such as "age × vote"."""
+        return crossed((schema.names[position] for position in self.variables), None)
+
+    def describe(self, schema: Schema, cell: int) -> str:
+        """Return the categories of a cell as text, of the first combination where it counts several."""
+        codes = self.combinations(cell)[0].tolist()
+        variables = (schema.variables[position] for position in self.variables)
+        return ", ".join(
+            f"{variable.name} = {variable.categories[code]!r}" for variable, code in zip(variables, codes, strict=True)
+        )
+
+
+def complete_target(positions: Sequence[int], counts: Floats, n: int, weight: float, *, is_exact: bool) -> Target:
+    """Return the target of a table with a number for every combination, an axis for each variable, scaled to n."""
+    goals = counts.ravel() * (n / counts.sum())
+    whole = np.rint(goals)
+    goals = np.where(np.abs(goals - whole) <= _NEARLY_WHOLE * np.maximum(1.0, whole), whole, goals)
+    cell_of = np.arange(goals.size, dtype=np.int32).reshape(counts.shape)
+    return Target(tuple(positions), cell_of, goals, goals, weight, is_exact)
+
+
+def table_targets(tables: Tables, n: int, exact: Iterable[Names] = ()) -> list[Target]:
+    """Return the targets of a population of n persons: all tables, and the margins that must hold exactly.
+
+    Every table is scaled to n by its own total. Exact margins are rounded up or down to whole persons later, all of
+    them together; those that contradict each other are an error.
+    """
+    wanted = list(dict.fromkeys(tuple(sorted(tables.schema.indices(names))) for names in exact))
+    margins = [_exact_margin(tables, positions, n) for positions in wanted]
+    for pair in combinations(margins, 2):
+        _check_exact_agree(tables.schema, *pair)
+    targets = [
+        complete_target(positions, tables.array(index), n, float(tables.weights[index]), is_exact=False)
+        for index, positions in enumerate(map(tuple, tables.sets.tolist()))
+        if positions not in wanted
+    ]
+    return [*targets, *margins]
+
+
+def _exact_margin(tables: Tables, positions: tuple[int, ...], n: int) -> Target:
+    """Return the target of a margin, from the table that has it with the most records."""
+    holding = tables.holding(positions).tolist()
+    if not positions or not holding:
+        margin = crossed((tables.schema.names[position] for position in positions), None)
+        known = shortlist(crossed(own, None) for own in tables.names)
+        raise DataError(f"no table has the exact margin {margin!r}; the tables are {known}")
+    numbers = {index: tables.counts_of(index, positions) * (n / tables.totals[index]) for index in holding}
+    best = max(holding, key=lambda index: float(tables.weights[index]))
+    for index, own in numbers.items():
+        places = [f"in the table {crossed(tables.names[one], None)}" for one in (best, index)]
+        _check_same(tables.schema, positions, (numbers[best], own), places)
+    return complete_target(positions, numbers[best], n, float(tables.weights[best]), is_exact=True)
+
+
+def _check_exact_agree(schema: Schema, first: Target, second: Target) -> None:
+    """Raise where two exact margins have different numbers for the variables that they share."""
+    shared = sorted(set(first.variables) & set(second.variables))
+    sums = []
+    for target in (first, second):
+        others = tuple(axis for axis, position in enumerate(target.variables) if position not in shared)
+        sums.append(np.asarray(target.low.reshape(target.cell_of.shape).sum(axis=others)))
+    places = [f"in the exact margin {target.name(schema)}" for target in (first, second)]
+    _check_same(schema, shared, (sums[0], sums[1]), places)
+
+
+def _check_same(
+    schema: Schema, positions: Sequence[int], numbers: tuple[Floats, Floats], places: Sequence[str]
+) -> None:
+    """Raise where two tables of the same variables differ by a person or more."""
+    difference = np.abs(numbers[0] - numbers[1])
+    if difference.max(initial=0.0) < 1.0:
+        return
+    worst = np.unravel_index(difference.argmax(), difference.shape)
+    labels = (
+        f"{schema.names[position]} = {schema.variables[position].categories[code]!r}"
+        for position, code in zip(positions, worst, strict=True)
+    )
+    first, second = (f"{float(own[worst]):,.1f} {place}" for own, place in zip(numbers, places, strict=True))
+    raise DataError(f"exact margins contradict each other: {', '.join(labels)} has {first} and {second} persons")
