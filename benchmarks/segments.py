@@ -6,8 +6,8 @@
 Prints the Markdown tables of docs/segments.md. "likelihood" compares the best of 20 starts with StepMix's on the data
 sets of poLCA (TWOWAY_DATA, lca/), one thread each (half an hour, nearly all of it StepMix's). "test" prints how often
 the bootstrap likelihood-ratio test rejects on simulated people (10 minutes), "seconds" how long it takes on election.
-"steps" compares BCH and ML estimates with StepMix's, "errors" their standard errors with those of its bootstrap
-(20 minutes), "coverage" how often 90 % intervals contain the truth (10 minutes).
+"steps" compares BCH and ML estimates with StepMix's, "errors" their standard errors with those of StepMix on the same
+samples of people, "coverage" prints how often 90 % intervals contain the truth.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from twoway.segmentation.search import Search
 N_STARTS = 20
 ITEMS = [f"x{n}" for n in range(6)]
 MEANS, SLOPES = np.array([-1.0, 1.0, 0.0]), np.array([0.0, -1.0, 1.0])
+YES = np.array([0.2, 0.5, 0.8])
 
 
 def main() -> None:
@@ -155,6 +156,16 @@ def in_our_order(model: Any, found: tw.Segments) -> list[int]:
     return [int(np.argmin(((theirs - own) ** 2).sum(axis=1))) for own in ours]
 
 
+def their_estimates(model: Any, found: tw.Segments, kind: str) -> np.ndarray:
+    values = model.get_parameters()["structural"]["beta" if kind == "covariate" else "means"]
+    return contrasts(values[in_our_order(model, found)], kind)
+
+
+def contrasts(values: np.ndarray, kind: str) -> np.ndarray:
+    """Return coefficients against the first class, or the means as they are, (…, classes, terms)."""
+    return values[..., 1:, :] - values[..., :1, :] if kind == "covariate" else values
+
+
 def related(found: tw.Segments, frame: pd.DataFrame, kind: str, correction: str, replicates: int) -> Any:
     options = {"correction": correction.lower(), "replicates": replicates}
     if kind == "covariate":
@@ -171,96 +182,103 @@ def steps() -> None:
             found = tw.segments(frame[ITEMS], 3, replicates=0)
             for correction in ("BCH", "ML"):
                 model = quiet(their_model(kind, correction).fit, items, other)
-                theirs = model.get_parameters()["structural"]["beta" if kind == "covariate" else "means"]
-                theirs = theirs[in_our_order(model, found)]
+                theirs = their_estimates(model, found, kind)
                 answer = related(found, frame, kind, correction, 50)
                 ours = answer.coefficients if kind == "covariate" else answer.estimates
-                theirs = (theirs - theirs[0])[1:] if kind == "covariate" else theirs
                 print(f"| {kind} | {separation} | {correction} | {np.abs(ours - theirs).max():.1e} |", flush=True)
 
 
 def errors() -> None:
-    """Standard errors beside those of StepMix's bootstrap."""
-    n_theirs, n_ours = 150, 1000
-    print("| data | correction | twoway | StepMix | most that one differs | StepMix's own chance |")
-    print("|---|---|---|---|---:|---:|")
+    """Standard errors beside those of StepMix, fitted to the same samples of people, and those of its own bootstrap."""
+    n_draws, n_theirs = 60, 100
+    print("| data | correction | standard errors | StepMix, same samples, differs by | StepMix's own bootstrap |")
+    print("|---|---|---|---:|---|")
     for kind in ("covariate", "outcome"):
         frame, items, other = their_data(kind, 0.9, 3000)
         found = tw.segments(frame[ITEMS], 3, replicates=0)
         for correction in ("BCH", "ML"):
+            ours = related(found, frame, kind, correction, n_draws).errors
             model = their_model(kind, correction)
-            model.set_params(n_init=1, abs_tol=1e-8)
-            quiet(model.fit, items, other)
-            order = in_our_order(model, found)
-            drawn, _ = quiet(model.bootstrap, items, other, n_repetitions=n_theirs, progress_bar=False, random_state=0)
-            drawn = drawn.reset_index()
-            drawn = drawn[drawn["model"] == "structural"]
-            if kind == "outcome":
-                drawn = drawn[drawn["param"] == "means"]
-            by_class = drawn.pivot_table(index="rep", columns=["class_no", "variable"], values="value")
-            names = ["intercept", "feature_0"] if kind == "covariate" else ["feature_0"]
-            values = by_class.to_numpy().reshape(len(by_class), 3, len(names))[:, order]
-            values = values[:, 1:] - values[:, :1] if kind == "covariate" else values
-            theirs = values.std(axis=0, ddof=1)
-            ours = related(found, frame, kind, correction, n_ours).errors
-            if kind == "covariate":
-                variables = list(by_class.columns.get_level_values(1)[:2])
-                theirs = theirs[
-                    :, [variables.index(name) for name in sorted(variables, key=lambda v: v != "intercept")]
-                ]
-            chance = theirs.max() / np.sqrt(2 * n_theirs)
-            shown = [", ".join(f"{value:.4f}" for value in some.ravel()) for some in (ours, theirs)]
-            worst = np.abs(ours - theirs).max()
-            print(f"| {kind} | {correction} | {shown[0]} | {shown[1]} | {worst:.4f} | ± {chance:.4f} |", flush=True)
+            model.set_params(n_init=1)
+            drawn = []
+            for number in range(n_draws):
+                # The same people as in twoway's replicate of this number.
+                times = np.random.default_rng([0, number]).multinomial(len(frame), np.full(len(frame), 1 / len(frame)))
+                people = np.repeat(np.arange(len(frame)), times)
+                drawn.append(their_estimates(quiet(model.fit, items[people], other[people]), found, kind))
+            same = np.std(drawn, axis=0, ddof=1)
+            own = their_bootstrap(quiet(model.fit, items, other), found, kind, items, other, n_theirs)
+            shown = [", ".join(f"{value:.4f}" for value in some.ravel()) for some in (ours, own)]
+            worst = np.abs(ours - same).max()
+            print(f"| {kind} | {correction} | {shown[0]} | {worst:.1e} | {shown[1]} |", flush=True)
+
+
+def their_bootstrap(model: Any, found: tw.Segments, kind: str, items: Any, other: Any, n: int) -> np.ndarray:
+    order = in_our_order(model, found)
+    drawn, _ = quiet(model.bootstrap, items, other, n_repetitions=n, progress_bar=False, random_state=0)
+    drawn = drawn.reset_index()
+    drawn = drawn[(drawn["model"] == "structural") & (drawn["param"] != "covariances")]
+    by_class = drawn.pivot_table(index="rep", columns=["class_no", "variable"], values="value")
+    names = sorted(set(drawn["variable"]), key=lambda name: name != "intercept")
+    values = np.stack([by_class[place][names].to_numpy() for place in order], axis=1)
+    return contrasts(values, kind).std(axis=0, ddof=1)
+
+
+# Coverage
+
+TRUE_CHANCES = np.array([[0.8] * 6, [0.8] * 3 + [0.2] * 3, [0.2] * 6])
+VALUES = np.arange(1, 6)
 
 
 def coverage() -> None:
     """How often 90 % intervals contain the truth, and the bias of each correction."""
-    n_samples, n, n_replicates = 100, 1000, 100
-    print("| relation | correction | bias | 90 % intervals that contain the truth |\n|---|---|---:|---:|")
-    truths = {"outcome": MEANS[:2, None], "covariate": np.array([[-1.0], [1.0]])}
-    results: dict[tuple[str, str], list[tuple[Any, Any]]] = {}
-    for sample in range(n_samples):
-        random = np.random.default_rng(sample)
-        z = random.integers(1, 6, n)
+    n_samples, n, n_replicates = 200, 1000, 60
+    print("| relation | correction | bias | 90 % intervals that contain the truth | standard error / spread | samples |")
+    print("|---|---|---:|---:|---:|---:|")
+    for kind in ("outcome", "shares", "covariate"):
+        results: dict[str, list[Any]] = {"none": [], "BCH": [], "ML": []}
+        for sample in range(n_samples):
+            frame, truth = related_people(kind, n, np.random.default_rng([sample, n]))
+            found = in_true_order(tw.segments(frame[ITEMS], 3, starts=20, replicates=0))
+            if found is None:
+                continue
+            for correction, drawn in results.items():
+                answer = related(found, frame, kind, correction, n_replicates)
+                both = (answer.coefficients, answer.errors) if kind == "covariate" else (answer.estimates, answer.errors)
+                # Shares add up to one, and the truth of an intercept or of a mean of 0 has no relative bias.
+                drawn.append([part[:, 1:] if kind != "outcome" else part for part in both])
+        for correction, drawn in results.items():
+            estimates, spread = np.array(drawn).swapaxes(0, 1)
+            known = truth != 0
+            bias = np.abs(estimates.mean(axis=0)[known] / truth[known] - 1).max()
+            inside = (np.abs(estimates - truth) <= 1.645 * spread).mean()
+            ratio = (spread.mean(axis=0) / estimates.std(axis=0)).mean()
+            print(f"| {kind} | {correction} | {bias:.1%} | {inside:.1%} | {ratio:.2f} | {len(drawn)} |", flush=True)
+
+
+def related_people(kind: str, n: int, random: np.random.Generator) -> tuple[pd.DataFrame, np.ndarray]:
+    """Return people with something that depends on their class, or on which it depends, and the truth of that."""
+    if kind == "covariate":
+        z = random.choice(VALUES, n)
         logits = z[:, None] * SLOPES + np.array([0.0, 2.34459467, -3.65540533])
         shares = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-        chosen = (shares.cumsum(axis=1) < random.random((n, 1))).sum(axis=1)
-        for kind, labels in (("outcome", None), ("covariate", chosen)):
-            frame, labels = simulate(n, 0.8, random, labels)
-            frame = frame.assign(other=z.astype(float) if kind == "covariate" else random.normal(MEANS[labels]))
-            found = tw.segments(frame[ITEMS], 3, starts=20, replicates=0)
-            chances = np.array([[0.8] * 6, [0.8] * 3 + [0.2] * 3, [0.2] * 6])
-            own = np.array([factor[1] for factor in found.pmf.factors]).T
-            order = [int(np.argmin(((own - row) ** 2).sum(axis=1))) for row in chances]
-            if sorted(order) != [0, 1, 2]:
-                continue
-            for correction in ("none", "BCH", "ML"):
-                answer = related(found, frame, kind, correction, n_replicates)
-                if kind == "outcome":
-                    estimate, error = answer.estimates[order][:2], answer.errors[order][:2]
-                else:
-                    # Against the first true class, whichever segment is the reference.
-                    estimate, error = against_first(found, frame, answer, order, correction)
-                results.setdefault((kind, correction), []).append((estimate, error))
-    for (kind, correction), drawn in results.items():
-        estimates, spread = (np.array(part) for part in zip(*drawn, strict=True))
-        truth = truths[kind]
-        bias = np.abs(estimates.mean(axis=0) / truth - 1).max()
-        inside = (np.abs(estimates - truth) <= 1.645 * spread).mean()
-        print(f"| {kind} | {correction} | {bias:.1%} | {inside:.1%} |", flush=True)
+        frame, _ = simulate(n, 0.8, random, (shares.cumsum(axis=1) < random.random((n, 1))).sum(axis=1))
+        return frame.assign(other=z.astype(float)), SLOPES[1:, None]
+    frame, labels = simulate(n, 0.8, random)
+    if kind == "outcome":
+        return frame.assign(other=random.normal(MEANS[labels])), MEANS[:, None]
+    return frame.assign(other=np.where(random.random(n) < YES[labels], "yes", "no")), YES[:, None]
 
 
-def against_first(found: tw.Segments, frame: pd.DataFrame, answer: Any, order: list[int], correction: str) -> Any:
-    if order[0] != 0:
-        names = [found.names[place] for place in order]
-        pmf = tw.JointPMF(
-            found.pmf.weights[order], [factor[:, order] for factor in found.pmf.factors], found.pmf.schema
-        )
-        found = tw.Segments(pmf, tuple(names), found.candidates, found.quality, found.errors[:, order])
-        answer, order = related(found, frame, "covariate", correction, 100), [0, 1, 2]
-    places = [place - 1 for place in order[1:]]
-    return answer.coefficients[places, 1:], answer.errors[places, 1:]
+def in_true_order(found: tw.Segments) -> tw.Segments | None:
+    """Return segments in the order of the true classes; None where two of them are nearest to the same one."""
+    own = np.array([factor[1] for factor in found.pmf.factors]).T
+    order = [int(np.argmin(((own - row) ** 2).sum(axis=1))) for row in TRUE_CHANCES]
+    if sorted(order) != [0, 1, 2]:
+        return None
+    pmf = tw.JointPMF(found.pmf.weights[order], [factor[:, order] for factor in found.pmf.factors], found.pmf.schema)
+    names = tuple(found.names[place] for place in order)
+    return tw.Segments(pmf, names, found.candidates, found.quality, found.errors[:, order])
 
 
 if __name__ == "__main__":

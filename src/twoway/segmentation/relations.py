@@ -295,9 +295,12 @@ def relate_covariates(
     design = np.column_stack(parts)
     _check_rank(design, terms[1:])
     start: Floats | None = None
+    # People with the same covariates are one with their weights: few, where covariates are categories.
+    different, group = np.unique(design, axis=0, return_inverse=True)
 
     def estimate(assigned: Assignment) -> Floats:
-        return segment_logit(assigned, design, correction, start)
+        merged, own = assigned.merged(group)
+        return segment_logit(merged, different[own], correction, start)
 
     start = estimate(people.assigned.of_some(known))
     options = {"n": n, "seed": seed, "threads": threads, "progress": progress}
@@ -336,12 +339,13 @@ def relate_outcome(
     """Return the mean of a column in each segment, or the shares of its categories."""
     known = people.known(name)
     numbers, categories = people.columns[name]
-    shown = numbers[known]
+    different, group = np.unique(numbers[known], return_inverse=True)
 
     def estimate(assigned: Assignment) -> Floats:
+        merged, own = assigned.merged(group)
         if categories:
-            return segment_shares(assigned, shown.astype(np.int64), len(categories), correction)
-        return segment_means(assigned, shown, correction)[:, None]
+            return segment_shares(merged, different[own].astype(np.int64), len(categories), correction)
+        return segment_means(merged, different[own], correction)[:, None]
 
     options = {"n": n, "seed": seed, "threads": threads, "progress": progress}
     found, drawn, notes = people.replicates(estimate, known, **options)  # type: ignore[arg-type]

@@ -54,6 +54,13 @@ class Assignment:
         """Return the assignment of some people, (n,), with the errors of all."""
         return Assignment(self.modal[people], self.errors, self.sizes, self.weights[people])
 
+    def merged(self, group: Ints) -> tuple[Assignment, Ints]:
+        """Return the assignment with all people of a group and a segment as one, and the group of each of these."""
+        count = len(self.sizes)
+        sums = np.bincount(group * count + self.modal, self.weights)
+        kept = np.flatnonzero(sums)
+        return Assignment(kept % count, self.errors, self.sizes, sums[kept]), kept // count
+
     def unbiased(self, correction: Correction) -> Floats:
         """Return how much each person counts in each segment, (n, count): weights that make errors cancel, or none."""
         own = np.eye(len(self.sizes)) if correction == "none" else np.linalg.inv(self.errors)

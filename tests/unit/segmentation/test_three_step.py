@@ -178,3 +178,23 @@ def test_a_segment_to_which_nobody_is_assigned_is_named(study):
     one = tw.segments(frame[list("abcd")], 1, replicates=0)
     with pytest.raises(tw.DataError, match="at least two"):
         one.covariates(frame, "z", replicates=50)
+
+
+@pytest.mark.parametrize("correction", ["none", "bch", "ml"])
+def test_people_alike_can_be_merged(correction):
+    random = np.random.default_rng(2)
+    memberships = random.dirichlet([0.4, 0.4, 0.4], 300)
+    codes, weights = random.integers(0, 4, 300), random.integers(0, 3, 300).astype(float)
+    assigned = Assignment.of(memberships, weights)
+    merged, group = assigned.merged(codes)
+    assert len(group) <= 12 and merged.weights.sum() == weights.sum()
+    numbers = codes.astype(float)
+    for whole, less in (
+        (segment_means(assigned, numbers, correction), segment_means(merged, group.astype(float), correction)),
+        (segment_shares(assigned, codes, 4, correction), segment_shares(merged, group, 4, correction)),
+        (
+            segment_logit(assigned, numbers[:, None], correction),
+            segment_logit(merged, group.astype(float)[:, None], correction),
+        ),
+    ):
+        np.testing.assert_allclose(whole, less, atol=1e-5)
