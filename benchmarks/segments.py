@@ -233,7 +233,9 @@ VALUES = np.arange(1, 6)
 def coverage() -> None:
     """How often 90 % intervals contain the truth, and the bias of each correction."""
     n_samples, n, n_replicates = 200, 1000, 60
-    print("| relation | correction | bias | 90 % intervals that contain the truth | standard error / spread | samples |")
+    print(
+        "| relation | correction | bias | 90 % intervals that contain the truth | standard error / spread | samples |"
+    )
     print("|---|---|---:|---:|---:|---:|")
     for kind in ("outcome", "shares", "covariate"):
         results: dict[str, list[Any]] = {"none": [], "BCH": [], "ML": []}
@@ -244,7 +246,9 @@ def coverage() -> None:
                 continue
             for correction, drawn in results.items():
                 answer = related(found, frame, kind, correction, n_replicates)
-                both = (answer.coefficients, answer.errors) if kind == "covariate" else (answer.estimates, answer.errors)
+                both = (
+                    (answer.coefficients, answer.errors) if kind == "covariate" else (answer.estimates, answer.errors)
+                )
                 # Shares add up to one, and the truth of an intercept or of a mean of 0 has no relative bias.
                 drawn.append([part[:, 1:] if kind != "outcome" else part for part in both])
         for correction, drawn in results.items():

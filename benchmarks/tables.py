@@ -69,39 +69,49 @@ R_TESTS = """
 suppressMessages(library(survey))
 s <- read.csv("%s/apistrat.csv"); c <- read.csv("%s/apiclus1.csv")
 names <- c("stype", "sch.wide", "comp.imp", "awards")
+jackknife <- as.svrepdesign(svydesign(ids=~dnum, weights=~pw, data=c), mse=TRUE)
+write.csv(weights(jackknife, "analysis"), "%s/jackknife.csv", row.names=FALSE)
 designs <- list(svydesign(ids=~1, weights=~pw, data=s),
   svydesign(ids=~1, strata=~stype, fpc=~fpc, weights=~pw, data=s),
-  svydesign(ids=~dnum, fpc=~fpc, weights=~pw, data=c))
-for (d in designs) for (i in 1:3) for (j in (i + 1):4) {
-  r <- svychisq(as.formula(paste0("~", names[i], "+", names[j])), d)
-  cat(r$statistic, r$p.value, "\n")
+  svydesign(ids=~dnum, fpc=~fpc, weights=~pw, data=c), jackknife)
+for (d in designs) {
+  for (i in 1:3) for (j in (i + 1):4) {
+    r <- svychisq(as.formula(paste0("~", names[i], "+", names[j])), d)
+    cat(r$statistic, r$p.value, "\n")
+  }
+  for (type in c("E", "H", "M")) {
+    r <- svychisq(~sch.wide + awards, subset(d, stype == type))
+    cat(r$statistic, r$p.value, "\n")
+  }
 }
 """
 
 
 def beside_r(folder: str) -> None:
     printed = subprocess.run(
-        ["Rscript", "-"], input=R_TESTS % (folder, folder), text=True, capture_output=True, check=True
+        ["Rscript", "-"], input=R_TESTS % (folder, folder, folder), text=True, capture_output=True, check=True
     )
     theirs = iter([tuple(map(float, line.split())) for line in printed.stdout.splitlines()])
-    strata, clusters = (pd.read_csv(Path(folder) / f"{name}.csv") for name in ("apistrat", "apiclus1"))
+    strata, clusters, jackknife = (
+        pd.read_csv(Path(folder) / f"{name}.csv") for name in ("apistrat", "apiclus1", "jackknife")
+    )
     designs = {
         "weights alone": (strata, None),
         "strata": (strata, tw.Design(strata=strata["stype"], population=strata["fpc"])),
         "clusters": (clusters, tw.Design(units=clusters["dnum"], population=clusters["fpc"])),
+        "replicate weights": (clusters, tw.Design(replicates=jackknife)),
     }
     print("| design | pair | F | of `svychisq` | p | of `svychisq` | same at 5 % |\n|---|---|---|---|---|---|---|")
     for name, (frame, design) in designs.items():
         records = tw.Records(frame[[*NAMES, "pw"]], weights="pw")
         pmf = tw.fit(records, rank=2, smoothing=1)
-        options = {} if design is None else {"records": records, "design": design}
-        for first, second in combinations(NAMES, 2):
-            (test,) = tw.tabulate(pmf, second, first, **options).tables[0].tests
+        tests = [pmf.table(b, a, records=records, design=design)[b].tests[0] for a, b in combinations(NAMES, 2)]
+        for test in [*tests, *pmf.table("awards", "stype > sch.wide", records=records, design=design)["awards"].tests]:
             statistic, p_value = next(theirs)
             same = (test.p_value < 0.05) == (p_value < 0.05)
             print(
-                f"| {name} | {first} × {second} | {test.statistic:.4g} | {statistic:.4g} | {test.p_value:.3g} | "
-                f"{p_value:.3g} | {'yes' if same else 'NO'} |"
+                f"| {name} | {' × '.join(test.variables)} | {test.statistic:.4g} | {statistic:.4g} | "
+                f"{test.p_value:.3g} | {p_value:.3g} | {'yes' if same else 'NO'} |"
             )
 
 

@@ -24,8 +24,12 @@ shown <- sapply(names(designs), function(name) {
   given <- svygofchisq(~trust, c(0.3, 0.45, 0.25), s, na.rm = TRUE)
   l <- given$lambda
   yes <- SE(svymean(~vote, s, na.rm = TRUE))[2]
-  sprintf('  "%s": {"shares": %s, "errors": %s, "test": %s, "gap": %s, "given": %s, "yes": %.12g}', name, numbers(coef(m)),
+  north <- svychisq(~trust + vote, subset(s, region == "north"))
+  format <- paste0('  "%s": {"shares": %s, "errors": %s, "test": %s, "gap": %s, "given": %s, "yes": %.12g, ',
+    '"yes_by_trust": %s, "north": %s}')
+  sprintf(format, name, numbers(coef(m)),
     numbers(SE(m)), numbers(c(x$statistic, x$parameter, x$p.value)), numbers(c(coef(gap), SE(gap))),
-    numbers(c(given$statistic / sum(l), sum(l)^2 / sum(l^2))), yes)
+    numbers(c(given$statistic / sum(l), sum(l)^2 / sum(l^2))), yes, numbers(SE(by)[, 2]),
+    numbers(c(north$statistic, north$parameter, north$p.value)))
 })
 cat("{\n", paste(shown, collapse = ",\n"), "\n}\n", sep = "")

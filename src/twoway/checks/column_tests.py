@@ -65,8 +65,7 @@ def compare_columns(sums: Floats, scores: Floats, sampled: SampledTable | None =
         freedom = (own + other) ** 2 / (own**2 / (n_first - 1.0) + other**2 / (n_second - 1.0))
         by_mean = 2.0 * stdtr(freedom, -np.abs(first - second) / np.sqrt(own + other))
         if sampled is not None:
-            covariance = sampled.covariance.reshape(*weights.shape, *weights.shape) * totals.sum() ** 2
-            both = np.einsum("irb,rbsc,isc->ibc", slopes, covariance, slopes, optimize=True)
+            both = _column_covariance(scores, sampled)
             own = np.einsum("ibb->ib", both)
             between = own[:, :, None] + own[:, None, :] - 2.0 * both
             by_share = by_mean = 2.0 * stdtr(sampled.degrees, -np.abs(first - second) / np.sqrt(between))
@@ -75,3 +74,39 @@ def compare_columns(sums: Floats, scores: Floats, sampled: SampledTable | None =
     is_share = ((scores == 0.0) | (scores == 1.0)).all(axis=1)[:, None, None]
     allowed = np.where(is_share, enough, least >= 2.0 * LEAST_EXPECTED)
     return np.asarray(np.where(allowed, np.where(is_share, by_share, by_mean), np.nan))
+
+
+def _column_covariance(scores: Floats, sampled: SampledTable) -> Floats:
+    """Return the covariances of the shares or means of columns, (n_scores, n_columns, n_columns)."""
+    shares = sampled.shares.reshape(scores.shape[1], -1)
+    totals = shares.sum(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        slopes = (scores[:, :, None] - (scores @ (shares / totals))[:, None, :]) / totals
+    covariance = sampled.covariance.reshape(*shares.shape, *shares.shape)
+    return np.asarray(np.einsum("irb,rbsc,isc->ibc", slopes, covariance, slopes, optimize=True))
+
+
+def column_intervals(scores: Floats, sampled: SampledTable, level: float) -> tuple[Floats, Floats]:
+    """Return the ends of intervals of the shares or means of columns by a design, (n_scores, n_columns) each.
+
+    Those of shares are Wilson's (Probable inference, 1927) with as many records as would vary like the design, by
+    Student's t: they stay between 0 and 1, also where nobody or everybody is in a category. NaN for an empty column.
+    """
+    from scipy.special import stdtrit
+
+    shares = sampled.shares.reshape(scores.shape[1], -1)
+    squares = sampled.squares.reshape(shares.shape).sum(axis=0)
+    totals, z = shares.sum(axis=0), float(stdtrit(sampled.degrees, 0.5 + 0.5 * level))
+    is_share = ((scores == 0.0) | (scores == 1.0)).all(axis=1)[:, None]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means = scores @ (shares / totals)
+        variances = np.einsum("ibb->ib", _column_covariance(scores, sampled))
+        spread = means * (1.0 - means)
+        n = np.where(spread * variances > 1e-12, spread / variances, totals**2 / squares)
+        centre = np.where(is_share, (means + z**2 / (2.0 * n)) / (1.0 + z**2 / n), means)
+        half = np.where(
+            is_share,
+            z / (1.0 + z**2 / n) * np.sqrt(np.maximum(spread, 0.0) / n + z**2 / (4.0 * n**2)),
+            z * np.sqrt(np.maximum(variances, 0.0)),
+        )
+    return centre - half, centre + half

@@ -9,15 +9,15 @@ survey data, 1984) with the correction of second order: Pearson's statistic over
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from twoway.arrays import Floats, Ints
-from twoway.data.design import Design, ReplicateWeights, SampledUnits, opened_design
+from twoway.arrays import Bools, Floats, Ints
+from twoway.data.design import Design, ReplicateWeights, SampledUnits, opened_design, replicate_degrees
 from twoway.data.records import Records
 from twoway.data.weights import effective_weights, squared_weights
 from twoway.errors import DataError
@@ -51,6 +51,7 @@ class SampledRecords:
         else:
             self._opened = opened_design(design, records)
         self.degrees = max(self._opened.degrees, 1)
+        self._groups: dict[tuple[tuple[str, int], ...], tuple[Bools, int]] = {}
 
     @property
     def description(self) -> str:
@@ -106,6 +107,47 @@ class SampledRecords:
         )
         covariance -= (of_strata * (left / (opened.n_units - 1.0))[:, None]).T @ of_strata
         return SampledShares(shares, covariance / total**2)
+
+    def _group(self, among: Mapping[str, int]) -> tuple[Bools, int]:
+        """Return who has some codes, (n_records,), and the degrees of freedom of a variance among them.
+
+        These are those of the units that have such a record.
+        """
+        if (key := tuple(among.items())) not in self._groups:
+            members, opened = np.ones(self.records.n_records, dtype=bool), self._opened
+            for name, code in among.items():
+                members &= self._codes[:, self.records.schema.index(name)] == code
+            if not among or not members.any():
+                degrees = self.degrees
+            elif isinstance(opened, ReplicateWeights):
+                degrees = replicate_degrees(opened.weights[members])
+            else:
+                units, first = np.unique(opened.of_record[members], return_index=True)
+                n_units = float(self._people[members][first].sum())
+                degrees = max(round(n_units) - len(np.unique(opened.stratum[units])), 1)
+            self._groups[key] = members, degrees
+        return self._groups[key]
+
+    def table(self, names: Names, among: Mapping[str, int] | None = None) -> SampledTable:
+        """Return the table of one or two variables, of the records with some other codes, as part of the sample."""
+        schema = self.records.schema
+        positions = schema.indices(names)
+        if len(positions) not in (1, 2):
+            raise DataError(f"a table needs one or two variables; got {len(positions)}")
+        variables = tuple(schema.variables[position] for position in positions)
+        shape = [len(variable) for variable in variables]
+        cells, n_cells = self.cells_of(positions), math.prod(shape)
+        members, degrees = self._group(among or {})
+        cells[~members] = -1
+        shares, covariance = self.shares(cells, n_cells)
+        block, shown = self.records.as_block(), cells >= 0
+        squares = squared_weights(self.weights, block.people) if block.people.size else self.weights
+        counted, squared = (
+            np.bincount(cells[shown], numbers[shown], n_cells).reshape(shape).astype(np.float64)
+            for numbers in (block.n_people, squares)
+        )
+        squared = squared / float(self.weights[shown].sum()) ** 2
+        return SampledTable(variables, shares.reshape(shape), covariance, degrees, counted, squared)
 
 
 def design_effects(covariance: Floats, expected: Floats) -> tuple[float, float]:
@@ -273,18 +315,4 @@ def sampled_table(source: Any, names: Names, *, design: Design | None = None) ->
     big × old: F 0.8 on 1 and 3 degrees of freedom, p = 0.437
     """
     records = source if isinstance(source, Records) else Records(source)
-    sampled, positions = SampledRecords(records, design), records.schema.indices(names)
-    if len(positions) not in (1, 2):
-        raise DataError(f"a table needs one or two variables; got {len(positions)}")
-    variables = tuple(records.schema.variables[position] for position in positions)
-    shape = [len(variable) for variable in variables]
-    cells, n_cells = sampled.cells_of(positions), math.prod(shape)
-    shares, covariance = sampled.shares(cells, n_cells)
-    block, shown = records.as_block(), cells >= 0
-    squares = squared_weights(sampled.weights, block.people) if block.people.size else sampled.weights
-    counted, squared = (
-        np.bincount(cells[shown], numbers[shown], n_cells).reshape(shape).astype(np.float64)
-        for numbers in (block.n_people, squares)
-    )
-    squared = squared / float(sampled.weights[shown].sum()) ** 2
-    return SampledTable(variables, shares.reshape(shape), covariance, sampled.degrees, counted, squared)
+    return SampledRecords(records, design).table(names)

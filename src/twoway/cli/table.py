@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated, Any
 
 from typer import Option
 
 import twoway as tw
 from twoway.cli.options import Force, Json, Model, names_option
 from twoway.cli.output import check_output, show
+from twoway.cli.reading import OF_DESIGN, Reading
 from twoway.errors import DataError
+
+_READ = ("missing", "missing_only", "unseen", "counts", "weights", "where")
 
 
 def table(
+    reading: Annotated[Reading, *_READ, *OF_DESIGN],
     model: Model,
     columns: list[str] = Option(
-        [], "--columns", help="The variables of the banner, separated by commas: a column for each category."
+        [],
+        "--columns",
+        help="The variables of the banner, separated by commas: a column for each category. 'age > gender' has each "
+        "gender within each age.",
     ),
     rows: list[str] | None = Option(
         None, "--rows", help="The questions, a table each, separated by commas; * stands for any text (default: all)."
@@ -25,6 +33,10 @@ def table(
         "--net",
         metavar="NAME: CONDITION",
         help='Categories taken together: "Top 2: trust >= 4". Can be repeated.',
+    ),
+    data: Path | None = Option(
+        None,
+        help="The records that the model was fitted to: columns within columns need them, and the design of a survey.",
     ),
     out: Path | None = Option(
         None,
@@ -37,8 +49,8 @@ def table(
 ) -> None:
     """Write tables: a question in the rows, a banner in the columns; bases, observed and modelled shares, significance.
 
-    Letters mark differences between columns that are more than chance. A model from `twoway fit --intervals` has
-    intervals.
+    Letters mark differences between columns that are more than chance; with the design of the survey, by that design.
+    A model from `twoway fit --intervals` has intervals.
 
     [bold]Examples[/bold]
 
@@ -47,29 +59,44 @@ def table(
     twoway table survey.twoway --columns "age, region" -o tables.xlsx
 
     twoway table survey.twoway --rows trust --columns age --net "High: trust >= 4" -o trust.html
+
+    twoway table survey.twoway --columns "age > gender" --data survey.csv --strata region --units town -o tables.xlsx
     """
+    from twoway.model.pmf import model_of
+    from twoway.tabulation.banner import WITHIN
     from twoway.tabulation.files import tabulation_ending
 
-    check_output(out, force, model)
+    check_output(out, force, model, data)
     if out is not None:
         tabulation_ending(out)
     loaded = tw.load(model)
     known = loaded.schema.names
     asked = None if rows is None else _names("--rows", rows, known)
-    tables = tw.tabulate(loaded, asked, _names("--columns", columns, known), nets=_nets(net or []))
+    observed: dict[str, Any] = {}
+    if data is not None:
+        report = model_of(loaded).report
+        reading = reading.like({} if report is None else report.columns, data)
+        observed = {"records": reading.read_by(loaded.schema, data)[1], "design": reading.design([data])}
+    elif reading.design_columns:
+        raise DataError("the design of a survey is that of its records: add --data")
+    banner = _names("--columns", columns, known, within=WITHIN)
+    tables = tw.tabulate(loaded, asked, banner, nets=_nets(net or []), **observed)
     if out is None:
         show(tables.to_dict() if json else {}, tables, json=json)
         return
     tables.save(out)
 
 
-def _names(option: str, given: list[str], known: tuple[str, ...]) -> list[str]:
-    """Return the variables that an option names; those named one by one, each once."""
+def _names(option: str, given: list[str], known: tuple[str, ...], within: str | None = None) -> list[str]:
+    """Return the variables that an option names; those named one by one, each once. Nests stay as they are written."""
     parts = [part.strip() for text in given for part in ([text] if text in known else text.split(","))]
+    names: list[str] = []
     for part in parts:
-        if part in known and parts.count(part) > 1:
+        is_nest = within is not None and within in part and part not in known
+        if parts.count(part) > 1 and (is_nest or part in known):
             raise DataError(f"{part!r} is asked for twice in {option}; name a variable once")
-    return names_option(given, known)
+        names += [part] if is_nest else names_option([part], known)
+    return list(dict.fromkeys(names))
 
 
 def _nets(given: list[str]) -> dict[str, str]:

@@ -201,7 +201,7 @@ def _replicate_weights(design: Design, replicates: Floats, weights: Floats) -> R
     if scale.shape not in ((), (n,)) or not ((scale > 0) & np.isfinite(scale)).all():
         raise DataError(f"scale must be a number above 0, or one for each of {n} replicates; got {brief(design.scale)}")
     # As many directions as the weights vary in: many bootstrap samples of few units say no more than the units do.
-    degrees = max(int(np.linalg.matrix_rank(replicates, 1e-5 * np.linalg.norm(replicates, 2))) - 1, 1)
+    degrees = replicate_degrees(replicates)
     named = {"brr": "BRR weights", "fay": f"Fay's weights with {fay or 0:g}"}.get(str(kind), f"{kind} weights")
     return ReplicateWeights(replicates, np.broadcast_to(scale, (n,)), degrees, f"{n} {named}, {how}")
 
@@ -253,3 +253,8 @@ def _as_floats(what: str, values: Any) -> Floats:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         raise DataError(f"{what} must be numbers; got {brief(values)}") from None
+
+
+def replicate_degrees(weights: Floats) -> int:
+    """Return the degrees of freedom of a variance by replicate weights, (n_records, n_replicates), of some records."""
+    return max(int(np.linalg.matrix_rank(weights, 1e-5 * np.linalg.norm(weights, 2))) - 1, 1)

@@ -38,6 +38,7 @@ from twoway.storage import container
 from twoway.text import printable, shortlist
 
 if TYPE_CHECKING:
+    from twoway.data.design import Design
     from twoway.data.source import Block
     from twoway.model.imputation import How
     from twoway.tabulation.result import Tabulation
@@ -425,12 +426,18 @@ class JointPMF:
         return indices
 
     def table(
-        self, rows: Names | None = None, columns: Names = (), *, nets: Mapping[str, str] | None = None
+        self,
+        rows: Names | None = None,
+        columns: Names = (),
+        *,
+        nets: Mapping[str, str] | None = None,
+        records: Any = None,
+        design: Design | None = None,
     ) -> Tabulation:
         """Return a table for each question by a banner; `tabulate` says more."""
         import twoway  # the package loads what it names on demand, so this layer needs none above it
 
-        return twoway.tabulate(self, rows, columns, nets=nets)
+        return twoway.tabulate(self, rows, columns, nets=nets, records=records, design=design)
 
     # Records
 

@@ -260,7 +260,8 @@ class People:
         notes = [] if known.all() else [f"{np.count_nonzero(~known):,} people without a value were left out"]
         if len(usable) < (1.0 - _MOST_UNUSABLE) * n:
             notes.append(
-                f"in {n - len(usable)} of {n} samples a segment had too few people: standard errors are too small"
+                f"in {n - len(usable)} of {n} samples a segment had too few people, or a covariate separated segments: "
+                "standard errors are too small"
             )
         if len(usable) < 2:
             raise DataError("in other samples of these people, segments have too few people; use fewer segments")
@@ -298,15 +299,20 @@ def relate_covariates(
     # People with the same covariates are one with their weights: few, where covariates are categories.
     different, group = np.unique(design, axis=0, return_inverse=True)
 
+    def separates(slopes: Floats) -> Bools:
+        return np.asarray(np.abs(slopes[:, 1:]) * design.std(axis=0) > _SEPARATES)
+
     def estimate(assigned: Assignment) -> Floats:
         merged, own = assigned.merged(group)
-        return segment_logit(merged, different[own], correction, start)
+        slopes = segment_logit(merged, different[own], correction, start)
+        # A sample in which a slope has no limit, though it has one here, would make any standard error.
+        is_lost = start is not None and bool((separates(slopes) & ~separates(start)).any())
+        return np.full_like(slopes, np.nan) if is_lost else slopes
 
     start = estimate(people.assigned.of_some(known))
     options = {"n": n, "seed": seed, "threads": threads, "progress": progress}
     found, drawn, notes = people.replicates(estimate, known, **options)  # type: ignore[arg-type]
-    steep = np.abs(found[:, 1:]) * design.std(axis=0) > _SEPARATES
-    for place in np.flatnonzero(steep.any(axis=0)):
+    for place in np.flatnonzero(separates(found).any(axis=0)):
         notes.append(f"{terms[1 + place]} separates segments perfectly or nearly so: its coefficients have no limit")
     tests = []
     for name in people.columns:

@@ -57,7 +57,7 @@ class Assignment:
     def merged(self, group: Ints) -> tuple[Assignment, Ints]:
         """Return the assignment with all people of a group and a segment as one, and the group of each of these."""
         count = len(self.sizes)
-        sums = np.bincount(group * count + self.modal, self.weights)
+        sums = np.bincount(group * count + self.modal, self.weights).astype(np.float64)
         kept = np.flatnonzero(sums)
         return Assignment(kept % count, self.errors, self.sizes, sums[kept]), kept // count
 

@@ -45,7 +45,7 @@ def _write_tables(sheet: Sheet, tabulation: Tabulation) -> None:
     sheet.sheet.freeze_panes(_HEAD_ROWS, _LABEL_COLUMNS)
     labels = [str(row.label) for table in tabulation for row in table.rows]
     sheet.sheet.set_column(0, 0, min(max(map(len, [*labels, "Effective base"])) + 2, 45))
-    sheet.sheet.set_column(1, 1, 12)
+    sheet.sheet.set_column(1, 1, 14)
     sheet.sheet.set_column(2, 1 + len(columns), 11)
     sheet.sheet.outline_settings(symbols_below=False)
     sheet.sheet.set_landscape()
@@ -70,6 +70,8 @@ def _write_table(sheet: Sheet, table: BannerTable, line: int) -> int:
     for place, row in enumerate(table.rows):
         shown = _MEAN if row.kind == "mean" else _SHARE
         parts = {"observed": table.observed} if table.is_observed else {}
+        if table.has_observed_intervals:
+            parts |= {"observed low": table.observed_low, "observed high": table.observed_high}
         parts |= {"modelled": table.modelled} | ({"low": table.low, "high": table.high} if table.has_intervals else {})
         for number_of, (name, numbers) in enumerate(parts.items()):
             is_first = number_of == 0

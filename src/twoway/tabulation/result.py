@@ -29,6 +29,7 @@ class BannerColumn(NamedTuple):
     """A column of a banner: a category of a variable; the first, of no variable, is the total."""
 
     variable: str
+    """With what it is nested in: "age = 18-39 > gender"."""
     label: Label
     letter: str
     """By which other columns refer to it; empty for the total."""
@@ -47,6 +48,9 @@ class BannerTable:
     columns: tuple[BannerColumn, ...]
     observed: Floats
     """Shares of records, and means; NaN where the model keeps no counts or no record is in the column."""
+    observed_low: Floats
+    """The ends of the intervals of what was observed, by the design of the records; NaN without a design."""
+    observed_high: Floats
     modelled: Floats
     low: Floats
     """The ends of the intervals of what is modelled; NaN without replicates."""
@@ -68,13 +72,18 @@ class BannerTable:
 
     @property
     def has_intervals(self) -> bool:
-        """Whether there are intervals."""
+        """Whether there are intervals of what is modelled."""
         return bool(np.isfinite(self.low).any())
+
+    @property
+    def has_observed_intervals(self) -> bool:
+        """Whether there are intervals of what was observed."""
+        return bool(np.isfinite(self.observed_low).any())
 
     @property
     def is_weighted(self) -> bool:
         """Whether records count as fewer because of their weights."""
-        return not np.array_equal(self.effective, self.records, equal_nan=True)
+        return not np.allclose(self.effective, self.records, rtol=1e-9, equal_nan=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,9 +132,10 @@ class Tabulation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the tables as plain data, as JSON can hold them."""
+        from twoway.tabulation.writing import NUMBERS
         from twoway.text import plain_data
 
-        parts = ("observed", "modelled", "low", "high", "higher_than", "records", "effective", "tests", "notes")
+        parts = (*NUMBERS, "higher_than", "records", "effective", "tests", "notes")
         tables = [
             {
                 "name": table.name,

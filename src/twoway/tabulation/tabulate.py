@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, combinations
-from string import ascii_uppercase
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,10 +13,8 @@ from numpy.typing import NDArray
 
 from twoway.arrays import Floats
 from twoway.checks.chance import LEAST_EXPECTED, SIGNIFICANT, holm
-from twoway.checks.column_tests import compare_columns, counted_table
-from twoway.checks.sampled_table import DesignTest, SampledTable, sampled_table
+from twoway.checks.sampled_table import SampledRecords
 from twoway.data.design import Design
-from twoway.data.records import Records
 from twoway.errors import DataError, check_known
 from twoway.model.events import Names
 from twoway.model.intervals import Intervals, Scale
@@ -26,13 +23,16 @@ from twoway.model.posterior import records_for
 from twoway.questions.answer import asked_evidence_codes, share_in_groups
 from twoway.questions.language import parse_terms
 from twoway.schema import Variable, first_duplicate
+from twoway.tabulation.banner import BannerGroup, heads_of, opened_banner
+from twoway.tabulation.observed import Evidence, Observed
 from twoway.tabulation.result import BannerColumn, BannerRow, BannerTable, RowKind, Tabulation
 from twoway.text import shortlist
 
 if TYPE_CHECKING:
     from twoway.uncertainty.bootstrap import Bootstrap
 
-TOTAL = "Total"
+# The level of intervals of what was observed, where no replicates have another.
+LEVEL = 0.9
 # The scales on which rows of some kinds vary.
 _SCALES: tuple[tuple[tuple[RowKind, ...], Scale], ...] = ((("category", "net"), "probability"), (("mean",), "real"))
 
@@ -58,13 +58,17 @@ def tabulate(
     rows
         The questions; by default all variables that are not in the banner.
     columns
-        The variables of the banner, one beside the other. Each table begins with a column of all records.
+        The variables of the banner, one beside the other; ``"age > gender"`` has a column for each gender within each
+        age. Each table begins with a column of all records.
     nets
         Categories taken together, as conditions by the name of the row: ``{"Top 2": "trust >= 4"}``,
         ``{"Democrat": "party in {Strong Democrat, Weak Democrat}"}``.
-    records, design
-        The records that the model was fitted to, and how they were drawn: strata, units, replicate weights. Letters and
-        tests are then those of the design. By default each record was drawn by itself, with its weight.
+    records
+        The records that the model was fitted to, of which observed shares are then taken. Columns within columns need
+        them: a model keeps counts of pairs.
+    design
+        How these records were drawn: strata, units, replicate weights. Letters and tests are then those of the design,
+        and observed shares have intervals. By default each record was drawn by itself, with its weight.
 
     Examples
     --------
@@ -86,48 +90,37 @@ def tabulate(
     model = model_of(pmf)
     boot = None if isinstance(pmf, JointPMF) else pmf
     schema = model.schema
-    banner = [schema[name] for name in _names("columns", columns, schema.names)]
-    in_banner = [variable.name for variable in banner]
+    groups = opened_banner(schema, columns)
+    in_banner = {name for group in groups for name in group.names}
     default = [name for name in schema.names if name not in in_banner]
-    questions = default if rows is None else _names("rows", rows, schema.names)
+    questions = default if rows is None else _names(rows, schema.names)
     if both := [name for name in questions if name in in_banner]:
         raise DataError(f"{shortlist(both)} in both rows and columns; name a variable once")
     if not questions:
         raise DataError("every variable is in the columns; leave one for the rows")
-    labels = [(variable.name, label) for variable in banner for label in variable.categories]
-    heads = [BannerColumn("", TOTAL, "")]
-    heads += [BannerColumn(name, label, _letter(place)) for place, (name, label) in enumerate(labels)]
     listed = _listed_nets(model, nets or {}, questions)
-    if (records is None) != (design is None):
-        raise DataError("tests of a design need both records and design; one of them is not given")
-    by_design = None if design is None else (records_for(schema, records), design)
-    sheets = [_Sheet.of(schema[name], listed.get(name, {}), banner, by_design) for name in questions]
-    tables = [sheet.table(model, boot, heads) for sheet in sheets]
-    return Tabulation(tuple(tables), None if boot is None else boot.level)
+    evidence = _evidence(model, records, design)
+    level = boot.level if boot is not None else LEVEL if evidence.has_design else None
+    sheets = [_Sheet.of(schema[name], listed.get(name, {}), groups, evidence) for name in questions]
+    return Tabulation(tuple(sheet.table(model, boot, level or LEVEL) for sheet in sheets), level)
 
 
-def _names(what: str, given: Names, known: Sequence[str]) -> list[str]:
-    """Return names, each known and given once."""
+def _names(given: Names, known: Sequence[str]) -> list[str]:
+    """Return the names of rows, each known and given once."""
     names = [given] if isinstance(given, str) else list(given)
-    check_known("variable", known, *names, where=f" in {what}")
+    check_known("variable", known, *names, where=" in rows")
     if (twice := first_duplicate(names)) is not None:
-        raise DataError(f"{twice!r} is asked for twice in {what}; name a variable once")
+        raise DataError(f"{twice!r} is asked for twice in rows; name a variable once")
     return names
 
 
-def _letter(place: int) -> str:
-    """Return the letter of a column: A to Z, then AA, AB, …
-
-    Examples
-    --------
-    >>> [_letter(place) for place in (0, 25, 26, 701, 702)]
-    ['A', 'Z', 'AA', 'ZZ', 'AAA']
-    """
-    letters = ""
-    while place >= 0:
-        place, last = divmod(place, 26)
-        letters, place = ascii_uppercase[last] + letters, place - 1
-    return letters
+def _evidence(model: JointPMF, records: Any, design: Design | None) -> Evidence:
+    """Return what observed numbers are taken from."""
+    if records is None:
+        if design is not None:
+            raise DataError("a design is that of records: give records, too")
+        return Evidence(model.counts)
+    return Evidence(None, SampledRecords(records_for(model.schema, records), design), design is not None)
 
 
 def _listed_nets(pmf: JointPMF, nets: Mapping[str, str], questions: Sequence[str]) -> dict[str, dict[str, list[int]]]:
@@ -158,19 +151,15 @@ class _Sheet:
     """A question and its rows as linear functions of the shares of its categories."""
 
     variable: Variable
-    banner: Sequence[Variable]
     rows: tuple[BannerRow, ...]
     scores: Floats
     """(n_rows, n_categories): ones for the categories of a row, numbers for a mean."""
-    by_design: tuple[Records, Design] | None
+    groups: Sequence[BannerGroup]
+    evidence: Evidence
 
     @classmethod
     def of(
-        cls,
-        variable: Variable,
-        nets: Mapping[str, list[int]],
-        banner: Sequence[Variable],
-        by_design: tuple[Records, Design] | None,
+        cls, variable: Variable, nets: Mapping[str, list[int]], groups: Sequence[BannerGroup], evidence: Evidence
     ) -> _Sheet:
         """Return the rows of a question: categories, nets, and the mean."""
         rows = [BannerRow(label, "category") for label in variable.categories]
@@ -179,136 +168,122 @@ class _Sheet:
         means = _mean_scores(variable)
         rows += [] if means is None else [BannerRow("Mean", "mean")]
         scores = np.vstack([np.eye(len(variable)), *among, *([] if means is None else [means])])
-        return cls(variable, banner, tuple(rows), scores, by_design)
+        return cls(variable, tuple(rows), scores, groups, evidence)
 
-    def table(self, pmf: JointPMF, boot: Bootstrap | None, heads: Sequence[BannerColumn]) -> BannerTable:
+    def table(self, pmf: JointPMF, boot: Bootstrap | None, level: float) -> BannerTable:
         """Return the table."""
-        parts = [self._sums(pmf, None), *(self._sums(pmf, variable) for variable in self.banner)]
-        if parts[0] is not None and not parts[0].any():
+        heads = heads_of(self.groups)
+        parts = [self.evidence.of(self.variable, group) for group in self.groups]
+        seen = [part for part in parts if part is not None]
+        if parts[0] is not None and not parts[0].sums.any():
             raise DataError(f"no record shows {self.variable.name!r}: its table would have a base of zero")
-        sizes = [1, *map(len, self.banner)]
-        observed, records, effective = (
-            np.concatenate([own[place] for own in map(self._observed, parts, sizes)], axis=-1) for place in range(3)
-        )
-        if pmf.counts is not None and pmf.counts.lacks_totals:
-            records, effective = np.full_like(records, np.nan), np.full_like(effective, np.nan)
+        shape = len(self.rows), len(heads)
+        observed, low, high = np.full((3, *shape), np.nan)
+        records, effective = np.full((2, len(heads)), np.nan)
+        letters = np.full(shape, "", dtype=object)
+        for part, own in zip(parts, self._places, strict=True):
+            if part is not None:
+                observed[:, own], records[own], effective[own] = part.shares(self.scores), part.records, part.effective
+                low[:, own], high[:, own] = part.intervals(self.scores, level)
         ends, notes = self._modelled(pmf, boot)
         notes += self._empty_notes(records, heads)
-        known = [(variable, sums) for variable, sums in zip(self.banner, parts[1:], strict=True) if sums is not None]
-        can_test = pmf.counts is not None and not pmf.counts.lacks_totals
-        tests: list[DesignTest] = []
-        letters = np.full(observed.shape, "", dtype=object)
-        if can_test:
-            tests = [self._tested(own, sums).independence for own, sums in known if sums[0].any()]
-            self._mark(letters, parts, observed, heads)
-            notes += [note for variable, sums in known for note in _sparse_notes(variable, sums)]
+        if any(group.among for group, part in zip(self.groups, parts, strict=True) if part is None):
+            notes.append(
+                "columns within others show only what is modelled: what was observed in them needs the records"
+            )
+        self._mark(letters, parts, observed, heads)
+        notes += [note for part in seen if part.test is not None for note in _sparse_notes(part)]
         return BannerTable(
             self.variable.name,
             self.variable.label,
             self.rows,
-            tuple(heads),
+            heads,
             observed,
-            ends.estimate,
-            ends.low,
-            ends.high,
+            low,
+            high,
+            *ends,
             letters.astype(str),
             records,
             effective,
-            tuple(tests),
+            tuple(part.test for part in seen if part.test is not None),
             tuple(dict.fromkeys(notes)),
         )
 
-    def _sums(self, pmf: JointPMF, column: Variable | None) -> Floats | None:
-        """Return weights, records and squared weights, (3, n_categories, n_columns); None where they are not kept."""
-        names = [self.variable.name] if column is None else [self.variable.name, column.name]
-        sums = None if pmf.counts is None else pmf.counts.sums_of(names)
-        return sums if sums is None else sums.reshape(3, len(self.variable), -1)
-
-    def _observed(self, sums: Floats | None, size: int) -> tuple[Floats, Floats, Floats]:
-        """Return observed shares and means, and the records and effective records of each column."""
-        if sums is None:
-            return np.full((len(self.rows), size), np.nan), np.full(size, np.nan), np.full(size, np.nan)
-        weights, people, squares = sums.sum(axis=1)
-        shares = share_in_groups(sums[0], weights)
-        return self.scores @ shares, people, np.nan_to_num(share_in_groups(weights**2, squares))
+    @property
+    def _places(self) -> list[slice]:
+        """The columns of each group."""
+        ends = list(accumulate(group.size for group in self.groups))
+        return [slice(end - group.size, end) for end, group in zip(ends, self.groups, strict=True)]
 
     def _modelled(self, pmf: JointPMF, boot: Bootstrap | None) -> tuple[Intervals, list[str]]:
         """Return modelled shares and means, with intervals where there are replicates, and notes on these."""
         parts: list[Intervals] = []
         notes: list[str] = []
-        for column in (None, *self.banner):
+        for group in self.groups:
             if boot is None:
-                estimate = self._shares(pmf, column, self.scores)
+                estimate = self._shares(pmf, group, self.scores)
                 parts.append(Intervals(estimate, *[np.full(estimate.shape, np.nan)] * 2))
                 continue
-            ends = np.full((3, len(self.rows), 1 if column is None else len(column)), np.nan)
-            names = [self.variable.name] if column is None else [self.variable.name, column.name]
+            ends = np.full((3, len(self.rows), group.size), np.nan)
             for chosen, scale in _SCALES:
                 own = np.array([row.kind in chosen for row in self.rows])
                 if own.any():
-                    shares_of = partial(self._shares, column=column, scores=self.scores[own])
-                    cells = self._cells(column, own) if scale == "probability" else ()
-                    ends[:, own], note = boot.answer(shares_of, scale, names, cells=cells)
+                    shares_of = partial(self._shares, group=group, scores=self.scores[own])
+                    cells = self._cells(group, own) if scale == "probability" else ()
+                    ends[:, own], note = boot.answer(shares_of, scale, [self.variable.name, *group.names], cells=cells)
                     notes += [note] if note else []
             ends[1:, ~np.isfinite(ends[0])] = np.nan
             parts.append(Intervals(*ends))
         return Intervals(*(np.concatenate(own, axis=1) for own in zip(*parts, strict=True))), notes
 
-    def _shares(self, pmf: JointPMF, column: Variable | None, scores: Floats) -> Floats:
-        if column is None:
-            return np.asarray(scores @ pmf.marginal(self.variable.name).array[:, None])
-        joint = pmf.marginal([self.variable.name, column.name]).array
+    def _shares(self, pmf: JointPMF, group: BannerGroup, scores: Floats) -> Floats:
+        joint = pmf.marginal([*group.codes, self.variable.name, *group.names[len(group.among) :]]).array
+        joint = joint[tuple(group.codes.values())].reshape(len(self.variable), -1)
         return np.asarray(scores @ share_in_groups(joint, joint.sum(axis=0)))
 
-    def _cells(self, column: Variable | None, chosen: NDArray[np.bool_]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    def _cells(self, group: BannerGroup, chosen: NDArray[np.bool_]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
         """Return the event and the evidence of each share."""
         labels = np.array(self.variable.categories, dtype=object)
         events = [{self.variable.name: labels[scores > 0].tolist()} for scores in self.scores[chosen]]
-        known: list[dict[str, Any]] = [{}] if column is None else [{column.name: label} for label in column.categories]
-        return [(event, given) for event in events for given in known]
+        own = group.variable
+        inner = [{}] if own is None else [{own.name: label} for label in own.categories]
+        return [(event, {**group.given, **given}) for event in events for given in inner]
 
     def _mark(
         self,
         letters: NDArray[np.object_],
-        parts: Sequence[Floats | None],
+        parts: Sequence[Observed | None],
         observed: Floats,
         heads: Sequence[BannerColumn],
     ) -> None:
-        """Add to each cell the letters of the columns of the same variable than which it is higher."""
-        starts = [1, *accumulate((len(variable) for variable in self.banner), initial=1)][1:]
+        """Add to each cell the letters of the columns of the same group than which it is higher."""
         places: list[tuple[int, int, int]] = []
         p_values: list[float] = []
-        for start, variable, sums in zip(starts, self.banner, parts[1:], strict=False):
-            if sums is None:
+        for part, own in zip(parts, self._places, strict=True):
+            if part is None or not part.has_totals:
                 continue
-            found = compare_columns(sums, self.scores, self._tested(variable, sums) if self.by_design else None)
+            found = part.differences(self.scores)
             for first, second in combinations(range(found.shape[1]), 2):
                 for row in np.flatnonzero(np.isfinite(found[:, first, second])).tolist():
-                    places.append((row, start + first, start + second))
+                    places.append((row, own.start + first, own.start + second))
                     p_values.append(float(found[row, first, second]))
         for (row, first, second), p_value in zip(places, holm(p_values), strict=True):
             if p_value < SIGNIFICANT:
                 high, low = (first, second) if observed[row, first] > observed[row, second] else (second, first)
                 letters[row, high] += (" " if letters[row, high] else "") + heads[low].letter
 
-    def _tested(self, column: Variable, sums: Floats) -> SampledTable:
-        """Return the table by a variable of the banner with what chance does to it."""
-        if self.by_design is None:
-            return counted_table((self.variable, column), sums)
-        records, design = self.by_design
-        return sampled_table(records, [self.variable.name, column.name], design=design)
-
     def _empty_notes(self, records: Floats, heads: Sequence[BannerColumn]) -> list[str]:
         empty = [f"{head.variable} = {head.label}" for head, n in zip(heads, records.tolist(), strict=True) if n == 0]
         return [f"no record shows {self.variable.name!r} among {shortlist(empty, 4)}: base of zero"] if empty else []
 
 
-def _sparse_notes(variable: Variable, sums: Floats) -> Iterator[str]:
+def _sparse_notes(part: Observed) -> Iterator[str]:
     """Yield a note where a test rests on too few records in many cells."""
+    sums = part.sums
     counts = sums[0] * (sums[1].sum() / max(sums[0].sum(), np.finfo(float).tiny))
     expected = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / max(counts.sum(), np.finfo(float).tiny)
     if (few := int(((expected > 0) & (expected < LEAST_EXPECTED)).sum())) > 0.2 * (expected > 0).sum():
         yield (
             f"fewer than {LEAST_EXPECTED:.0f} records are expected in {few} of {expected.size} cells by "
-            f"{variable.name!r}: its test is rough"
+            f"{part.group.title!r}: its test is rough"
         )

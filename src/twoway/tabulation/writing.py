@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from twoway.arrays import Floats
 from twoway.text import aligned, markdown_text, printable
 
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
     from twoway.tabulation.result import BannerColumn, BannerTable, Tabulation
 
+NUMBERS = ("observed", "observed_low", "observed_high", "modelled", "low", "high")
+"""The arrays of a table with a row for each row and a column for each column."""
 LineKind = Literal["base", "main", "beside"]
 
 
@@ -41,12 +44,12 @@ def table_lines(table: BannerTable) -> Iterator[Line]:
             yield Line("base", "Effective base", [_base_text(n) for n in table.effective.tolist()])
     for place, row in enumerate(table.rows):
         is_mean, label = row.kind == "mean", str(row.label)
-        modelled = [_modelled_text(table, place, column, is_mean) for column in range(len(table.columns))]
+        modelled = _cells((table.modelled, table.low, table.high), place, is_mean)
         if not table.is_observed:
             yield Line("main", label, modelled)
             continue
         letters = table.higher_than[place].tolist()
-        seen = [share_text(number, is_mean=is_mean) for number in table.observed[place].tolist()]
+        seen = _cells((table.observed, table.observed_low, table.observed_high), place, is_mean)
         yield Line("main", label, [" ".join(filter(None, cell)) for cell in zip(seen, letters, strict=True)])
         yield Line("beside", "modelled", modelled)
 
@@ -55,12 +58,14 @@ def _base_text(number: float) -> str:
     return f"{number:,.0f}" if np.isfinite(number) else "–"
 
 
-def _modelled_text(table: BannerTable, row: int, column: int, is_mean: bool) -> str:
-    text = share_text(table.modelled[row, column], is_mean=is_mean)
-    if not np.isfinite(table.low[row, column]):
-        return text
-    ends = (share_text(end[row, column], is_mean=is_mean, bare=True) for end in (table.low, table.high))
-    return f"{text} ({' to '.join(ends)})"
+def _cells(numbers: tuple[Floats, Floats, Floats], row: int, is_mean: bool) -> list[str]:
+    """Return the numbers of a row as text, with their intervals where there are some."""
+    texts = []
+    for number, *ends in zip(*(own[row].tolist() for own in numbers), strict=True):
+        shown = " to ".join(share_text(end, is_mean=is_mean, bare=True) for end in ends)
+        interval = f" ({shown})" if np.isfinite(ends[0]) else ""
+        texts.append(share_text(number, is_mean=is_mean) + interval)
+    return texts
 
 
 def table_title(table: BannerTable) -> str:
@@ -82,7 +87,9 @@ def explained(tabulation: Tabulation) -> list[str]:
             "corrected by Holm for all comparisons of a table). Below each table, a test of all its columns."
         )
     if tabulation.level is not None:
-        said.append(f"In brackets: {100 * tabulation.level:g} % intervals of what is modelled.")
+        by_design = any(table.has_observed_intervals for table in tabulation)
+        of = "; those of what was observed are by the design of the survey" if by_design else " of what is modelled"
+        said.append(f"In brackets: {100 * tabulation.level:g} % intervals{of}.")
     return said
 
 
@@ -152,7 +159,7 @@ def long_table(tabulation: Tabulation) -> pa.Table:
 def _long_rows(table: BannerTable) -> Iterator[dict[str, Any]]:
     for place, row in enumerate(table.rows):
         for at, column in enumerate(table.columns):
-            numbers = {name: float(getattr(table, name)[place, at]) for name in ("observed", "modelled", "low", "high")}
+            numbers = {name: float(getattr(table, name)[place, at]) for name in NUMBERS}
             yield {
                 "question": table.name,
                 "row": str(row.label),

@@ -40,6 +40,7 @@ from twoway.text import crossed
 from twoway.uncertainty.observed_tables import DOUBT, ObservedTables
 
 if TYPE_CHECKING:
+    from twoway.data.design import Design
     from twoway.tabulation.result import Tabulation
 
 # The part of the model's shares that a replicate gives to categories that its sample lacks.
@@ -307,12 +308,18 @@ class Bootstrap:
         return self._number(lambda pmf: pmf.mutual_information(a, b, given, base, seed=seed), "nonnegative", about)
 
     def table(
-        self, rows: Names | None = None, columns: Names = (), *, nets: Mapping[str, str] | None = None
+        self,
+        rows: Names | None = None,
+        columns: Names = (),
+        *,
+        nets: Mapping[str, str] | None = None,
+        records: Any = None,
+        design: Design | None = None,
     ) -> Tabulation:
         """Return a table for each question by a banner, with intervals; `tabulate` says more."""
         import twoway  # the package loads what it names on demand, so this layer needs none above it
 
-        return twoway.tabulate(self, rows, columns, nets=nets)
+        return twoway.tabulate(self, rows, columns, nets=nets, records=records, design=design)
 
     def log_prob(self, source: Any) -> Intervals:
         """Return the logarithm of each record's probability, arrays (n_records,); see `JointPMF.log_prob`."""

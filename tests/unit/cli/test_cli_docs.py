@@ -88,6 +88,7 @@ def folder(tmp_path_factory):
     declared = re.search(r"```json\n(.*?)```", (DOCS / "many-sources.md").read_text(encoding="utf-8"), re.DOTALL)
     (folder / "categories.json").write_text(declared.group(1))
     hide(titanic(), 0.3).to_csv(folder / "titanic.csv", index=False)
+    titanic().assign(boat=np.arange(2201) // 40).to_csv(folder / "clusters.csv", index=False)
     for day in ("monday", "tuesday"):
         survey.to_csv(folder / f"{day}.csv", index=False)
     survey.to_csv(folder / "small.csv", index=False)

@@ -146,3 +146,43 @@ def test_frames_are_read_with_the_same_columns(folder):
     assert tw.fit([weighted, plain], rank=1, smoothing=1).report.columns == {}
     with pytest.raises(tw.DataError, match="no standard error"):
         tw.bootstrap(pmf, frame, n=20).standard_error("mode(vote)")
+
+
+@pytest.mark.parametrize(
+    ("options", "design"),
+    [
+        (("--units", "town"), {"units": SURVEY["town"]}),
+        (
+            ("--strata", "region", "--units", "town", "--population", "size"),
+            {"strata": SURVEY["region"], "units": SURVEY["town"], "population": SURVEY["size"]},
+        ),
+        (("--replicate-weights", "repw*"), {"replicates": SURVEY[REPLICATES]}),
+    ],
+)
+def test_tables_by_a_design(folder, capsys, options, design):
+    assert fit("--drop", "repw*,town,size") == 0
+    capsys.readouterr()
+    command = ["table", "m.twoway", "--columns", "region", "--data", "survey.csv"]
+    assert run([*command, *options]) == 0
+    shown = capsys.readouterr().out
+    records = tw.Records(SURVEY, columns=["region", "vote"], weights="w")
+    by_design = tw.load("m.twoway").table("vote", "region", records=records, design=tw.Design(**design))
+    assert shown == f"{by_design}\n"
+    assert "90 % intervals" in shown
+    # What a fit with a design remembers is used again, and what is given instead says all of it.
+    assert fit("--drop", "repw*,town,size", *options, "--intervals") == 0
+    capsys.readouterr()
+    assert run(command) == 0
+    assert str(by_design["vote"].tests[0]) in capsys.readouterr().out
+
+
+def test_a_design_of_tables_needs_records(folder, capsys):
+    assert fit("--only", "vote,region") == 0
+    assert run(["table", "m.twoway", "--units", "town"]) == 3
+    assert "the design of a survey is that of its records: add --data" in capsys.readouterr().err
+    assert run(["table", "m.twoway", "--data", "survey.csv", "-o", "survey.csv", "--force"]) == 4
+    assert "it is an input of this command" in capsys.readouterr().err
+    assert run(["table", "m.twoway", "--data", "survey.csv", "--units", "twon"]) == 3
+    assert "no column 'twon'; did you mean 'town'?" in capsys.readouterr().err
+    assert run(["table", "m.twoway", "--columns", "region > vot"]) == 3
+    assert "no variable 'vot' in columns; did you mean 'vote'?" in capsys.readouterr().err

@@ -187,7 +187,8 @@ def test_people_alike_can_be_merged(correction):
     codes, weights = random.integers(0, 4, 300), random.integers(0, 3, 300).astype(float)
     assigned = Assignment.of(memberships, weights)
     merged, group = assigned.merged(codes)
-    assert len(group) <= 12 and merged.weights.sum() == weights.sum()
+    assert len(group) <= 12
+    assert merged.weights.sum() == weights.sum()
     numbers = codes.astype(float)
     for whole, less in (
         (segment_means(assigned, numbers, correction), segment_means(merged, group.astype(float), correction)),

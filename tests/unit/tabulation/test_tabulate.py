@@ -1,10 +1,13 @@
 """Tables of questions by a banner: by definition from the records, and as the model answers."""
 
+import json
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from golden.survey_sample import survey_sample
 from scipy import stats
 
 import twoway as tw
@@ -162,8 +165,81 @@ def test_clusters_make_tests_more_careful():
     shares = towns["vote"].eq("yes").groupby(unit).mean()
     t = stats.ttest_ind(shares[1::2], shares[::2])  # units are equally large, so a mean of units is one of records
     assert np.sqrt(test.statistic) == pytest.approx(abs(t.statistic), rel=0.1)
-    with pytest.raises(tw.DataError, match="both records and design"):
+    with pytest.raises(tw.DataError, match="a design is that of records"):
         tw.tabulate(model, "vote", "size", design=tw.Design(units=unit))
+
+
+GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "survey.json").read_text())
+SURVEY = survey_sample()
+DESIGNS = {
+    "weights": tw.Design(),
+    "strata": tw.Design(strata=SURVEY["region"]),
+    "both": tw.Design(strata=SURVEY["region"], units=SURVEY["town"]),
+    "finite": tw.Design(strata=SURVEY["region"], units=SURVEY["town"], population=SURVEY["size"]),
+    "jackknife": tw.Design(replicates=SURVEY.filter(like="repw")),
+}
+
+
+@pytest.mark.parametrize("name", DESIGNS)
+def test_tables_by_a_design_are_those_of_r(name):
+    """Tests of all records and within a region as svychisq has them, intervals by the standard errors of svyby."""
+    records = tw.Records(SURVEY, columns=["region", "trust", "vote"], weights="weight")
+    model = tw.fit(records, rank=1, smoothing=1)
+    tables = model.table("vote", ["trust", "region > trust"], records=records, design=DESIGNS[name])
+    table, expected = tables["vote"], GOLDEN[name]
+    for test, key in ((table.tests[0], "test"), (table.tests[1], "north")):
+        np.testing.assert_allclose(
+            [test.statistic, test.degrees, test.other_degrees, test.p_value], expected[key], rtol=1e-8
+        )
+    assert [test.variables for test in table.tests][:2] == [("vote", "trust"), ("vote", "region = north > trust")]
+    yes, errors = table.observed[1, 1:4], np.array(expected["yes_by_trust"])
+    n_units = {"weights": 300, "strata": 298}.get(name, 13)
+    t = stats.t.ppf(0.95, n_units - 1)
+    n = yes * (1 - yes) / errors**2
+    rtol = (
+        0.05 if name == "jackknife" else 1e-6
+    )  # R asks each replicate for the share itself, which is not quite linear
+    for end in (table.observed_low, table.observed_high):  # where a share is t standard errors of its own away
+        other = end[1, 1:4]
+        np.testing.assert_allclose((yes - other) ** 2, t**2 * other * (1 - other) / n, rtol=rtol)
+    assert tables.level == 0.9
+    assert "90 % intervals; those of what was observed are by the design" in str(tables)
+
+
+def test_columns_within_columns_are_those_of_the_records():
+    records = tw.Records(FRAME, weights=WEIGHTS)
+    tables = tw.tabulate(BOOT, ["vote", "trust"], ["age > sex", "age"], records=records)
+    for table in tables:
+        for at, column in enumerate(table.columns[1:7], start=1):
+            age = column.variable.removeprefix("age = ").removesuffix(" > sex")
+            among = FRAME[table.name].notna() & (FRAME["age"] == age) & (FRAME["sex"] == column.label)
+            own, weights = FRAME[table.name][among], WEIGHTS[among]
+            assert table.records[at] == len(own)
+            assert table.effective[at] == pytest.approx(weights.sum() ** 2 / (weights**2).sum())
+            label = table.rows[1].label
+            assert table.observed[1, at] == pytest.approx(weights[own == label].sum() / weights.sum())
+            asked = tw.ask(BOOT, f"P({table.name} = {label} | age = {age}, sex = {column.label})")
+            assert (table.modelled[1, at], table.low[1, at]) == pytest.approx((float(asked), asked.low))
+        # Compared within the same age only, with the letters of all columns in order.
+        assert [column.letter for column in table.columns] == ["", *"ABCDEFGHI"]
+        for at, letters in enumerate(table.higher_than[:, 1:7].T, start=1):
+            assert {*"".join(letters).split()} <= {"ABCDEF"[(at - 1) ^ 1]}
+    np.testing.assert_allclose(
+        tables["vote"].observed[:, 7:], tw.tabulate(MODEL, "vote", "age")["vote"].observed[:, 1:]
+    )
+
+
+def test_columns_within_columns_need_records_to_be_observed():
+    table = tw.tabulate(MODEL, "vote", ["age > sex"])["vote"]
+    assert np.isnan(table.observed[:, 1:]).all()
+    assert np.isfinite(table.modelled).all()
+    assert "needs the records" in table.notes[0]
+    # With records, an empty column is one that nobody is in.
+    frame = FRAME.assign(sex=np.where(FRAME["age"] == "60+", "f", FRAME["sex"]))
+    table = tw.tabulate(tw.fit(frame, rank=2, smoothing=1), "vote", "age > sex", records=frame)["vote"]
+    assert table.records[-1] == 0
+    assert table.notes[0] == "no record shows 'vote' among 'age = 60+ > sex = m': base of zero"
+    assert [test.p_value == 1 for test in table.tests] == [False, False, True]
 
 
 def test_without_counts_only_what_is_modelled_is_shown():
@@ -197,6 +273,11 @@ def test_a_column_without_records_is_named():
         (lambda: tw.tabulate(MODEL, "vot"), r"no variable 'vot' in rows; did you mean 'vote'\?"),
         (lambda: tw.tabulate(MODEL, "vote", "agee"), r"no variable 'agee' in columns; did you mean 'age'\?"),
         (lambda: tw.tabulate(MODEL, "vote", ["age", "age"]), "'age' is asked for twice in columns"),
+        (lambda: tw.tabulate(MODEL, "vote", ["age > sex", "age>sex"]), "'age > sex' is asked for twice in columns"),
+        (lambda: tw.tabulate(MODEL, "vote", "age > age"), "'age' is asked for twice in columns 'age > age'"),
+        (lambda: tw.tabulate(MODEL, "vote", "age > sexx"), r"no variable 'sexx' in columns; did you mean 'sex'\?"),
+        (lambda: tw.tabulate(MODEL, "vote", "age >"), "'age >' in columns lacks a variable beside '>'"),
+        (lambda: tw.tabulate(MODEL, "sex", "age > sex"), "'sex' in both rows and columns"),
         (lambda: tw.tabulate(MODEL, ["vote", "vote"], "age"), "'vote' is asked for twice in rows"),
         (lambda: tw.tabulate(MODEL, ["vote", "age"], "age"), "'age' in both rows and columns"),
         (lambda: tw.tabulate(MODEL, None, MODEL.schema.names), "every variable is in the columns"),

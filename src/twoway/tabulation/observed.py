@@ -1,0 +1,98 @@
+"""What was observed of a question in the columns of a banner: by the counts that a model keeps, or by records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from twoway.arrays import Floats
+from twoway.checks.column_tests import column_intervals, compare_columns, counted_table
+from twoway.checks.sampled_table import DesignTest, SampledRecords, SampledTable
+from twoway.errors import DataError
+from twoway.model.counts import Counts
+from twoway.questions.answer import share_in_groups
+from twoway.schema import Variable
+
+if TYPE_CHECKING:
+    from twoway.tabulation.banner import BannerGroup
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Where observed numbers come from."""
+
+    counts: Counts | None
+    records: SampledRecords | None = None
+    """In place of the counts."""
+    has_design: bool = False
+    """Whether letters and intervals are those of the design of the records."""
+
+    def of(self, question: Variable, group: BannerGroup) -> Observed | None:
+        """Return what was observed of a question in some columns, None where that is not known."""
+        variables = [question, *([] if group.variable is None else [group.variable])]
+        names, shape = [variable.name for variable in variables], (3, len(question), group.size)
+        if self.records is not None:
+            try:
+                sampled = self.records.table(names, group.codes)
+            except DataError:  # no record shows them together
+                return Observed(group, np.zeros(shape), None, self.has_design, True)
+            sums = np.stack([sampled.shares, sampled.records, sampled.squares]).reshape(shape)
+            return Observed(group, sums, sampled, self.has_design, True)
+        if self.counts is None or group.among or (found := self.counts.sums_of(names)) is None:
+            return None
+        sums = found.reshape(shape)
+        can_compare = group.variable is not None and bool(sums[0].any())
+        counted = counted_table(variables, sums) if can_compare else None
+        return Observed(group, sums, counted, False, not self.counts.lacks_totals)
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What was observed of a question in some columns."""
+
+    group: BannerGroup
+    sums: Floats
+    """(3, n_categories, n_columns): of weights, of records, of squared weights."""
+    table: SampledTable | None
+    """The same with what chance does to it; None where there is nothing to compare."""
+    has_design: bool
+    has_totals: bool
+    """Whether records were counted: shares alone cannot be tested."""
+
+    @property
+    def records(self) -> Floats:
+        """The number of records in each column."""
+        return self.sums[1].sum(axis=0) if self.has_totals else np.full(self.group.size, np.nan)
+
+    @property
+    def effective(self) -> Floats:
+        """How many records without weights would tell as much."""
+        if not self.has_totals:
+            return self.records
+        weights, _, squares = self.sums.sum(axis=1)
+        return np.asarray(np.nan_to_num(share_in_groups(weights**2, squares)))
+
+    def shares(self, scores: Floats) -> Floats:
+        """Return shares or means, (n_scores, n_columns)."""
+        return np.asarray(scores @ share_in_groups(self.sums[0], self.sums[0].sum(axis=0)))
+
+    def intervals(self, scores: Floats, level: float) -> tuple[Floats, Floats]:
+        """Return the ends of their intervals, by the design."""
+        if self.table is None or not self.has_design:
+            nothing = np.full((len(scores), self.group.size), np.nan)
+            return nothing, nothing
+        return column_intervals(scores, self.table, level)
+
+    @property
+    def test(self) -> DesignTest | None:
+        """Whether the question has to do with the columns."""
+        if self.table is None or not self.has_totals or self.group.variable is None:
+            return None
+        own = self.table.independence
+        return replace(own, variables=(own.variables[0], self.group.title))
+
+    def differences(self, scores: Floats) -> Floats:
+        """Return the p-values of differences between columns, (n_scores, n_columns, n_columns)."""
+        return compare_columns(self.sums, scores, self.table if self.has_design else None)
