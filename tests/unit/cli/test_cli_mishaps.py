@@ -39,6 +39,7 @@ INPUTS = {
     ("segments", "data"): ["segments", "s.csv"],
     ("segments", "columns"): ["segments", "odd.csv", "--columns", "s.csv"],
     ("table", "model"): ["table", "m.twoway", "--columns", "age"],
+    ("table", "data"): ["table", "m.twoway", "--columns", "age", "--data", "s.csv"],
     ("tables", "sheet"): ["tables", "read", "s.csv"],
     ("tables", "layout"): ["tables", "read", "odd.csv", "--layout", "s.csv"],
     ("columns", "data"): ["columns", "s.csv"],
