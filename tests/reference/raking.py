@@ -3,12 +3,16 @@
 import numpy as np
 
 
-def rake(cells, weights, low, high, starts, powers):
+def rake(cells, weights, low, high, blocks, totals, starts, powers):
     """Return the weights after each table was fitted once, and how far off each was before that."""
     weights, off = list(weights), []
     for t, row in enumerate(cells):
         sums = {c: sum(w for w, own in zip(weights, row, strict=True) if own == c) for c in range(*starts[t : t + 2])}
-        goal = {c: min(max(total, low[c]), high[c]) for c, total in sums.items()}
+        scale = dict.fromkeys(sums, 1.0)
+        for c in sums:
+            if blocks[c] >= 0:
+                scale[c] = sum(sums[other] for other in sums if blocks[other] == blocks[c]) / totals[blocks[c]]
+        goal = {c: min(max(total, low[c] * scale[c]), high[c] * scale[c]) for c, total in sums.items()}
         off.append(max(abs(goal[c] - total) for c, total in sums.items()))
         factor = {c: (goal[c] / total) ** powers[t] if total > 0 else 1.0 for c, total in sums.items()}
         weights = [w * factor.get(own, 1.0) for w, own in zip(weights, row, strict=True)]

@@ -18,7 +18,9 @@ from twoway.text import plain_data
 def population(
     reading: Annotated[Reading, "tables", "layout", "area", "kind", "total"],
     model: Path | None = Argument(
-        None, metavar="[MODEL]", help="A model written by `twoway fit`, or tables written by `twoway count`."
+        None,
+        metavar="[MODEL]",
+        help="A model written by `twoway fit`, or tables, of `twoway count` or `PublishedTables.save`.",
     ),
     n: int = Option(..., "-n", help="The number of persons, up to 10⁸."),
     out: Path = Option(
@@ -64,9 +66,12 @@ def population(
 
 def _source_and_tables(reading: Reading, model: Path | None) -> tuple[Any, tw.Tables | None]:
     """Return the model or what to fit, and the tables to agree with where these are others."""
-    is_model = model is not None and container_kind(model) == "model"
+    kind = None if model is None else container_kind(model)
+    is_model = kind == "model"
     if model is None if reading.tables is None else model is not None and not is_model:
         raise BadParameter("give a MODEL or tables of `twoway count`, or --tables, or a MODEL and --tables")
+    if model is not None and kind == "published":
+        return tw.PublishedTables.load(model), None
     if model is None or not is_model:
         return reading.source([] if model is None else [model]).source, None
     published = None if reading.tables is None else reading.source([]).source

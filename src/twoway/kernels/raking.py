@@ -15,23 +15,38 @@ from twoway.kernels.jit import jit
 
 @jit
 def rake(
-    cells: NDArray[np.int32], weights: Floats, low: Floats, high: Floats, starts: Ints, powers: Floats, off: Floats
+    cells: NDArray[np.int32],
+    weights: Floats,
+    low: Floats,
+    high: Floats,
+    blocks: Ints,
+    totals: Floats,
+    starts: Ints,
+    powers: Floats,
+    off: Floats,
 ) -> None:
     """Scale the weights (K,) so that each table in turn has its numbers, as iterative proportional fitting does.
 
     ``cells`` (T, K) has the cell of each person, ``low`` and ``high`` (C,) what its sum may be, ``starts`` (T + 1,)
-    the first cell of each table. A table's factors are raised to its power (T,): 1 fits it, less goes part of the way.
-    ``off`` (T,) becomes the largest difference that each table had before it was fitted.
+    the first cell of each table. Cells of one of the ``blocks`` (C,), -1 for none, have a sum that is not known: their
+    numbers are those of a sum of ``totals`` (B,), and grow with it. A table's factors are raised to its power (T,): 1
+    fits it, less goes part of the way. ``off`` (T,) becomes the largest difference that each table had before.
     """
     sums = np.zeros(starts[-1] + 1)
+    now = np.zeros(totals.size)
     factors = np.ones(starts[-1] + 1)
     for t in range(cells.shape[0]):
         sums[starts[t] : starts[t + 1]] = 0.0
         for k in range(weights.size):
             sums[cells[t, k]] += weights[k]
+        now[:] = 0.0
+        for c in range(starts[t], starts[t + 1]):
+            if blocks[c] >= 0:
+                now[blocks[c]] += sums[c]
         off[t] = 0.0
         for c in range(starts[t], starts[t + 1]):
-            goal = min(max(sums[c], low[c]), high[c])
+            scale = now[blocks[c]] / totals[blocks[c]] if blocks[c] >= 0 else 1.0
+            goal = min(max(sums[c], low[c] * scale), high[c] * scale)
             off[t] = max(off[t], abs(goal - sums[c]))
             factors[c] = (goal / sums[c]) ** powers[t] if sums[c] > 0.0 else 1.0
         for k in range(weights.size):

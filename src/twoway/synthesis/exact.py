@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +34,7 @@ def settle_exact(
     """
     is_exact = np.array([target.is_exact for target in targets], dtype=bool)
     exact = [target for target in targets if target.is_exact]
-    bound = Cells(cells.of_person[is_exact], cells.low, cells.high, cells.starts)
+    bound = replace(cells, of_person=cells.of_person[is_exact])
     low, high = np.floor(cells.low), np.ceil(cells.high)
     is_bound = np.repeat(is_exact, np.diff(cells.starts))
     sums = bound.sums(counts)

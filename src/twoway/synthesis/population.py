@@ -18,10 +18,12 @@ from twoway.schema import Schema
 from twoway.solvers.loop import Watch
 from twoway.synthesis.exact import settle_exact
 from twoway.synthesis.people import Population, PopulationReport, TableDifference
-from twoway.synthesis.persons import check_rules, draw_persons, parse_rules
+from twoway.synthesis.persons import Rule, check_rules, draw_persons, parse_rules
+from twoway.synthesis.published_targets import published_rules, published_targets
 from twoway.synthesis.raking import Cells, rake_weights
 from twoway.synthesis.rounding import round_weights
 from twoway.synthesis.targets import Target, table_targets
+from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
 
 _MOST_PERSONS = 10**8
@@ -33,7 +35,7 @@ def population(
     source: Any,
     n: int,
     *,
-    tables: Tables | None = None,
+    tables: Tables | PublishedTables | None = None,
     exact: Iterable[Names] = (),
     impossible: Sequence[Event] = (),
     seed: int = 0,
@@ -48,11 +50,12 @@ def population(
     Parameters
     ----------
     source
-        A model, or anything that `fit` takes, which is then fitted with default options: mostly `Tables`.
+        A model, or anything that `fit` takes, which is then fitted with default options: mostly `Tables` or
+        `PublishedTables`, whose rules and exact margins hold, too.
     n
         The number of persons, up to 10⁸. Tables are scaled to it.
     tables
-        The tables to agree with; by default those that the model was fitted to.
+        The tables to agree with; by default the source, or the two-way tables that a model keeps of its own.
     exact
         Margins that must hold exactly: a name, or several for a margin of several variables, each. Where a number is
         not whole when scaled to ``n``, it is rounded up or down. Margins that contradict each other are an error.
@@ -86,14 +89,16 @@ def population(
     margins: list[Names] = [exact] if isinstance(exact, str) else [*exact]
     with Watch.showing(monitor) as watch:
         pmf = _model_to_draw(source, seed, threads, watch)
-        known = _tables_to_meet(source, pmf, tables)
-        targets, rules = table_targets(known, n, margins), parse_rules(pmf.schema, impossible)
+        targets, known_rules = _all_to_meet(source, pmf, tables, n, margins)
+        rules = parse_rules(pmf.schema, impossible)
         check_rules(pmf.schema, rules, impossible, targets)
+        rules += known_rules
         rng = np.random.default_rng([seed, 0])
         watch.counting("drawing", 1)(0)
         persons = draw_persons(pmf, targets, rules, n, rng)
         cells = Cells.of(targets, persons.codes)
         weights = rake_weights(cells, persons.draws, targets, n, watch)
+        cells = cells.settled(weights)
         counts = round_weights(cells, weights, targets, n, rng, watch)
         counts = settle_exact(pmf.schema, targets, cells, weights, counts, rng)
     report = _report(pmf.schema, targets, cells, weights, counts, began)
@@ -112,10 +117,21 @@ def _model_to_draw(source: Any, seed: int, threads: int | None, watch: Watch) ->
     return pmf
 
 
-def _tables_to_meet(source: Any, pmf: JointPMF, tables: Tables | None) -> Tables:
-    """Return the tables that the population must agree with, coded as the model is."""
-    if tables is None and isinstance(source, Tables):
+def _all_to_meet(
+    source: Any, pmf: JointPMF, tables: Tables | PublishedTables | None, n: int, exact: list[Names]
+) -> tuple[list[Target], list[Rule]]:
+    """Return what the population must agree with, and the combinations that tables say nobody has."""
+    if tables is None and isinstance(source, Tables | PublishedTables):
         tables = source
+    if isinstance(tables, PublishedTables):
+        if difference := pmf.schema.difference(tables.schema):
+            raise DataError(f"the tables must have the same variables and categories as the model: {difference}")
+        return published_targets(tables, n, [*tables.exact, *exact]), published_rules(tables)
+    return table_targets(_tables_to_meet(pmf, tables), n, exact), []
+
+
+def _tables_to_meet(pmf: JointPMF, tables: Tables | None) -> Tables:
+    """Return the tables that the population must agree with, coded as the model is."""
     if tables is None:
         if pmf.counts is None:
             raise DataError(

@@ -36,6 +36,10 @@ class Cells:
     """The number of the cell, shape (n_targets, n_persons); the number of all cells for none."""
     low: Floats
     high: Floats
+    blocks: Ints
+    """The number of the group of each cell whose sum is not known, -1 for none; shape (n_cells,)."""
+    totals: Floats
+    """The sum of each of these groups by which ``low`` and ``high`` are given; shape (n_blocks,)."""
     starts: Ints
     """The first cell of each target, and the number of all cells; shape (n_targets + 1,)."""
 
@@ -48,7 +52,23 @@ class Cells:
             own = target.cells(codes)
             row[:] = np.where(own < 0, starts[-1], own + start)
         low, high = (np.concatenate([[], *(getattr(target, end) for target in targets)]) for end in ("low", "high"))
-        return cls(of_person, low, high, starts)
+        blocks, n_blocks = np.full(len(low), -1), 0
+        for start, target in zip(starts, targets, strict=False):
+            if target.blocks is not None:
+                blocks[start : start + len(target.low)] = n_blocks + target.blocks
+                n_blocks += int(target.blocks.max()) + 1
+        totals = np.bincount(blocks[blocks >= 0], ((low + high) / 2)[blocks >= 0], n_blocks)
+        return cls(of_person, low, high, blocks, np.maximum(totals, 1e-300), starts)
+
+    def settled(self, weights: Floats) -> Cells:
+        """Return the cells with the sums that groups of unknown sums have by the weights, so that all are known."""
+        is_open = self.blocks >= 0
+        own = self.blocks[is_open]
+        now = np.bincount(own, self.sums(weights)[is_open], len(self.totals))
+        scale = np.ones(len(self.low))
+        scale[is_open] = (now / self.totals)[own]
+        closed = np.full(len(self.low), -1)
+        return Cells(self.of_person, self.low * scale, self.high * scale, closed, np.zeros(0), self.starts)
 
     def sums(self, weights: NDArray[np.number]) -> Floats:
         """Return the sum of the weights of each cell's persons, shape (n_cells,)."""
@@ -74,7 +94,7 @@ def rake_weights(cells: Cells, weights: Floats, targets: Sequence[Target], n: in
     is_exact = np.array([target.is_exact for target in targets], dtype=bool)
     shares = np.where(is_exact, 1.0, shares / shares.max(initial=1e-300))
     off, history, step = np.zeros(len(targets)), list[float](), 1.0
-    arrays = cells.low, cells.high, cells.starts
+    arrays = cells.low, cells.high, cells.blocks, cells.totals, cells.starts
     show = watch.counting("raking", _MOST_PASSES)
     for number in range(_MOST_PASSES if targets else 0):
         show(number)

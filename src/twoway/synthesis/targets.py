@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,9 @@ class Target:
     weight: float = 1.0
     """How much the table counts where tables contradict each other; the effective number of records behind it."""
     is_exact: bool = False
+    blocks: Ints | None = None
+    """Where sums of cells are not known, only shares: the number of the group that each cell is in, from 0, within
+    which they are shares. ``low`` and ``high`` are then those of a guess of the sums. Shape (n_cells,)."""
 
     def cells(self, codes: Codes) -> NDArray[np.int32]:
         """Return the cell of each person, -1 for none; ``codes`` has a row for each variable of the schema."""
@@ -74,37 +77,62 @@ def complete_target(positions: Sequence[int], counts: Floats, n: int, weight: fl
     return Target(tuple(positions), cell_of, goals, goals, weight, is_exact)
 
 
+class CompleteTable(NamedTuple):
+    """A table with a number for every combination of the finest categories, of all people."""
+
+    positions: tuple[int, ...]
+    """Of its variables, ascending."""
+    counts: Floats
+    """An axis for each variable."""
+    weight: float
+
+    def margin(self, positions: Sequence[int], n: int) -> Floats:
+        """Return the numbers of some of its variables, scaled to n persons."""
+        others = tuple(axis for axis, position in enumerate(self.positions) if position not in positions)
+        return np.asarray(self.counts.sum(axis=others) * (n / self.counts.sum()))
+
+
 def table_targets(tables: Tables, n: int, exact: Iterable[Names] = ()) -> list[Target]:
-    """Return the targets of a population of n persons: all tables, and the margins that must hold exactly.
+    """Return the targets of a population of n persons: all tables, and the margins that must hold exactly."""
+    sets = map(tuple, tables.sets.tolist())
+    complete = [CompleteTable(own, tables.array(i), float(tables.weights[i])) for i, own in enumerate(sets)]
+    return complete_targets(tables.schema, complete, n, exact)
+
+
+def complete_targets(
+    schema: Schema, tables: Sequence[CompleteTable], n: int, exact: Iterable[Names] = ()
+) -> list[Target]:
+    """Return the targets of complete tables, and of the margins that must hold exactly.
 
     Every table is scaled to n by its own total. Exact margins are rounded up or down to whole persons later, all of
     them together; those that contradict each other are an error.
     """
-    wanted = list(dict.fromkeys(tuple(sorted(tables.schema.indices(names))) for names in exact))
-    margins = [_exact_margin(tables, positions, n) for positions in wanted]
+    wanted = list(dict.fromkeys(tuple(sorted(schema.indices(names))) for names in exact))
+    margins = [_exact_margin(schema, tables, positions, n) for positions in wanted]
     for pair in combinations(margins, 2):
-        _check_exact_agree(tables.schema, *pair)
+        _check_exact_agree(schema, *pair)
     targets = [
-        complete_target(positions, tables.array(index), n, float(tables.weights[index]), is_exact=False)
-        for index, positions in enumerate(map(tuple, tables.sets.tolist()))
-        if positions not in wanted
+        complete_target(table.positions, table.counts, n, table.weight, is_exact=False)
+        for table in tables
+        if table.positions not in wanted
     ]
     return [*targets, *margins]
 
 
-def _exact_margin(tables: Tables, positions: tuple[int, ...], n: int) -> Target:
+def _exact_margin(schema: Schema, tables: Sequence[CompleteTable], positions: tuple[int, ...], n: int) -> Target:
     """Return the target of a margin, from the table that has it with the most records."""
-    holding = tables.holding(positions).tolist()
+    holding = [table for table in tables if set(positions) <= set(table.positions)]
     if not positions or not holding:
-        margin = crossed((tables.schema.names[position] for position in positions), None)
-        known = shortlist(crossed(own, None) for own in tables.names)
-        raise DataError(f"no table has the exact margin {margin!r}; the tables are {known}")
-    numbers = {index: tables.counts_of(index, positions) * (n / tables.totals[index]) for index in holding}
-    best = max(holding, key=lambda index: float(tables.weights[index]))
-    for index, own in numbers.items():
-        places = [f"in the table {crossed(tables.names[one], None)}" for one in (best, index)]
-        _check_same(tables.schema, positions, (numbers[best], own), places)
-    return complete_target(positions, numbers[best], n, float(tables.weights[best]), is_exact=True)
+        known = shortlist(crossed((schema.names[own] for own in table.positions), None) for table in tables)
+        margin = crossed((schema.names[position] for position in positions), None)
+        raise DataError(f"no table of all people has the exact margin {margin!r}; these are {known}")
+    best = max(holding, key=lambda table: table.weight)
+    numbers = best.margin(positions, n)
+    for table in holding:
+        named = [crossed((schema.names[own] for own in one.positions), None) for one in (best, table)]
+        places = [f"in the table {name}" for name in named]
+        _check_same(schema, positions, (numbers, table.margin(positions, n)), places)
+    return complete_target(positions, numbers, n, best.weight, is_exact=True)
 
 
 def _check_exact_agree(schema: Schema, first: Target, second: Target) -> None:

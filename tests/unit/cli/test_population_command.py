@@ -59,6 +59,16 @@ def test_tables_are_fitted_first(cli, folder, monkeypatch):
         np.testing.assert_allclose(written(folder / f"small{number}.csv"), [[30, 0], [25, 35], [4, 6]], atol=1)
 
 
+def test_published_tables_of_a_file(cli, folder, monkeypatch):
+    counts = {("0-14", "no"): 30, ("0-14", "yes"): 0, ("15+", "no"): 30, ("15+", "yes"): 40}
+    table = tw.PublishedTable.of(["age", "vote"], counts)
+    tw.PublishedTables.of([table], exact=[("age", "vote")]).save(folder / "published.tables")
+    pmf = tw.fit({"age": ["0-14", "15+"], "vote": ["no", "yes"]}, rank=1)
+    monkeypatch.setattr("twoway.synthesis.population.fit", lambda source, **_: pmf)
+    assert cli("population", "published.tables", "-n", "100", "-o", "published.csv")[0] == 0
+    assert written(folder / "published.csv") == [[30, 0], [30, 40]]
+
+
 def test_existing_files_are_kept(cli, folder):
     (folder / "kept.csv").write_text("mine")
     command = ("population", "sheet.twoway", "-n", "10", "-o", "kept.csv")

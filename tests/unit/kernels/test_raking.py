@@ -27,9 +27,10 @@ def test_a_pass_is_that_of_the_loops(seed):
     low = rng.random(N_CELLS) * (rng.random(N_CELLS) > 0.2)  # some cells must be empty
     high = low + rng.random(N_CELLS) * rng.integers(0, 2, N_CELLS)
     powers = np.array([1.0, 0.5, 1.0])
-    expected, off = slow_rake(cells, weights, low, high, STARTS, powers)
+    blocks, totals = np.array([-1, -1, -1, -1, -1, 0, 0, 1, 1]), 0.1 + rng.random(2)
+    expected, off = slow_rake(cells, weights, low, high, blocks, totals, STARTS, powers)
     found, found_off = weights.copy(), np.zeros(3)
-    rake(cells, found, low, high, STARTS, powers, found_off)
+    rake(cells, found, low, high, blocks, totals, STARTS, powers, found_off)
     np.testing.assert_allclose(found, expected, rtol=1e-12)
     np.testing.assert_allclose(found_off, off, rtol=1e-12)
     assert (found[cells[0] == np.flatnonzero(high[:3] == 0)[0]] == 0).all() if (high[:3] == 0).any() else True

@@ -207,8 +207,8 @@ def test_exact_margins_that_contradict_each_other():
 @pytest.mark.parametrize(
     ("exact", "message"),
     [
-        ([("v0", "v1", "v2")], "no table has the exact margin 'v0 × v1 × v2'"),
-        ([()], "no table has the exact margin"),
+        ([("v0", "v1", "v2")], "no table of all people has the exact margin 'v0 × v1 × v2'"),
+        ([()], "no table of all people has the exact margin"),
         (["v7"], "no variable 'v7'"),
     ],
 )

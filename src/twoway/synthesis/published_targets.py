@@ -1,0 +1,81 @@
+"""What published tables of any kind say of a population: coarser categories, parts of all people, shares, bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from twoway.arrays import Ints
+from twoway.model.events import Names
+from twoway.synthesis.persons import Rule
+from twoway.synthesis.targets import CompleteTable, Target, complete_targets
+from twoway.tables.published.table import PublishedTable
+from twoway.tables.published.tables import PublishedTables
+
+
+def published_targets(published: PublishedTables, n: int, exact: Iterable[Names] = ()) -> list[Target]:
+    """Return the targets of a population of n persons; means are left to the model."""
+    is_complete = [published.is_plain(table) and table.is_known for table in published.tables]
+    pairs = list(zip(published.tables, is_complete, strict=True))
+    complete = [_complete_table(published, table) for table, whole in pairs if whole]
+    best = max(complete, key=lambda table: table.weight, default=None)
+    n_people = 0.0 if best is None else float(best.counts.sum())
+    others = [_any_target(published, table, n, n_people) for table, whole in pairs if not whole]
+    # Exact ones come last, so that they hold after each pass.
+    return [*others, *complete_targets(published.schema, complete, n, exact)]
+
+
+def published_rules(published: PublishedTables) -> list[Rule]:
+    """Return the combinations that nobody has."""
+    return [{position: np.array(sorted(codes)) for position, codes in rule.items()} for rule in published.rules]
+
+
+def _complete_table(published: PublishedTables, table: PublishedTable) -> CompleteTable:
+    positions = published.schema.indices(table.variables)
+    counts = np.zeros([published.schema.sizes[position] for position in positions])
+    fine = [[codes[0] for codes in published.axis_codes(table, axis)] for axis in range(len(positions))]
+    counts[np.ix_(*fine)] = table.counts
+    order = np.argsort(positions)
+    return CompleteTable(tuple(positions[axis] for axis in order), counts.transpose(order), table.weight)
+
+
+def _any_target(published: PublishedTables, table: PublishedTable, n: int, n_people: float) -> Target:
+    """Return the target of a table of which a cell is any set of combinations.
+
+    Of people of a part of all, or of percentages of rows, only shares count: how many they are, others say. Where some
+    numbers are bounds, the table's total is that of other tables, ``n_people``, if it can be.
+    """
+    schema, universe = published.schema, published.universe(table.within)
+    own = schema.indices(table.variables)
+    positions = sorted({*own, *universe})
+    # The place of each of the finest categories on the table's axes; -1 where it has none.
+    cells, inside = np.zeros([1] * len(positions), dtype=np.int64), np.ones([1] * len(positions), dtype=bool)
+    for axis, position in enumerate(positions):
+        shape = [-1 if one == axis else 1 for one in range(len(positions))]
+        place = np.full(schema.sizes[position], 0 if position not in own else -1)
+        if position in own:
+            for number, codes in enumerate(published.axis_codes(table, own.index(position))):
+                place[list(codes)] = number
+            stride = int(np.prod(table.counts.shape[own.index(position) + 1 :]))
+            cells = cells + place.reshape(shape) * stride
+        if position in universe:
+            place[~np.isin(np.arange(len(place)), universe[position])] = -1
+        inside = inside & (place >= 0).reshape(shape)
+    total = n_people if table.low.sum() <= n_people <= table.high.sum() else float(table.counts.sum())
+    low, high = (numbers.ravel() * (n / total) for numbers in (table.low, np.minimum(table.high, total)))
+    cell_of = np.where(inside, cells, -1).astype(np.int32)
+    return Target(tuple(positions), cell_of, low, high, table.weight, blocks=_blocks(table, bool(universe)))
+
+
+def _blocks(table: PublishedTable, is_part: bool) -> Ints | None:
+    """Return the cells within which numbers are shares: each category of what is given, or all of the table."""
+    if not table.given:
+        return np.zeros(table.counts.size, dtype=np.int64) if is_part else None
+    numbers = np.zeros([1] * table.counts.ndim, dtype=np.int64)
+    for axis, name in enumerate(table.variables):
+        if name in table.given:
+            shape = [-1 if one == axis else 1 for one in range(table.counts.ndim)]
+            size = table.counts.shape[axis]
+            numbers = numbers * size + np.arange(size).reshape(shape)
+    return np.broadcast_to(numbers, table.counts.shape).ravel()
