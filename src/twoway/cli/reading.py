@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 TO_READ = (
     *("only", "drop", "missing", "missing_only", "bins", "counts", "weights", "where", "columns", "max_categories"),
-    *("tables", "layout", "area", "kind", "total", "db", "table"),
+    *("tables", "layout", "area", "kind", "total", "impossible", "exact", "db", "table"),
 )
 """The options of commands that read what a model can be fitted to: `Reading.source`."""
 OF_DESIGN = ("strata", "units", "population", "replicate_weights", "replicate_kind")
@@ -107,6 +107,12 @@ class Reading:
     )
     area: str | None = Option(None, metavar="NAME", help="The area to use, where --tables has many.")
     total: float | None = Option(None, metavar="N", help="The number of records behind each table, if it is not in it.")
+    impossible: list[str] | None = Option(
+        None, metavar="CONDITIONS", help="What nobody is: 'age = 0-14, marital = married'. Of tables only. Repeatable."
+    )
+    exact: list[str] | None = Option(
+        None, metavar="NAMES", help="Variables whose published table must hold exactly: age, or 'age, sex'. Repeatable."
+    )
     db: str | None = Option(
         None, metavar="URL", help="Instead of files, a database: postgres://user@host/db, duckdb:///file.db, …"
     )
@@ -246,11 +252,16 @@ class Reading:
             with self.database(self.db, self.table) as source:
                 return unite_sources({f"the table {self.table}": open_source(source)})
         if self.tables is not None:
-            return United(tw.read_published(self.tables, area=self.area, **self.published), ())
+            return United(self._with_rules(tw.read_published(self.tables, area=self.area, **self.published)), ())
         if self.layout is not None or self.area is not None:
             raise DataError("--layout and --area need --tables")
+        if len(data) == 1 and container_kind(data[0]) == "published":
+            return United(self._with_rules(tw.PublishedTables.load(data[0])), ())
         if len(data) == 1:
-            return unite_sources({str(data[0]): self._open(data[0])})
+            united = unite_sources({str(data[0]): self._open(data[0])})
+            return united._replace(source=self._with_rules(united.source))
+        if self.impossible or self.exact:
+            raise DataError("--impossible and --exact are for tables: give --tables, or one file of tables")
         if self.bins:
             raise DataError(
                 "--bins would find different bins in each file; bin the numbers before fitting several files"
@@ -261,10 +272,27 @@ class Reading:
         self.labels.check_columns(dict.fromkeys(name for names in columns.values() for name in names))
         return unite_sources({str(path): self._open(path, self.labels.among(columns[path])) for path in data})
 
+    def _with_rules(self, source: Any) -> Any:
+        """Return tables with what nobody is, and with what must hold exactly."""
+        if not (self.impossible or self.exact):
+            return source
+        if isinstance(source, tw.Tables):
+            source = tw.PublishedTables.of([source])
+        if not isinstance(source, tw.PublishedTables):
+            raise DataError("--impossible and --exact are for tables, and these are records")
+        from twoway.questions.answer import asked_evidence
+        from twoway.questions.language import parse_terms
+
+        rules = [asked_evidence(source.schema, parse_terms(text, source.schema)) for text in self.impossible or ()]
+        exact = [names_option([names], source.schema.names) for names in self.exact or ()]
+        return source.subject_to(impossible=rules, exact=exact)
+
     def _open(self, data: Path, missing: tw.MissingLabels | None = None) -> tw.Records | tw.FileRecords | tw.Tables:
         match container_kind(data):
             case "tables":
                 return tw.Tables.load(data)
+            case "published":
+                raise DataError(f"{str(data)!r} has published tables, which are fitted alone; give no other file")
             case "model":
                 raise DataError(f"{str(data)!r} is a model already; `twoway ask` and `twoway info` read it")
         return self.records(data, missing)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,23 +25,28 @@ def tables(
     sheet: Annotated[
         Path, Argument(metavar="SHEET", help="A CSV, TSV, Excel, OpenDocument or HTML file, or a folder of them.")
     ],
-    out: Path | None = Option(None, "-o", "--out", metavar="TOML", help="The file to write the layout to."),
+    out: Path | None = Option(
+        None, "-o", "--out", metavar="FILE", help="Write the layout (.toml), or the tables themselves (.tables)."
+    ),
     layout: Path | None = Option(None, metavar="TOML", help="Read by this layout, to check it."),
     kind: str | None = Option(None, help="What the numbers are: counts, joint, row or column percentages."),
+    area: str | None = Option(None, metavar="NAME", help="The area to write to .tables, where there are many."),
     force: Force = False,
     json: Json = False,
 ) -> None:
     """Show what the tables in published sheets seem to be, and write it as TOML that --layout reads.
 
-    Variables and categories, what the numbers are, what was taken for a total or a base, and whether sums agree.
+    Variables and categories, what the numbers are, what was taken for a total or a base, and whether sums agree. Labels
+    of ranges that are coarser in some tables, and combinations that nobody has, are declared there, too.
 
     [bold]Examples[/bold]
 
     twoway tables read county.xlsx -o county.toml
 
-    twoway tables read county.xlsx --layout county.toml
+    twoway tables read county.xlsx --layout county.toml -o county.tables
     """
     from twoway.tables.crosstabs.published_files import read_sheet_tables
+    from twoway.tables.crosstabs.sheet_published import with_groups
 
     check_known("action", ["read"], action)
     check_output(out, force, sheet, layout)
@@ -49,27 +54,33 @@ def tables(
     try:
         found = tw.find_layout(sheet, **options) if layout is None else tw.SheetLayout.load(layout)
     except DataError as error:
-        if out is None or layout is not None or not _save_draft(sheet, out, options):
+        if out is None or out.suffix == ".tables" or layout is not None or not _save_draft(sheet, out, options):
             raise
         raise DataError(f"{error}; {out} has all but the names: replace those that begin with '?'") from error
     notes: list[str] = []
     read = read_sheet_tables(sheet, found, notes)
+    found = with_groups(found, read)
     areas = list(dict.fromkeys(table.area for table in read))
     first = [table for table in read if table.area == areas[0]]
     content: dict[str, Any] = {
         "areas": areas if areas != [""] else [],
         "tables": [_described(table) for table in first],
+        "groups": {name: dict(members) for name, members in found.groups.items()},
         "notes": notes,
         "layout": None if out is None else str(out),
     }
-    show(content, _tables_text(content["tables"], areas), json=json)
+    show(content, _tables_text(content["tables"], content["groups"], areas), json=json)
     if not json:
         for text in notes:
             note(text)
-    if out is not None:
+    if out is None:
+        return
+    if out.suffix == ".tables":
+        tw.read_published(sheet, layout=found, area=area).save(out)
+    else:
         found.save(out)
-        if not json:
-            say(f"layout: {out}")
+    if not json:
+        say(f"{'tables' if out.suffix == '.tables' else 'layout'}: {out}")
 
 
 def _save_draft(sheet: Path, out: Path, options: dict[str, Any]) -> bool:
@@ -100,7 +111,7 @@ def _described(table: SheetTable) -> dict[str, Any]:
     }
 
 
-def _tables_text(tables: Sequence[dict[str, Any]], areas: Sequence[str]) -> str:
+def _tables_text(tables: Sequence[dict[str, Any]], groups: Mapping[str, Any], areas: Sequence[str]) -> str:
     rows: list[list[str]] = []
     for table in tables[:_MOST_TABLES]:
         total = "" if table["sum"] is None else f", sum {table['sum']:,.6g}"
@@ -111,6 +122,9 @@ def _tables_text(tables: Sequence[dict[str, Any]], areas: Sequence[str]) -> str:
         rows.append(["", f"margins: {', '.join(table['margins']) or 'none'}"])
     if len(tables) > _MOST_TABLES:
         rows.append(["", f"{len(tables) - _MOST_TABLES} more tables; --json shows all"])
+    for name, members in groups.items():
+        for label, own in list(members.items())[:_MOST_TABLES]:
+            rows.append(["group", f"{printable(name, 40)} {printable(label, 40)} = {shortlist(own, 8)}"])
     if len(areas) > 1:
         rows.append(["areas", f"{len(areas)}, each with these tables: {shortlist(areas, 5)}"])
     return aligned(rows)

@@ -20,7 +20,7 @@ from twoway.data.frames import frame_library_of
 from twoway.data.source import Block, RecordSource
 from twoway.errors import DataError, unknown_option, whole_number
 from twoway.fitting.published import fit_published_tables
-from twoway.fitting.sources import CONTRADICTION, TABLES_AS_RECORDS, evidence_of_source
+from twoway.fitting.sources import CONTRADICTION, TABLES_AS_RECORDS, United, evidence_of_source
 from twoway.fitting.structure import Fitted, Structure, fit_best, fit_mixture, fit_single, fit_tree, tree_edges
 from twoway.fitting.update import counts_of_records
 from twoway.model.counts import Counts, counts_left_out
@@ -69,7 +69,7 @@ def fit(
     source
         Records (a pandas, polars or pyarrow frame, a numpy array, a mapping of columns, the name of a file such as
         "survey.csv", `Records`, or `FileRecords`), or `Tables`; or several of these, in a list or a mapping that names
-        them, whose variables need not be the same. Files too large for memory are streamed.
+        them, whose variables need not be the same. Or `PublishedTables`. Files too large for memory are streamed.
         `Records` says how to read them: survey weights, some columns only, what means "missing".
     rank
         The number of components. None chooses it; see `choose_rank`.
@@ -118,6 +118,8 @@ def fit(
     _refuse_options(fit, others)
     began = time.monotonic()
     deadline = began + _fit_seconds(seconds)
+    if isinstance(source, United):
+        source = source.source if isinstance(source.source, PublishedTables) else source
     if isinstance(source, PublishedTables):
 
         def fit_tables(tables: Tables) -> JointPMF:
@@ -135,7 +137,7 @@ def fit(
             )
 
         with Watch.showing(monitor, deadline=deadline) as watch:
-            return fit_published_tables(source, fit_tables, watch, threads)
+            return fit_published_tables(source, fit_tables, watch, threads, began)
     seed = whole_number("seed", seed, 0)
     rank = None if rank is None else whole_number("rank", rank, 1)
     given_smoothing = _fit_smoothing(smoothing)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from twoway.arrays import Floats, times_log
+from twoway.checks.published_contradiction import published_contradictions
 from twoway.errors import DataError
 from twoway.model.counts import Counts
 from twoway.model.hidden_tree import HiddenTree
@@ -34,11 +35,15 @@ from twoway.text import shortlist
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_SMOOTHING = Smoothing(0.2, 0.2)
+# Pseudo-people of all states together by which they are drawn toward where they began: a pull that decides what the
+# tables leave open, and nothing else.
+_PSEUDO_PEOPLE = 0.6
 _PASSES, _TOL = 5000, 1e-6
-# Two-way tables may need fewer states than tables of more variables: each hidden variable gets so many at least, of
-# which several begin as almost the same.
-_LEAST_STATES, _NOISE = 12, 0.05
+# A gain in the logarithm of the likelihood of all people together that no one would notice.
+_SMALL_GAIN = 0.002
+# Two-way tables may need fewer states than tables of more variables: each hidden variable gets at least so many, and
+# twice as many as a variable has categories, up to a limit. Several begin as almost the same.
+_LEAST_STATES, _MOST_STATES, _NOISE = 24, 64, 0.2
 # Tables that must hold exactly count so many times as much as others.
 _EXACT_TIMES = 100.0
 # Boxes of what is possible that hold less of the first model are left out.
@@ -46,20 +51,30 @@ _NO_SHARE = 1e-9
 
 
 def fit_published_tables(
-    published: PublishedTables, fit_tables: Callable[[Tables], JointPMF], watch: Watch, threads: int | None
+    published: PublishedTables,
+    fit_tables: Callable[[Tables], JointPMF],
+    watch: Watch,
+    threads: int | None,
+    began: float,
 ) -> JointPMF:
-    """Return the joint PMF of published tables; ``fit_tables`` fits connected two-way tables."""
-    began = time.monotonic()
+    """Return the joint PMF of published tables; ``fit_tables`` fits connected two-way tables.
+
+    ``began`` is when the fit did, by the monotonic clock.
+    """
     start, report, warnings = _first_model(published, fit_tables)
-    start = _only_possible(_with_more_states(start) if published.says_more_than_pairs else start, published)
+    if published.names_beyond_pairs:
+        start = _with_more_states(start, published)
+    start = _only_possible(start, published)
     exact = [number for number, table in enumerate(published.tables) if _is_exact(published, table)]
     sums = TableSums.of(published, threads, dict.fromkeys(exact, _EXACT_TIMES))
     prior = theta_of(start)[:, : start.rank]
     prior[0] *= start.rank
-    loop = Loop("published tables", _PASSES, _TOL, watch)
-    descent = fit_cells_by_em(sums, start, _SMOOTHING, loop, prior)
+    small = _SMALL_GAIN / (_TOL * max(sums.records.total_weight, 1.0))
+    loop = Loop("published tables", _PASSES, _TOL, watch, quiet_cycles=10, small=small)
+    amount = _PSEUDO_PEOPLE / start.rank
+    descent = fit_cells_by_em(sums, start, Smoothing(amount, amount), loop, prior)
     margins = {
-        published.schema.index(names[0]): published.shares_of(names[0]) for names in published.exact if len(names) == 1
+        published.schema.index(names[0]): published.margin_of(names[0]) for names in published.exact if len(names) == 1
     }
     pmf = raked_to(descent.pmf, margins) if margins else descent.pmf
     pmf = pmf.sorted_by_weight()
@@ -78,7 +93,8 @@ def fit_published_tables(
         misfits=misfits,
         check=None,
         support=None,
-        warnings=tuple(dict.fromkeys([*report.warnings, *warnings, *published.notes])),
+        # What the first model was said to miss may be what was filled in for it.
+        warnings=tuple(dict.fromkeys([*warnings, *published_contradictions(published), *published.notes])),
         seconds=time.monotonic() - began,
     )
     plain = published.pairs(only_plain=True)
@@ -144,23 +160,29 @@ def _side_by_side(parts: Sequence[tuple[Sequence[int], HiddenTree]], n_variables
     return HiddenTree(tuple(parents), tuple(homes), first.weights, tuple(transitions), tuple(factors))
 
 
-def _with_more_states(pmf: JointPMF) -> JointPMF:
-    """Return nearly the same model with at least so many states of each hidden variable."""
+def _with_more_states(pmf: JointPMF, published: PublishedTables) -> JointPMF:
+    """Return nearly the same model with at least so many states of each hidden variable.
+
+    Copies of a state differ a little in the variables that are together in tables of more than two: of others, they
+    have nothing to tell, and must not begin to.
+    """
     (tree,) = pmf.trees.trees
     random = np.random.default_rng(0)
-    copies = [-(-_LEAST_STATES // n_states) for n_states in tree.n_states]
+    least = min(max(_LEAST_STATES, 2 * max(pmf.schema.sizes)), _MOST_STATES)
+    copies = [-(-least // n_states) for n_states in tree.n_states]
+    names = published.names_beyond_pairs
 
-    def repeated(matrix: Floats, rows: int, columns: int) -> Floats:
+    def repeated(matrix: Floats, rows: int, columns: int, noise: float = 0.0) -> Floats:
         """Return a matrix with copies of states, in rows and in columns; columns still sum to one."""
         wide = np.repeat(np.repeat(matrix / rows, rows, axis=0), columns, axis=1)
-        if rows * columns > 1:
-            wide *= 1.0 + _NOISE * random.random(wide.shape)
+        wide *= 1.0 + noise * random.random(wide.shape)
         return np.asarray(wide / wide.sum(axis=0))
 
     weights = repeated(tree.weights[:, None], copies[0], 1)[:, 0]
     edges = zip(tree.transitions, copies[1:], tree.parents[1:], strict=True)
     transitions = tuple(repeated(matrix, own, copies[parent]) for matrix, own, parent in edges)
-    factors = tuple(repeated(matrix, 1, copies[home]) for matrix, home in zip(tree.factors, tree.homes, strict=True))
+    leaves = zip(pmf.schema.names, tree.factors, tree.homes, strict=True)
+    factors = tuple(repeated(own, 1, copies[home], _NOISE * (name in names)) for name, own, home in leaves)
     wider = HiddenTree(tree.parents, tree.homes, weights, transitions, factors)
     return JointPMF.from_trees(pmf.schema, Trees(np.ones(1), (wider,)))
 

@@ -20,6 +20,7 @@ from twoway.errors import DataError, TwowayError, warn_caller, whole_number
 from twoway.schema import Schema, Variable, label_key
 from twoway.solvers.evidence import Evidence, check_connected
 from twoway.tables.opening import open_source
+from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
 from twoway.text import shortlist
 
@@ -43,7 +44,7 @@ Key = tuple[str, ...]
 class United(NamedTuple):
     """Several sources as one."""
 
-    source: RecordSource | Tables
+    source: RecordSource | Tables | PublishedTables
     warnings: tuple[str, ...]
 
 

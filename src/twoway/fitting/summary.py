@@ -12,6 +12,7 @@ from twoway.errors import DataError
 from twoway.model.information import pairwise_information
 from twoway.model.pmf import JointPMF, model_of
 from twoway.schema import Variable
+from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
 
 _MOST_PAIRS = 5
@@ -67,7 +68,7 @@ def summarize(pmf: JointPMF, source: RecordSource | Tables) -> dict[str, Any]:
         "warnings": list(report.warnings),
         "seconds": report.seconds,
     }
-    if isinstance(source, Tables):
+    if isinstance(source, Tables | PublishedTables):
         worst = report.misfits[:3]
         return summary | {
             "tables": len(source),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,23 +43,28 @@ def rake(pmf: JointPMF, margins: Mapping[str, Mapping[Label, Any]]) -> JointPMF:
     for name, share_of in margins.items():
         variable = pmf.schema[name]
         with naming(f"the margin of {name!r}"):
-            wanted[pmf.schema.index(name)] = _shares(variable, share_of)
+            codes = [(code,) for code in range(len(variable))]
+            wanted[pmf.schema.index(name)] = codes, _shares(variable, share_of)
     return raked_to(pmf, wanted)
 
 
-def raked_to(pmf: JointPMF, wanted: Mapping[int, Floats]) -> JointPMF:
-    """Return the nearest model with given shares of the variables at some positions."""
+def raked_to(pmf: JointPMF, wanted: Mapping[int, tuple[Sequence[Sequence[int]], Floats]]) -> JointPMF:
+    """Return the nearest model with given shares of sets of categories of the variables at some positions."""
     trees = pmf.trees
     for _ in range(_ROUNDS):
         furthest = 0.0
-        for position, shares in wanted.items():
-            now = trees.of_variables([position]).joint()
+        for position, (sets, shares) in wanted.items():
+            single = trees.of_variables([position]).joint()
+            now = np.array([single[list(codes)].sum() for codes in sets])
             if ((now <= 0) & (shares > 0)).any():
                 variable = pmf.schema.variables[position]
-                label = variable.categories[int(np.argmax((now <= 0) & (shares > 0)))]
+                label = variable.categories[sets[int(np.argmax((now <= 0) & (shares > 0)))][0]]
                 raise DataError(f"{label!r} of {variable.name!r} has a share, but is impossible under the model")
             furthest = max(furthest, float(np.abs(now - shares).max()))
-            raked = trees.reweighted({position: np.divide(shares, now, out=np.zeros_like(now), where=now > 0)})
+            times = np.zeros(len(single))
+            for codes, ratio in zip(sets, np.divide(shares, now, out=np.zeros_like(now), where=now > 0), strict=True):
+                times[list(codes)] = ratio
+            raked = trees.reweighted({position: times})
             assert raked is not None
             trees = raked
         if furthest <= _CLOSE:

@@ -26,7 +26,6 @@ from twoway.storage.checkpoint import Checkpoint, SavedLoop
 # The longest extrapolation tried at first; it grows while it succeeds.
 _FIRST_LENGTH = 4.0
 _ROUNDING = 1e-13
-# Gains are relative to the objective, or to this where the objective itself goes to zero.
 _SMALL_OBJECTIVE = 1e-6
 
 State = TypeVar("State")
@@ -179,6 +178,8 @@ class Loop:
     accelerate: bool = True
     """Whether to extrapolate; a cycle is a single pass otherwise."""
     quiet_cycles: int = 3
+    small: float = _SMALL_OBJECTIVE
+    """Gains are shares of the objective, or of this where the objective is smaller."""
 
     def __post_init__(self) -> None:
         whole_number("max_iter", self.max_iter, 1)
@@ -230,7 +231,7 @@ class Loop:
                 first, at_point = step(point)
                 state.best = point
                 state.objectives.append(at_point)
-                state.gains.append((state.cycle_start - at_point) / max(abs(at_point), _SMALL_OBJECTIVE))
+                state.gains.append((state.cycle_start - at_point) / max(abs(at_point), self.small))
                 # A start is not worth keeping without a step from it.
                 if len(state.objectives) > 1 and self.watch.ends():
                     break

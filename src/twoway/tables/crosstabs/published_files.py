@@ -15,9 +15,11 @@ from twoway.errors import DataError, unknown
 from twoway.tables.crosstabs.grids import Grid, published_files, read_grids
 from twoway.tables.crosstabs.sheet_finding import find_layout_of
 from twoway.tables.crosstabs.sheet_layout import SheetLayout
+from twoway.tables.crosstabs.sheet_published import published_of, with_groups
 from twoway.tables.crosstabs.sheet_reading import SheetTable, read_tables
 from twoway.tables.crosstabs.sheet_tables import check_labels, check_zeros, pair_sheets
 from twoway.tables.crosstabs.sheets import LONG_COLUMNS, Key, read_long_sheets
+from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
 from twoway.text import shortlist
 
@@ -72,7 +74,7 @@ def read_published(
     totals: float | None = None,
     layout: SheetLayout | str | os.PathLike[str] | None = None,
     area: str | None = None,
-) -> Tables:
+) -> Tables | PublishedTables:
     """Return the tables in a file or in a folder of files, as people publish them.
 
     A file is CSV, TSV, Excel, OpenDocument or HTML, and has one table or many, with titles, notes, totals and bases.
@@ -83,6 +85,9 @@ def read_published(
     If the answers to one of several questions in a sheet do not add up to 100, people could choose several: each answer
     becomes a variable of its own, yes or no. A question with an empty cell is left out, with a note in ``notes``: it
     was asked of too few.
+
+    `PublishedTables` are returned where the sheets, or their layout, say more than two-way tables can: tables of three
+    or more variables, ranges that are coarser in some tables, tables about some people only, cells shown as bounds.
 
     Parameters
     ----------
@@ -119,7 +124,7 @@ def read_published_areas(
     kind: TableKind | Mapping[Key, TableKind] | None = None,
     totals: float | None = None,
     layout: SheetLayout | str | os.PathLike[str] | None = None,
-) -> dict[str, Tables]:
+) -> dict[str, Tables | PublishedTables]:
     """Return the tables of each area in a file, or in a folder of files; the options are those of `read_published`.
 
     Examples
@@ -140,7 +145,9 @@ def read_sheet_tables(path: str | os.PathLike[str], layout: SheetLayout, notes: 
     return read_tables([grid for grid in _all_grids(path) if not _is_list_of_cells(grid)], layout, notes)
 
 
-def _read_areas(path: Any, kind: Any, totals: float | None, layout: Any, area: str | None) -> dict[str, Tables]:
+def _read_areas(
+    path: Any, kind: Any, totals: float | None, layout: Any, area: str | None
+) -> dict[str, Tables | PublishedTables]:
     grids = _all_grids(path)
     lists = [grid for grid in grids if _is_list_of_cells(grid)]
     rest = [grid for grid in grids if grid not in lists]
@@ -153,6 +160,7 @@ def _read_areas(path: Any, kind: Any, totals: float | None, layout: Any, area: s
         elif not isinstance(layout, SheetLayout):
             layout = SheetLayout.load(layout)
         found = read_tables(rest, layout, notes)
+        layout = with_groups(layout, found)
     areas: dict[str, list[SheetTable]] = {}
     for table in found:
         areas.setdefault(table.area, []).append(table)
@@ -161,14 +169,19 @@ def _read_areas(path: Any, kind: Any, totals: float | None, layout: Any, area: s
             raise unknown("area", area, areas)
         areas = {area: areas[area]}
     listed = [(sheet.key, sheet) for grid in lists for sheet in read_long_sheets(_cell_frame(grid), None)]
-    return {name: _tables_of(own, listed, kind, totals, notes) for name, own in (areas or {"": []}).items()}
+    by_area: dict[str, Tables | PublishedTables] = {}
+    for name, own in (areas or {"": []}).items():
+        check_labels(own)
+        check_zeros(own)
+        own_notes = list(notes)
+        more = published_of(own, layout, own_notes) if own and not listed else None
+        by_area[name] = _tables_of(own, listed, kind, totals, notes) if more is None else more.with_notes(own_notes)
+    return by_area
 
 
 def _tables_of(
     found: Sequence[SheetTable], listed: Sequence[Any], kind: Any, totals: Any, notes: Sequence[str]
 ) -> Tables:
-    check_labels(found)
-    check_zeros(found)
     own_notes = list(notes)
     pairs = pair_sheets(found, own_notes)
     sheets = [*listed, *pairs.sheets]

@@ -85,6 +85,8 @@ class TableBlock:
     """The area that all of it is about."""
     letters: bool = False
     """Whether letters after numbers mark differences that are significant."""
+    within: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The universe: for variables that the table need not have, the categories that all its people have."""
 
     def __post_init__(self) -> None:
         check_known("kind of table", get_args(TableKind), self.kind)
@@ -110,6 +112,12 @@ class SheetLayout:
     """The variable whose categories are areas: each area gets tables of its own."""
     symbols: Mapping[str, str] = field(default_factory=dict)
     """What signs in place of numbers mean, such as ``{"*": "<5"}``."""
+    groups: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
+    """For each variable, labels that stand for several categories, and which."""
+    impossible: tuple[Mapping[str, tuple[str, ...]], ...] = ()
+    """Combinations that nobody has: categories of two or more variables."""
+    exact: tuple[tuple[str, ...], ...] = ()
+    """The variables of tables that must hold exactly."""
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the layout to a TOML file."""
@@ -126,7 +134,7 @@ class SheetLayout:
     @classmethod
     def of_dict(cls, content: Mapping[str, Any]) -> SheetLayout:
         """Return the layout that the content of a TOML file describes."""
-        check_known("setting", ["table", "areas", "symbols"], *content)
+        check_known("setting", ["table", "areas", "symbols", "groups", "impossible", "exact"], *content)
         tables = content.get("table", [])
         if not isinstance(tables, list) or not tables:
             raise DataError("a layout needs at least one [[table]]")
@@ -135,12 +143,30 @@ class SheetLayout:
             with naming(f"table {number}"):
                 blocks.append(_block_of(table))
         symbols = {str(sign): str(meaning) for sign, meaning in content.get("symbols", {}).items()}
-        return cls(tuple(blocks), str(content.get("areas", "")), symbols)
+        groups = {
+            str(name): _labels_by_name(own, f"groups.{name}")
+            for name, own in _mapping(content.get("groups", {}), "groups").items()
+        }
+        impossible, exact = content.get("impossible", []), content.get("exact", [])
+        for setting, value in (("impossible", impossible), ("exact", exact)):
+            if not isinstance(value, list):
+                raise DataError(f"{setting} must be a list; got {value!r}")
+        return cls(
+            tuple(blocks),
+            str(content.get("areas", "")),
+            symbols,
+            groups,
+            tuple(_labels_by_name(rule, "impossible") for rule in impossible),
+            tuple(tuple(map(str, names)) if isinstance(names, list) else (str(names),) for names in exact),
+        )
 
     def to_toml(self) -> str:
         """Return the layout as the text of a TOML file."""
         lines = [_HEAD]
         lines += [f"areas = {toml_value(self.areas)}"] if self.areas else []
+        lines += [f"exact = {toml_value([list(names) for names in self.exact])}"] if self.exact else []
+        if self.impossible:
+            lines += ["impossible = [", *(f"  {_inline_table(rule)}," for rule in self.impossible), "]"]
         if self.symbols:
             lines += ["[symbols]", *(f"{toml_key(sign)} = {toml_value(to)}" for sign, to in self.symbols.items())]
         for block in self.blocks:
@@ -148,6 +174,7 @@ class SheetLayout:
             for what in ("file", "sheet", "area", "kind", "total"):
                 lines += [f"{what} = {toml_value(getattr(block, what))}"] if getattr(block, what) else []
             lines += ["letters = true"] if block.letters else []
+            lines += [f"within = {_inline_table(block.within)}"] if block.within else []
             for side in _SIDES:
                 roles = getattr(block, f"{side[:-1]}_roles")
                 for role in get_args(Role):
@@ -165,15 +192,28 @@ class SheetLayout:
                     elif group.variables:
                         flat = [one[0] if len(one) == 1 else one for one in group.categories]
                         lines.append(f"categories = {toml_value(flat)}")
+        for name, members_of in self.groups.items():
+            lines += ["", f"[groups.{toml_key(name)}]"]
+            lines += [f"{toml_key(label)} = {toml_value(list(members))}" for label, members in members_of.items()]
         return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)) + "\n"
 
 
 _SIDES = ("rows", "columns")
 
 
+def _inline_table(labels: Mapping[str, tuple[str, ...]]) -> str:
+    return "{ " + ", ".join(f"{toml_key(name)} = {toml_value(list(own))}" for name, own in labels.items()) + " }"
+
+
+def _labels_by_name(content: Any, what: str) -> dict[str, tuple[str, ...]]:
+    """Return one label or several for each name."""
+    named = _mapping(content, what)
+    return {str(n): tuple(map(str, own)) if isinstance(own, list) else (str(own),) for n, own in named.items()}
+
+
 def _block_of(table: Any) -> TableBlock:
     roles = {f"{role}_{side}": (role, side) for role in get_args(Role) for side in _SIDES}
-    settings = ["file", "sheet", "area", "kind", "total", "letters", *_SIDES, *roles]
+    settings = ["file", "sheet", "area", "kind", "total", "letters", "within", *_SIDES, *roles]
     check_known("setting", settings, *_mapping(table, "table"))
     given: dict[str, Any] = {name: str(table[name]) for name in ("file", "sheet", "area") if name in table}
     for side in _SIDES:
@@ -193,7 +233,10 @@ def _block_of(table: Any) -> TableBlock:
     total = table.get("total")
     if total is not None and (isinstance(total, bool) or not isinstance(total, int | float) or total <= 0):
         raise DataError(f"total must be a positive number; got {total!r}")
-    return TableBlock(kind=table["kind"], total=total, letters=bool(table.get("letters", False)), **given)
+    within = _labels_by_name(table.get("within", {}), "within")
+    return TableBlock(
+        kind=table["kind"], total=total, letters=bool(table.get("letters", False)), within=within, **given
+    )
 
 
 def _lines_of(group: Any, side: str) -> TableLines:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from math import prod
 from pathlib import Path
@@ -83,6 +83,8 @@ class SheetTable:
     slack: Floats
     total: float | None = None
     area: str = ""
+    within: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The categories of other variables that all these people have."""
 
     @property
     def name(self) -> str:
@@ -272,7 +274,7 @@ def _table_of(
         text = grid.cells[int(rows[where])][int(columns[where])].strip()
         notes.append(
             f"{' × '.join(variables)} has {n_bounds} cells shown as a bound, such as {text!r} in "
-            f"{grid.place(int(rows[where]), int(columns[where]))}; each counts as the middle of what it may be"
+            f"{grid.place(int(rows[where]), int(columns[where]))}; what they are is left open within these bounds"
         )
     given = {"row": range(n_down), "column": range(n_down, len(variables))}.get(block.kind, range(0))
     table = SheetTable(
@@ -290,6 +292,7 @@ def _table_of(
         arrays["slack"],
         block.total,
         block.area,
+        block.within,
     )
     return replace(table, margins=tuple(_margins_of(table, codes, shown)))
 

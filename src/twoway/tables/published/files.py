@@ -25,6 +25,7 @@ def packed_tables(published: PublishedTables) -> tuple[dict[str, Any], dict[str,
         "groups": [[name, _pairs_of_labels(own)] for name, own in published.groups.items()],
         "impossible": [_pairs_of_labels(rule) for rule in published.impossible],
         "exact": [list(names) for names in published.exact],
+        "notes": list(published.reading_notes),
     }
     arrays: dict[str, NDArray[Any]] = {}
     for number, table in enumerate(published.tables):
@@ -42,6 +43,7 @@ def unpacked_tables(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]
         "groups": {str(name): _labels_of(own) for name, own in header["groups"]},
         "impossible": tuple(_labels_of(rule) for rule in header["impossible"]),
         "exact": tuple(tuple(map(str, names)) for names in header["exact"]),
+        "reading_notes": tuple(map(str, header["notes"])),
     }
 
 

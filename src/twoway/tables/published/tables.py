@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -19,6 +19,7 @@ from twoway.tables.layout import layout_entries
 from twoway.tables.published.files import packed_tables, unpacked_tables
 from twoway.tables.published.numbers import Labels
 from twoway.tables.published.pairs import Codes, pairs_of_table, shares_of_variable
+from twoway.tables.published.ranges import in_order_of_ranges
 from twoway.tables.published.rules import Box, Rule, possible_boxes
 from twoway.tables.published.table import PublishedMean, PublishedTable, labels_of
 from twoway.tables.tables import Tables
@@ -56,6 +57,8 @@ class PublishedTables:
     groups: Groups = field(default_factory=dict)
     impossible: tuple[Mapping[str, Labels], ...] = ()
     exact: tuple[tuple[str, ...], ...] = ()
+    reading_notes: tuple[str, ...] = ()
+    """What a reader should know about how they were read."""
 
     @classmethod
     def of(
@@ -221,13 +224,33 @@ class PublishedTables:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was assumed of the tables."""
-        return tuple(note for table in self.tables for note in table.notes)
+        """What was assumed of the tables, and how they were read."""
+        return (*self.reading_notes, *(note for table in self.tables for note in table.notes))
+
+    def with_notes(self, notes: Iterable[str]) -> PublishedTables:
+        """Return the same with notes on how the tables were read."""
+        return replace(self, reading_notes=tuple(dict.fromkeys(notes)))
 
     @property
-    def says_more_than_pairs(self) -> bool:
-        """Whether some of it is about more than two variables at once, or about means."""
-        return bool(self.means) or any(len({*table.variables, *table.within}) > 2 for table in self.tables)
+    def totals(self) -> Floats:
+        """The number of people in each table, shape (n_tables,)."""
+        return np.array([table.counts.sum() for table in self.tables])
+
+    def subject_to(
+        self, *, impossible: Iterable[Mapping[str, Any]] = (), exact: Iterable[Sequence[str]] = ()
+    ) -> PublishedTables:
+        """Return the same with more rules: combinations that nobody has, and tables that must hold exactly."""
+        rules = tuple({name: labels_of(wanted) for name, wanted in rule.items()} for rule in impossible)
+        return replace(
+            self, impossible=(*self.impossible, *rules), exact=(*self.exact, *(tuple(names) for names in exact))
+        )
+
+    @property
+    def names_beyond_pairs(self) -> frozenset[str]:
+        """The variables that are in tables of more than two, or have a mean."""
+        sets = [{*table.variables, *table.within} for table in self.tables]
+        of_means = [{mean.variable, *mean.within} for mean in self.means]
+        return frozenset().union(*(names for names in sets if len(names) > 2), *of_means)
 
     def is_plain(self, table: PublishedTable) -> bool:
         """Return whether a table is about all people, by the finest categories."""
@@ -249,20 +272,18 @@ class PublishedTables:
         entries = [entry for table in tables for entry in pairs_of_table(self, table)]
         return Tables(self.schema, *layout_entries(2, entries), () if only_plain else self.notes)
 
-    def shares_of(self, name: str) -> Floats:
-        """Return the shares of a variable's categories by the table that tells them best: of the fewest variables."""
-        axes = [
+    def margin_of(self, name: str) -> tuple[list[Codes], Floats]:
+        """Return the shares of sets of a variable's categories, by the table of the finest sets and fewest variables."""
+        holding = [
             (table, table.variables.index(name))
             for table in self.tables
-            if name in table.variables and self.is_plain(table) and table.is_known
+            if name in table.variables and not self.universe(table.within) and not table.given and table.is_known
         ]
-        if not axes:
-            raise DataError(f"exact: no table has all categories of {name!r}, each with its number of people")
-        table, axis = min(axes, key=lambda one: (len(one[0].variables), -one[0].weight))
+        if not holding:
+            raise DataError(f"exact: no table of all people has {name!r}, each category with its number of people")
+        table, axis = min(holding, key=lambda one: (-len(one[0].categories[one[1]]), len(one[0].variables)))
         sums = table.counts.sum(axis=tuple(other for other in range(table.counts.ndim) if other != axis))
-        shares = np.zeros(len(self.schema[name]))
-        shares[[codes[0] for codes in self.axis_codes(table, axis)]] = sums / sums.sum()
-        return shares
+        return self.axis_codes(table, axis), np.asarray(sums / sums.sum())
 
     # Files
 
@@ -304,4 +325,5 @@ def _find_schema(tables: Sequence[PublishedTable], groups: Groups) -> Schema:
     for name, members in groups.items():
         if name in shown:
             shown[name] += [(label, "groups") for own in members.values() for label in own]
-    return Schema.found({name: sheet_categories(name, labels) for name, labels in shown.items()})
+    categories = {name: sheet_categories(name, labels) for name, labels in shown.items()}
+    return Schema.found({name: in_order_of_ranges(labels) for name, labels in categories.items()})

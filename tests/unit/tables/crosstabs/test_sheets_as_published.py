@@ -83,7 +83,7 @@ def test_a_layout_survives_its_file(tmp_path, make):
 def test_pairs_of_a_sheet_can_be_fitted(tmp_path):
     path, truth = published_layouts.nested_header(tmp_path)
     tables = tw.read_published(path)
-    assert set(tables.pairs) == {("Region", "sex"), ("Region", "age"), ("sex", "age")}
+    assert set(tables.pairs().names) == {("Region", "sex"), ("Region", "age"), ("sex", "age")}
     cells = truth[0].cells
     assert tables.totals[0] == sum(cells.values())
     north = sum(value for (region, sex, _), value in cells.items() if (region, sex) == ("North", "Male"))
@@ -178,7 +178,8 @@ def test_a_layout_says_what_a_sheet_leaves_open(tmp_path):
     }
     tables = tw.read_published(path, layout=SheetLayout.of_dict(content))
     assert tables.schema["sex"].categories == ("men", "women")
-    np.testing.assert_allclose(tables["vote", "sex"].array * 150.5, [[45, 2.5], [55, 48]])
+    assert tables.tables[0].low.tolist() == [[45, 0], [55, 48]]
+    assert tables.tables[0].high.tolist() == [[45, 4], [55, 48]]
     assert "shown as a bound, such as '*'" in tables.notes[0]
 
 
@@ -210,8 +211,9 @@ def test_many_areas(tmp_path):
     assert list(by_area) == [true.area for true in truth]
     for true in truth:
         tables = by_area[true.area]
-        assert tables.totals.tolist() == [sum(true.cells.values())] * 3
-        assert tw.read_published(path, area=true.area) == tables
+        assert tables.totals.tolist() == [sum(true.cells.values())]
+        (alone,) = tw.read_published(path, area=true.area).tables
+        np.testing.assert_array_equal(alone.counts, tables.tables[0].counts)
     with pytest.raises(DataError, match="tables of 4 areas"):
         tw.read_published(path)
     with pytest.raises(tw.UnknownNameError, match="did you mean 'Alder County, Ohio'"):

@@ -1,0 +1,95 @@
+"""Labels that are ranges of whole numbers, such as ages: their common finest categories."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+
+from twoway.schema import Label
+
+_UNIT = r"( years?( old| of age)?)?"
+_BETWEEN = re.compile(rf"(aged? )?(\d{{1,4}}) ?(-|–|_|to|through) ?(\d{{1,4}}){_UNIT}", re.IGNORECASE)
+_BELOW = re.compile(rf"(aged? )?(u|under|<|less than|below) ?_?(\d{{1,4}}){_UNIT}", re.IGNORECASE)
+_ABOVE = re.compile(
+    rf"(aged? )?(\d{{1,4}}) ?_?(\+|up|plus|and (over|older|up|above)|or (over|older|more)|years and over){_UNIT}",
+    re.IGNORECASE,
+)
+_ALONE = re.compile(rf"(aged? )?(\d{{1,4}}){_UNIT}", re.IGNORECASE)
+
+Range = tuple[float, float]
+
+
+def range_of(label: object) -> Range | None:
+    """Return the first and the last number of a range, None for other labels.
+
+    Examples
+    --------
+    >>> [range_of(label) for label in ("15_17", "u15", "65 and over", "20", "<5 years", "yes")]
+    [(15, 17), (-inf, 14), (65, inf), (20, 20), (-inf, 4), None]
+    """
+    text = str(label).strip()
+    if match := _BETWEEN.fullmatch(text):
+        first, last = int(match[2]), int(match[4])
+        return (first, last) if first <= last else None
+    if match := _BELOW.fullmatch(text):
+        return -math.inf, int(match[3]) - 1
+    if match := _ABOVE.fullmatch(text):
+        return int(match[2]), math.inf
+    match = _ALONE.fullmatch(text)
+    return (int(match[2]), int(match[2])) if match else None
+
+
+def in_order_of_ranges(labels: tuple[Label, ...]) -> tuple[Label, ...]:
+    """Return labels from the lowest range to the highest, or as they are where they are not ranges.
+
+    Examples
+    --------
+    >>> in_order_of_ranges(("15-64", "0-14", "65+")), in_order_of_ranges(("yes", "no"))
+    (('0-14', '15-64', '65+'), ('yes', 'no'))
+    """
+    ranges = [range_of(label) for label in labels]
+    known = [one for one in ranges if one is not None]
+    if len(known) < len(labels):
+        return labels
+    return tuple(labels[place] for place in sorted(range(len(labels)), key=lambda place: known[place]))
+
+
+def groups_of_ranges(sides: Sequence[Sequence[str]]) -> Mapping[str, tuple[str, ...]] | None:
+    """Return which finest ranges each label of some tables stands for, where it is not one of them itself.
+
+    None where the labels are not ranges, or are the same in all tables.
+
+    Examples
+    --------
+    >>> groups_of_ranges([["u18", "18_64", "65up"], ["16_24", "25up"]])
+    {'u18': ('u16', '16_17'), '18_64': ('18_24', '25_64'), '16_24': ('16_17', '18_24'), '25up': ('25_64', '65up')}
+    """
+    labels = list(dict.fromkeys(label for side in sides for label in side))
+    ranges = {label: own for label in labels if (own := range_of(label)) is not None}
+    if len(ranges) < len(labels) or len({frozenset(side) for side in sides}) < 2:
+        return None
+    starts = sorted(
+        {first for first, _ in ranges.values()} | {last + 1 for _, last in ranges.values() if last < math.inf}
+    )
+    highest = max(last for _, last in ranges.values())
+    finest = [(first, following - 1) for first, following in zip(starts, [*starts[1:], highest + 1], strict=True)]
+    known = {own: label for label, own in ranges.items()}
+    covered = [one for one in finest if any(first <= one[0] and one[1] <= last for first, last in ranges.values())]
+    sign = next((sign for sign in ("_", "–", "-") if any(sign in label for label in labels)), "-")
+    named = {one: known.get(one) or _label(one, labels, sign) for one in covered}
+    members = {
+        label: tuple(name for one, name in named.items() if first <= one[0] and one[1] <= last)
+        for label, (first, last) in ranges.items()
+    }
+    return {label: own for label, own in members.items() if own != (label,)} or None
+
+
+def _label(one: Range, labels: Sequence[str], sign: str) -> str:
+    first, last = one
+    if first == -math.inf:
+        prefix = "u" if any(re.fullmatch(r"u\d+", label) for label in labels) else "under "
+        return f"{prefix}{last + 1:.0f}"
+    if last == math.inf:
+        return f"{first:.0f}up" if any(label.endswith("up") for label in labels) else f"{first:.0f}+"
+    return f"{first:.0f}" if first == last else f"{first:.0f}{sign}{last:.0f}"
