@@ -233,7 +233,7 @@ def _fit_hints(learned: dict[str, Any]) -> Iterator[str]:
 
     for path, column in learned["proposed_weights"].items():
         yield f"{path} is weighted by {column!r}, which was left out: --weights {column!r} uses it"
-    odd = learned["odd_labels"]
+    odd = learned["odd_labels"] if "records" in learned else {}
     if odd:
         marks = list(dict.fromkeys(printable(label, 40) for labels in odd.values() for label in labels))[:3]
         yield (

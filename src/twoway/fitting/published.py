@@ -97,8 +97,8 @@ def fit_published_tables(
         warnings=tuple(dict.fromkeys([*warnings, *published_contradictions(published), *published.notes])),
         seconds=time.monotonic() - began,
     )
-    plain = published.pairs(only_plain=True)
-    counts = Counts.of_tables(plain) if len(plain) else None
+    counts = Counts.of_tables(published.pairs(only_plain=True))
+    counts = replace(counts, shown=np.array(published.pairs_shown, dtype=np.int64).reshape(-1, 2))
     return pmf.with_report(report).with_counts(counts)
 
 

@@ -52,6 +52,9 @@ class Counts:
     """Where records have weights, how many there are for each of ``flat`` and then of ``singles``; empty elsewhere."""
     squares: NDArray[Any] = field(default_factory=lambda: NO_NUMBERS)
     """The sums of their squared weights, in units in which they weigh what ``flat`` and ``singles`` say."""
+    shown: NDArray[Any] = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
+    """More pairs of variables, by their positions, that were published together: in coarser categories, with bounds, or
+    of some people only, so that there are no counts of them."""
 
     def __repr__(self) -> str:
         noun = "pairs" if self.sets.shape[1] == 2 else "triples"
@@ -65,6 +68,10 @@ class Counts:
             raise DataError("the sets of variables that were counted are not positions of variables in order")
         if flat.shape != (self._ends[-1],) or singles.shape not in ((0,), (self.schema.n_categories,)):
             raise DataError(f"the counts have the shapes {flat.shape} and {singles.shape}")
+        shown = self.shown
+        is_pairs = shown.ndim == 2 and shown.shape[1] == 2 and shown.dtype.kind in "iu"
+        if not is_pairs or (shown.size and not 0 <= shown.min() <= shown.max() < n_variables):
+            raise DataError("the pairs of variables that were published are not positions of variables")
         shapes = {self.people.shape, self.squares.shape}
         if shapes not in ({(0,)}, {(flat.size + singles.size,)}):
             raise DataError(f"the counts of records and of squared weights have the shapes {sorted(shapes)}")
@@ -159,11 +166,12 @@ class Counts:
         None where every two of them were seen together.
         """
         for pair in combinations(self.schema.indices(names), 2):
-            if (np.isin(self.sets, pair).sum(axis=1) == 2).any():
-                continue
             together = np.zeros((len(self.schema), len(self.schema)), dtype=bool)
             for first, second in permutations(range(self.sets.shape[1]), 2):
                 together[self.sets[:, first], self.sets[:, second]] = True
+            together[self.shown[:, 0], self.shown[:, 1]] = together[self.shown[:, 1], self.shown[:, 0]] = True
+            if together[pair]:
+                continue
             bridges = np.flatnonzero(together[pair[0]] & together[pair[1]]).tolist()
             if not bridges:
                 from scipy.sparse.csgraph import shortest_path
@@ -189,7 +197,8 @@ class Counts:
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays of a file that `from_arrays` reads."""
         fields = _FIELDS if self.people.size else _FIELDS[:3]
-        return {f"count_{name}": getattr(self, name) for name in fields}
+        arrays = {f"count_{name}": getattr(self, name) for name in fields}
+        return arrays | ({"count_shown": self.shown} if self.shown.size else {})
 
     @classmethod
     def from_arrays(cls, schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> Counts | None:
@@ -197,7 +206,8 @@ class Counts:
         if "count_sets" not in arrays:
             return None
         weighted = [arrays.get(f"count_{name}", NO_NUMBERS) for name in _FIELDS[3:]]
-        return cls(schema, *(arrays[f"count_{name}"] for name in _FIELDS[:3]), *weighted)
+        more = {"shown": arrays["count_shown"]} if "count_shown" in arrays else {}
+        return cls(schema, *(arrays[f"count_{name}"] for name in _FIELDS[:3]), *weighted, **more)
 
 
 def packed_counts(counts: Floats) -> NDArray[Any]:

@@ -139,3 +139,21 @@ def test_bad_margins_are_refused(margins, culprit):
     pmf = tw.fit({"age": ["young", "old"], "vote": ["no", "yes"]}, rank=1)
     with pytest.raises(tw.TwowayError, match=culprit):
         tw.rake(pmf, margins)
+
+
+def test_answers_say_which_pairs_no_table_is_about(pmf):
+    assert pmf.counts.between(["age", "work"]) is None  # of adults
+    assert pmf.counts.between(["sex", "work"]) == (("sex", "work"), ("age",))
+    with pytest.warns(UserWarning, match="'age'"):
+        tw.ask(pmf, "P(work | sex)")
+
+
+def test_ranges_of_different_tables_are_made_up_of_finest_ones(tmp_path):
+    (tmp_path / "one.csv").write_text("age × sex,m,f\nu18,20,30\n18-64,30,40\n65+,10,20\n", encoding="utf-8")
+    (tmp_path / "two.csv").write_text("age × work,yes,no\n16-24,20,30\n25+,30,40\n", encoding="utf-8")
+    tables = tw.read_published(tmp_path)
+    assert tables.schema["age"].categories == ("u16", "16-17", "18-24", "25-64", "65+")
+    assert any("some people only" in note for note in tables.notes)
+    pmf = tw.fit(tables)
+    adults = pmf.given({"age": ["16-17", "18-24"]}).marginal("work")
+    np.testing.assert_allclose(adults, [0.4, 0.6], atol=0.02)

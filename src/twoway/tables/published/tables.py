@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -273,7 +274,7 @@ class PublishedTables:
         return Tables(self.schema, *layout_entries(2, entries), () if only_plain else self.notes)
 
     def margin_of(self, name: str) -> tuple[list[Codes], Floats]:
-        """Return the shares of sets of a variable's categories, by the table of the finest sets and fewest variables."""
+        """Return the shares of sets of a variable's categories, by the table with the finest sets."""
         holding = [
             (table, table.variables.index(name))
             for table in self.tables
@@ -284,6 +285,16 @@ class PublishedTables:
         table, axis = min(holding, key=lambda one: (-len(one[0].categories[one[1]]), len(one[0].variables)))
         sums = table.counts.sum(axis=tuple(other for other in range(table.counts.ndim) if other != axis))
         return self.axis_codes(table, axis), np.asarray(sums / sums.sum())
+
+    @property
+    def pairs_shown(self) -> list[tuple[int, int]]:
+        """The positions of each two variables that some table is about, in coarser categories or of some people too."""
+        sets = [sorted(self.schema.indices([*table.variables, *self._outer(table)])) for table in self.tables]
+        return sorted({pair for positions in sets for pair in combinations(positions, 2)})
+
+    def _outer(self, table: PublishedTable) -> list[str]:
+        names = [self.schema.names[position] for position in self.universe(table.within)]
+        return [name for name in names if name not in table.variables]
 
     # Files
 

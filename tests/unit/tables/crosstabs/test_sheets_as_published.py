@@ -87,7 +87,7 @@ def test_pairs_of_a_sheet_can_be_fitted(tmp_path):
     cells = truth[0].cells
     assert tables.totals[0] == sum(cells.values())
     north = sum(value for (region, sex, _), value in cells.items() if (region, sex) == ("North", "Male"))
-    assert tables["Region", "sex"]["North", "Male"] == pytest.approx(north / sum(cells.values()))
+    assert tables.pairs()["Region", "sex"]["North", "Male"] == pytest.approx(north / sum(cells.values()))
 
 
 def write(folder, text, name="t.csv"):
