@@ -11,7 +11,7 @@ import warnings
 from functools import cache
 from importlib import import_module
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import twoway as tw
 from twoway.cli.output import note, output_wording, say
@@ -87,7 +87,7 @@ def _run_app(arguments: list[str]) -> int:
         # As a path it would be the current folder, and everything below it.
         raise BadParameter("an argument is empty; is a shell variable not set?")
     # Errors are printed by `run`: versions of typer differ in what they escape.
-    code = make_app()(arguments, prog_name="twoway", standalone_mode=False)
+    code = _app_command()(arguments, prog_name="twoway", standalone_mode=False)
     return code if isinstance(code, int) else 0
 
 
@@ -104,6 +104,13 @@ def _app_error(error: Exception) -> tuple[str, int]:
     if isinstance(error, MemoryError):
         return "not enough memory; use fewer columns (--drop) or records", 1
     return f"unexpected {type(error).__name__}: {error}; --debug shows where, please report it", 1
+
+
+@cache
+def _app_command() -> Any:
+    from typer.main import get_command
+
+    return get_command(make_app())
 
 
 @cache
