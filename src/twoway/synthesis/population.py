@@ -87,6 +87,12 @@ def population(
     n = whole_number("n, the number of persons,", n, 1, _MOST_PERSONS)
     seed = whole_number("seed", seed, 0)
     margins: list[Names] = [exact] if isinstance(exact, str) else [*exact]
+    if isinstance(source, PublishedTables):
+        # The model itself is then fitted to them.
+        source = source.subject_to(
+            impossible=impossible, exact=[[names] if isinstance(names, str) else names for names in margins]
+        )
+        margins, impossible = [], []
     with Watch.showing(monitor) as watch:
         pmf = _model_to_draw(source, seed, threads, watch)
         targets, known_rules = _all_to_meet(source, pmf, tables, n, margins)
@@ -151,14 +157,14 @@ def _report(
 ) -> PopulationReport:
     n, sums = int(counts.sum()), cells.sums(counts)
     tables = [
-        _difference(schema, target, int(cell), sums[start : start + len(target.low)], n)
+        _difference(schema, target, int(cell), int(start), cells, sums, n)
         for target, start, cell in zip(targets, cells.starts, cells.worst(sums)[1], strict=False)
     ]
     off, places = cells.worst(cells.sums(weights))
     warnings = []
     if off.max(initial=0.0) > _CONTRADICTING * n:
         index = int(off.argmax())
-        worst = _difference(schema, targets[index], int(places[index]), sums[cells.starts[index] :], n)
+        worst = _difference(schema, targets[index], int(places[index]), int(cells.starts[index]), cells, sums, n)
         n_off = np.count_nonzero(off > _CONTRADICTING * n)
         warnings.append(
             f"the tables contradict each other, or the model lacks persons that they need: {n_off} of {len(targets)} "
@@ -170,12 +176,14 @@ def _report(
     return PopulationReport(n, n_different, ordered, tuple(exact), tuple(warnings), time.monotonic() - began)
 
 
-def _difference(schema: Schema, target: Target, cell: int, sums: Floats, n: int) -> TableDifference:
-    """Return how far a cell of a target is off; ``sums`` has the target's cells first."""
+def _difference(
+    schema: Schema, target: Target, cell: int, start: int, cells: Cells, sums: Floats, n: int
+) -> TableDifference:
+    """Return how far a cell of a target is off, whose first cell is at ``start`` among all."""
     variables = [schema.variables[position] for position in target.variables]
     codes = target.combinations(cell)[0].tolist()
     labels = tuple(variable.categories[code] for variable, code in zip(variables, codes, strict=True))
-    persons = round(float(sums[cell]))
-    published = float(np.clip(persons, target.low[cell], target.high[cell]))
+    persons = round(float(sums[start + cell]))
+    published = float(np.clip(persons, cells.low[start + cell], cells.high[start + cell]))
     names = tuple(variable.name for variable in variables)
     return TableDifference(names, labels, published, persons, abs(persons - published) / n, target.is_exact)

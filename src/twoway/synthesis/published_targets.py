@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -22,8 +23,35 @@ def published_targets(published: PublishedTables, n: int, exact: Iterable[Names]
     best = max(complete, key=lambda table: table.weight, default=None)
     n_people = 0.0 if best is None else float(best.counts.sum())
     others = [_any_target(published, table, n, n_people) for table, whole in pairs if not whole]
+    wanted, coarse = [], []
+    for names in exact:
+        positions = set(published.schema.indices(names))
+        margin = None
+        if not any(positions <= set(table.positions) for table in complete):
+            margin = _coarse_margin(published, [names] if isinstance(names, str) else list(names))
+        if margin is None:
+            wanted.append(names)
+        else:
+            goals = _any_target(published, margin, n, float(margin.counts.sum()))
+            coarse.append(replace(goals, is_exact=True))
     # Exact ones come last, so that they hold after each pass.
-    return [*others, *complete_targets(published.schema, complete, n, exact)]
+    return [*others, *coarse, *complete_targets(published.schema, complete, n, wanted)]
+
+
+def _coarse_margin(published: PublishedTables, names: Sequence[str]) -> PublishedTable | None:
+    """Return the margin of a table of all people in coarser categories, of the one with most of these."""
+    holding = [
+        table
+        for table in published.tables
+        if set(names) <= set(table.variables)
+        and table.is_known
+        and not table.given
+        and not published.universe(table.within)
+    ]
+    if not holding:
+        return None
+    margins = [table.margin(names) for table in holding]
+    return max(margins, key=lambda table: table.counts.size)
 
 
 def published_rules(published: PublishedTables) -> list[Rule]:

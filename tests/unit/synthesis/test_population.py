@@ -454,3 +454,21 @@ def test_hostile_names_are_escaped():
     population = tw.population(pmf, 100, exact=[HOSTILE[0]])
     for shown in (repr(population), str(population.report)):
         assert is_safe(shown)
+
+
+def test_coarser_margins_can_be_exact_and_parts_of_all_people_are_compared_by_their_shares():
+    by_age = {("u18", "m"): 201, ("u18", "f"): 199, ("18+", "m"): 310, ("18+", "f"): 290}
+    work = {("18-64", "yes"): 300, ("18-64", "no"): 120, ("65+", "yes"): 20, ("65+", "no"): 160}
+    tables = tw.PublishedTables.of(
+        [
+            tw.PublishedTable.of(["age", "sex"], by_age),
+            tw.PublishedTable.of(["age", "work"], work, within={"age": "18+"}),
+        ],
+        groups={"age": {"18+": ["18-64", "65+"]}},
+    )
+    people = tw.population(tables, 1000, exact=[("age", "sex")], impossible=[{"age": "u18", "work": "yes"}])
+    frame = people.to_frame()
+    is_child = frame["age"] == "u18"
+    assert (is_child & (frame["sex"] == "m")).sum() == 201
+    assert not (is_child & (frame["work"] == "yes")).any()
+    assert all(table.off <= 2e-3 for table in people.report.tables)

@@ -108,6 +108,17 @@ class PublishedTable:
         """The counts as shares of all."""
         return np.asarray(self.counts / self.counts.sum())
 
+    def margin(self, names: Sequence[str]) -> PublishedTable:
+        """Return the table of some of its variables, in the order given."""
+        axes = [self.variables.index(name) for name in names]
+        others = tuple(axis for axis in range(self.counts.ndim) if axis not in axes)
+        order = np.argsort(np.argsort(axes))
+        counts, low, high = (
+            numbers.sum(axis=others).transpose(order) for numbers in (self.counts, self.low, self.high)
+        )
+        categories = tuple(self.categories[axis] for axis in axes)
+        return PublishedTable(tuple(names), categories, counts, low, high, within=self.within, weight=self.weight)
+
     def __repr__(self) -> str:
         within = f" within {', '.join(self.within)}" if self.within else ""
         return f"<PublishedTable: {self.name}{within}, {self.counts.size} cells, {self.weight:,.6g} people>"
