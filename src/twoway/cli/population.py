@@ -16,7 +16,7 @@ from twoway.text import plain_data
 
 
 def population(
-    reading: Annotated[Reading, "tables", "layout", "area", "kind", "total"],
+    reading: Annotated[Reading, "tables", "layout", "area", "kind", "total", "errors"],
     model: Path | None = Argument(
         None,
         metavar="[MODEL]",

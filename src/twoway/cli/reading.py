@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 TO_READ = (
     *("only", "drop", "missing", "missing_only", "bins", "counts", "weights", "where", "columns", "max_categories"),
-    *("tables", "layout", "area", "kind", "total", "impossible", "exact", "db", "table"),
+    *("tables", "layout", "area", "kind", "total", "errors", "impossible", "exact", "db", "table"),
 )
 """The options of commands that read what a model can be fitted to: `Reading.source`."""
 OF_DESIGN = ("strata", "units", "population", "replicate_weights", "replicate_kind")
@@ -107,6 +107,10 @@ class Reading:
     )
     area: str | None = Option(None, metavar="NAME", help="The area to use, where --tables has many.")
     total: float | None = Option(None, metavar="N", help="The number of records behind each table, if it is not in it.")
+    errors: Path | None = Option(
+        None,
+        help="Standard errors of --tables: a file of the same shape, or a folder with NAME_se.csv or NAME_moe.csv.",
+    )
     impossible: list[str] | None = Option(
         None, metavar="CONDITIONS", help="What nobody is: 'age = 0-14, marital = married'. Of tables only. Repeatable."
     )
@@ -239,7 +243,7 @@ class Reading:
     @property
     def published(self) -> dict[str, Any]:
         """The options of the library's readers of published tables."""
-        return {"kind": self.kind, "totals": self.total, "layout": self.layout}
+        return {"kind": self.kind, "totals": self.total, "layout": self.layout, "errors": self.errors}
 
     def source(self, data: Sequence[Path]) -> United:
         """Return the records or tables of one file, of several as one source, or published tables."""
@@ -253,8 +257,8 @@ class Reading:
                 return unite_sources({f"the table {self.table}": open_source(source)})
         if self.tables is not None:
             return United(self._with_rules(tw.read_published(self.tables, area=self.area, **self.published)), ())
-        if self.layout is not None or self.area is not None:
-            raise DataError("--layout and --area need --tables")
+        if any(option is not None for option in (self.layout, self.area, self.errors)):
+            raise DataError("--layout, --area and --errors need --tables")
         if len(data) == 1 and container_kind(data[0]) == "published":
             return United(self._with_rules(tw.PublishedTables.load(data[0])), ())
         if len(data) == 1:

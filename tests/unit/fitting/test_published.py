@@ -157,3 +157,17 @@ def test_ranges_of_different_tables_are_made_up_of_finest_ones(tmp_path):
     pmf = tw.fit(tables)
     adults = pmf.given({"age": ["16-17", "18-24"]}).marginal("work")
     np.testing.assert_allclose(adults, [0.4, 0.6], atol=0.02)
+
+
+def test_published_errors_say_how_many_people_a_table_counts_as(tmp_path):
+    (tmp_path / "edu.csv").write_text("age × sex,m,f\nyoung,200,300\nold,100,400\n", encoding="utf-8")
+    errors = 1000 * np.sqrt(np.array([0.2 * 0.8, 0.3 * 0.7, 0.1 * 0.9, 0.4 * 0.6]) / 50)
+    for name, times in (("edu_se.csv", 1.0), ("edu_moe.csv", 1.645)):
+        a, b, c, d = errors * times
+        (tmp_path / name).write_text(f"age × sex,m,f\nyoung,{a},{b}\nold,{c},{d}\n", encoding="utf-8")
+        tables = tw.read_published(tmp_path / "edu.csv", errors=tmp_path / name)
+        assert tables.tables[0].weight == pytest.approx(50)
+    assert tw.read_published(tmp_path, errors=tmp_path).tables[0].weight == pytest.approx(50)
+    (tmp_path / "edu_se.csv").write_text("age × sex,m,f\nyoung,x,1\nold,1,1\n", encoding="utf-8")
+    with pytest.raises(tw.DataError, match="row 2, column B"):
+        tw.read_published(tmp_path / "edu.csv", errors=tmp_path / "edu_se.csv")

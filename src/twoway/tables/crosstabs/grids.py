@@ -66,15 +66,45 @@ class Grid:
         return cls(file, sheet, cells, *more)
 
 
+# Files with the standard errors, or the margins of error, of another file.
+_ERRORS = re.compile(r"_(se|moe)(?=\.)", re.IGNORECASE)
+
+
+def error_file(file: str, path: str | os.PathLike[str]) -> tuple[str, bool]:
+    """Return the file with the errors of another, and whether these are margins of error.
+
+    ``path`` is that file itself, or a folder with one of the same name, or ending in _se or _moe.
+    """
+    source, name = Path(path), Path(file).name
+    if source.is_dir():
+        stem, dot, ending = name.partition(".")
+        near = [source / f"{stem}{mark}{dot}{ending}" for mark in ("_se", "_moe", "_SE", "_MOE", "")]
+        found = next((one for one in near if one.is_file() and one.resolve() != Path(file).resolve()), None)
+        if found is None:
+            raise DataError(
+                f"the folder {str(source)!r} has no errors of {name!r}: no {near[0].name!r} or {near[1].name!r}"
+            )
+        source = found
+    return str(source), bool(re.search(r"moe|margin", source.name, re.IGNORECASE))
+
+
 def published_files(path: str | os.PathLike[str]) -> list[str]:
-    """Return the files with tables: the one given, or all in a folder, sorted by name."""
+    """Return the files with tables: the one given, or all in a folder, sorted by name.
+
+    Those with the errors of another, ``edu_se.csv`` or ``edu_moe.csv`` beside ``edu.csv``, are left out.
+    """
     source = Path(path)
     if not Path(split_sheet(str(path))[0]).exists():
         raise missing_file(source)
     if not source.is_dir():
         return [str(source)]
     kept = [file for file in source.iterdir() if file.is_file() and not file.name.startswith((".", "~$"))]
-    files = sorted(str(file) for file in kept if file.name.lower().endswith(ENDINGS))
+    names = {file.name for file in kept}
+    files = sorted(
+        str(file)
+        for file in kept
+        if file.name.lower().endswith(ENDINGS) and _ERRORS.sub("", file.name) not in names - {file.name}
+    )
     if not files:
         raise DataError(f"the folder {str(source)!r} has no tables: no file whose name ends in {', '.join(ENDINGS)}")
     return files

@@ -15,7 +15,7 @@ from twoway.errors import DataError, unknown
 from twoway.tables.crosstabs.grids import Grid, published_files, read_grids
 from twoway.tables.crosstabs.sheet_finding import find_layout_of
 from twoway.tables.crosstabs.sheet_layout import SheetLayout
-from twoway.tables.crosstabs.sheet_published import published_of, with_groups
+from twoway.tables.crosstabs.sheet_published import ErrorSheets, published_of, with_groups
 from twoway.tables.crosstabs.sheet_reading import SheetTable, read_tables
 from twoway.tables.crosstabs.sheet_tables import check_labels, check_zeros, pair_sheets
 from twoway.tables.crosstabs.sheets import LONG_COLUMNS, Key, read_long_sheets
@@ -74,6 +74,7 @@ def read_published(
     totals: float | None = None,
     layout: SheetLayout | str | os.PathLike[str] | None = None,
     area: str | None = None,
+    errors: str | os.PathLike[str] | None = None,
 ) -> Tables | PublishedTables:
     """Return the tables in a file or in a folder of files, as people publish them.
 
@@ -101,6 +102,10 @@ def read_published(
         given.
     area
         The area to read, of a file with tables of many; `read_published_areas` reads all.
+    errors
+        A file of the same shape with the standard error of each number, or a folder with one for each file:
+        ``edu_se.csv`` for ``edu.csv``, or ``edu_moe.csv`` with margins of error (of 90 %). Tables then count as many
+        people as these tell.
 
     Examples
     --------
@@ -109,7 +114,7 @@ def read_published(
     >>> read_published("age_x_vote.csv")
     <Tables: 1 pair of 2 variables, total 210>
     """
-    by_area = _read_areas(path, kind, totals, layout, area)
+    by_area = _read_areas(path, kind, totals, layout, area, errors)
     if len(by_area) > 1:
         raise DataError(
             f"{os.fspath(path)!r} has tables of {len(by_area)} areas: {shortlist(by_area, 6)}; name one with area=, or "
@@ -124,6 +129,7 @@ def read_published_areas(
     kind: TableKind | Mapping[Key, TableKind] | None = None,
     totals: float | None = None,
     layout: SheetLayout | str | os.PathLike[str] | None = None,
+    errors: str | os.PathLike[str] | None = None,
 ) -> dict[str, Tables | PublishedTables]:
     """Return the tables of each area in a file, or in a folder of files; the options are those of `read_published`.
 
@@ -137,7 +143,7 @@ def read_published_areas(
     >>> read_published_areas("pop.csv")
     {'A': <Tables: 1 pair of 2 variables, total 26>, 'B': <Tables: 1 pair of 2 variables, total 10>}
     """
-    return _read_areas(path, kind, totals, layout, None)
+    return _read_areas(path, kind, totals, layout, None, errors)
 
 
 def read_sheet_tables(path: str | os.PathLike[str], layout: SheetLayout, notes: list[str]) -> list[SheetTable]:
@@ -146,7 +152,7 @@ def read_sheet_tables(path: str | os.PathLike[str], layout: SheetLayout, notes: 
 
 
 def _read_areas(
-    path: Any, kind: Any, totals: float | None, layout: Any, area: str | None
+    path: Any, kind: Any, totals: float | None, layout: Any, area: str | None, errors: Any
 ) -> dict[str, Tables | PublishedTables]:
     grids = _all_grids(path)
     lists = [grid for grid in grids if _is_list_of_cells(grid)]
@@ -170,11 +176,12 @@ def _read_areas(
         areas = {area: areas[area]}
     listed = [(sheet.key, sheet) for grid in lists for sheet in read_long_sheets(_cell_frame(grid), None)]
     by_area: dict[str, Tables | PublishedTables] = {}
+    sheets = None if errors is None else ErrorSheets(errors)
     for name, own in (areas or {"": []}).items():
         check_labels(own)
         check_zeros(own)
         own_notes = list(notes)
-        more = published_of(own, layout, own_notes) if own and not listed else None
+        more = published_of(own, layout, own_notes, sheets) if own and not listed else None
         by_area[name] = _tables_of(own, listed, kind, totals, notes) if more is None else more.with_notes(own_notes)
     return by_area
 

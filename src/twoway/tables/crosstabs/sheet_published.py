@@ -2,22 +2,56 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from twoway.arrays import Floats
 from twoway.errors import DataError, naming
 from twoway.schema import Label
+from twoway.tables.crosstabs.cells import parse_cell
+from twoway.tables.crosstabs.grids import Grid, error_file, read_grids
 from twoway.tables.crosstabs.sheet_layout import SheetLayout
 from twoway.tables.crosstabs.sheet_reading import SheetTable
 from twoway.tables.layout import NO_TOTAL, NOMINAL_TOTAL
-from twoway.tables.published.numbers import Axes, Labels
+from twoway.tables.published.numbers import Axes, Labels, people_for_errors
 from twoway.tables.published.ranges import groups_of_ranges
 from twoway.tables.published.table import PublishedTable
 from twoway.tables.published.tables import PublishedTables
 from twoway.text import shortlist
+
+# Margins of error are those of 90 % intervals, as census bureaus publish them.
+_MARGIN = 1.645
+
+
+@dataclass(frozen=True)
+class ErrorSheets:
+    """Sheets with the standard errors, or the margins of error, of numbers in others, at the same places."""
+
+    path: str | os.PathLike[str]
+    """A file, or a folder with one for each file of tables."""
+    _grids: dict[str, list[Grid]] = field(default_factory=dict)
+
+    def people(self, table: SheetTable, published: PublishedTable) -> float:
+        """Return the number of people for which the shares of a table have such errors."""
+        file, is_margin = error_file(table.grid.file, self.path)
+        grids = self._grids.setdefault(file, [])
+        if not grids:
+            grids += read_grids(file)
+        same = [grid for grid in grids if grid.sheet == table.grid.sheet]
+        if len(same) != 1:
+            raise DataError(f"{file!r} has no sheet {table.grid.sheet!r} with the errors")
+        numbers = np.zeros(table.values.shape)
+        for index in np.ndindex(numbers.shape):
+            row, column = int(table.rows[index]), int(table.columns[index])
+            try:
+                numbers[index] = parse_cell(same[0].cells[row][column]).value
+            except (IndexError, ValueError) as problem:
+                raise DataError(f"{same[0].place(row, column)}: no standard error is here: {problem}") from None
+        scale = float(table.values.sum()) if table.kind == "counts" else (100.0 if table.is_percent else 1.0)
+        return people_for_errors(published.shares, numbers / scale / (_MARGIN if is_margin else 1.0), table.name)
 
 
 def with_groups(layout: SheetLayout, tables: Iterable[SheetTable]) -> SheetLayout:
@@ -33,16 +67,22 @@ def with_groups(layout: SheetLayout, tables: Iterable[SheetTable]) -> SheetLayou
     return replace(layout, groups={**layout.groups, **groups}) if groups else layout
 
 
-def published_of(tables: Sequence[SheetTable], layout: SheetLayout, notes: list[str]) -> PublishedTables | None:
-    """Return tables with all that they and their layout say; None where two-way tables say it all."""
-    is_more = layout.groups or layout.impossible or layout.exact
+def published_of(
+    tables: Sequence[SheetTable], layout: SheetLayout, notes: list[str], errors: ErrorSheets | None = None
+) -> PublishedTables | None:
+    """Return tables with all that they and their layout say; None where two-way tables say it all.
+
+    With errors, tables count as many people as these tell.
+    """
+    is_more = layout.groups or layout.impossible or layout.exact or errors is not None
     if not is_more and not any(t.values.ndim > 2 or t.slack.any() or t.within for t in tables):
         return None
     finest = _finest(tables, layout.groups)
     made = []
     for table in tables:
         with naming(f"{table.grid.name}, table {table.name}"):
-            made.append(_published_table(table, _within(table, layout.groups, finest, notes)))
+            one = _published_table(table, _within(table, layout.groups, finest, notes))
+            made.append(one if errors is None else replace(one, weight=errors.people(table, one)))
     labels: dict[str, dict[Label, Labels]] = {
         name: {label: tuple(own) for label, own in members.items()} for name, members in layout.groups.items()
     }

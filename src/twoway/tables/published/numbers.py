@@ -170,9 +170,7 @@ class TableParts:
             low, high = np.maximum(low - half, 0.0), high + half
         weight = 0.0
         if standard_errors is not None:
-            weight = self._people_for_errors(
-                counts / counts.sum(), standard_errors, is_counts=not is_shares, n=counts.sum()
-            )
+            weight = self._people(counts / counts.sum(), standard_errors, is_counts=not is_shares, n=counts.sum())
         for one in (low, high, counts):
             one.flags.writeable = False
         fields = {"variables": self.names, "categories": self.categories, "counts": counts, "low": low, "high": high}
@@ -241,7 +239,7 @@ class TableParts:
         note = f"{self.called} has {NO_TOTAL} {NOMINAL_TOTAL:g} records"
         return np.full(shape, NOMINAL_TOTAL / math.prod(shape)), note
 
-    def _people_for_errors(self, shares: Floats, errors: Any, *, is_counts: bool, n: float) -> float:
+    def _people(self, shares: Floats, errors: Any, *, is_counts: bool, n: float) -> float:
         """Return the number of people for which shares have published standard errors."""
         if isinstance(errors, int | float):
             numbers = np.full(shares.shape, float(errors))
@@ -253,16 +251,26 @@ class TableParts:
             except (KeyError, ValueError) as error:
                 raise DataError(f"table {self.called}: the standard errors lack a number: {error}") from None
             numbers = np.array(flat).reshape(shares.shape)
-        numbers = numbers / n if is_counts else numbers
-        is_between = (shares > 0) & (shares < 1) & (numbers > 0)
-        if not is_between.any() or (numbers >= 1).any():
-            raise DataError(
-                f"table {self.called}: standard errors must be above 0 and below "
-                f"{f'{n:g}, the sum of its counts' if is_counts else '1'}"
-            )
-        variance = shares[is_between] * (1 - shares[is_between])
-        # Sums, so that small cells, whose errors are rough, do not decide.
-        return float(variance.sum() / (numbers[is_between] ** 2).sum())
+        return people_for_errors(shares, numbers / n if is_counts else numbers, self.called)
+
+
+def people_for_errors(shares: Floats, errors: Floats, called: str) -> float:
+    """Return the number of people for which shares have such standard errors.
+
+    Examples
+    --------
+    >>> round(people_for_errors(np.array([0.2, 0.8]), np.array([0.01, 0.01]), "age"))
+    1600
+    """
+    is_between = (shares > 0) & (shares < 1) & (errors > 0)
+    if not is_between.any() or (errors >= 1).any():
+        raise DataError(
+            f"table {called}: a standard error must be above 0, and below the total where the table has counts, "
+            "below 1 or 100 % where it has shares"
+        )
+    variance = shares[is_between] * (1 - shares[is_between])
+    # Sums, so that small cells, whose errors are rough, do not decide.
+    return float(variance.sum() / (errors[is_between] ** 2).sum())
 
 
 def _printed_step(numbers: Floats) -> float:
