@@ -50,6 +50,7 @@ from .estimators import JointPMFImputer as JointPMFImputer
 from .estimators import RatingPredictor as RatingPredictor
 from .explorer import Page as Page
 from .explorer import explore as explore
+from .fitting.areas import fit_areas as fit_areas
 from .fitting.fit import choose_rank as choose_rank
 from .fitting.fit import count as count
 from .fitting.fit import fit as fit

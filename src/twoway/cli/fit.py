@@ -43,6 +43,9 @@ def fit(
     areas: bool = Option(
         False, "--areas", help="Fit one model to each area in --tables, and write them into the folder --out."
     ),
+    share: bool = Option(
+        False, "--share", help="With --areas, draw each model toward that of all areas together, where it helps."
+    ),
     no_counts: bool = Option(
         False, "--no-counts", help="Do not store the two-way counts, which `ask` shows beside its answers."
     ),
@@ -86,8 +89,10 @@ def fit(
         if reading.tables is None or any(given.values()):
             others = [name for name, value in given.items() if value]
             raise DataError(f"--areas needs --tables, and cannot be combined with {' or '.join(others or given)}")
-        _fit_areas(reading, out, common, counts=not no_counts, force=force, json=json)
+        _fit_areas(reading, out, common | {"share": share}, counts=not no_counts, force=force, json=json)
         return
+    if share:
+        raise DataError("--share is for many areas; add --areas")
     name = f"{out.name}.checkpoint"
     beside = out.with_name(name) if out.name and len(os.fsencode(name)) <= _LONGEST_NAME else None
     is_half_done = beside is not None and beside.exists() and _is_half_fitted(out)
@@ -148,8 +153,9 @@ def _fit_areas(
     for path in paths.values():
         check_output(path, force, reading.tables, reading.layout, is_model=True)
     rows, content = [["area", "people", "worst total variation", "model"]], []
+    models = tw.fit_areas(by_area, **options)
     for area, tables in by_area.items():
-        pmf = tw.fit(tables, **options)
+        pmf = models[area]
         pmf.save(paths[area], counts=counts)
         misfits = pmf.report.misfits if pmf.report is not None else ()
         worst = misfits[0].total_variation if misfits else None
@@ -158,6 +164,9 @@ def _fit_areas(
         shown = "" if worst is None else f"{worst:.4f}"
         rows.append([printable(area, 40), f"{total:,.0f}", shown, str(paths[area])])
     show({"areas": content}, aligned(rows), json=json)
+    report = models[next(iter(models))].report
+    if options["share"] and report is not None and not json:
+        note(report.warnings[0])
 
 
 def _is_half_fitted(out: Path) -> bool:

@@ -24,7 +24,7 @@ from twoway.model.trees import Trees
 from twoway.report import Report, Start, StopReason, TableMisfit
 from twoway.solvers.em import fit_cells_by_em
 from twoway.solvers.evidence import theta_of
-from twoway.solvers.loop import Loop, Watch
+from twoway.solvers.loop import Descent, Loop, Watch
 from twoway.solvers.problem import Smoothing
 from twoway.solvers.table_sums import TableSums
 from twoway.tables.published.table import PublishedTable
@@ -77,11 +77,23 @@ def fit_published_tables(
         published.schema.index(names[0]): published.margin_of(names[0]) for names in published.exact if len(names) == 1
     }
     pmf = raked_to(descent.pmf, margins) if margins else descent.pmf
+    return published_report(pmf, published, replace(report, seconds=None), descent, warnings, watch, began)
+
+
+def published_report(
+    pmf: JointPMF,
+    published: PublishedTables,
+    report: Report,
+    descent: Descent,
+    warnings: Sequence[str],
+    watch: Watch | None = None,
+    began: float | None = None,
+) -> JointPMF:
+    """Return a model of published tables with its report and the counts that it keeps."""
     pmf = pmf.sorted_by_weight()
-    misfits = published_misfits(pmf, published)
-    stop_reason = watch.stopped or descent.stop_reason
-    if stop_reason is StopReason.MAX_ITER:
-        warnings.append("the fit did not converge within the passes allowed: read it with care")
+    stop_reason = (watch.stopped if watch is not None else None) or descent.stop_reason
+    unfinished = "the fit did not converge within the passes allowed: read it with care"
+    said = [*warnings, *([unfinished] if stop_reason is StopReason.MAX_ITER else [])]
     report = replace(
         report,
         rank=pmf.rank,
@@ -90,12 +102,12 @@ def fit_published_tables(
         starts=(Start("tree+tables", descent.objectives, stop_reason),),
         best=0,
         objective_name="mean divergence per person of the tables, penalised",
-        misfits=misfits,
+        misfits=published_misfits(pmf, published),
         check=None,
         support=None,
         # What the first model was said to miss may be what was filled in for it.
-        warnings=tuple(dict.fromkeys([*warnings, *published_contradictions(published), *published.notes])),
-        seconds=time.monotonic() - began,
+        warnings=tuple(dict.fromkeys([*said, *published_contradictions(published), *published.notes])),
+        seconds=None if began is None else time.monotonic() - began,
     )
     counts = Counts.of_tables(published.pairs(only_plain=True))
     counts = replace(counts, shown=np.array(published.pairs_shown, dtype=np.int64).reshape(-1, 2))
