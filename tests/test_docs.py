@@ -98,8 +98,9 @@ def test_the_readme_claims_no_more_speed_than_was_measured():
     assert float(re.search(r"Ten million records of 15 variables take ([\d.]+) seconds", measured).group(1)) < 66
 
 
-# The page with the longest fits runs with the slow tests.
-MARKED = [pytest.param(page, marks=pytest.mark.slow) if page.name == "estimators.md" else page for page in PAGES]
+# The pages with the longest fits run with the slow tests.
+LONG = {"estimators.md", "how-sure.md", "missing-cells.md", "many-sources.md", "cluster.md", "databases.md"}
+MARKED = [pytest.param(page, marks=pytest.mark.slow) if page.name in LONG else page for page in PAGES]
 
 
 @pytest.mark.parametrize("page", MARKED, ids=lambda page: page.name)

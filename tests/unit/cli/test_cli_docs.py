@@ -109,13 +109,12 @@ WITH_SHELL = [page for page in (ROOT / "README.md", *sorted(DOCS.glob("*.md"))) 
 TARGETS = set(re.findall(r"^(\w[\w-]*):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
 
 
-# Every command has tests of its own, and the reference of all of them is long.
-LONG = pytest.param(DOCS / "cli.md", marks=pytest.mark.slow, id="cli.md")
+# Every command has tests of its own, and these pages take the longest.
+LONG = {"cli.md", "spss-stata.md", "excel.md"}
+MARKED = [pytest.param(page, marks=pytest.mark.slow) if page.name in LONG else page for page in WITH_SHELL]
 
 
-@pytest.mark.parametrize(
-    "page", [*(page for page in WITH_SHELL if page.name != "cli.md"), LONG], ids=lambda page: page.name
-)
+@pytest.mark.parametrize("page", MARKED, ids=lambda page: page.name)
 def test_the_shell_examples_run(folder, monkeypatch, capsys, page):
     """Each line of a page, one after the other. What other tests run need only be understood here.
 

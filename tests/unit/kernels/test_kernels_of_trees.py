@@ -97,7 +97,16 @@ def random_records(n, seed=0, missing=0.4):
 
 @pytest.mark.parametrize("parents", [(-1, 0, 0, 1), (-1, 0, 1, 2), (-1, 0, 0, 0)])
 def test_counts_are_sums_over_all_states(parents):
-    tree = Tree(parents)
+    assert_counts_are_sums_over_all_states(Tree(parents))
+
+
+@pytest.mark.slow  # lanes of their own are compiled for each
+@pytest.mark.parametrize("n_states", [(7, 2, 5, 3), (3, 11, 2, 2), (2, 3, 15, 2), (18, 2, 3, 2)])
+def test_counts_of_many_states(n_states):
+    assert_counts_are_sums_over_all_states(Tree(n_states=n_states))
+
+
+def assert_counts_are_sums_over_all_states(tree):
     for record in [*random_records(20), [-1, -1, -1, 1, -1, -1], [2, 1, 3, 2, 1, 2]]:
         if max(record) < 0:
             continue
