@@ -102,7 +102,8 @@ class Auto:
         loop = Loop("choosing the smoothing", 200, 1e-6, watch.quiet())
 
         def refit(train: Records, smoothing: Smoothing) -> JointPMF:
-            fits = [fit_cells_by_em(sets.with_records(train), start, smoothing, loop) for start in starts]
+            training = sets.with_records(train)  # once, as its totals are the same for all starts
+            fits = [fit_cells_by_em(training, start, smoothing, loop) for start in starts]
             return min(fits, key=lambda fit: fit.objective).pmf
 
         return choose_smoothing(

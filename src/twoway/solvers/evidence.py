@@ -105,15 +105,18 @@ def expected_counts_of_block(block: Block, *, theta: Theta, rank: int, rows: Tre
     # Kernels are imported where the block is: one that travelled there would be compiled anew.
     from twoway.kernels.expectation import expect
     from twoway.kernels.lanes import layout
-    from twoway.kernels.trees import expect_tree
 
-    theta = np.require(theta, requirements="W")  # one that has travelled may be read-only: a type of its own
+    if not theta.flags.writeable:  # as one that has travelled is: a type of its own
+        theta = theta.copy()
     counts = np.zeros(theta.shape)
     _, prototype = layout(rank)
-    observed = (block.pointers, block.cells, block.weights)
     if rows is None:
-        return ExpectedCounts(counts, expect(*observed, theta, counts, prototype))
+        log_likelihood = expect(block.pointers, block.cells, block.weights, theta, counts, prototype)
+        return ExpectedCounts(counts, log_likelihood)
+    from twoway.kernels.trees import expect_tree
+
     none = np.empty(0)
+    observed = (block.pointers, block.cells, block.weights)
     return ExpectedCounts(counts, expect_tree(*observed, rows, theta, counts, none[:, None, None], none, prototype))
 
 

@@ -61,6 +61,11 @@ class Watch:
             yield cls(callback, checkpoint=checkpoint, deadline=deadline)
 
     @property
+    def is_shown(self) -> bool:
+        """Whether anybody sees the progress: small fits take no longer than to describe theirs."""
+        return self._monitor is not None
+
+    @property
     def stopped(self) -> StopReason | None:
         """What ended the computation early, if anything did."""
         return cast("StopReason | None", self._shared.stopped)
@@ -235,8 +240,9 @@ class Loop:
                 # A start is not worth keeping without a step from it.
                 if len(state.objectives) > 1 and self.watch.ends():
                     break
-                seconds_left = _loop_seconds_left(state.gains, self.tol, began)
-                self.watch.show(Progress(self.task, state.passes, self.max_iter, at_point, seconds_left))
+                if self.watch.is_shown:
+                    seconds_left = _loop_seconds_left(state.gains, self.tol, began)
+                    self.watch.show(Progress(self.task, state.passes, self.max_iter, at_point, seconds_left))
                 if self.tol > 0 and _loop_has_settled(state.gains, self.tol, self.quiet_cycles):
                     stop_reason = StopReason.CONVERGED
                     break
