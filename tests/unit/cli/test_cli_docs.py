@@ -80,9 +80,10 @@ def folder(tmp_path_factory):
     survey.assign(id=range(n), income=rng.integers(0, 500, n), w=1.5).to_csv(folder / "survey.csv", index=False)
     (folder / "tables").mkdir()
     (folder / "sheets").mkdir()
+    (folder / "county").mkdir()
     page = (DOCS / "published-tables.md").read_text(encoding="utf-8")
     for name, content in re.findall(
-        r"^`((?:tables|sheets)/\S+)`:\n\n```text\n(.*?)```", page, re.MULTILINE | re.DOTALL
+        r"^`((?:tables|sheets|county)/\S+)`(?: \([^\n]*\))?:\n\n```text\n(.*?)```", page, re.MULTILINE | re.DOTALL
     ):
         (folder / name).write_text(content)
     declared = re.search(r"```json\n(.*?)```", (DOCS / "many-sources.md").read_text(encoding="utf-8"), re.DOTALL)
