@@ -12,7 +12,8 @@ import twoway as tw
 from twoway.data.files import writing
 from twoway.errors import TwowayError
 from twoway.explorer.page import describe_page, render_page
-from twoway.questions.language import Question, Term, parse
+from twoway.questions.language import parse
+from twoway.questions.question import Question, Term
 from twoway.schema import Schema, Variable
 from twoway.text import escaped
 

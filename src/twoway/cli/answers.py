@@ -14,8 +14,8 @@ from twoway.cli.output import is_terminal, note, output_json, say, say_json
 from twoway.errors import DataError
 from twoway.questions import Answer, Contrast, Question, parse
 from twoway.questions.answer import answer_of, asked_codes, asked_evidence, asked_given, never_together
-from twoway.questions.language import quote_word
 from twoway.questions.observed import is_table_off, observed
+from twoway.questions.question import quote_word
 
 if TYPE_CHECKING:
     from pathlib import Path

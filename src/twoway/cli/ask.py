@@ -108,7 +108,8 @@ def _ask_with_readline(pmf: tw.JointPMF) -> Iterator[None]:
     except ImportError:
         yield
         return
-    from twoway.questions.language import STOPS, complete_question
+    from twoway.questions.language import complete_question
+    from twoway.questions.question import STOPS
 
     path = ask_history_file()
     with contextlib.suppress(OSError):

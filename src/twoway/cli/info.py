@@ -105,7 +105,7 @@ def _records_info(path: Path) -> tuple[dict[str, Any], str]:
 def _variables_info(schema: Any) -> str:
     """Return a line for each variable: name, number of categories, the first of them, labels that mean missing."""
     from twoway.data.missing import USUAL
-    from twoway.questions.language import quote_word
+    from twoway.questions.question import quote_word
 
     rows = [["variable", "categories", ""]]
     for variable in schema:

@@ -18,7 +18,8 @@ from twoway.model.information import Estimate
 from twoway.model.intervals import Interval, IntervalTable, Scale
 from twoway.model.mode import Mode
 from twoway.model.pmf import JointPMF, model_of
-from twoway.questions.language import Contrast, Question, Term, parse, parse_terms, quote_word
+from twoway.questions.language import parse, parse_terms
+from twoway.questions.question import Contrast, Question, Term, quote_word
 from twoway.schema import Label, Schema, Variable, plain_label
 from twoway.text import brief, shortlist
 

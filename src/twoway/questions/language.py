@@ -1,31 +1,27 @@
-"""The language of questions: questions as data, as text that parses to the same question, and their completion.
-
-Errors point at the place in the text.
-"""
+"""The language of questions: text that is parsed and completed. Errors point at the place in the text."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeVar
 
 from twoway.errors import QuestionError, unknown
+from twoway.questions.question import (
+    CONTRASTS,
+    KINDS,
+    NUMBER,
+    STOPS,
+    TRUTHS,
+    Contrast,
+    Kind,
+    Question,
+    Term,
+    quote_word,
+)
 from twoway.schema import Label, Schema, Variable, plain_label
 from twoway.text import brief, escaped, shortlist
-
-Kind: TypeAlias = Literal["P", "E", "mode", "H", "I"]
-
-KINDS: tuple[Kind, ...] = ("P", "E", "mode", "H", "I")
-CONTRASTS = {"-": "difference", "/": "ratio"}
-"""What two probabilities, or two expected values, are compared by."""
-OPERATORS = ("=", "!=", "<", "<=", ">", ">=", "in", "not in")
-STOPS = ",|;(){}=<>"
-"""Characters that end a word; names and labels that contain one need quotes. So does "!" before "="."""
-
-_TRUTHS = {"true": True, "false": False}
-_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 
 _EXAMPLE = "P(vote | age = 30-39, region in {north, east})"
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
@@ -43,119 +39,6 @@ _ONE_CONTRAST = "a question is one P, E, mode, H or I, or the difference or rati
 # The end of a text behind which the second question of a difference or ratio begins.
 _BEHIND_OPERATOR = re.compile(r"\)\s*[-−/]\s*\w*$")
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Term:
-    """A variable, or a condition on one: ``age``, ``age = 30-39``, ``region in {north, east}``."""
-
-    name: str
-    operator: str = ""
-    """One of `OPERATORS`, or nothing for the variable itself."""
-    labels: tuple[Label, ...] = ()
-
-    def __str__(self) -> str:
-        if not self.operator:
-            return quote_word(self.name)
-        shown = ", ".join(map(quote_word, self.labels))
-        return f"{quote_word(self.name)} {self.operator} {f'{{{shown}}}' if self.operator.endswith('in') else shown}"
-
-
-@dataclass(frozen=True)
-class Question:
-    """A question about variables.
-
-    Examples
-    --------
-    >>> print(Question("P", (Term("vote"),), given=(Term("age", "=", ("30-39",)), Term("zip", "in", (1, "1")))))
-    P(vote | age = 30-39, zip in {1, '1'})
-    """
-
-    kind: Kind
-    targets: tuple[Term, ...]
-    others: tuple[Term, ...] = ()
-    """The other side of a mutual information."""
-    given: tuple[Term, ...] = ()
-
-    def __str__(self) -> str:
-        sides = [", ".join(map(str, side)) for side in (self.targets, self.others) if side]
-        known = f" | {', '.join(map(str, self.given))}" if self.given else ""
-        return f"{self.kind}({'; '.join(sides)}{known})"
-
-    @property
-    def sides(self) -> tuple[Question, ...]:
-        """The questions that this one is made of: itself."""
-        return (self,)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The variables that the question names, each once."""
-        return tuple(dict.fromkeys(term.name for term in (*self.targets, *self.others, *self.given)))
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """The variables of the axes of an answer to P or E: the groups, and what the distribution is of."""
-        targets = self.targets if self.kind == "P" else ()
-        return tuple(term.name for term in (*self.given, *targets) if not term.operator)
-
-
-@dataclass(frozen=True)
-class Contrast:
-    """The difference or the ratio of two probabilities, distributions or expected values.
-
-    Examples
-    --------
-    >>> yes = Term("vote", "=", ("yes",))
-    >>> young, every = Question("P", (yes,), given=(Term("age", "=", ("18-39",)),)), Question("P", (yes,))
-    >>> print(Contrast(young, "-", every))
-    P(vote = yes | age = 18-39) - P(vote = yes)
-    """
-
-    first: Question
-    operator: Literal["-", "/"]
-    second: Question
-
-    def __str__(self) -> str:
-        return f"{self.first} {self.operator} {self.second}"
-
-    @property
-    def sides(self) -> tuple[Question, ...]:
-        """The questions whose answers are compared."""
-        return self.first, self.second
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The variables that the two questions name, each once."""
-        return tuple(dict.fromkeys([*self.first.names, *self.second.names]))
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """The variables of the axes of the answer: those of the side that has more."""
-        return max(self.first.axes, self.second.axes, key=len)
-
-
-def quote_word(label: Label) -> str:
-    """Return a name or label as it is written in a question, in quotes if needed.
-
-    Examples
-    --------
-    >>> quote_word("30-39"), quote_word("Never, ever"), quote_word(4), quote_word("4")
-    ('30-39', "'Never, ever'", '4', "'4'")
-    """
-    if not isinstance(label, str):
-        return str(label)
-    needs = (
-        label != label.strip()
-        or not label.isprintable()
-        or label[:1] in ("", "'", '"')
-        or any(char in STOPS for char in label)
-        or "!=" in label + "="
-        # Without quotes these are a number, a truth value, or the word before a list.
-        or _NUMBER.fullmatch(label) is not None
-        or label.casefold() in _TRUTHS
-        or label.split()[-1] == "in"
-    )
-    return repr(label) if needs else label
 
 
 class _Word(NamedTuple):
@@ -242,12 +125,12 @@ class _QuestionReader:
             raise self.error(f"expected {char!r}{' here' if self.at < len(self.text) else ''}, {why}")
 
     def question(self) -> Question | Contrast:
-        question: Question | Contrast = self.one()
+        question: Question | Contrast = self.single_question()
         # Names and labels with a minus or a slash are inside brackets; between questions it is an operator.
         operator = self.skip().replace("−", "-")
         if operator in CONTRASTS:
             self.at += 1
-            second = self.one()
+            second = self.single_question()
             question = Contrast(question.sides[0], "-" if operator == "-" else "/", second)
             self.check_contrast(question)
         if self.skip():
@@ -269,7 +152,7 @@ class _QuestionReader:
                 self.at,
             )
 
-    def one(self) -> Question:
+    def single_question(self) -> Question:
         kind = self.kind()
         self.expect("(", "as in P(vote = yes)")
         start = self.at
@@ -404,9 +287,9 @@ def _unescape(match: re.Match[str]) -> str:
 
 def _unquoted(text: str) -> Sequence[Label]:
     """Return the number or truth value of a word without quotes, if it is one."""
-    if text.casefold() in _TRUTHS:
-        return [_TRUTHS[text.casefold()]]
-    if _NUMBER.fullmatch(text):
+    if text.casefold() in TRUTHS:
+        return [TRUTHS[text.casefold()]]
+    if NUMBER.fullmatch(text):
         value = float(text)
         if abs(value) < float("inf"):
             # Python does not parse integers with thousands of digits; these have leading zeros.

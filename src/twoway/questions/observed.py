@@ -16,7 +16,8 @@ from twoway.data.weights import effective_weights
 from twoway.model.pmf import JointPMF, model_of
 from twoway.notebook import Shown
 from twoway.questions.answer import aligned_sides, asked_evidence_codes, contrast_of, share_in_groups
-from twoway.questions.language import Contrast, Question, parse
+from twoway.questions.language import parse
+from twoway.questions.question import Contrast, Question
 from twoway.text import aligned
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from hostile import ASKED, HOSTILE, hostile_frame, is_safe
 import twoway as tw
 from twoway.cli import run
 from twoway.data.files import writing
-from twoway.questions.language import quote_word
+from twoway.questions.question import quote_word
 
 
 @pytest.fixture(scope="module")

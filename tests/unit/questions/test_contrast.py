@@ -16,7 +16,8 @@ from twoway.cli.answers import printed_answer
 from twoway.errors import QuestionError
 from twoway.questions import Contrast, ask, parse
 from twoway.questions.answer import asked_event
-from twoway.questions.language import complete_question, quote_word
+from twoway.questions.language import complete_question
+from twoway.questions.question import quote_word
 from twoway.schema import Schema, Variable
 
 SCHEMA = Schema(

@@ -2,7 +2,8 @@
 
 import pytest
 
-from twoway.questions.language import complete_question, parse, quote_word
+from twoway.questions.language import complete_question, parse
+from twoway.questions.question import quote_word
 from twoway.schema import Schema, Variable
 
 SCHEMA = Schema((Variable("vote", ("no", "yes")), Variable("XXage", ("Xa", "b")), Variable("stars", (1, 2, 3))))

@@ -12,7 +12,8 @@ from strategies import pmfs, schemas
 import twoway as tw
 from twoway.errors import DataError, ImpossibleEvidenceError, QuestionError
 from twoway.questions import Question, Term, ask, parse
-from twoway.questions.language import OPERATORS, complete_question, parse_terms, quote_word
+from twoway.questions.language import complete_question, parse_terms
+from twoway.questions.question import OPERATORS, quote_word
 from twoway.schema import Schema, Variable, label_key
 
 EXAMPLES = (
