@@ -1,4 +1,4 @@
-"""How commands read records and tables: the options that they share for it, and what these options open."""
+"""How commands read records and tables: one class of the options that they share, and what these options open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records: observed cells, compressed, with their counts and weights.
+"""Records: observed cells, compressed, with their counts and weights; one class, a quarter of it documentation.
 
 `reading` is the one gate for raw data; everything behind it trusts it.
 """

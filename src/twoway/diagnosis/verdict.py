@@ -193,10 +193,9 @@ class Diagnosis(Shown):
         return {"verdict": self.verdict, **plain_data(self)}
 
     def __str__(self) -> str:
-        n_tables = f"{self.n_tables} of {math.comb(self.n_variables, 2)} tables"
-        hidden = f"{len(self.hidden)} hidden variables, " if self.hidden else ""
-        lines = [self.verdict, "", f"{self.n_variables} variables, {n_tables}, {hidden}rank {self.rank}"]
-        lines += [f"  {check}" for check in self.checks]
+        size = f"{self.n_variables} variables, {self.n_tables} of {math.comb(self.n_variables, 2)} tables, "
+        size += f"{len(self.hidden)} hidden variables, " if self.hidden else ""
+        lines = [self.verdict, "", f"{size}rank {self.rank}", *(f"  {check}" for check in self.checks)]
         lines += [f"  {line.format(self)}" for name, line in _LINES.items() if getattr(self, name) is not None]
         lines += [f"  component {note.component}: {note.what}" for note in self.components[:_MAX_NOTES]]
         if len(self.components) > _MAX_NOTES:
@@ -221,9 +220,6 @@ _LINES = {
     "beyond_tables": "a fit to the records themselves moves the joint by {0.beyond_tables:.3f}",
 }
 """What is printed of a finding, where it is not None."""
-
-
-# Verdicts
 
 
 def judge_graph(findings: Diagnosis, graph: PairGraph, rank: int | None) -> Diagnosis | None:

@@ -1,4 +1,4 @@
-"""The E-step of hidden variables on a tree: one pass up and down, in batches, and once more in logarithms.
+"""The E-step of hidden variables on a tree: one kernel, up and down in batches, and once more in logarithms.
 
 A hidden variable is a variable whose categories, its states, are never seen; its factor holds the probability of each
 state in each state of its parent. So θ has a group of rows for each hidden variable but the root, between the root's

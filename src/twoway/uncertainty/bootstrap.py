@@ -1,4 +1,4 @@
-"""How sure the answers are: the same questions, answered by models of other samples."""
+"""How sure the answers are: the same questions, answered by models of other samples; one class of many methods."""
 
 from __future__ import annotations
 
