@@ -15,6 +15,8 @@ ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
     "--no-first-run",
+    "--disable-extensions",
+    "--renderer-process-limit=1",  # starting a process takes longer than showing a page
 ]
 
 
