@@ -10,6 +10,7 @@ from reference.replicates import unpack
 
 from twoway.explorer.page import pack_page_replicates
 from twoway.model.pmf import JointPMF
+from twoway.questions.answer import ask
 from twoway.schema import Schema, Variable
 from twoway.uncertainty.bootstrap import Bootstrap
 
@@ -77,6 +78,29 @@ def test_intervals_follow_the_evidence(open_page):
     # A screen reader hears the interval with the share.
     spoken = re.compile(r"^5 [\d.]+% [\d.]+ to [\d.]+")
     assert page.get_by_role("article", name="rating").get_by_role("button", name=spoken).count() == 1
+
+
+def test_the_difference_of_two_groups_has_an_interval(open_page):
+    schema = Schema((Variable("rating", (1, 2, 5)), Variable("vote", ("no", "yes")), Variable("region", tuple("abcd"))))
+    boot = random_boot(schema, 3, 60, seed=2)
+    page = open_page(boot)
+    assert page.evaluate("twoway.differences()") is None
+    click(page, 1, 0)
+    page.get_by_role("button", name="Compare with another group").click()
+    click(page, 1, 1)
+    settle(page)
+    carried = unpack(pack_page_replicates(boot), boot)
+    shown = page.evaluate("twoway.differences()")
+    for place, label in enumerate((1, 2, 5)):
+        expected = ask(carried, f"P(rating = {label} | vote = yes) - P(rating = {label} | vote = no)")
+        assert [shown[place][end] for end in ("low", "high")] == pytest.approx([expected.low, expected.high], abs=1e-9)
+        text = card(page, 0).locator(".change").nth(place).text_content().replace("−", "-")
+        assert [float(number) for number in re.findall(r"[+-][\d.]+", text)] == pytest.approx(
+            [100 * float(expected), 100 * expected.low, 100 * expected.high], abs=0.501
+        )
+    # What the evidence itself says is certain.
+    assert shown[3] is None
+    assert card(page, 1).locator(".change").all_text_contents() == ["−100.0", "+100.0"]
 
 
 def test_components_and_impossible_evidence(open_page):

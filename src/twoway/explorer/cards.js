@@ -56,15 +56,15 @@ class Row {
    * Show a share; null where there is none, because the evidence cannot occur. What stays the same is not touched.
    *
    * seen: the records that show the category, and those among which they were counted.
-   * compared: the share of the other group, undefined where there is none.
+   * compared: the share of the other group, undefined where there is none; and the range of the difference from it.
    */
-  show(share, isPressed, range = null, seen = null, compared = undefined) {
+  show(share, isPressed, range = null, seen = null, compared = undefined, apart = null) {
     const title = seen ? observedText(...seen) : "";
     if (title !== this.element.title) {
       this.element.title = title;
       this.#track.mark(seen && seen[0] / seen[1].total);
     }
-    const key = `${share} ${range?.low} ${range?.high} ${compared}`;
+    const key = `${share} ${range?.low} ${range?.high} ${compared} ${apart?.low} ${apart?.high}`;
     if (key !== this.#shown) {
       this.#shown = key;
       this.#track.show(share ?? 0, range);
@@ -73,7 +73,7 @@ class Row {
       this.#track.compare(compared);
       const from = compared === undefined ? this.#before : compared;
       const change = share === null || from === null ? "" : points(share - from);
-      this.#change.firstChild.data = change;
+      this.#change.firstChild.data = apart ? `${change || "0.0"} (${pointsRange(apart)})` : change;
       this.#change.className = change.startsWith("−") ? "change less" : "change";
     }
     if (isPressed !== this.#isPressed) {
@@ -81,6 +81,12 @@ class Row {
       this.element.ariaPressed = String(isPressed);
     }
   }
+}
+
+/** Return the range of the difference of two groups in a cell; null where there are no two, or no replicates. */
+function differenceRange({ shares, compared, surroundings, beside }, cell) {
+  const range = beside && surroundings.difference(shares[cell] - compared.shares[cell], beside, cell);
+  return range && range.high - range.low > 1e-9 ? range : null;
 }
 
 class Card {
@@ -119,7 +125,7 @@ class Card {
     this.#rows.forEach((row, code) => {
       const cell = offsets[this.index] + code;
       const share = answer.shares ? answer.shares[cell] : null;
-      row.show(share, codes?.has(code) ?? false, around && around.share(share, cell), seen && seen.counts[code] !== null ? [seen.counts[code], seen, this.#model.observed.areShares] : null, answer.compared ? (answer.compared.shares?.[cell] ?? null) : undefined);
+      row.show(share, codes?.has(code) ?? false, around && around.share(share, cell), seen && seen.counts[code] !== null ? [seen.counts[code], seen, this.#model.observed.areShares] : null, answer.compared ? (answer.compared.shares?.[cell] ?? null) : undefined, differenceRange(answer, cell));
     });
     this.element.classList.toggle("is-known", Boolean(codes));
     this.#clear.hidden = !codes;

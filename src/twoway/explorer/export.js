@@ -1,6 +1,6 @@
 // What is shown, to take along: as text for a sheet, as CSV, and as a picture.
 
-const HEADINGS = ["variable", "category", "share", "low", "high", "compared_share", "difference", "overall_share"];
+const HEADINGS = ["variable", "category", "share", "low", "high", "compared_share", "difference", "difference_low", "difference_high", "overall_share"];
 const PICTURE = { width: 680, left: 24, bars: 300, barWidth: 270, line: 22, head: 34 };
 /** Browsers draw no canvas that is higher. */
 const MOST_PIXELS = 16000;
@@ -13,6 +13,7 @@ function exportRows(model, indices, answer, compared) {
       const share = answer.shares ? answer.shares[cell] : null;
       const other = compared?.shares ? compared.shares[cell] : null;
       const range = share !== null && answer.surroundings ? answer.surroundings.share(share, cell) : null;
+      const apart = other === null || share === null ? null : differenceRange(answer, cell);
       return {
         variable: model.variables[index].name,
         category,
@@ -21,6 +22,8 @@ function exportRows(model, indices, answer, compared) {
         high: range?.high ?? null,
         compared_share: other,
         difference: share !== null && other !== null ? share - other : null,
+        difference_low: apart?.low ?? null,
+        difference_high: apart?.high ?? null,
         overall_share: model.prior.shares[cell],
       };
     }),

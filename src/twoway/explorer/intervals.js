@@ -87,10 +87,21 @@ class Surroundings {
     return this.#interval(estimate, (one) => meanOf(one.shares), REAL);
   }
 
+  /** The interval of how much a share is more than that of another group, whose surroundings these are. */
+  difference(estimate, other, cell) {
+    const apart = this.#all.flatMap((one, number) => {
+      const second = other.#all[number];
+      return one.shares && second.shares ? [{ value: one.shares[cell] - second.shares[cell] }] : [];
+    });
+    if (!apart.length) return null;
+    const center = { value: this.#center.shares[cell] - other.#center.shares[cell] };
+    return this.#interval(estimate, (one) => one.value, REAL, apart, center);
+  }
+
   /** Return low and high: the truth differs from the estimate as replicates from the center, or the other way round. */
-  #interval(estimate, pick, { to, back }, replicates = this.#possible) {
+  #interval(estimate, pick, { to, back }, replicates = this.#possible, center = this.#center) {
     const spread = Float64Array.from(replicates, (one) => to(pick(one))).sort();
-    const middle = to(pick(this.#center));
+    const middle = to(pick(center));
     const here = to(estimate);
     const tail = (1 - this.#level) / 2;
     const [below, above] = [quantile(spread, tail) - middle, quantile(spread, 1 - tail) - middle];

@@ -94,6 +94,7 @@ function update() {
   answer = model.given(state.evidence, state.components);
   answer.compared = state.other && model.given(state.other.evidence, state.other.components);
   answer.surroundings = answer.shares && replicates ? replicates.given(state.evidence, state.components) : null;
+  answer.beside = answer.surroundings && answer.compared?.shares ? replicates.given(state.other.evidence, state.other.components) : null;
   draw();
 }
 
@@ -389,6 +390,8 @@ window.twoway = {
   names: () => segments && segments.names(state),
   /** What was observed of a variable given what is known: records for each category, and their number; null where it was not counted. */
   observed: (name) => model.observed && model.observed.of(model.variables.findIndex((variable) => variable.name === name), state),
+  /** The ends of the interval of every difference from the other group; null where there is none. */
+  differences: () => answer.beside && Array.from(answer.shares, (_, cell) => differenceRange(answer, cell)),
   /** The ends of the interval of every share; null where the model carries none. */
   intervals: () => answer.surroundings && Array.from(answer.shares, (share, cell) => answer.surroundings.share(share, cell)),
 };

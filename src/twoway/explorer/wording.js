@@ -26,6 +26,12 @@ function points(difference) {
   return text === "0.0" ? "" : `${difference > 0 ? "+" : "−"}${text}`;
 }
 
+/** Return the ends of the range of a difference in points: "+8 to +16", "−0.7 to +0.4". */
+function pointsRange({ low, high }) {
+  const digits = high - low < 0.02 ? 1 : 0;
+  return [low, high].map((end) => `${end < 0 ? "−" : "+"}${Math.abs(100 * end).toFixed(digits)}`).join(" to ");
+}
+
 const FEW_DIGITS = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
 const WHOLE = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 

@@ -61,7 +61,7 @@ def _held_out(search: Search, climb: Climb, rank: int, *, seed: int) -> float:
     def score(number: int) -> list[tuple[Floats, Floats]]:
         train, held = folds[number]
         own = Search(train, 1)
-        best = own.best(rank, n_starts=_N_STARTS, seed=[seed, number], others=[climb.theta], is_replicate=True)
+        best = own.best_of_replicate(rank, n_starts=_N_STARTS, seed=[seed, number], others=[climb.theta])
         return [held_out_scores(softened(best.pmf(train, rank), own.shares, train.total_weight), held)]
 
     if not folds:
@@ -92,8 +92,10 @@ def likelihood_ratio_test(
     def ratio(number: int) -> list[float]:
         sample = Search(simulated(records, null, np.random.default_rng([seed, rank, number])), 1)
         seeds = [seed, rank, number]
-        small = sample.best(rank - 1, n_starts=_N_STARTS, seed=seeds, others=[fewer.theta], is_replicate=True)
-        large = sample.best(rank, n_starts=_N_STARTS, seed=seeds, others=[more.theta], is_replicate=True)
+        small = sample.best_of_replicate(rank - 1, n_starts=_N_STARTS, seed=seeds, others=[fewer.theta])
+        # How large a ratio is matters only where it could be as large as the observed one.
+        enough = small.log_likelihood + 0.5 * observed
+        large = sample.best_of_replicate(rank, n_starts=_N_STARTS, seed=seeds, others=[more.theta], enough=enough)
         return [2.0 * (large.log_likelihood - small.log_likelihood)]
 
     n_done = n_larger = 0

@@ -82,7 +82,7 @@ def replicated(
     def replicate(number: int) -> list[tuple[Floats, Floats, float]]:
         nonlocal n_done
         search = Search(resampling.draw(seed, number).records, 1)  # type: ignore[arg-type]
-        climb = search.best(rank, n_starts=_N_STARTS, seed=[seed, number], others=[theta], is_replicate=True)
+        climb = search.best_of_replicate(rank, n_starts=_N_STARTS, seed=[seed, number], others=[theta])
         best = climb.pmf(records, rank)
         others = memberships_of(records, best)
         order = matched(memberships, others, weights)

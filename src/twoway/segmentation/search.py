@@ -19,6 +19,10 @@ from twoway.solvers.starts import drawn_by_name
 # Of more starts than _MANY, this share goes on after some passes; the best few are followed to the very end.
 _MANY, _PASSES, _SHARE = 20, 48, 0.4
 _PASSES_TO_END, _FEW = 2000, 3
+# The rounds of a replicate: the passes of each, and how many starts go on after it.
+_ROUNDS = ((24, 13), (24, 6), (200, 3), (2000, 1))
+# A climb gains less in each round than in the one before; in all that follow, hardly so many times as much.
+_MOST_TO_COME = 4.0
 _MOST_PASSES = 20_000
 # The gain per record of a cycle below which a climb has settled, in the heats and of the best start.
 _TOL_HEATS, _TOL = 1e-8, 1e-11
@@ -48,23 +52,38 @@ class Search:
         self.shares = CellSets.of_records(records, 1).shares
         self._n_records = records.total_weight
 
-    def best(
-        self, rank: int, *, n_starts: int, seed: Sequence[int], others: Sequence[Theta] = (), is_replicate: bool = False
-    ) -> Climb:
+    def best(self, rank: int, *, n_starts: int, seed: Sequence[int], others: Sequence[Theta] = ()) -> Climb:
         """Return the highest climb from random starts and from some others.
 
-        Where there are many, those that lag behind after some passes are given up. The last steps of a replicate are
-        left out: they change its likelihood by less than a thousandth.
+        Where there are many, those that lag behind after some passes are given up.
         """
-        starts = [*others, *self.random_starts(rank, n_starts, seed)] if rank > 1 else self.random_starts(1, 1, seed)
-        climbs = [Climb(start, -np.inf, False) for start in starts]
+        climbs = self._begun(rank, n_starts, seed, others)
         if len(climbs) > _MANY:
             climbs = self._heat(climbs, rank, _PASSES, _TOL_HEATS)[: max(_MANY, round(_SHARE * len(climbs)))]
         climbs = self._heat(climbs, rank, _PASSES_TO_END, _TOL_HEATS)[:_FEW]
-        if is_replicate:
-            return climbs[0]
         ends = [Climb(climb.theta, climb.log_likelihood, False) for climb in climbs]
         return self._heat(ends, rank, _MOST_PASSES, _TOL)[0]
+
+    def best_of_replicate(
+        self, rank: int, *, n_starts: int, seed: Sequence[int], others: Sequence[Theta], enough: float = -np.inf
+    ) -> Climb:
+        """Return the highest climb of many fits that are compared, without its last steps.
+
+        These change the likelihood by less than a thousandth. Starts that lag behind are given up early, and so are all
+        if they cannot reach a likelihood that would be enough to matter.
+        """
+        climbs = self._begun(rank, n_starts, seed, others)
+        reached = -np.inf
+        for passes, kept in _ROUNDS:
+            climbs = self._heat(climbs, rank, passes, _TOL_HEATS)[:kept]
+            gained, reached = climbs[0].log_likelihood - reached, climbs[0].log_likelihood
+            if reached + _MOST_TO_COME * gained < enough:
+                break
+        return climbs[0]
+
+    def _begun(self, rank: int, n_starts: int, seed: Sequence[int], others: Sequence[Theta]) -> list[Climb]:
+        starts = [*others, *self.random_starts(rank, n_starts, seed)] if rank > 1 else self.random_starts(1, 1, seed)
+        return [Climb(start, -np.inf, False) for start in starts]
 
     def _heat(self, climbs: Sequence[Climb], rank: int, passes: int, tol: float) -> list[Climb]:
         """Return climbs that went on for some passes, highest first."""
