@@ -98,6 +98,7 @@ def _write_tests(sheet: Sheet, tabulation: Tabulation) -> None:
         sheet.text(0, place, head, bold=True, bottom=1, bg_color="#DCE6F1")
     sheet.sheet.freeze_panes(1, 0)
     sheet.sheet.set_column(0, 1, 20)
+    sheet.sheet.fit_to_pages(1, 0)
     line = 1
     for table in tabulation:
         for test in table.tests:
@@ -113,6 +114,7 @@ def _write_tests(sheet: Sheet, tabulation: Tabulation) -> None:
 def _write_notes(sheet: Sheet, tabulation: Tabulation) -> None:
     sheet.sheet.set_column(0, 0, 20)
     sheet.sheet.set_column(1, 1, 110)
+    sheet.sheet.fit_to_pages(1, 0)
     said = [("", text) for text in explained(tabulation)]
     said += [(table.name, note) for table in tabulation for note in table.notes]
     for line, (name, text) in enumerate(said):
