@@ -14,7 +14,7 @@ from twoway.arrays import Bools, Floats, Ints
 from twoway.errors import DataError
 from twoway.schema import Schema
 from twoway.synthesis.raking import Cells
-from twoway.synthesis.targets import Target
+from twoway.synthesis.targets import NEARLY_WHOLE, Target
 from twoway.text import shortlist
 
 # Kinds of persons among which a first solution is sought, then all; nodes of the search, a limit that, unlike time,
@@ -35,7 +35,7 @@ def settle_exact(
     is_exact = np.array([target.is_exact for target in targets], dtype=bool)
     exact = [target for target in targets if target.is_exact]
     bound = replace(cells, of_person=cells.of_person[is_exact])
-    low, high = np.floor(cells.low), np.ceil(cells.high)
+    low, high = np.floor(cells.low + NEARLY_WHOLE), np.ceil(cells.high - NEARLY_WHOLE)
     is_bound = np.repeat(is_exact, np.diff(cells.starts))
     sums = bound.sums(counts)
     if not exact or ((sums >= low) & (sums <= high))[is_bound].all():

@@ -20,8 +20,8 @@ from twoway.synthesis.targets import Codes, Target
 # Draws from the model: as many as persons, within these limits; and in all tables together, for the memory they take.
 _FEWEST_DRAWS, _MOST_DRAWS = 200_000, 2_000_000
 _MOST_CELLS = 6 * 10**7
-# A cell with persons has at least so many draws, or as many as it has persons: with fewer different ones, its number
-# could be reached only at the cost of other tables.
+# A cell with persons has at least so many draws, or as many as its share of all draws: with fewer different ones, its
+# number could be reached only at the cost of other tables.
 _LEAST_PER_CELL = 30
 
 Rule = dict[int, Ints]
@@ -106,7 +106,7 @@ def draw_persons(
     codes = np.stack([own.astype(dtype) for own in pmf.trees.draw(n_draws, rng)])
     persons = Persons.merged(pmf.schema, codes, np.ones(n_draws))
     persons = persons.select(~_is_useless(persons.codes, targets, rules))
-    more = _draw_missing(pmf, targets, rules, persons, rng).astype(dtype)
+    more = _draw_missing(pmf, targets, rules, persons, n, rng).astype(dtype)
     if more.shape[1]:
         both = np.concatenate([persons.codes, more], axis=1)
         persons = Persons.merged(pmf.schema, both, np.concatenate([persons.draws, np.ones(more.shape[1])]))
@@ -125,16 +125,16 @@ def _is_useless(codes: Codes, targets: Sequence[Target], rules: Sequence[Rule]) 
 
 
 def _draw_missing(
-    pmf: JointPMF, targets: Sequence[Target], rules: Sequence[Rule], persons: Persons, rng: np.random.Generator
+    pmf: JointPMF, targets: Sequence[Target], rules: Sequence[Rule], persons: Persons, n: int, rng: np.random.Generator
 ) -> Codes:
     """Return more persons for cells that have too few, drawn given that they are in them; (n_variables, n_persons).
 
     Where the model has nobody in a cell, the other variables are drawn as if nothing were known.
     """
-    asked = []
+    asked, per_person = [], max(persons.draws.sum() / n, 1.0)
     for target in targets:
         drawn = np.bincount(target.cells(persons.codes) + 1, persons.draws, len(target.low) + 1)[1:]
-        wanted = np.minimum(np.ceil(target.low), _LEAST_PER_CELL)
+        wanted = np.minimum(np.ceil(target.low * per_person), _LEAST_PER_CELL)
         for cell in np.flatnonzero((target.low > 0) & (drawn < wanted)).tolist():
             options = target.combinations(cell)
             rows = np.full((len(pmf.schema), int(wanted[cell] - drawn[cell])), -1, dtype=np.int64)

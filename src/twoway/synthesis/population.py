@@ -156,19 +156,20 @@ def _report(
     schema: Schema, targets: Sequence[Target], cells: Cells, weights: Floats, counts: Ints, began: float
 ) -> PopulationReport:
     n, sums = int(counts.sum()), cells.sums(counts)
+    off, places = cells.worst(sums)
     tables = [
         _difference(schema, target, int(cell), int(start), cells, sums, n)
-        for target, start, cell in zip(targets, cells.starts, cells.worst(sums)[1], strict=False)
+        for target, start, cell in zip(targets, cells.starts, places, strict=False)
     ]
-    off, places = cells.worst(cells.sums(weights))
+    # Already before rounding, and still after it: that of few persons may be off by more, and by less.
+    is_off = (cells.worst(cells.sums(weights))[0] > _CONTRADICTING * n) & (off > max(_CONTRADICTING * n, 1.0))
     warnings = []
-    if off.max(initial=0.0) > _CONTRADICTING * n:
-        index = int(off.argmax())
-        worst = _difference(schema, targets[index], int(places[index]), int(cells.starts[index]), cells, sums, n)
-        n_off = np.count_nonzero(off > _CONTRADICTING * n)
+    if is_off.any():
+        worst = tables[int(np.where(is_off, off, 0.0).argmax())]
         warnings.append(
-            f"the tables contradict each other, or the model lacks persons that they need: {n_off} of {len(targets)} "
-            f"are off by more than {_CONTRADICTING:.1%} of all persons, the best compromise found; worst {worst}"
+            f"the tables contradict each other, or the model lacks persons that they need: {np.count_nonzero(is_off)} "
+            f"of {len(targets)} are off by more than {_CONTRADICTING:.1%} of all persons, the best compromise found; "
+            f"worst {worst}"
         )
     exact = (tuple(schema.names[place] for place in target.variables) for target in targets if target.is_exact)
     ordered = tuple(sorted(tables, key=lambda table: -table.off))

@@ -8,7 +8,7 @@ underrelaxation, as Censor, Eggermont and Gordon, 1983, show for linear equation
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,9 +21,11 @@ from twoway.synthesis.targets import Codes, Target
 
 # Weights agree with a table if no cell is off by more than this share of all persons.
 _TOLERANCE = 1e-6
-_MOST_PASSES = 400
-# Tables contradict each other if so many passes do not make the difference smaller by a tenth.
-_PASSES_TO_GAIN, _GAIN = 20, 0.9
+# The fewest and the most passes; between them, as many as take so many steps of one person and one table.
+_PASSES, _MOST_STEPS = (100, 4000), 1.2e9
+# Tables contradict each other if so many passes make the difference hardly smaller. Where tables have zeros, raking may
+# be as slow as one over the number of passes.
+_PASSES_TO_GAIN, _GAIN = 20, 0.98
 # The shortest step, and for how many passes each length is used.
 _SHORTEST_STEP, _PASSES_PER_STEP = 0.02, 6
 
@@ -89,26 +91,33 @@ class Cells:
 
 def rake_weights(cells: Cells, weights: Floats, targets: Sequence[Target], n: int, watch: Watch) -> Floats:
     """Return weights that add up to n persons and agree with all targets, or come as near to them as these allow."""
-    weights = weights * (n / weights.sum())
-    shares = np.array([target.weight for target in targets])
-    is_exact = np.array([target.is_exact for target in targets], dtype=bool)
-    shares = np.where(is_exact, 1.0, shares / shares.max(initial=1e-300))
-    off, history, step = np.zeros(len(targets)), list[float](), 1.0
-    arrays = cells.low, cells.high, cells.blocks, cells.totals, cells.starts
-    show = watch.counting("raking", _MOST_PASSES)
-    for number in range(_MOST_PASSES if targets else 0):
-        show(number)
-        powers = np.ones(len(targets)) if step == 1.0 else step * shares
-        powers[is_exact] = 1.0
+    weights, off = weights * (n / weights.sum()), np.zeros(len(targets))
+    most = int(np.clip(_MOST_STEPS / max(cells.of_person.size, 1), *_PASSES))
+    show = watch.counting("raking", most)
+
+    def one_pass(powers: Floats) -> float:
+        arrays = cells.low, cells.high, cells.blocks, cells.totals, cells.starts
         rake(cells.of_person, weights, *arrays, powers, off)
-        history.append(float(off.max()))
-        if step == 1.0 and history[-1] <= _TOLERANCE * n:
+        return float(off.max(initial=0.0))
+
+    history = list[float]()
+    while len(history) < most:
+        show(len(history))
+        history.append(one_pass(np.ones(len(targets))))
+        if history[-1] <= _TOLERANCE * n:
             break
-        if step == 1.0 and len(history) > _PASSES_TO_GAIN:
-            step = 0.5 if history[-1] > _GAIN * history[-1 - _PASSES_TO_GAIN] else 1.0
-            last_change = number
-        elif step < 1.0 and number - last_change >= _PASSES_PER_STEP:
-            step, last_change = step / 2, number
-        if step < _SHORTEST_STEP:
+        if len(history) > _PASSES_TO_GAIN and history[-1] > _GAIN * history[-1 - _PASSES_TO_GAIN]:
+            _compromise(targets, one_pass)
             break
     return np.asarray(weights * (n / weights.sum()))
+
+
+def _compromise(targets: Sequence[Target], one_pass: Callable[[Floats], float]) -> None:
+    """Go on with shorter and shorter steps; exact targets hold all the while."""
+    weight = np.array([target.weight for target in targets])
+    is_exact = np.array([target.is_exact for target in targets], dtype=bool)
+    step = 0.5
+    while step > _SHORTEST_STEP:
+        for _ in range(_PASSES_PER_STEP):
+            one_pass(np.where(is_exact, 1.0, step * weight / weight.max()))
+        step /= 2

@@ -20,8 +20,8 @@ from twoway.text import crossed, shortlist
 Codes: TypeAlias = NDArray[np.integer]
 """The categories of persons, shape (n_variables, n_persons): a row per variable."""
 
-# Scaled numbers as near to a whole one as this are whole but for rounding.
-_NEARLY_WHOLE = 1e-6
+NEARLY_WHOLE = 1e-6
+"""Scaled numbers as near to a whole one as this are whole but for rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,8 +71,6 @@ class Target:
 def complete_target(positions: Sequence[int], counts: Floats, n: int, weight: float, *, is_exact: bool) -> Target:
     """Return the target of a table with a number for every combination, an axis for each variable, scaled to n."""
     goals = counts.ravel() * (n / counts.sum())
-    whole = np.rint(goals)
-    goals = np.where(np.abs(goals - whole) <= _NEARLY_WHOLE * np.maximum(1.0, whole), whole, goals)
     cell_of = np.arange(goals.size, dtype=np.int32).reshape(counts.shape)
     return Target(tuple(positions), cell_of, goals, goals, weight, is_exact)
 
