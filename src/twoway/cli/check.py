@@ -65,7 +65,10 @@ def check(
     else:
         united = reading.source(source or [])
         evidence = united.source
-        for remark in (*united.warnings, *(evidence.notes if isinstance(evidence, tw.Tables) else ())):
+        for remark in (
+            *united.warnings,
+            *(evidence.notes if isinstance(evidence, tw.Tables | tw.PublishedTables) else ()),
+        ):
             note(output_wording(remark))
     events = [asked_event(evidence.schema, question) for question in ranges or ()]
     result: Any

@@ -104,7 +104,9 @@ def fit(
     _check_questions_to_fit(ask or [], source.schema)
     if intervals and not isinstance(source, tw.Records | tw.Tables):
         raise DataError(
-            "--intervals needs records that fit into memory; `twoway count` these first, then fit the tables"
+            "--intervals needs records or two-way tables of all people, and these tables say more than that"
+            if isinstance(source, tw.PublishedTables)
+            else "--intervals needs records that fit into memory; `twoway count` these first, then fit the tables"
         )
     design = reading.design(data or [])
     if design is not None and not intervals:

@@ -27,6 +27,7 @@ from twoway.solvers import EM, Evidence, Problem, Watch
 from twoway.solvers.rank import choose_rank_from, table_spectrum
 from twoway.tables.counting import n_set_cells
 from twoway.tables.pair_graph import PairGraph, Split
+from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
 
 # The fit of at most so many tables is checked.
@@ -79,9 +80,16 @@ def diagnose(
         source = getattr(source, "pmf", source)  # that of a Bootstrap
         if isinstance(source, JointPMF):
             given = source.counts.tables if source.counts is not None and pairs is None else None
-            model, tables, rank = source, _tables_to_diagnose(source, rank, pairs, given), source.rank
+            if given is not None and source.counts is not None and len(source.counts.shown):
+                # Tables of other kinds tell of more pairs than there are counts of.
+                names = source.schema.names
+                pairs = [(names[one], names[other]) for one, other in source.counts.shown.tolist()]
+            kept = given if pairs is None else None
+            model, tables, rank = source, _tables_to_diagnose(source, rank, pairs, kept), source.rank
         elif pairs is not None:
             raise DataError("pairs= is for a model; of tables and records, all pairs are used")
+        elif isinstance(source, PublishedTables):
+            tables, given = source.pairs(), source.pairs(only_plain=True)
         elif isinstance(source, Tables):
             tables = source
             if tables.order != 2:
@@ -94,8 +102,9 @@ def diagnose(
         records = None if evidence is None else evidence.records
         graph = PairGraph.of(tables)
         findings = Diagnosis("recoverable", "", rank or 1, len(tables.schema), len(tables), tables=tables)
+        findings = replace(findings, given=given)
         if model is not None:
-            findings = replace(findings, is_exact=True, models=(model,), given=given)
+            findings = replace(findings, is_exact=True, models=(model,))
         if (verdict := judge_graph(findings, graph, rank)) is not None:
             return verdict
         if model is not None and model.n_hidden > 1:

@@ -25,6 +25,7 @@ from twoway.solvers.problem import Smoothing
 from twoway.solvers.resampling import RecordResampling, Resampling, TableResampling, sets_of_report
 from twoway.solvers.starts import softened_start
 from twoway.solvers.visible_trees import VisibleMixture
+from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
 from twoway.uncertainty.bootstrap import LEAST_REPLICATES, Bootstrap
 from twoway.uncertainty.observed_tables import ObservedTables
@@ -89,6 +90,8 @@ def bootstrap(
     True
     """
     pmf = model_of(pmf)
+    if isinstance(source, PublishedTables):
+        raise DataError("intervals need records or two-way tables of all people (Tables); these are published tables")
     mixture = _mixture_to_replicate(pmf, source)
     n, seed = whole_number("n", n, LEAST_REPLICATES), whole_number("seed", seed, 0)
     threads = usable_cores() if threads is None else whole_number("threads", threads, 1)

@@ -171,3 +171,32 @@ def test_published_errors_say_how_many_people_a_table_counts_as(tmp_path):
     (tmp_path / "edu_se.csv").write_text("age × sex,m,f\nyoung,x,1\nold,1,1\n", encoding="utf-8")
     with pytest.raises(tw.DataError, match="row 2, column B"):
         tw.read_published(tmp_path / "edu.csv", errors=tmp_path / "edu_se.csv")
+
+
+@pytest.mark.parametrize(
+    ("setting", "culprit"),
+    [
+        ('impossible = [{ age = "old", sex = "m" }]', "one.csv', row 3, column B"),
+        ('exact = [["age", "vote"]]', "vote"),
+        ('impossible = [{ age = "old" }]', "two variables"),
+        ("impossible = 3", "list"),
+        ('[groups.ages]\n"all" = ["young", "old"]', "ages"),
+    ],
+)
+def test_declarations_that_contradict_a_sheet_are_refused_with_its_place(tmp_path, setting, culprit):
+    path = tmp_path / "one.csv"
+    path.write_text("age × sex,m,f\nyoung,20,30\nold,30,40\n", encoding="utf-8")
+    layout = tw.find_layout(path).to_toml()
+    head, tail = ("", setting) if setting.startswith("[") else (setting, "")
+    (tmp_path / "layout.toml").write_text(f"{head}\n{layout}\n{tail}", encoding="utf-8")
+    with pytest.raises(tw.TwowayError, match=culprit):
+        tw.read_published(path, layout=tmp_path / "layout.toml")
+
+
+def test_an_empty_universe_is_refused_with_its_place(tmp_path):
+    path = tmp_path / "one.csv"
+    path.write_text("age × sex,m,f\nyoung,20,30\nold,30,40\n", encoding="utf-8")
+    layout = tw.find_layout(path).to_toml().replace('kind = "counts"', 'kind = "counts"\nwithin = { age = [] }')
+    (tmp_path / "layout.toml").write_text(layout, encoding="utf-8")
+    with pytest.raises(tw.DataError, match=r"one\.csv', row 2, column B.*'age'"):
+        tw.read_published(path, layout=tmp_path / "layout.toml")

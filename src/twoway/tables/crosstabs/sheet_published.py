@@ -141,8 +141,20 @@ def _published_table(table: SheetTable, within: Mapping[str, Labels]) -> Publish
     low, high = np.where(slack > 0, 0.0, counts), np.where(slack > 0, np.maximum(most, values) * unit, counts)
     if not counts.sum() > 0:
         raise DataError("it counts nobody")
+    places = np.array([table.place(index) for index in np.ndindex(values.shape)]).reshape(values.shape)
     return PublishedTable(
-        table.variables, table.categories, counts, low, high, given, dict(within), 0.0, totals, table.name, notes
+        table.variables,
+        table.categories,
+        counts,
+        low,
+        high,
+        given,
+        dict(within),
+        0.0,
+        totals,
+        table.name,
+        notes,
+        places,
     )
 
 

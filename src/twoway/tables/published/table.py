@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from twoway.arrays import Floats
 from twoway.errors import DataError, check_known
@@ -68,6 +69,8 @@ class PublishedTable:
         What messages call it; by default its variables.
     notes
         What was assumed.
+    places
+        Where each number was found, for messages; None where that is not known.
     """
 
     variables: tuple[str, ...]
@@ -81,6 +84,7 @@ class PublishedTable:
     totals: Mapping[Axes, Floats] = field(default_factory=dict)
     name: str = ""
     notes: tuple[str, ...] = ()
+    places: NDArray[np.str_] | None = None
 
     def __post_init__(self) -> None:
         name = self.name or crossed(self.variables)
@@ -102,6 +106,12 @@ class PublishedTable:
     def is_known(self) -> bool:
         """Whether every cell is a number, not a bound."""
         return bool((self.low == self.high).all())
+
+    def place(self, index: tuple[int, ...] | None = None) -> str:
+        """Return what a message calls a cell of the table, or the table itself: with its file, row and column."""
+        if self.places is None:
+            return f"table {self.name}"
+        return f"{self.places[index or (0,) * self.counts.ndim]}, table {self.name}"
 
     @property
     def shares(self) -> Floats:

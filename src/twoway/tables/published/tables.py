@@ -125,7 +125,7 @@ class PublishedTables:
 
     def __post_init__(self) -> None:
         for table in self.tables:
-            with naming(f"table {table.name}"):
+            with naming(table.place()):
                 self._check_table(table)
         for mean in self.means:
             if self.schema[mean.variable].values is None:
@@ -210,10 +210,11 @@ class PublishedTables:
                     is_ruled &= inside.reshape([-1 if one == axis else 1 for one in range(table.counts.ndim)])
             wrong = np.argwhere(is_ruled & (table.low > 0))
             if wrong.size:
-                labels = [table.categories[axis][code] for axis, code in enumerate(wrong[0])]
+                cell = tuple(wrong[0].tolist())
+                labels = [table.categories[axis][code] for axis, code in enumerate(cell)]
                 raise DataError(
-                    f"table {table.name} counts {table.counts[tuple(wrong[0])]:g} people with {shortlist(labels)}, "
-                    f"which is declared impossible: {dict(named)!r}"
+                    f"{table.place(cell)}: it counts {table.counts[cell]:g} people with {shortlist(labels)}, which is "
+                    f"declared impossible: {dict(named)!r}"
                 )
 
     def __len__(self) -> int:

@@ -109,7 +109,7 @@ def test_standard_errors_become_a_number_of_people():
         ("age", {"a": 1, "b": 1}, {"given": "age"}, "given"),
         (["age", "sex"], {("a", "m"): 1}, {"given": "ages"}, "ages"),
         (["age", "age"], {("a", "a"): 1}, {}, "age"),
-        ("age", {"a": 1, "b": 1}, {"standard_errors": 5.0}, "standard errors"),
+        ("age", {"a": 1, "b": 1}, {"standard_errors": 5.0}, "standard error"),
         ("age", [1, 2], {}, "list"),
     ],
 )
