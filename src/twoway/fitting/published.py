@@ -30,7 +30,7 @@ from twoway.solvers.table_sums import TableSums
 from twoway.tables.published.table import PublishedTable
 from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
-from twoway.text import shortlist
+from twoway.text import crossed, shortlist
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,6 +46,8 @@ _SMALL_GAIN = 0.002
 _LEAST_STATES, _MOST_STATES, _NOISE = 24, 64, 0.2
 # Tables that must hold exactly count so many times as much as others.
 _EXACT_TIMES = 100.0
+# How far off an exact table of several variables may be in the model, in total variation, before that is said.
+_EXACT_TOLERANCE = 1e-3
 # Boxes of what is possible that hold less of the first model are left out.
 _NO_SHARE = 1e-9
 
@@ -62,6 +64,8 @@ def fit_published_tables(
     ``began`` is when the fit did, by the monotonic clock.
     """
     start, report, warnings = _first_model(published, fit_tables)
+    if report.stop_reason in (StopReason.INTERRUPTED, StopReason.TIME_LIMIT):
+        watch.interrupt(report.stop_reason)
     if published.names_beyond_pairs:
         start = _with_more_states(start, published)
     start = _only_possible(start, published)
@@ -94,6 +98,13 @@ def published_report(
     stop_reason = (watch.stopped if watch is not None else None) or descent.stop_reason
     unfinished = "the fit did not converge within the passes allowed: read it with care"
     said = [*warnings, *([unfinished] if stop_reason is StopReason.MAX_ITER else [])]
+    misfits = published_misfits(pmf, published)
+    said += [
+        f"the exact table {crossed(misfit.variables)} is met to {misfit.total_variation:.2g} in total variation only; "
+        "a population has it exactly"
+        for misfit in misfits
+        if misfit.total_variation > _EXACT_TOLERANCE and set(misfit.variables) in map(set, published.exact)
+    ]
     report = replace(
         report,
         rank=pmf.rank,
@@ -102,7 +113,7 @@ def published_report(
         starts=(Start("tree+tables", descent.objectives, stop_reason),),
         best=0,
         objective_name="mean divergence per person of the tables, penalised",
-        misfits=published_misfits(pmf, published),
+        misfits=misfits,
         check=None,
         support=None,
         # What the first model was said to miss may be what was filled in for it.

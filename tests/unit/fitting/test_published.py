@@ -200,3 +200,9 @@ def test_an_empty_universe_is_refused_with_its_place(tmp_path):
     (tmp_path / "layout.toml").write_text(layout, encoding="utf-8")
     with pytest.raises(tw.DataError, match=r"one\.csv', row 2, column B.*'age'"):
         tw.read_published(path, layout=tmp_path / "layout.toml")
+
+
+def test_a_fit_that_is_out_of_time_says_so(published):
+    pmf = tw.fit(published, seconds=1e-6)
+    assert pmf.report.stop_reason == "time limit"
+    assert pmf.prob(RULE) == 0.0
