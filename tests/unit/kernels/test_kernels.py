@@ -136,7 +136,7 @@ def test_expectation_of_every_rank(rank, weighted):
     assert_same_as_twin(*make_problem(rank, weighted=weighted, seed=rank)[1:])
 
 
-@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, pytest.param(np.uint32, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_expectation_of_every_cell_type(dtype, weighted):
     assert_same_as_twin(*make_problem(3, dtype=dtype, weighted=weighted)[1:])
