@@ -146,8 +146,8 @@ class Counts:
         if len(asked) == 1 and self.singles.size:
             return self._rows(self.singles, self.flat.size)[:, self.schema.cells(asked[0])]
         holding = np.flatnonzero(np.isin(self.sets, asked).sum(axis=1) == len(asked)).tolist()
-        found = [self.table_sums(index, asked) for index in holding]
-        return max(found, key=lambda sums: float(sums[0].sum())) if found else None
+        sums = (self.table_sums(index, asked) for index in holding)
+        return max(sums, key=lambda each: float(each[0].sum()), default=None)
 
     @property
     def single_sums(self) -> Floats:

@@ -84,7 +84,7 @@ def sql_view(
     check_known("view", get_args(ViewKind), what)
     if exp is None:
         raise DataError('SQL needs sqlglot: pip install "twoway[sql]"')
-    dialects = sorted(one.value for one in Dialects if one.value)
+    dialects = sorted(dialect.value for dialect in Dialects if dialect.value)
     check_known("dialect", dialects, dialect)
     clash = [name for name in keep if name in pmf.schema or name == "log_prob"]
     if clash:

@@ -45,15 +45,15 @@ def plot_convergence(fitted: JointPMF | Report, *, ax: Axes | None = None) -> Ax
     if not isinstance(report, Report):
         raise DataError("only a fitted model has objectives to draw; this one has no report")
     ax = drawing_axes(ax, 6.4, 4.2)
-    kept = report.starts[report.best]
+    best = report.starts[report.best]
     lowest = min(value for start in report.starts for value in start.objectives)
     # A logarithm has no zero: the best point of all is drawn where a difference would be lost in rounding.
     least = max(1e-12, 1e-12 * abs(lowest))
-    for start in sorted(report.starts, key=lambda start: start is kept):
+    for start in sorted(report.starts, key=lambda start: start is best):
         passes = [number for number, value in enumerate(start.objectives, 1) if math.isfinite(value)]
         gaps = [max(start.objectives[number - 1] - lowest, least) for number in passes]
-        label = f"{start.solver}, {start.stop_reason.value}" + (" (kept)" if start is kept else "")
-        style: dict[str, Any] = {"color": "C0", "linewidth": 2, "zorder": 3} if start is kept else {"color": "0.65"}
+        label = f"{start.solver}, {start.stop_reason.value}" + (" (kept)" if start is best else "")
+        style: dict[str, Any] = {"color": "C0", "linewidth": 2, "zorder": 3} if start is best else {"color": "0.65"}
         ax.plot(passes, gaps, marker="o", markevery=[-1] if passes else None, label=label, **style)
     ax.set_yscale("log")
     ax.set_xlabel("pass")

@@ -110,10 +110,10 @@ def release_tables(
     tables: Tables, epsilon: float, delta: float, max_weight: float | None, *, public_schema: bool, seed: int | None
 ) -> Tables:
     """Return tables with noise; see `Tables.with_noise`."""
-    found = [variable.name for variable in tables.schema if variable.is_found]
-    if found and not public_schema:
+    in_data = [variable.name for variable in tables.schema if variable.is_found]
+    if in_data and not public_schema:
         raise DataError(
-            f"the categories of {shortlist(found, 4)} were found in the data, or their source is unknown, and noise "
+            f"the categories of {shortlist(in_data, 4)} were found in the data, or their source is unknown, and noise "
             "does not hide them: count records that were read by a schema, Records(…, schema=Schema(…)), or set "
             "public_schema=True if the categories and the choice of tables may be public"
         )
