@@ -96,7 +96,7 @@ def fit(
     name = f"{out.name}.checkpoint"
     beside = out.with_name(name) if out.name and len(os.fsencode(name)) <= _LONGEST_NAME else None
     is_half_done = beside is not None and beside.exists() and _is_half_fitted(out)
-    inputs = [reading.tables, reading.layout, reading.columns, reading.db, *(data or [])]
+    inputs = [reading.tables, reading.layout, reading.errors, reading.columns, reading.db, *(data or [])]
     check_output(out, force or is_half_done, *inputs, is_model=True)
     checkpoint = None if beside is None else Checkpoint(beside)
     united = reading.source(data or [])
@@ -153,7 +153,7 @@ def _fit_areas(
         raise DataError(f"the models of {shortlist(same)} would have the same file name, {twice!r}")
     folder.mkdir(exist_ok=True)
     for path in paths.values():
-        check_output(path, force, reading.tables, reading.layout, is_model=True)
+        check_output(path, force, reading.tables, reading.layout, reading.errors, is_model=True)
     rows, content = [["area", "people", "worst total variation", "model"]], []
     models = tw.fit_areas(by_area, **options)
     for area, tables in by_area.items():

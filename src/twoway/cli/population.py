@@ -52,7 +52,7 @@ def population(
     from twoway.questions.answer import asked_evidence
     from twoway.questions.language import parse_terms
 
-    check_output(out, force, model, reading.tables, reading.layout, is_records=True)
+    check_output(out, force, model, reading.tables, reading.layout, reading.errors, is_records=True)
     source, published = _source_and_tables(reading, model)
     schema = source.schema
     rules = [asked_evidence(schema, parse_terms(text, schema)) for text in impossible or ()]

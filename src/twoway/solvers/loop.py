@@ -62,7 +62,7 @@ class Watch:
 
     @property
     def is_shown(self) -> bool:
-        """Whether anybody sees the progress: small fits take no longer than to describe theirs."""
+        """Whether anybody sees the progress, so that the time left is worth an estimate."""
         return self._monitor is not None
 
     @property
@@ -240,9 +240,8 @@ class Loop:
                 # A start is not worth keeping without a step from it.
                 if len(state.objectives) > 1 and self.watch.ends():
                     break
-                if self.watch.is_shown:
-                    seconds_left = _loop_seconds_left(state.gains, self.tol, began)
-                    self.watch.show(Progress(self.task, state.passes, self.max_iter, at_point, seconds_left))
+                seconds_left = _loop_seconds_left(state.gains, self.tol, began) if self.watch.is_shown else None
+                self.watch.show(Progress(self.task, state.passes, self.max_iter, at_point, seconds_left))
                 if self.tol > 0 and _loop_has_settled(state.gains, self.tol, self.quiet_cycles):
                     stop_reason = StopReason.CONVERGED
                     break

@@ -67,6 +67,7 @@ COMMANDS = {
     "segments called": ["segments", "in.csv", "--count", "2", "--names", HOSTILE[12]],
     "table": ["table", "m.twoway", "--columns", HOSTILE[0], "--rows", HOSTILE[12]],
     "table of what is not there": ["table", "m.twoway", "--columns", HOSTILE[12] + "?"],
+    "population": ["population", f"{HOSTILE[12]}.twoway", "-n", "2", "-o", "people.csv"],
     "tables": ["tables", "read", "in.csv"],
     "tables of what is not there": ["tables", "read", f"{HOSTILE[12]}.csv"],
     "explore": ["explore", f"{HOSTILE[12]}.twoway"],
