@@ -119,12 +119,13 @@ def whole_tabulation() -> None:
     frame = pd.read_csv(Path(os.environ["TWOWAY_DATA"]) / "lca" / "poLCA__election.csv")
     frame["AGE"] = pd.cut(frame["AGE"], [0, 34, 54, 120], labels=["18-34", "35-54", "55+"])
     boot = tw.bootstrap(tw.fit(frame, rank=5), frame)
-    started = time.perf_counter()
+    started, computed = time.perf_counter(), time.process_time()
     tables = tw.tabulate(boot, columns=["AGE", "GENDER", "EDUC"])
-    seconds = time.perf_counter() - started
+    seconds, computed = time.perf_counter() - started, time.process_time() - computed
     tables.save("election.xlsx")
     print(
-        f"{len(tables)} tables of {len(tables.columns)} columns with {len(boot.replicates)} replicates: {seconds:.1f} s"
+        f"{len(tables)} tables of {len(tables.columns)} columns with {len(boot.replicates)} replicates: "
+        f"{seconds:.1f} s, {computed:.1f} s of CPU"
     )
 
 

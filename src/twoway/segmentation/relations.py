@@ -257,7 +257,8 @@ class People:
 
         drawn = reduce_in_order(range(n), replicate, operator.add, threads=threads, n_tasks=n)
         usable = [part for part in drawn if part is not None and np.isfinite(part).all()]
-        notes = [] if known.all() else [f"{np.count_nonzero(~known):,} people without a value were left out"]
+        lacks = "a value" if self.weights.all() else "a value or a weight"
+        notes = [] if known.all() else [f"{np.count_nonzero(~known):,} people without {lacks} were left out"]
         if len(usable) < (1.0 - _MOST_UNUSABLE) * n:
             notes.append(
                 f"in {n - len(usable)} of {n} samples a segment had too few people, or a covariate separated segments: "

@@ -199,3 +199,11 @@ def test_people_alike_can_be_merged(correction):
         ),
     ):
         np.testing.assert_allclose(whole, less, atol=1e-5)
+
+
+def test_people_without_a_weight_are_not_said_to_lack_a_value():
+    codes = np.repeat([0, 1], 80)
+    frame = pd.DataFrame({"a": codes, "b": codes, "c": codes, "y": np.arange(160) % 7 * 1.0})
+    found = tw.segments(frame[list("abc")], 2, replicates=0)
+    answer = found.outcomes(frame, "y", weights=np.arange(160) % 2, replicates=50)["y"]
+    assert answer.warnings[0] == "80 people without a value or a weight were left out"
