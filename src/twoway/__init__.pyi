@@ -47,6 +47,7 @@ from .estimators import Discretizer as Discretizer
 from .estimators import JointPMFClassifier as JointPMFClassifier
 from .estimators import JointPMFDensity as JointPMFDensity
 from .estimators import JointPMFImputer as JointPMFImputer
+from .estimators import LabelAggregator as LabelAggregator
 from .estimators import RatingPredictor as RatingPredictor
 from .explorer import Page as Page
 from .explorer import explore as explore

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # In the order of the help. Each is a function in the module of its name.
 COMMANDS = (
     *("fit", "ask", "table", "impute", "sample", "population", "score", "count", "update", "info", "columns", "tables"),
-    "segments",
+    *("segments", "labels"),
     *("compare", "check", "plan", "export", "explore", "demo", "reproduce"),
 )
 

@@ -121,14 +121,15 @@ class Average:
 
     def describe_end(self, estimator: Any) -> None:
         """Set ``converged_``, ``n_iter_`` and ``stop_reason_`` of an estimator; warn if a fit did not converge."""
-        estimator.n_iter_, estimator.stop_reason_ = self.n_iter, self.stop_reason
-        estimator.converged_ = self.stop_reason is StopReason.CONVERGED
-        if not estimator.converged_:
-            warn_caller(
-                f"{type(estimator).__name__} did not converge in {self.n_iter} passes; "
-                "a lower rank, or more smoothing, needs fewer",
-                ConvergenceWarning,
-            )
+        describe_end(estimator, self.n_iter, self.stop_reason, "a lower rank, or more smoothing, needs fewer")
+
+
+def describe_end(estimator: Any, n_iter: int, stop_reason: StopReason, advice: str) -> None:
+    """Set ``converged_``, ``n_iter_`` and ``stop_reason_`` of an estimator; warn if it did not converge."""
+    estimator.n_iter_, estimator.stop_reason_ = n_iter, stop_reason
+    estimator.converged_ = stop_reason is StopReason.CONVERGED
+    if not estimator.converged_:
+        warn_caller(f"{type(estimator).__name__} did not converge in {n_iter} passes; {advice}", ConvergenceWarning)
 
 
 def fit_average(

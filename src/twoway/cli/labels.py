@@ -1,0 +1,147 @@
+"""``twoway labels``: the true label of each item, and how good each annotator is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from typer import Option
+
+import twoway as tw
+from twoway.cli.options import DataFile, Force, Json, Seed, Threads, missing_option
+from twoway.cli.output import check_output, show
+from twoway.text import aligned, printable
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Annotators and questions printed.
+_SHOWN = 3
+# Labels below this probability are counted as uncertain.
+_SURE = 0.9
+
+
+def labels(
+    data: DataFile,
+    item: str = Option("item", metavar="COLUMN", help="The column of the items."),
+    annotator: str = Option("annotator", metavar="COLUMN", help="The column of the annotators."),
+    label: str = Option("label", metavar="COLUMN", help="The column of the labels."),
+    gold: Path | None = Option(
+        None, metavar="FILE", help="Known labels of some items: a file with the column of the items and one more."
+    ),
+    out: Path | None = Option(None, "-o", "--out", help="Write each item here, with its label and its probability."),
+    proba: bool = Option(False, "--proba", help="Write the probability of every class, too."),
+    annotators: Path | None = Option(None, metavar="FILE", help="Write here how good each annotator is."),
+    questions: Path | None = Option(
+        None, metavar="FILE", help="Write here which items to ask about next, and whom, the most useful first."
+    ),
+    number: int = Option(100, min=1, help="How many questions to write."),
+    missing: list[str] | None = Option(None, metavar="LABEL", help="A label that means no label; can be repeated."),
+    smoothing: float | None = Option(
+        None, help="Pseudo-labels of each row of a confusion matrix (default: by held-out labels)."
+    ),
+    seed: Seed = 0,
+    threads: Threads = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Find the true label of each item from the labels of several annotators, and how good each annotator is.
+
+    The file has a row per label, with the columns of item, annotator and label.
+
+    [bold]Examples[/bold]
+
+    twoway labels labels.csv --annotator worker -o truth.csv
+
+    twoway labels labels.csv --gold gold.csv -o truth.csv --annotators annotators.csv --questions next.csv
+    """
+    from twoway.data.files.file_table import read_file_table
+    from twoway.data.files.writing import write_table
+
+    for path in (out, annotators, questions):
+        check_output(path, force, data, gold, is_records=True)
+    columns = (item, annotator, label)
+    known = None if gold is None else read_file_table(gold)
+    model = tw.LabelAggregator(
+        columns=columns,
+        smoothing=smoothing,
+        missing=list(missing_option(missing).labels),
+        random_state=seed,
+        threads=threads,
+    ).fit(read_file_table(data, columns), gold=known)
+    for path, frame in (
+        (out, _truth(model, label, proba)),
+        (annotators, model.quality()),
+        (questions, model.next_questions(number) if questions else None),
+    ):
+        if path is not None:
+            write_table(_arrow(frame), path)
+    content = _summary(model)
+    show(content, _text(content), json=json)
+
+
+def _truth(model: tw.LabelAggregator, label: str, proba: bool) -> pd.DataFrame:
+    """Return the items, with their labels and probabilities."""
+    probabilities = model.probabilities_
+    truth = model.labels_.rename(label).to_frame()
+    truth["probability"] = probabilities.max(axis=1)
+    if proba:
+        for name in probabilities.columns:
+            truth[f"P({name})"] = probabilities[name]
+    return truth.reset_index()
+
+
+def _arrow(frame: Any) -> Any:
+    """Return a frame as an Arrow table; names of several types become text."""
+    import pyarrow as pa
+
+    for name in frame.columns:
+        if frame[name].dtype.kind == "O" and len({type(cell) for cell in frame[name]}) > 1:
+            frame[name] = frame[name].map(str)
+    return pa.Table.from_pandas(frame, preserve_index=False)
+
+
+def _summary(model: tw.LabelAggregator) -> dict[str, Any]:
+    quality = model.quality().sort_values("information", ascending=False, kind="stable")
+    found = model.labels_.value_counts()
+    return {
+        "items": len(model.items_),
+        "annotators": len(model.annotators_),
+        "labels": int(quality["labels"].sum()),
+        "classes": [
+            {"label": name, "share": share, "items": int(found.get(name, 0))}
+            for name, share in zip(model.classes_.tolist(), model.class_prior_, strict=True)
+        ],
+        "uncertain": int((model.probabilities_.max(axis=1) < _SURE).sum()),
+        "best": quality.head(_SHOWN).to_dict("records"),
+        "worst": quality.iloc[_SHOWN:].tail(_SHOWN).to_dict("records"),
+        "smoothing": model.smoothing_,
+        "converged": model.converged_,
+        "n_iter": model.n_iter_,
+    }
+
+
+def _text(content: dict[str, Any]) -> str:
+    classes = [["class", "share", "items"]]
+    classes += [[printable(one["label"]), f"{one['share']:.3f}", f"{one['items']:,}"] for one in content["classes"]]
+    rows = [["annotator", "labels", "accuracy", "95% interval", "information"]]
+    for which in ("best", "worst"):
+        rows += [
+            [
+                printable(one["annotator"]),
+                f"{one['labels']:,}",
+                f"{one['accuracy']:.3f}",
+                f"{one['low']:.3f} to {one['high']:.3f}",
+                f"{one['information']:.3f} nats",
+            ]
+            for one in content[which]
+        ]
+        n_hidden = content["annotators"] - 2 * _SHOWN
+        if which == "best" and n_hidden > 0:
+            rows.append([f"… {n_hidden:,} more", "", "", "", ""])
+    n_items = content["items"]
+    head = [
+        f"{content['labels']:,} labels of {n_items:,} items by {content['annotators']:,} annotators",
+        f"{content['uncertain']:,} items ({content['uncertain'] / n_items:.1%}) are less than {_SURE:.0%} certain",
+    ]
+    return "\n".join([*head, "", aligned(classes), "", aligned(rows)])

@@ -1,0 +1,1 @@
+"""Labels of items by several annotators."""

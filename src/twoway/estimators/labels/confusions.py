@@ -1,0 +1,267 @@
+"""The confusion matrices of annotators, by EM on sparse labels (Dawid and Skene, 1979; Ibrahim and Fu, 2021).
+
+Annotators are variables, an item is a record that shows the labels it got, and the truth is the hidden variable: a
+matrix Pr(label | truth) per annotator is a factor of the joint PMF. A gold label is the truth itself, seen: one more
+variable, whose factor is the identity.
+
+Most annotators give too few labels to tell a matrix from them alone. So each row is drawn toward what is usual, that
+is, the rows of all annotators together, tilted by how accurate this annotator is on the whole and by how readily they
+use each label. All three are estimated along with the rest, pass by pass (empirical Bayes). A spammer, who gives any
+label whatever the truth, so has few numbers to tell, and they have all of the spammer's labels to be told by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from twoway.arrays import Floats, Ints
+from twoway.estimators.labels.table import LabelTable
+from twoway.model.pmf import JointPMF
+from twoway.model.posterior import posterior_of
+from twoway.report import StopReason
+from twoway.solvers.coupled_nmf import CoupledNMF
+from twoway.solvers.evidence import CellSets, Evidence, Theta
+from twoway.solvers.heldout import HeldOut
+from twoway.solvers.loop import Descent, Loop
+from twoway.solvers.problem import Problem, Smoothing
+
+_MAX_ITER = 1000
+_TOL = 1e-7
+DEFAULT_SMOOTHING = 8.0
+"""Pseudo-labels of each row of a matrix, unless others predict held-out labels better."""
+# The amounts compared, downward and upward from the default, and what another must gain, in standard errors.
+_LESS, _MORE = (2.0, 0.5), (32.0, 128.0)
+_CLEARLY = 2.0
+_FOLDS = 5
+# On so many labels one fold tells amounts apart; no more than the second number are used.
+_MANY_LABELS, _MOST_LABELS = 50_000, 300_000
+USUAL_RIGHT = 12.0
+"""Pseudo-labels of usual accuracy of each annotator."""
+# Pseudo-labels of usual use of the labels of each annotator.
+_USUAL_LABELS = 4.0
+# Co-occurrences are those of this many groups of annotators at most, with so many pairs of labels per cell of a table.
+_MOST_GROUPS, _PAIRS_PER_CELL = 40, 10
+_TINY = 1e-12
+
+
+@dataclass(frozen=True)
+class Confusions:
+    """What was learned of the classes and the annotators."""
+
+    priors: Floats
+    """(n_classes,): how frequent each class is."""
+    matrices: Floats
+    """(n_annotators + 1, label, truth): Pr(label | truth) of each annotator, and last of an average one."""
+    smoothing: float
+    n_iter: int
+    stop_reason: StopReason
+    log_likelihood: float
+
+    @classmethod
+    def of_descent(cls, descent: Descent, smoothing: float) -> Confusions:
+        """Return what a loop ended with."""
+        n_classes = descent.pmf.rank
+        # The last variable is the truth itself.
+        matrices = descent.pmf.stacked[:-n_classes].reshape(-1, n_classes, n_classes)
+        ending = len(descent.objectives), descent.stop_reason, -descent.objective
+        return cls(descent.pmf.weights, matrices, smoothing, *ending)
+
+    def probabilities(self, table: LabelTable) -> Floats:
+        """Return the probability of each class for each item of a table, (n_items, n_classes)."""
+        n_classes = len(self.priors)
+        stacked = np.vstack([self.matrices.reshape(-1, n_classes), np.eye(n_classes)])
+        return posterior_of(table.records.as_block(), self.priors, stacked)[0]
+
+
+def fit_confusions(table: LabelTable, smoothing: float, *, seed: int, threads: int | None) -> Confusions:
+    """Return the more probable of two fits: from majority votes, and from the co-occurrences of annotators."""
+    starts = [table.votes]
+    if (of_pairs := memberships_from_pairs(table, seed=seed, threads=threads)) is not None:
+        starts.append(of_pairs)
+    fits = [_fit_from(table, start, smoothing, threads) for start in starts]
+    return max(fits, key=lambda fit: fit.log_likelihood)
+
+
+def _fit_from(table: LabelTable, start: Floats, smoothing: float, threads: int | None) -> Confusions:
+    """Return the fit that begins with some probabilities of the classes of the items, (n_items, n_classes)."""
+    sets = CellSets.of_records(table.records, threads)
+    factors = np.vstack([_confusion_factors(table.sums(start), smoothing), np.eye(table.n_classes)])
+    priors = _class_shares(start.sum(axis=0), table.largest_shares)
+    pmf = JointPMF.from_stacked(table.records.schema, priors, factors)
+    loop = Loop("labels", _MAX_ITER, _TOL, accelerate=False, quiet_cycles=1)
+    descent = loop.descend(confusion_step(sets, table.largest_shares, smoothing), pmf)
+    if loop.watch.interrupted:
+        raise KeyboardInterrupt
+    return Confusions.of_descent(descent, smoothing)
+
+
+def confusion_step(sets: CellSets, largest_shares: Floats, smoothing: float) -> Callable[[Theta], tuple[Theta, float]]:
+    """Return one pass of EM: from parameters to the next ones, and the negative log-likelihood of the given ones."""
+    from twoway.kernels.lanes import pad_to_lanes
+
+    n_classes = len(largest_shares)
+
+    def step(theta: Theta) -> tuple[Theta, float]:
+        expected = sets.expected(theta, n_classes)
+        counts = expected.counts[:, :n_classes]
+        of_annotator = counts[1:-n_classes].reshape(-1, n_classes, n_classes)
+        factors = np.vstack([_confusion_factors(of_annotator, smoothing), np.eye(n_classes)])
+        return pad_to_lanes(_class_shares(counts[0], largest_shares), factors), -expected.log_likelihood
+
+    return step
+
+
+def _class_shares(counts: Floats, largest_shares: Floats) -> Floats:
+    """Return how frequent the classes are, from expected numbers of items, within limits.
+
+    Without these, a class with hardly a label would be taken for whatever the other classes do not explain.
+    """
+    shares: Floats = np.minimum((counts + 1.0) / (counts + 1.0).sum(), largest_shares)
+    shares /= shares.sum()
+    return shares
+
+
+def _confusion_factors(counts: Floats, smoothing: float) -> Floats:
+    """Return the matrices, stacked, from expected counts (n_annotators + 1, label, truth) and smoothing."""
+    factors: Floats = counts + smoothing * usual_confusions(counts)
+    factors /= factors.sum(axis=1, keepdims=True)
+    return factors.reshape(-1, counts.shape[1])
+
+
+def usual_confusions(counts: Floats) -> Floats:
+    """Return what is usual for each annotator: Pr(label | truth) of all together, tilted; of the shape of the counts.
+
+    Parameters
+    ----------
+    counts
+        (n_annotators, label, truth): how often each annotator is expected to have given each label in each class.
+    """
+    n_classes = counts.shape[1]
+    # One more label in each class, right or of any kind: a class that nobody saw is not out of reach.
+    pooled = counts.sum(axis=0) + 0.5 * np.eye(n_classes) + 0.5 / n_classes
+    # On the whole, a class is given its own label more often than any other.
+    np.fill_diagonal(pooled, pooled.max(axis=0))
+    pooled /= pooled.sum(axis=0)
+    right, of_class = np.trace(counts, axis1=1, axis2=2), counts.sum(axis=1)
+    usually_right = of_class @ np.diag(pooled)
+    extra = USUAL_RIGHT * (usually_right.sum() + np.diag(pooled).mean()) / (of_class.sum() + 1.0)
+    n_labels = of_class.sum(axis=1) + USUAL_RIGHT
+    odds = _odds((right + extra) / n_labels) / _odds((usually_right + extra) / n_labels)
+    usual: Floats = pooled * np.where(np.eye(n_classes, dtype=bool), odds[:, None, None], 1.0)
+    usual /= usual.sum(axis=1, keepdims=True)
+    given, usually_given = counts.sum(axis=2), np.einsum("mjk,mk->mj", usual, of_class)
+    extras = usually_given.sum(axis=0) + 1.0 / n_classes
+    extras *= _USUAL_LABELS / extras.sum()
+    usual *= ((given + extras) / (usually_given + extras))[:, :, None]
+    usual /= usual.sum(axis=1, keepdims=True)
+    return usual
+
+
+def _odds(share: Floats) -> Floats:
+    return (share + _TINY) / (1.0 - share + _TINY)
+
+
+# Where a fit begins
+
+
+def memberships_from_pairs(table: LabelTable, *, seed: int, threads: int | None) -> Floats | None:
+    """Return probabilities of the items' classes by the coupled NMF of co-occurrences; None where there are too few.
+
+    The variables are groups of annotators who agree with the majority about as often, so that they have items in
+    common, however many annotators there are; few annotators have a group each.
+    """
+    groups = group_annotators(table)
+    records = table.grouped(groups)
+    evidence = Evidence(records.schema, records=records, threads=threads)
+    if table.n_classes < 2 or len(records.schema) < 3 or len(evidence.tables(2).components()) > 1:
+        return None
+    solver = CoupledNMF(max_iter=300, tol=1e-5)
+    # A little smoothing keeps labels that no pair shows possible.
+    pmf = solver.solve(Problem(evidence, table.n_classes, seed, smoothing=Smoothing(0.1, 0.1))).pmf
+    memberships = posterior_of(records.as_block(), pmf.weights, pmf.stacked)[0]
+    return memberships[:, class_of_components(memberships, table)]
+
+
+def group_annotators(table: LabelTable) -> Ints:
+    """Return a group for each annotator, of about as many labels and as much agreement with the majority."""
+    n_annotators = len(table.annotators)
+    n_labels = np.bincount(table.annotator_codes, minlength=n_annotators)
+    of_item = np.bincount(table.item_codes)
+    n_tables = (of_item * (of_item - 1)).sum() / 2 / (_PAIRS_PER_CELL * table.n_classes**2)
+    n_groups = int(np.clip(np.sqrt(2 * n_tables), 3, _MOST_GROUPS))
+    if n_annotators <= n_groups:
+        return np.arange(n_annotators)
+    agreement = table.votes[table.item_codes, table.label_codes]
+    agreed = np.bincount(table.annotator_codes, agreement, n_annotators) + USUAL_RIGHT * agreement.mean()
+    order = np.argsort(agreed / (n_labels + USUAL_RIGHT), kind="stable")
+    before = np.cumsum(n_labels[order]) - n_labels[order] / 2
+    groups = np.empty(n_annotators, dtype=np.int64)
+    _, groups[order] = np.unique(before * n_groups // n_labels.sum(), return_inverse=True)
+    return groups
+
+
+def class_of_components(memberships: Floats, table: LabelTable) -> Ints:
+    """Return the component of each class, (n_classes,): by gold labels where there are some, and by majority votes.
+
+    A component is the class that its items are voted for, as far as no other component has a better claim.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    is_gold = table.gold >= 0
+    # Gold decides: a gold label counts as all votes together.
+    weights = np.where(is_gold, float(len(is_gold)), 1.0)[:, None]
+    agreement = (memberships * weights).T @ table.votes
+    agreement /= agreement.sum(axis=1, keepdims=True) + _TINY
+    components, classes = linear_sum_assignment(agreement, maximize=True)
+    return np.asarray(components[np.argsort(classes)])
+
+
+# How much smoothing
+
+
+def choose_label_smoothing(
+    table: LabelTable, *, seed: int, threads: int | None
+) -> tuple[float, list[dict[str, float]]]:
+    """Return how much smoothing predicts held-out labels best, given the other labels of their items.
+
+    The default, unless another amount is better by more than two standard errors. Also returned are the amounts
+    compared, with the mean log-probability of a held-out label.
+    """
+    random = np.random.default_rng(seed)
+    if len(table.label_codes) > _MOST_LABELS:
+        some = random.uniform(size=len(table.items)) < _MOST_LABELS / len(table.label_codes)
+        table = table.only(some[table.item_codes])
+    n_labels = len(table.label_codes)
+    if n_labels < _FOLDS:
+        return DEFAULT_SMOOTHING, []
+    fold_of_label = random.permutation(n_labels) % _FOLDS
+    folds = range(_FOLDS if n_labels <= _MANY_LABELS else 1)
+    tried: dict[float, HeldOut] = {}
+
+    def held_out(smoothing: float) -> HeldOut:
+        scores = [_log_prob_of_held_out(table, fold_of_label == fold, smoothing, threads) for fold in folds]
+        tried[smoothing] = HeldOut.of_folds((score, np.ones(len(score))) for score in scores)
+        return tried[smoothing]
+
+    best = DEFAULT_SMOOTHING
+    held_out(best)
+    for amounts in (_LESS, _MORE):
+        for amount in amounts:
+            if not tried[best].is_behind(held_out(amount), _CLEARLY):
+                break
+            best = amount
+    return best, [{"smoothing": amount, "log_prob": scores.mean} for amount, scores in sorted(tried.items())]
+
+
+def _log_prob_of_held_out(table: LabelTable, held: Any, smoothing: float, threads: int | None) -> Floats:
+    """Return the log-probability of each label that is held out, given the others."""
+    train = table.only(~held)
+    fit = _fit_from(train, train.votes, smoothing, threads)
+    items, annotators, labels = table.item_codes[held], table.annotator_codes[held], table.label_codes[held]
+    probabilities = fit.probabilities(train)[items]
+    logs: Floats = np.log(np.einsum("nk,nk->n", probabilities, fit.matrices[annotators, labels]))
+    return logs

@@ -1,0 +1,359 @@
+"""Labels of items by annotators: read from a long table, kept compressed, with gold labels where they are known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from twoway.arrays import Bools, Floats, Ints
+from twoway.data.frames import frame_in_memory
+from twoway.data.records import Records
+from twoway.errors import DataError, check_known, unknown, warn_caller
+from twoway.schema import Label, Schema, Variable, plain_label, sort_labels
+from twoway.text import brief, shortlist
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Labels with more different values than this are answers of another kind, such as numbers or free text.
+_MOST_CLASSES = 200
+
+
+@dataclass(frozen=True)
+class LabelTable:
+    """The labels, ordered by item, then by annotator."""
+
+    items: pd.Index
+    annotators: pd.Index
+    classes: tuple[Label, ...]
+    item_codes: Ints
+    """(n_labels,), as are the two below: the item of each label."""
+    annotator_codes: Ints
+    """The number of annotators stands for somebody who is not among them."""
+    label_codes: Ints
+    gold: Ints
+    """(n_items,): the class that is known for each item, -1 where none is."""
+
+    @property
+    def n_classes(self) -> int:
+        """How many classes there are."""
+        return len(self.classes)
+
+    @property
+    def cells(self) -> Ints:
+        """The position of each label in arrays with a row per annotator and label, (n_labels,)."""
+        return self.annotator_codes * self.n_classes + self.label_codes
+
+    @cached_property
+    def records(self) -> Records:
+        """A record per item. Its variables are the annotators, anybody else, and last the truth where gold shows it.
+
+        Its cells may show several strangers, so that it suits the E-step, but not what counts pairs of variables.
+        """
+        n_others = (len(self.annotators) + 1) * self.n_classes
+        known = np.flatnonzero(self.gold >= 0)
+        items = np.concatenate([self.item_codes, known])
+        cells = np.concatenate([self.cells, n_others + self.gold[known]])
+        classes = tuple(range(self.n_classes))
+        names = [*map(str, range(len(self.annotators))), "anybody", "truth"]
+        schema = Schema(tuple(Variable(name, classes) for name in names))
+        return _records_of_cells(schema, items, cells, len(self.items))
+
+    @cached_property
+    def votes(self) -> Floats:
+        """The share of each class among an item's labels, (n_items, n_classes); 1 for gold, equal where no label is."""
+        n_items, n_classes = len(self.items), self.n_classes
+        counts = np.bincount(self.item_codes * n_classes + self.label_codes, minlength=n_items * n_classes)
+        votes: Floats = counts.reshape(n_items, n_classes).astype(np.float64)
+        votes[votes.sum(axis=1) == 0] = 1.0
+        known = np.flatnonzero(self.gold >= 0)
+        votes[known] = np.eye(n_classes)[self.gold[known]]
+        votes /= votes.sum(axis=1, keepdims=True)
+        return votes
+
+    @cached_property
+    def largest_shares(self) -> Floats:
+        """The largest share of the items that each class can have, (n_classes,).
+
+        A class that is given its own label more often than any other one is given it at least as often as by chance.
+        """
+        n_classes = self.n_classes
+        labelled = np.bincount(self.label_codes, minlength=n_classes) / max(len(self.label_codes), 1)
+        known = np.bincount(self.gold[self.gold >= 0], minlength=n_classes) / len(self.items)
+        return np.minimum(n_classes * labelled + known, 1.0)
+
+    def sums(self, of_item: Floats) -> Floats:
+        """Return the sums over labels of numbers (n_items, n_classes) of their items: (n_annotators + 1, label, class).
+
+        The last ones are those of annotators who are not known.
+        """
+        shape = (len(self.annotators) + 1, self.n_classes, self.n_classes)
+        n_cells = shape[0] * shape[1]
+        sums = np.empty((n_cells, self.n_classes))
+        for place, column in enumerate(of_item.T):
+            sums[:, place] = np.bincount(self.cells, column[self.item_codes], n_cells)
+        return sums.reshape(shape)
+
+    def only(self, kept: Bools) -> LabelTable:
+        """Return the table with some labels, those marked in (n_labels,); every item and annotator stays."""
+        return replace(
+            self,
+            item_codes=self.item_codes[kept],
+            annotator_codes=self.annotator_codes[kept],
+            label_codes=self.label_codes[kept],
+        )
+
+    def grouped(self, group_of_annotator: Ints) -> Records:
+        """Return a record per item whose variables are groups of annotators, each with its first label of the item."""
+        n_groups = int(group_of_annotator.max()) + 1
+        keys, first = np.unique(
+            self.item_codes * n_groups + group_of_annotator[self.annotator_codes], return_index=True
+        )
+        schema = Schema(tuple(Variable(str(group), tuple(range(self.n_classes))) for group in range(n_groups)))
+        items, groups = np.divmod(keys, n_groups)
+        return _records_of_cells(schema, items, groups * self.n_classes + self.label_codes[first], len(self.items))
+
+
+def read_labels(
+    source: Any, columns: Sequence[str], *, labels: Any = None, gold: Any = None, missing: Sequence[Any] = ()
+) -> LabelTable:
+    """Return the labels in a long table.
+
+    Parameters
+    ----------
+    source
+        A frame or a mapping with a row per label, or a tuple of arrays: items, annotators and labels.
+    columns
+        The names of the columns: item, annotator, label.
+    labels
+        The labels, where the source does not hold them.
+    gold
+        The classes that are known: a mapping or a pandas Series from item to label, or a frame with the column of the
+        items and one more.
+    missing
+        Further labels that mean "no label".
+    """
+    import pandas as pd
+
+    item_cells, annotator_cells, label_cells = _read_label_columns(source, columns, labels)
+    lengths = [len(cells) for cells in (item_cells, annotator_cells, label_cells)]
+    if len(set(lengths)) > 1:
+        raise DataError("items, annotators and labels differ in number: {}, {} and {}".format(*lengths))
+    (items, item_codes), (annotators, annotator_codes) = (
+        _codes_of(cells, name) for cells, name in zip((item_cells, annotator_cells), columns[:2], strict=True)
+    )
+    gold_items, gold_labels = _read_gold(gold, columns)
+    label_codes, classes = _code_classes(label_cells, columns[2], missing)
+    gold_codes = np.empty(0, dtype=np.int64)
+    if len(gold_labels):
+        gold_codes, gold_classes = _code_classes(gold_labels, "gold", missing)
+        if new := [label for label in gold_classes.categories if classes.find(label) is None]:
+            joint = Variable(columns[2], tuple(sort_labels([*classes.categories, *new])))
+            label_codes, classes = _codes_among(classes, joint)[label_codes], joint
+        gold_codes = _codes_among(gold_classes, classes)[gold_codes]
+    is_known = gold_codes >= 0
+    gold_index = pd.Index(gold_items[is_known])
+    places = _gold_places(items, gold_index)
+    items = items.append(gold_index[places < 0].unique())
+    known = _gold_of_items(items, gold_index, gold_codes[is_known], classes)
+    table = LabelTable(items, annotators, classes.categories, item_codes, annotator_codes, label_codes, known)
+    return _ordered(table.only(label_codes >= 0))
+
+
+def read_new_labels(source: Any, columns: Sequence[str], known: LabelTable, missing: Sequence[Any]) -> LabelTable:
+    """Return the labels in a long table, of any items, by the annotators and the classes of another table."""
+    import pandas as pd
+
+    item_cells, annotator_cells, label_cells = _read_label_columns(source, columns, None)
+    items, item_codes = _codes_of(item_cells, columns[0])
+    names, codes = _codes_of(annotator_cells, columns[1])
+    found = known.annotators.get_indexer(names)
+    if (found < 0).any():
+        warn_caller(
+            f"annotators that training did not see are taken for average ones: {shortlist(names[found < 0].tolist())}"
+        )
+    found = np.where(found < 0, len(known.annotators), found).astype(np.int64)
+    label_codes, classes = _code_classes(label_cells, columns[2], missing)
+    schema = Variable(columns[2], known.classes)
+    for label in classes.categories:
+        if schema.find(label) is None:
+            raise unknown("label", label, known.classes, where=" among those of training")
+    # Strangers keep codes of their own until duplicates are found.
+    table = LabelTable(
+        items,
+        pd.Index(names),
+        known.classes,
+        item_codes,
+        codes,
+        _codes_among(classes, schema)[label_codes],
+        np.full(len(items), -1),
+    )
+    table = _ordered(table.only(table.label_codes >= 0))
+    return replace(table, annotators=known.annotators, annotator_codes=found[table.annotator_codes])
+
+
+def _ordered(table: LabelTable) -> LabelTable:
+    """Return the labels by item and annotator, each once; raise where an annotator gave an item two labels."""
+    keys = table.item_codes * len(table.annotators) + table.annotator_codes
+    order = np.argsort(keys, kind="stable")
+    keys, labels = keys[order], table.label_codes[order]
+    again = np.concatenate([[False], np.diff(keys) == 0])
+    contradicts = np.flatnonzero(again & np.concatenate([[False], np.diff(labels) != 0]))
+    if len(contradicts):
+        item, annotator = divmod(int(keys[contradicts[0]]), len(table.annotators))
+        two = (table.classes[labels[place]] for place in (contradicts[0] - 1, contradicts[0]))
+        raise DataError(
+            f"annotator {_shown(table.annotators, annotator)} gave item {_shown(table.items, item)} two labels, "
+            f"{' and '.join(map(brief, two))}; keep one of them, for example the latest"
+        )
+    if n_again := np.count_nonzero(again):
+        warn_caller(f"labels that an annotator repeated for the same item count once; so do {n_again:,} here")
+    kept = order[~again]
+    return replace(
+        table,
+        item_codes=table.item_codes[kept],
+        annotator_codes=table.annotator_codes[kept],
+        label_codes=table.label_codes[kept],
+    )
+
+
+def _records_of_cells(schema: Schema, items: Ints, cells: Ints, n_items: int) -> Records:
+    """Return records from pairs of an item and a cell, in any order."""
+    order = np.argsort(items, kind="stable")
+    pointers = np.concatenate([[0], np.cumsum(np.bincount(items, minlength=n_items))])
+    return Records.from_cells(schema, pointers, cells[order].astype(np.min_scalar_type(schema.n_categories - 1)))
+
+
+def _read_label_columns(source: Any, columns: Sequence[str], labels: Any) -> list[Any]:
+    """Return the items, annotators and labels of a source."""
+    if isinstance(source, tuple | list):
+        parts = [*source] if labels is None else [*source, labels]
+        if len(parts) != 3:
+            raise DataError(f"labels are three arrays: items, annotators and labels; got {len(parts)}")
+        return [_cells_of(part) for part in parts]
+    source = frame_in_memory(source)
+    names = _column_names(source)
+    wanted = columns[: 3 if labels is None else 2]
+    check_known("column", names, *wanted, where=" in the table of labels")
+    return [_cells_of(source[name]) for name in wanted] + ([] if labels is None else [_cells_of(labels)])
+
+
+def _column_names(source: Any) -> list[Any]:
+    names = source if isinstance(source, Mapping) else getattr(source, "column_names", getattr(source, "columns", None))
+    if names is None:
+        raise DataError(
+            "labels must be a frame with columns of items, annotators and labels, or a tuple of three arrays; "
+            f"got {type(source).__name__}"
+        )
+    return list(names)
+
+
+def _cells_of(column: Any) -> Any:
+    """Return a column as something with a length; a list keeps its labels as they are, of whatever types."""
+    if isinstance(column, str) or not hasattr(column, "__len__"):
+        raise DataError(f"a column must be an array or a list, got {brief(column)}")
+    if isinstance(column, list | tuple):
+        import pandas as pd
+
+        return pd.Series(list(column), dtype=object).infer_objects()
+    if getattr(column, "ndim", 1) != 1:
+        raise DataError(f"a column must have 1 dimension, got {column.ndim}")
+    return column
+
+
+def _codes_of(cells: Any, name: str) -> tuple[pd.Index, Ints]:
+    """Return the names that occur, in order of appearance, and the position of each cell's."""
+    import narwhals as nw
+    import pandas as pd
+
+    series = nw.from_native(cells, series_only=True, pass_through=True)
+    values = series.to_numpy() if isinstance(series, nw.Series) else np.asarray(cells)
+    codes, uniques = pd.factorize(values)
+    if (codes < 0).any():
+        raise DataError(
+            f"column {name!r} is missing in row {np.argmin(codes)}; each label needs its item and annotator"
+        )
+    return pd.Index(uniques), codes.astype(np.int64)
+
+
+def _code_classes(cells: Any, name: str, missing: Sequence[Any]) -> tuple[Ints, Variable]:
+    """Return the class of each label, -1 where there is none, and the classes that occur."""
+    if not len(cells):
+        raise DataError(f"there is no label in column {name!r}")
+    records = Records({name: cells}, missing=missing)
+    (declared,) = records.schema
+    # A class that nobody gave is left out: it would be taken for whatever the others do not explain.
+    found, codes = np.unique(records.codes()[:, 0], return_inverse=True)
+    variable = Variable(name, tuple(declared.categories[code] for code in found if code >= 0))
+    if len(variable) > _MOST_CLASSES:
+        raise DataError(
+            f"column {name!r} has {len(variable):,} different labels: free text, or numbers? A label is one of at most "
+            f"{_MOST_CLASSES} classes"
+        )
+    return codes.astype(np.int64) - int(found[0] < 0), variable
+
+
+def _codes_among(classes: Variable, others: Variable) -> Ints:
+    """Return the code of each class among others; the last one, for -1, stays -1."""
+    return np.array([*(others.code(label) for label in classes.categories), -1])
+
+
+def _read_gold(gold: Any, columns: Sequence[str]) -> tuple[Any, Any]:
+    """Return the items with a known class, as an array, and their classes."""
+    import pandas as pd
+
+    if gold is None:
+        return np.empty(0, dtype=object), []
+    if isinstance(gold, Mapping):
+        gold = pd.Series([*gold.values()], index=pd.Index([*gold], dtype=object).infer_objects(), dtype=object)
+    if isinstance(gold, pd.Series):
+        return gold.index.to_numpy(), gold.reset_index(drop=True)
+    gold = frame_in_memory(gold)
+    names = _column_names(gold)
+    check_known("column", names, columns[0], where=" in the table of gold labels")
+    others = [name for name in names if name != columns[0]]
+    if len(others) != 1:
+        check_known("column", names, columns[2], where=f" with the classes, among {len(others)}, in the gold labels")
+        others = [columns[2]]
+    items, codes = _codes_of(_cells_of(gold[columns[0]]), columns[0])
+    return items.to_numpy()[codes], _cells_of(gold[others[0]])
+
+
+def _gold_places(items: pd.Index, gold_items: pd.Index) -> Ints:
+    """Return the position of each item with a gold label, -1 where no annotator labelled it."""
+    places: Ints = items.get_indexer(gold_items).astype(np.int64)
+    if len(places) and (places < 0).all() and len(items):
+        raise unknown(
+            "item",
+            plain_label(gold_items[0]),
+            items.tolist(),
+            where=" among those that annotators labelled, nor any other item of the gold labels",
+        )
+    if (places < 0).any():
+        some = shortlist(gold_items[places < 0].unique().tolist(), 5)
+        warn_caller(f"gold labels of items that no annotator labelled count for the class frequencies only: {some}")
+    return places
+
+
+def _gold_of_items(items: pd.Index, gold_items: pd.Index, gold_codes: Ints, classes: Variable) -> Ints:
+    """Return the known class of each item, -1 where there is none; raise where gold labels contradict one another."""
+    places = items.get_indexer(gold_items)
+    known = np.full(len(items), -1)
+    known[places] = gold_codes
+    contradicts = np.flatnonzero(known[places] != gold_codes)
+    if len(contradicts):
+        item = int(places[contradicts[0]])
+        two = (classes.categories[code] for code in (gold_codes[contradicts[0]], known[item]))
+        raise DataError(
+            f"item {_shown(items, item)} has two gold labels, {' and '.join(map(brief, two))}; keep the right one"
+        )
+    return known
+
+
+def _shown(names: pd.Index, position: int) -> str:
+    """Return a name as its owner would write it, not as numpy does."""
+    return brief(names[[position]].tolist()[0])
