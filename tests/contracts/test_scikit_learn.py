@@ -1,5 +1,7 @@
 """scikit-learn's checks for every estimator."""
 
+import pytest
+from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import twoway as tw
@@ -26,3 +28,23 @@ EXPECTED_FAILURES = {
 )
 def test_scikit_learn(estimator, check):
     check(estimator)
+
+
+# They take long tables, not records, so that checks that fit arrays do not apply.
+OF_LONG_TABLES = [tw.RatingPredictor(), tw.LabelAggregator()]
+
+
+@pytest.mark.parametrize("estimator", OF_LONG_TABLES, ids=lambda estimator: type(estimator).__name__)
+@pytest.mark.parametrize(
+    "check",
+    [
+        "check_parameters_default_constructible",
+        "check_no_attributes_set_in_init",
+        "check_estimator_cloneable",
+        "check_estimator_repr",
+        "check_get_params_invariance",
+        "check_set_params",
+    ],
+)
+def test_parameters_of_long_tables(estimator, check):
+    getattr(estimator_checks, check)(type(estimator).__name__, estimator)

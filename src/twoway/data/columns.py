@@ -237,13 +237,16 @@ def _frame_of_columns(columns: Mapping[Any, Any]) -> Any:
     lengths = {str(name): len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
         raise DataError(f"columns must be of one length; got {lengths}")
-    return pd.DataFrame({name: _column_series(column) for name, column in columns.items()})
+    return pd.DataFrame({name: column_series(column) for name, column in columns.items()})
 
 
-def _column_series(column: Any) -> Any:
+def column_series(column: Any) -> Any:
     """Return a column of a mapping as a pandas Series that keeps whole numbers as they are, even beside a hole."""
     import pandas as pd
 
+    values = getattr(getattr(column, "type", None), "value_type", None)
+    if values is not None and hasattr(column, "cast"):  # of a dictionary of Arrow pandas would lose the holes
+        column = column.cast(values)
     try:
         series = pd.Series(column).reset_index(drop=True)
     except ValueError as error:  # of several dimensions

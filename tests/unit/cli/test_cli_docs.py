@@ -88,6 +88,10 @@ def folder(tmp_path_factory):
         (folder / name).write_text(content)
     declared = re.search(r"```json\n(.*?)```", (DOCS / "many-sources.md").read_text(encoding="utf-8"), re.DOTALL)
     (folder / "categories.json").write_text(declared.group(1))
+    random_labels = {"item": rng.integers(0, 30, 200), "annotator": rng.integers(0, 9, 200), "label": 1}
+    labels = pd.DataFrame(random_labels).drop_duplicates()
+    labels.assign(label=labels["item"] % 3).to_csv(folder / "labels.csv", index=False)
+    pd.DataFrame({"item": [0, 1], "truth": [0, 1]}).to_csv(folder / "gold.csv", index=False)
     hide(titanic(), 0.3).to_csv(folder / "titanic.csv", index=False)
     titanic().assign(boat=np.arange(2201) // 40).to_csv(folder / "clusters.csv", index=False)
     for day in ("monday", "tuesday"):

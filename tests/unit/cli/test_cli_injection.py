@@ -65,6 +65,10 @@ COMMANDS = {
     "sample": ["sample", "m.twoway", "-n", HOSTILE[12]],
     "segments": ["segments", "in.csv", "--count", "2", "--starts", "1", "--replicates", "0"],
     "segments called": ["segments", "in.csv", "--count", "2", "--names", HOSTILE[12]],
+    "labels": [
+        *("labels", "in.csv", "--item", HOSTILE[0], "--annotator", HOSTILE[1], "--label", HOSTILE[12]),
+    ],
+    "labels of what is not there": ["labels", "in.csv", "--item", HOSTILE[12] + "?"],
     "table": ["table", "m.twoway", "--columns", HOSTILE[0], "--rows", HOSTILE[12]],
     "table of what is not there": ["table", "m.twoway", "--columns", HOSTILE[12] + "?"],
     "population": ["population", f"{HOSTILE[12]}.twoway", "-n", "2", "-o", "people.csv"],

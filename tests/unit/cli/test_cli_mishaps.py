@@ -39,6 +39,8 @@ INPUTS = {
     ("fit", "errors"): ["fit", "--tables", "odd.csv", "--errors", "s.csv"],
     ("segments", "data"): ["segments", "s.csv"],
     ("segments", "columns"): ["segments", "odd.csv", "--columns", "s.csv"],
+    ("labels", "data"): ["labels", "s.csv", "--item", "age"],
+    ("labels", "gold"): ["labels", "odd.csv", "--gold", "s.csv"],
     ("table", "model"): ["table", "m.twoway", "--columns", "age"],
     ("table", "data"): ["table", "m.twoway", "--columns", "age", "--data", "s.csv"],
     ("tables", "sheet"): ["tables", "read", "s.csv"],
@@ -62,7 +64,8 @@ INPUTS = {
     ("update", "data"): ["update", "m.twoway", "s.csv"],
 }
 REPLACED = {("count", "add"), ("update", "model")}  # which is what these are for
-OUTPUTS = {("segments", "model"), ("segments", "assignments")}  # besides --out
+# Besides --out.
+OUTPUTS = {("segments", "model"), ("segments", "assignments"), ("labels", "annotators"), ("labels", "questions")}
 
 
 def test_every_input_of_every_command_is_known():

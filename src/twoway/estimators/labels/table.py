@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from twoway.arrays import Bools, Floats, Ints
+from twoway.data.columns import column_series
 from twoway.data.frames import frame_in_memory
 from twoway.data.records import Records
 from twoway.errors import DataError, check_known, unknown, warn_caller
@@ -252,27 +253,19 @@ def _column_names(source: Any) -> list[Any]:
     return list(names)
 
 
-def _cells_of(column: Any) -> Any:
-    """Return a column as something with a length; a list keeps its labels as they are, of whatever types."""
+def _cells_of(column: Any) -> pd.Series[Any]:
+    """Return a column as a pandas Series that keeps its cells as they are."""
     if isinstance(column, str) or not hasattr(column, "__len__"):
         raise DataError(f"a column must be an array or a list, got {brief(column)}")
-    if isinstance(column, list | tuple):
-        import pandas as pd
-
-        return pd.Series(list(column), dtype=object).infer_objects()
-    if getattr(column, "ndim", 1) != 1:
-        raise DataError(f"a column must have 1 dimension, got {column.ndim}")
-    return column
+    series: pd.Series[Any] = column_series(column)
+    return series
 
 
-def _codes_of(cells: Any, name: str) -> tuple[pd.Index, Ints]:
+def _codes_of(cells: pd.Series[Any], name: str) -> tuple[pd.Index, Ints]:
     """Return the names that occur, in order of appearance, and the position of each cell's."""
-    import narwhals as nw
     import pandas as pd
 
-    series = nw.from_native(cells, series_only=True, pass_through=True)
-    values = series.to_numpy() if isinstance(series, nw.Series) else np.asarray(cells)
-    codes, uniques = pd.factorize(values)
+    codes, uniques = pd.factorize(np.asarray(cells))
     if (codes < 0).any():
         raise DataError(
             f"column {name!r} is missing in row {np.argmin(codes)}; each label needs its item and annotator"
@@ -311,7 +304,7 @@ def _read_gold(gold: Any, columns: Sequence[str]) -> tuple[Any, Any]:
     if isinstance(gold, Mapping):
         gold = pd.Series([*gold.values()], index=pd.Index([*gold], dtype=object).infer_objects(), dtype=object)
     if isinstance(gold, pd.Series):
-        return gold.index.to_numpy(), gold.reset_index(drop=True)
+        return gold.index.to_numpy(), _cells_of(gold)
     gold = frame_in_memory(gold)
     names = _column_names(gold)
     check_known("column", names, columns[0], where=" in the table of gold labels")

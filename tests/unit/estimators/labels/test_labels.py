@@ -300,3 +300,13 @@ def test_gold_as_a_mapping_is_by_item():
     # A mapping of columns would be one, too: its keys are items here.
     with pytest.raises(DataError):
         tw.LabelAggregator().fit(ITEMS, gold={1: [0, 1]})
+
+
+def test_arrow_dictionaries_keep_their_holes():
+    table = pa.table({name: pa.array(FRAME[name].tolist()).dictionary_encode() for name in FRAME})
+    hole = pa.array([None, *FRAME["label"].tolist()[1:]]).dictionary_encode()
+    model = tw.LabelAggregator(smoothing=8).fit(table.set_column(2, "label", hole))
+    assert model.quality()["labels"].sum() == len(FRAME) - 1
+    with pytest.raises(DataError, match="'item' is missing in row 0"):
+        tw.LabelAggregator().fit(table.set_column(0, "item", hole))
+    np.testing.assert_array_equal(tw.Records({"label": hole}).codes()[:2, 0] < 0, [True, False])
