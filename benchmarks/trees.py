@@ -43,6 +43,7 @@ N_STRONGEST = 15
 AGES = [-1, 29, 39, 49, 59, 69, 200]
 N_VARIABLES, N_CATEGORIES, N_STATES, N_RECORDS, OBSERVED = 15, 10, 10, 100_000, 0.5
 N_TIMES = 15
+COUNTY_SHEETS = ("age_by_sex", "edu", "marital_status", "nativity", "pop_by_race")
 
 
 def main() -> None:
@@ -132,9 +133,8 @@ def counties() -> None:
     if "TWOWAY_DATA" not in os.environ:
         print("counties: set TWOWAY_DATA to the folder with crosstabs/acs2012_ca_counties")
         return
-    names = ("age_by_sex", "edu", "marital_status", "nativity", "pop_by_race")
     folder = Path(os.environ["TWOWAY_DATA"]) / "crosstabs" / "acs2012_ca_counties"
-    wide = [pd.read_csv(folder / f"{name}.csv", index_col="county") for name in names]
+    wide = [pd.read_csv(folder / f"{name}.csv", index_col="county") for name in COUNTY_SHEETS]
     by_size = wide[0]["pop_age_cnt_all"].sort_values().index
     print("| county | adults | structure | hidden | states | worst total variation |\n|---|---:|---|---:|---:|---:|")
     for county in by_size[[3, 15, 28, 40, 50, 56]]:

@@ -185,6 +185,12 @@ class CellSets:
             total_copies=self.total_copies + float(times.sum()),
         )
 
+    def beside(self, tables: Tables, share: float) -> CellSets:
+        """Return the same sets with other tables, which count besides: together, so much for each count of the sets."""
+        times = share * self.records.total_weight / tables.weights.sum()
+        besides = replace(tables, weights=tables.weights * times).as_records()
+        return replace(self, besides=besides, offset=self.offset + share * _tables_negative_entropy(tables, "counts"))
+
     def expected(self, theta: Theta, rank: int, rows: TreeRows | None = None) -> ExpectedCounts:
         """Return the sums of the E-step over all sets."""
         if self.besides is None:

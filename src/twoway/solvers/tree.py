@@ -13,14 +13,17 @@ from typing import ClassVar
 import numpy as np
 
 from twoway.arrays import Floats
+from twoway.checks.fit_quality import modelled_shares
 from twoway.data.records import Records
 from twoway.model.pmf import JointPMF
 from twoway.solvers.combine import race
 from twoway.solvers.em import fit_cells_by_em
-from twoway.solvers.evidence import CellSets, Evidence, check_connected, theta_of
+from twoway.solvers.evidence import CellSets, Evidence, check_connected
 from twoway.solvers.heldout import CHOICE_CELLS, FAR_BEHIND, N_FOLDS, HeldOut, held_out_folds, held_out_scores
 from twoway.solvers.loop import Loop, Watch
 from twoway.solvers.problem import Problem, Smoothing, Solution
+from twoway.solvers.rank import choose_rank_from
+from twoway.solvers.reference import reference_tables
 from twoway.solvers.tree_starts import (
     TreeShape,
     local_spa_start,
@@ -41,6 +44,12 @@ _TABLE_PASSES, _TABLE_TOL = 5000, 1e-6
 _PASSES_OF_CHOICE, _FIRST_PASSES = 60, 30
 # Observed cells on which starts race, for so many passes, and passes over all records behind that where there are more.
 _RACE_CELLS, _RACE_PASSES, _FINAL_PASSES = 1_000_000, 30, 30
+# Where pairs have no table nor others that tell of them: more states, and smoothing only where nothing else decides.
+_OPEN_STATES, _OPEN_SMOOTHING = 24, Smoothing(0.02, 0.02)
+# Their fits go on in stages, after each of which the tables that are off count more, up to so many times.
+_STAGES, _STAGE_PASSES, _STAGE_TOL, _LAST_TOL, _MOST_TIMES = 4, 300, 1e-4, 3e-4, 8.0
+# How much the tables that others imply count for each count of these: at first, and in the end.
+_FIRST_REFERENCE, _LAST_REFERENCE = 0.4, 0.02
 # The start by CNMF-SPA works on a matrix of all pairs for each hidden variable.
 _MOST_SPA_CATEGORIES = 1000
 USUAL_STATES = 12
@@ -55,7 +64,7 @@ class Tree:
 
     n_starts: int = 4
     """Starts that race: one hidden variable spread along the tree, the tree of the visible variables, CNMF-SPA at each
-    hidden variable, then random ones. Where tables are missing, all begin at the tree of the visible variables."""
+    hidden variable, then random ones. From tables, the first is left out."""
     edges: tuple[tuple[int, int], ...] | None = None
     """The pairs of neighbours, a tree of all variables. None takes the tree of largest mutual information."""
     chooses_states: bool = False
@@ -73,6 +82,8 @@ class Tree:
         choice, short = SmoothingChoice(_TABLE_SMOOTHING, (), None), None
         if evidence.records is None:
             check_connected(evidence.tables(2))
+        if self.chooses_states and not evidence.bridges_all_pairs:
+            problem = replace(problem, rank=_OPEN_STATES)
         if problem.smoothing is None:
             with watch.guard():
                 tree, problem = self._chosen_form(problem)
@@ -89,12 +100,14 @@ class Tree:
             starts.append(self._start(raced.evidence, problem.rank, (problem.seed, len(starts)), watch))
         solver = _TreeStart(counts_tables=tree.counts_tables, edges=self.edges)
         if evidence.records is None:
-            solver = _TreeStart(_TABLE_PASSES, _TABLE_TOL, self._prior(evidence, problem.rank))
-        quick = replace(solver, max_iter=_RACE_PASSES)
+            solver = _TreeStart(_TABLE_PASSES, _TABLE_TOL, reference=self._reference(problem))
+        quick = replace(solver, max_iter=_RACE_PASSES, share=_FIRST_REFERENCE)
         solution = race(quick, [replace(raced, number=n, start=start) for n, start in enumerate(starts)])
         if not watch.ends():
-            final = replace(solver, max_iter=_FINAL_PASSES) if is_large else solver
-            last = final.solve(replace(problem, start=solution.pmf))
+            final, here = replace(solver, max_iter=_FINAL_PASSES) if is_large else solver, solution.pmf
+            if solver.reference is not None:
+                final, here = solver.nearing(problem, here)
+            last = final.solve(replace(problem, start=here))
             solution = replace(last, others=(solution.as_start(), *solution.others))
         return replace(solution, candidates=choice.candidates, held_out=choice.held_out)
 
@@ -150,16 +163,13 @@ class Tree:
     def _sets(self, evidence: Evidence) -> CellSets:
         return evidence.tree_sets(self.edges) if self.counts_tables else evidence.sets
 
-    def _prior(self, evidence: Evidence, n_states: int) -> Floats | None:
-        """Return what smoothing draws θ towards where some pairs have no table, as `fit_cells_by_em` takes it.
-
-        Tables leave open how such a pair depends, so that the smallest pull decides it: to what lies between them.
-        """
-        if evidence.has_all_pairs:
+    def _reference(self, problem: Problem) -> Tables | None:
+        """Return what tables imply of pairs that they lack; None where they have all, or the time is over."""
+        evidence = problem.evidence
+        if evidence.has_all_pairs or problem.watch.ends():
             return None
-        prior = theta_of(visible_tree_start(evidence, self._shape(evidence), n_states, (0, 0), spread=0.0))
-        prior[0] *= n_states
-        return prior[:, :n_states]
+        single = choose_rank_from(evidence, None, seed=problem.seed, watch=problem.watch).pmf
+        return None if single is None else reference_tables(evidence.tables(2), single)
 
     def n_hidden(self, evidence: Evidence) -> int:
         """Return how many hidden variables the tree has."""
@@ -177,9 +187,6 @@ class Tree:
     def _start(self, evidence: Evidence, n_states: int, seeds: tuple[int, int], watch: Watch) -> JointPMF:
         """Return a start, by the second of the seeds: those that lead further come first."""
         schema, shape, (_, number) = evidence.schema, self._shape(evidence), seeds
-        if len(schema) > 1 and not evidence.has_all_pairs:
-            # Only what a table asks for may lead away from the visible tree.
-            return visible_tree_start(evidence, shape, n_states, seeds, spread=0.01)
         start = None
         # What is left open by tables alone stays as near to the visible tree as they allow.
         number += evidence.records is None
@@ -198,6 +205,8 @@ class Tree:
         if not evidence.has_counts:
             amount = _SHARE_SMOOTHING * float(np.median(evidence.tables(2).weights))
             return SmoothingChoice(Smoothing(amount, amount), (), None), None
+        if not evidence.bridges_all_pairs:
+            return SmoothingChoice(_OPEN_SMOOTHING, (), None), None
         loop = Loop("choosing the smoothing", _PASSES_OF_CHOICE, 1e-5, watch.quiet())
         from_tables = evidence.records is None
         first = _TABLE_SMOOTHING if from_tables else self._first_smoothing
@@ -238,19 +247,46 @@ class _TreeStart:
 
     max_iter: int = 1500
     tol: float = 3e-7
-    prior: Floats | None = None
     counts_tables: bool = False
     edges: tuple[tuple[int, int], ...] | None = None
+    reference: Tables | None = field(default=None, compare=False, repr=False)
+    """What the given tables leave open, as tables of the least committed joint, which count a little besides."""
+    share: float = _LAST_REFERENCE
+    """How much they count, for each count of the given tables."""
+    times: Floats | None = field(default=None, compare=False, repr=False)
+    """How many times each of the given tables counts, (n_tables,); once by default."""
 
     name: ClassVar[str] = "tree"
 
     def solve(self, problem: Problem) -> Solution:
         evidence = problem.evidence
         sets = evidence.tree_sets(self.edges) if self.counts_tables else evidence.sets
+        if self.times is not None:
+            tables = evidence.tables(2)
+            sets = CellSets.of_tables(replace(tables, weights=tables.weights * self.times), "counts", evidence.threads)
+        if self.reference is not None:
+            sets = sets.beside(self.reference, self.share)
         start, smoothing = problem.first_point(sets), problem.given_smoothing
-        descent = fit_cells_by_em(sets, start, smoothing, problem.loop(self), self.prior)
+        descent = fit_cells_by_em(sets, start, smoothing, problem.loop(self))
         unit = "mean Kullback-Leibler divergence per pair"
         if evidence.records is not None:
             unit = f"negative log-likelihood per record{' and its two-way tables' if self.counts_tables else ''}"
         solution = problem.solution(self, descent, f"{unit}, penalised" if any(smoothing) else unit)
         return replace(solution, counts_tables=self.counts_tables)
+
+    def nearing(self, problem: Problem, pmf: JointPMF) -> tuple[_TreeStart, JointPMF]:
+        """Return a solver for which tables count more the further a model is from them, and its model so far.
+
+        A table of variables that are far apart on the tree would else be met many times later than others.
+        """
+        tables, stage = problem.evidence.tables(2), replace(self, max_iter=_STAGE_PASSES, tol=_STAGE_TOL)
+        times = np.ones(len(tables))
+        for _ in range(_STAGES):
+            if problem.watch.ends():
+                break
+            pmf = replace(stage, times=times).solve(replace(problem, start=pmf)).pmf
+            gaps = modelled_shares(pmf, tables) - tables.flat / np.repeat(tables.totals, np.diff(tables.starts))
+            off = np.add.reduceat(np.abs(gaps), tables.starts[:-1])
+            times *= np.clip(off / max(float(off.mean()), 1e-300), 0.5, 2.0)
+            times = np.clip(times / times.mean(), 1.0 / _MOST_TIMES, _MOST_TIMES)
+        return replace(self, times=times, tol=_LAST_TOL), pmf

@@ -1,0 +1,143 @@
+"""What published tables say of pairs that they lack: the least committed joint that has the tables.
+
+Of all joints with given tables, iterative proportional fitting (Deming and Stephan, 1940) finds the one of least
+relative entropy from where it begins. From independence that is the joint of maximum entropy: variables depend on each
+other only as far as the tables between them make them. Real variables mostly have more in common than that; so it
+begins a part of the way from independence to a model of one hidden variable, but only among variables that tables
+connect in a circle. Where a single variable is all that connects two others, these are independent given it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+import numpy as np
+
+from twoway.arrays import Bools, Floats
+from twoway.model.pmf import JointPMF
+from twoway.tables.layout import layout_entries
+from twoway.tables.tables import Tables
+
+# The joint of all variables is fitted up to so many cells; else joints of some of them at a time.
+_MOST_CELLS, _MOST_PART_CELLS = 2**21, 2**14
+_MOST_PARTS = 100
+# How far the start is from independence: the power of what one hidden variable makes of it.
+_HIDDEN = 1.0 / 3.0
+_CYCLES, _SETTLED = 50, 1e-5
+_LEAST = 1e-300
+
+
+def reference_tables(tables: Tables, single: JointPMF) -> Tables:
+    """Return tables of the least committed joint that has given two-way tables.
+
+    They are of all triples where the joint is small enough, otherwise of the pairs that have no table; with very many
+    variables, of some of these.
+
+    Parameters
+    ----------
+    tables
+        Two-way tables that connect all variables.
+    single
+        A model of one hidden variable of the same tables.
+    """
+    sizes, everything = tables.schema.sizes, list(range(len(tables.schema)))
+    order, parts = 3, iter([everything])
+    if math.prod(sizes) > _MOST_CELLS or len(sizes) < 3:
+        order, parts = 2, _parts(tables)
+    weight, entries = float(np.median(tables.weights)), {}
+    for part in parts:
+        joint = reference_joint(tables, single, part)
+        for some in combinations(range(len(part)), order):
+            key = tuple(part[place] for place in some)
+            if key not in entries and (order == 3 or not tables.together[key]):
+                others = tuple(place for place in range(len(part)) if place not in some)
+                entries[key] = joint.sum(axis=others) * weight
+    return Tables(tables.schema, *layout_entries(order, ((key, own, weight) for key, own in entries.items())))
+
+
+def reference_joint(tables: Tables, single: JointPMF, variables: Sequence[int]) -> Floats:
+    """Return the least committed joint of some variables, in schema order, that has the tables between them."""
+    joint = _start(tables, single, variables)
+    place_of = {variable: place for place, variable in enumerate(variables)}
+    targets = []
+    for number, row in enumerate(tables.sets.tolist()):
+        if set(row) <= place_of.keys():
+            kept = [place_of[index] for index in row]
+            others = tuple(place for place in range(len(variables)) if place not in kept)
+            targets.append((others, tables.array(number) / tables.totals[number]))
+    for _ in range(_CYCLES):
+        before, total = joint, np.zeros_like(joint)
+        for others, target in targets:
+            have = joint.sum(axis=others)
+            ratio = np.divide(target, have, out=np.zeros_like(have), where=have > 0)
+            joint = joint * np.expand_dims(ratio, others)
+            total += joint
+        if np.abs(joint - before).sum() < 2.0 * _SETTLED:
+            break
+    # Tables that do not quite agree lead round in a circle; their zeros may leave nothing.
+    return np.asarray(total / total.sum() if total.any() else _start(tables, single, variables))
+
+
+def _start(tables: Tables, single: JointPMF, variables: Sequence[int]) -> Floats:
+    """Return a joint between independence and one hidden variable; blocks of variables differ from it by themselves."""
+    schema = tables.schema
+    own = {index: np.maximum(single.stacked[schema.cells(index)] @ single.weights, _LEAST) for index in variables}
+
+    def independent(some: Sequence[int]) -> Floats:
+        plain = np.ones(())
+        for index in some:
+            plain = np.multiply.outer(plain, own[index])
+        return plain
+
+    joint = independent(variables)
+    for block in _blocks(tables.together, variables):
+        hidden = single.trees.of_variables(block).joint() / np.maximum(independent(block), _LEAST)
+        others = tuple(place for place, index in enumerate(variables) if index not in block)
+        joint *= np.expand_dims(np.maximum(hidden, _LEAST) ** _HIDDEN, others)
+    return joint
+
+
+def _blocks(together: Bools, variables: Sequence[int]) -> Iterator[list[int]]:
+    """Yield groups of three or more variables, in schema order, that no single one of them can part."""
+    from scipy.sparse.csgraph import connected_components
+
+    linked = together[np.ix_(variables, variables)]
+    inseparable = np.ones_like(linked)
+    for place in range(len(variables)):
+        part = linked.copy()
+        part[place] = part[:, place] = False
+        _, label = connected_components(part, directed=False)
+        same = label[:, None] == label
+        same[place] = same[:, place] = True
+        inseparable &= same
+    blocks = {
+        tuple(np.flatnonzero(inseparable[one] & inseparable[other]).tolist()) for one, other in np.argwhere(linked)
+    }
+    for block in sorted(blocks):
+        if len(block) > 2:
+            yield [variables[place] for place in block]
+
+
+def _parts(tables: Tables) -> Iterator[list[int]]:
+    """Yield groups of variables whose joint is small, until each pair without a table is in one of them."""
+    sizes, linked = np.array(tables.schema.sizes), tables.together.astype(np.int64)
+    is_open = np.triu(~tables.together, 1)
+    for _ in range(_MOST_PARTS):
+        pairs = np.argwhere(is_open)
+        if not len(pairs):
+            return
+        part = pairs[0].tolist()
+        while True:
+            # What has tables with most of them tells most; of these, what has most open pairs with them.
+            gains = linked[part].sum(axis=0) + 0.5 * (is_open | is_open.T)[part].sum(axis=0)
+            gains[part] = -1.0
+            gains[sizes * sizes[part].prod() > _MOST_PART_CELLS] = -1.0
+            if gains.max() <= 0:
+                break
+            part.append(int(gains.argmax()))
+        part.sort()
+        is_open[np.ix_(part, part)] = False
+        if linked[np.ix_(part, part)].any():
+            yield part

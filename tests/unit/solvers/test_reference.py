@@ -1,0 +1,124 @@
+"""The least committed joint that has given tables."""
+
+import numpy as np
+import pytest
+
+from twoway.fitting.fit import fit
+from twoway.model.pmf import JointPMF
+from twoway.schema import Schema, Variable
+from twoway.solvers import reference
+from twoway.solvers.evidence import Evidence, theta_of
+from twoway.solvers.reference import reference_joint, reference_tables
+from twoway.tables.tables import Tables
+
+NAMES, SIZES = "abcd", (2, 3, 2, 3)
+SCHEMA = Schema(tuple(Variable(name, tuple(range(size))) for name, size in zip(NAMES, SIZES, strict=True)))
+
+
+def model(seed, rank=2, schema=SCHEMA):
+    random = np.random.default_rng(seed)
+    factors = [random.dirichlet(np.ones(size), rank).T for size in schema.sizes]
+    return JointPMF.from_stacked(schema, random.dirichlet(np.ones(rank)), np.vstack(factors))
+
+
+def tables_of(joint, pairs, total=10_000.0):
+    axes, pairs = range(joint.ndim), sorted(pairs)
+    flat = [joint.sum(axis=tuple(set(axes) - set(pair))).ravel() * total for pair in pairs]
+    schema = SCHEMA if joint.ndim == len(SCHEMA) else SCHEMA.subset(NAMES[: joint.ndim])
+    return Tables(schema, np.array(pairs), np.concatenate(flat))
+
+
+def random_joint(seed, n=4):
+    return np.random.default_rng(seed).dirichlet(np.ones(int(np.prod(SIZES[:n])))).reshape(SIZES[:n])
+
+
+def worst(joint, tables):
+    off = [
+        np.abs(joint.sum(axis=tuple(set(range(joint.ndim)) - set(pair))) - tables.array(n) / tables.totals[n]).sum()
+        for n, pair in enumerate(tables.sets.tolist())
+    ]
+    return max(off)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_chain_is_independent_given_its_middle(seed):
+    # Whatever one hidden variable would make of it: nothing but b connects a with c.
+    tables = tables_of(random_joint(seed), [(0, 1), (1, 2), (2, 3)])
+    joint = reference_joint(tables, model(seed), range(4))
+    ab, bc, cd = (tables.array(n) / tables.totals[n] for n in range(3))
+    implied = np.einsum("ab,bc,cd,b,c->abcd", ab, bc, cd, 1 / ab.sum(axis=0), 1 / bc.sum(axis=0))
+    np.testing.assert_allclose(joint, implied, atol=1e-6)
+
+
+def test_variable_with_one_table_hangs_on_its_neighbour_beside_a_circle():
+    tables = tables_of(random_joint(1), [(0, 1), (0, 2), (1, 2), (2, 3)])
+    joint = reference_joint(tables, model(1), range(4))
+    cd = tables.array(3) / tables.totals[3]
+    implied = joint.sum(axis=3)[..., None] * (cd / cd.sum(axis=1, keepdims=True))
+    np.testing.assert_allclose(joint, implied, atol=1e-6)
+
+
+def test_all_tables_are_met_and_a_circle_leans_to_the_hidden_variable():
+    truth = model(3)
+    whole = truth.trees.joint()
+    tables = tables_of(whole, [(0, 1), (1, 2), (2, 3), (0, 3)])
+    leaning, plain = (reference_joint(tables, single, range(4)) for single in (truth, model(0, rank=1)))
+    assert worst(leaning, tables) < 1e-4
+    assert worst(plain, tables) < 1e-4
+
+    def off(joint):
+        return np.abs(joint.sum(axis=(1, 3)) - whole.sum(axis=(1, 3))).sum()
+
+    assert off(leaning) < 0.9 * off(plain)
+    # Entropy is largest from independence.
+    entropies = [-(joint * np.log(joint)).sum() for joint in (plain, leaning)]
+    assert entropies[0] > entropies[1]
+
+
+def test_contradicting_tables_and_empty_categories_end():
+    tables = tables_of(random_joint(2), [(0, 1), (1, 2), (0, 2), (2, 3)])
+    flat = tables.flat.copy()
+    flat[: len(tables.array(0).ravel())] = [1000, 0, 0, 0, 2000, 0]
+    odd = Tables(SCHEMA, tables.sets, flat)
+    joint = reference_joint(odd, model(2), range(4))
+    assert joint.sum() == pytest.approx(1.0)
+    assert np.isfinite(joint).all()
+    assert joint.min() >= 0
+
+
+def test_parts_say_of_missing_pairs_what_the_whole_says(monkeypatch):
+    tables = tables_of(random_joint(4), [(0, 1), (1, 2), (2, 3)])
+    whole = reference_tables(tables, model(4))
+    assert whole.order == 3
+    assert len(whole) == 4
+    monkeypatch.setattr(reference, "_MOST_CELLS", 20)
+    parts = reference_tables(tables, model(4))
+    assert parts.sets.tolist() == [[0, 2], [0, 3], [1, 3]]
+    joint = reference_joint(tables, model(4), range(4))
+    for number, pair in enumerate(parts.sets.tolist()):
+        of_whole = joint.sum(axis=tuple(set(range(4)) - set(pair)))
+        np.testing.assert_allclose(parts.array(number) / parts.totals[number], of_whole, atol=1e-5)
+    monkeypatch.setattr(reference, "_MOST_PART_CELLS", 12)  # nothing is said of b and d without c
+    assert reference_tables(tables, model(4)).sets.tolist() == [[0, 2], [0, 3]]
+
+
+def test_tables_beside_others_leave_the_divergence_of_a_perfect_model_at_zero():
+    joint = random_joint(5)
+    tables = tables_of(joint, [(0, 1), (1, 2), (2, 3)])
+    sets = Evidence(SCHEMA, tables=tables, threads=1).sets
+    beside = sets.beside(tables_of(joint, [(0, 2), (1, 3)]), 0.25)
+    assert beside.besides.total_weight == pytest.approx(0.25 * sets.records.total_weight)
+    exact = JointPMF.from_joint(joint, SCHEMA)
+    for each in (sets, beside):
+        value = each.expected(theta_of(exact), exact.rank).log_likelihood
+        assert each.offset - value / sets.records.total_weight == pytest.approx(0.0, abs=1e-9)
+
+
+def test_default_fit_meets_consistent_tables_and_invents_nothing():
+    joint = random_joint(6)
+    tables = tables_of(joint, [(0, 1), (0, 2), (1, 2), (2, 3)])
+    pmf = fit(tables)
+    assert pmf.report.misfits[0].total_variation < 0.003
+    made, with_c, base = (np.asarray(pmf.marginal(list(names))) for names in ("bd", "cd", "bc"))
+    implied = base @ (with_c / with_c.sum(axis=1, keepdims=True))
+    assert 0.5 * np.abs(made - implied).sum() < 0.005
