@@ -48,8 +48,9 @@ _RACE_CELLS, _RACE_PASSES, _FINAL_PASSES = 1_000_000, 30, 30
 _OPEN_STATES, _OPEN_SMOOTHING = 24, Smoothing(0.02, 0.02)
 # Their fits go on in stages, after each of which the tables that are off count more, up to so many times.
 _STAGES, _STAGE_PASSES, _STAGE_TOL, _LAST_TOL, _MOST_TIMES = 4, 300, 1e-4, 3e-4, 8.0
-# How much the tables that others imply count for each count of these: at first, and in the end.
-_FIRST_REFERENCE, _LAST_REFERENCE = 0.4, 0.02
+_LITTLE_SPREAD = 0.1
+# How much the tables that others imply count, for each count of these.
+_REFERENCE = 0.2
 # The start by CNMF-SPA works on a matrix of all pairs for each hidden variable.
 _MOST_SPA_CATEGORIES = 1000
 USUAL_STATES = 12
@@ -64,7 +65,7 @@ class Tree:
 
     n_starts: int = 4
     """Starts that race: one hidden variable spread along the tree, the tree of the visible variables, CNMF-SPA at each
-    hidden variable, then random ones. From tables, the first is left out."""
+    hidden variable, then random ones. Where tables are missing, all begin at the tree of the visible variables."""
     edges: tuple[tuple[int, int], ...] | None = None
     """The pairs of neighbours, a tree of all variables. None takes the tree of largest mutual information."""
     chooses_states: bool = False
@@ -101,7 +102,7 @@ class Tree:
         solver = _TreeStart(counts_tables=tree.counts_tables, edges=self.edges)
         if evidence.records is None:
             solver = _TreeStart(_TABLE_PASSES, _TABLE_TOL, reference=self._reference(problem))
-        quick = replace(solver, max_iter=_RACE_PASSES, share=_FIRST_REFERENCE)
+        quick = replace(solver, max_iter=_RACE_PASSES)
         solution = race(quick, [replace(raced, number=n, start=start) for n, start in enumerate(starts)])
         if not watch.ends():
             final, here = replace(solver, max_iter=_FINAL_PASSES) if is_large else solver, solution.pmf
@@ -187,6 +188,9 @@ class Tree:
     def _start(self, evidence: Evidence, n_states: int, seeds: tuple[int, int], watch: Watch) -> JointPMF:
         """Return a start, by the second of the seeds: those that lead further come first."""
         schema, shape, (_, number) = evidence.schema, self._shape(evidence), seeds
+        if len(schema) > 1 and not evidence.has_all_pairs:
+            # Only what a table asks for may lead away from the visible tree.
+            return visible_tree_start(evidence, shape, n_states, seeds, spread=_LITTLE_SPREAD)
         start = None
         # What is left open by tables alone stays as near to the visible tree as they allow.
         number += evidence.records is None
@@ -251,8 +255,6 @@ class _TreeStart:
     edges: tuple[tuple[int, int], ...] | None = None
     reference: Tables | None = field(default=None, compare=False, repr=False)
     """What the given tables leave open, as tables of the least committed joint, which count a little besides."""
-    share: float = _LAST_REFERENCE
-    """How much they count, for each count of the given tables."""
     times: Floats | None = field(default=None, compare=False, repr=False)
     """How many times each of the given tables counts, (n_tables,); once by default."""
 
@@ -265,7 +267,7 @@ class _TreeStart:
             tables = evidence.tables(2)
             sets = CellSets.of_tables(replace(tables, weights=tables.weights * self.times), "counts", evidence.threads)
         if self.reference is not None:
-            sets = sets.beside(self.reference, self.share)
+            sets = sets.beside(self.reference, _REFERENCE)
         start, smoothing = problem.first_point(sets), problem.given_smoothing
         descent = fit_cells_by_em(sets, start, smoothing, problem.loop(self))
         unit = "mean Kullback-Leibler divergence per pair"
