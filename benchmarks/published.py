@@ -31,6 +31,7 @@ from trees import COUNTY_SHEETS, county_tables
 import twoway as tw
 
 ROUNDED_TO, SUPPRESSED = 10, 0.05
+N_PEOPLE, N_REPLICATES, N_QUESTIONS, MOST_RANGE_CELLS = 2000, 40, 5, 2000
 MOST_CYCLES, SETTLED = 300, 1e-6
 ADULT = {0: "age", 1: "workclass", 4: "education", 5: "marital", 6: "occupation", 9: "sex", 12: "hours", 14: "income"}
 MORE_OF_ADULT = {7: "relationship", 8: "race"}
@@ -314,7 +315,45 @@ def show(records: str, method: str, numbers: np.ndarray) -> None:
 
 
 def intervals(n_seeds: int, data: Iterable[str]) -> None:
-    """To come."""
+    """How often 90 % intervals contain the truth, and how wide they are, with tables of 2,000 people."""
+    print("| records | question | questions | contained | mean width | width of the sharp bounds |")
+    print("|---|---|---:|---:|---:|---:|", flush=True)
+    for name in data:
+        frame = RECORDS[name]()
+        truth, found = Joint.of_records(frame), dict[str, list[tuple[bool, float, float]]]()
+        for seed in range(n_seeds):
+            for question, answer in asked(frame, truth, seed):
+                found.setdefault(question, []).append(answer)
+        for question, answers in found.items():
+            contained, width, sharp = np.mean(answers, axis=0)
+            numbers = f"{len(answers)} | {100 * contained:.0f} % | {width:.3f} | {sharp:.3f}"
+            print(f"| {name} | {question} | {numbers} |", flush=True)
+
+
+def asked(frame: pd.DataFrame, truth: Joint, seed: int) -> Iterable[tuple[str, tuple[bool, float, float]]]:
+    """Yield questions about random cells: whether the interval has the truth, its width, that of the sharp bounds."""
+    random = np.random.default_rng(seed)
+    pairs = published_pairs(frame.columns, random)
+    # A sample of a population of which the records are a picture.
+    tables = tw.Tables.from_crosstabs(counted(frame.sample(N_PEOPLE, replace=True, random_state=seed), pairs))
+    boot = tw.bootstrap(tw.fit(tables), tables, n=N_REPLICATES, seed=seed)
+    open_pairs = [pair for pair in combinations(frame.columns, 2) if pair not in pairs]
+    for kind, some in (("published pair", pairs), ("pair not published", open_pairs)):
+        for at in random.choice(len(some), N_QUESTIONS, replace=False):
+            one, other = some[at]
+            # A cell as probable as those that people ask about.
+            shares = truth.marginal((one, other))
+            row, column = np.unravel_index(random.choice(shares.size, p=shares.ravel()), shares.shape)
+            event, given = {other: truth.categories[other][column]}, {one: truth.categories[one][row]}
+            bounds = tw.probability_range(tables, {**event, **given}, level=None, max_cells=MOST_RANGE_CELLS)
+            yield kind, judged(boot.prob({**event, **given}), shares[row, column], bounds.width)
+            bounds = tw.probability_range(tables, event, given, level=None, max_cells=MOST_RANGE_CELLS)
+            share = shares[row, column] / shares[row].sum()
+            yield f"{kind}, one given the other", judged(boot.given(given).prob(event), share, bounds.width)
+
+
+def judged(answer: tw.Interval, share: float, sharp: float) -> tuple[bool, float, float]:
+    return bool(answer.low <= share <= answer.high), answer.high - answer.low, sharp
 
 
 if __name__ == "__main__":

@@ -47,10 +47,11 @@ _RACE_CELLS, _RACE_PASSES, _FINAL_PASSES = 1_000_000, 30, 30
 # Where pairs have no table nor others that tell of them: more states, and smoothing only where nothing else decides.
 _OPEN_STATES, _OPEN_SMOOTHING = 24, Smoothing(0.02, 0.02)
 # Their fits go on in stages, after each of which the tables that are off count more, up to so many times.
-_STAGES, _STAGE_PASSES, _STAGE_TOL, _LAST_TOL, _MOST_TIMES = 4, 300, 1e-4, 3e-4, 8.0
+_STAGES, _STAGE_PASSES, _STAGE_TOL, _LAST_TOL, _MOST_TIMES = 8, 300, 1e-5, 3e-4, 8.0
 _LITTLE_SPREAD = 0.1
-# How much the tables that others imply count, for each count of these.
-_REFERENCE = 0.2
+# How much the tables that others imply count, for each count of these: triples of the whole joint, which has these
+# tables; and pairs of its parts, which agree with them less.
+_REFERENCE = {3: 0.2, 2: 0.02}
 # The start by CNMF-SPA works on a matrix of all pairs for each hidden variable.
 _MOST_SPA_CATEGORIES = 1000
 USUAL_STATES = 12
@@ -267,7 +268,7 @@ class _TreeStart:
             tables = evidence.tables(2)
             sets = CellSets.of_tables(replace(tables, weights=tables.weights * self.times), "counts", evidence.threads)
         if self.reference is not None:
-            sets = sets.beside(self.reference, _REFERENCE)
+            sets = sets.beside(self.reference, _REFERENCE[self.reference.order])
         start, smoothing = problem.first_point(sets), problem.given_smoothing
         descent = fit_cells_by_em(sets, start, smoothing, problem.loop(self))
         unit = "mean Kullback-Leibler divergence per pair"
