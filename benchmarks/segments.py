@@ -98,7 +98,7 @@ def simulate(n: int, separation: float, random: np.random.Generator, labels: Any
 
 def test() -> None:
     """How often one class more is accepted at 5 %: the true number against one less, and one more than that."""
-    n_samples, n_replicates = 500, 99
+    n_samples, n_replicates = 1000, 99
     print("| people | test | rejected |\n|---:|---|---:|")
     for n in (500, 1000):
         rejected = {3: 0, 4: 0}
