@@ -187,6 +187,8 @@ class Report(Shown):
     """The pairs of neighbours that were given; empty where a tree was found, or none was fitted."""
     structure: str = ""
     """Why one hidden variable, or several, in words; empty where they were not compared."""
+    silent: str = ""
+    """How many pairs of variables no table shows, and the first of them; empty where all have one, as in records."""
     smoothing_times: Mapping[str, float] = field(default_factory=dict)
     """How many times as much smoothing some variables get than others, by the evidence for each."""
     candidates: tuple[Mapping[str, Any], ...] = ()
@@ -269,6 +271,8 @@ class Report(Shown):
         ]
         if self.structure:
             lines.append(f"structure   {self.structure}")
+        if self.silent:
+            lines.append(f"no table    {self.silent}")
         if self.n_records is not None:
             lines.append(f"records     {self.n_records:g} with {self.n_observed} observed cells")
         if self.columns:

@@ -220,6 +220,8 @@ def _fit_text(learned: dict[str, Any]) -> str:
     ]
     if learned["structure"]:
         rows.append(["structure", learned["structure"]])
+    if learned.get("silent"):
+        rows.append(["no table", printable(learned["silent"], 400)])
     likelihood = learned.get("log_likelihood_per_record")
     if likelihood is not None:
         rows.append(["", f"log-likelihood {likelihood:.4f} per record, BIC {learned['bic']:,.1f}"])

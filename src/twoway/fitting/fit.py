@@ -23,7 +23,7 @@ from twoway.fitting.published import fit_published_tables
 from twoway.fitting.sources import CONTRADICTION, TABLES_AS_RECORDS, United, evidence_of_source
 from twoway.fitting.structure import Fitted, Structure, fit_best, fit_mixture, fit_single, fit_tree, tree_edges
 from twoway.fitting.update import counts_of_records
-from twoway.model.counts import Counts, counts_left_out
+from twoway.model.counts import Counts, counts_left_out, pairs_without_table
 from twoway.model.parameters import sufficient_rank
 from twoway.model.pmf import JointPMF
 from twoway.model.posterior import posterior_of
@@ -319,10 +319,12 @@ def _fit_report(fitted: Fitted, warnings: list[str]) -> Report:
         check=check,
     )
     if evidence.records is None:
-        misfits = _fit_misfits(pmf, evidence.tables(evidence.given_order))
+        tables = evidence.tables(evidence.given_order)
         is_said = any(warning.startswith(CONTRADICTION) for warning in warnings)
         contradictions = [] if is_said else _fit_contradictions(compared, check)
-        return replace(report, misfits=misfits, warnings=(*warnings, *contradictions))
+        silent = pairs_without_table(pmf.schema, tables.together)
+        warnings += contradictions
+        return replace(report, misfits=_fit_misfits(pmf, tables), silent=silent, warnings=tuple(warnings))
     return _fit_report_of_records(report, pmf, evidence.records, log_likelihood, evidence.threads)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from twoway.arrays import Floats, times_log
 from twoway.checks.published_contradiction import published_contradictions
 from twoway.errors import DataError
-from twoway.model.counts import Counts
+from twoway.model.counts import Counts, pairs_without_table
 from twoway.model.hidden_tree import HiddenTree
 from twoway.model.pmf import JointPMF
 from twoway.model.raking import raked_to
@@ -105,8 +105,11 @@ def published_report(
         for misfit in misfits
         if misfit.total_variation > _EXACT_TOLERANCE and set(misfit.variables) in map(set, published.exact)
     ]
+    counts = Counts.of_tables(published.pairs(only_plain=True))
+    counts = replace(counts, shown=np.array(published.pairs_shown, dtype=np.int64).reshape(-1, 2))
     report = replace(
         report,
+        silent=pairs_without_table(pmf.schema, counts.together),
         rank=pmf.rank,
         n_hidden=pmf.n_hidden,
         n_parameters=pmf.n_parameters,
@@ -120,8 +123,6 @@ def published_report(
         warnings=tuple(dict.fromkeys([*said, *published_contradictions(published), *published.notes])),
         seconds=None if began is None else time.monotonic() - began,
     )
-    counts = Counts.of_tables(published.pairs(only_plain=True))
-    counts = replace(counts, shown=np.array(published.pairs_shown, dtype=np.int64).reshape(-1, 2))
     return pmf.with_report(report).with_counts(counts)
 
 

@@ -72,6 +72,7 @@ def summarize(pmf: JointPMF, source: RecordSource | Tables) -> dict[str, Any]:
         worst = report.misfits[:3]
         return summary | {
             "tables": len(source),
+            "silent": report.silent,
             "worst_fit": [{"variables": list(m.variables), "total_variation": m.total_variation} for m in worst],
         }
     cells, likelihood = source.n_records * len(names), report.log_likelihood

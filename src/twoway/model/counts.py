@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -11,18 +12,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.arrays import Floats
+from twoway.arrays import Bools, Floats
 from twoway.data.source import NO_NUMBERS
 from twoway.data.weights import weight_per_person
 from twoway.errors import DataError
 from twoway.model.events import Names
 from twoway.schema import Schema
+from twoway.text import crossed
 
 if TYPE_CHECKING:
     from twoway.tables.tables import Tables
 
 MAX_BYTES = 20 * 10**6
 """Larger counts are left out of a model."""
+_MOST_PAIRS_NAMED = 4
 _FIELDS = ("sets", "flat", "singles", "people", "squares")
 
 
@@ -160,16 +163,31 @@ class Counts:
         rows = (counts, self.people[start:end], self.squares[start:end]) if self.people.size else (counts,) * 3
         return np.array(rows, dtype=np.float64)
 
+    @cached_property
+    def together(self) -> Bools:
+        """Which pairs of variables were counted or published together, shape (n_variables, n_variables)."""
+        together = np.zeros((len(self.schema), len(self.schema)), dtype=bool)
+        for first, second in permutations(range(self.sets.shape[1]), 2):
+            together[self.sets[:, first], self.sets[:, second]] = True
+        together[self.shown[:, 0], self.shown[:, 1]] = together[self.shown[:, 1], self.shown[:, 0]] = True
+        return together
+
+    @cached_property
+    def are_silent(self) -> Bools | None:
+        """Which pairs of variables no table shows, in the shape of `together`; None where there are none.
+
+        Records show every pair.
+        """
+        is_silent = ~(self.together | np.eye(len(self.schema), dtype=bool))
+        return None if self.singles.size or not is_silent.any() else is_silent
+
     def between(self, names: Names) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
         """Return the first two of some variables that nothing shows together, and those by which tables connect them.
 
         None where every two of them were seen together.
         """
+        together = self.together
         for pair in combinations(self.schema.indices(names), 2):
-            together = np.zeros((len(self.schema), len(self.schema)), dtype=bool)
-            for first, second in permutations(range(self.sets.shape[1]), 2):
-                together[self.sets[:, first], self.sets[:, second]] = True
-            together[self.shown[:, 0], self.shown[:, 1]] = together[self.shown[:, 1], self.shown[:, 0]] = True
             if together[pair]:
                 continue
             bridges = np.flatnonzero(together[pair[0]] & together[pair[1]]).tolist()
@@ -215,6 +233,24 @@ def packed_counts(counts: Floats) -> NDArray[Any]:
     most = counts.max(initial=0.0)
     is_whole = most < 2**32 and (counts == np.rint(counts)).all()
     return counts.astype(np.min_scalar_type(int(most)) if is_whole else np.float32)
+
+
+def pairs_without_table(schema: Schema, together: Bools) -> str:
+    """Return which pairs of variables no table has, in words; empty where all have one.
+
+    Examples
+    --------
+    >>> from twoway.schema import Variable
+    >>> schema = Schema(tuple(Variable(name, ("no", "yes")) for name in ("age", "sex", "vote")))
+    >>> pairs_without_table(schema, np.array([[False, True, True], [True, False, False], [True, False, False]]))
+    '1 of 3 pairs: sex × vote'
+    """
+    pairs = np.argwhere(np.triu(~together, 1))
+    if not len(pairs):
+        return ""
+    named = [crossed(schema.names[position] for position in pair) for pair in pairs[:_MOST_PAIRS_NAMED].tolist()]
+    more = [f"… ({len(pairs) - len(named):,} more)"] if len(pairs) > len(named) else []
+    return f"{len(pairs):,} of {math.comb(len(schema), 2):,} pairs: {', '.join([*named, *more])}"
 
 
 def counts_left_out(n_cells: int, n_tables: int, order: int = 2, *, is_weighted: bool = False) -> list[str]:

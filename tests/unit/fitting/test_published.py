@@ -1,5 +1,7 @@
 """Joint PMFs of published tables: what was published holds, what is impossible has no probability."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -144,6 +146,13 @@ def test_bad_margins_are_refused(margins, culprit):
 def test_answers_say_which_pairs_no_table_is_about(pmf):
     assert pmf.counts.between(["age", "work"]) is None  # of adults
     assert pmf.counts.between(["sex", "work"]) == (("sex", "work"), ("age",))
+    silent = {frozenset(pmf.schema.names[n] for n in pair) for pair in np.argwhere(pmf.counts.are_silent).tolist()}
+    n_pairs = math.comb(len(pmf.schema), 2)
+    assert {"sex", "work"} in silent
+    assert {"age", "work"} not in silent
+    assert pmf.report.silent.startswith(f"{len(silent)} of {n_pairs} pairs: ")
+    assert "sex × work" in pmf.report.silent
+    assert f"no table    {pmf.report.silent}\n" in str(pmf.report)
     with pytest.warns(UserWarning, match="'age'"):
         tw.ask(pmf, "P(work | sex)")
 

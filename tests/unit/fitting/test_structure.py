@@ -87,6 +87,7 @@ def test_a_pair_without_a_table_gets_what_lies_between(seed):
     assert np.abs(np.asarray(pmf.marginal(["a", "c"])) - implied).sum() / 2 < 0.01
     assert max(misfit.total_variation for misfit in pmf.report.misfits) < 0.001
     assert pmf.report.structure.startswith("some pairs have no table")
+    assert pmf.report.silent == "1 of 3 pairs: a × c"
 
 
 def test_shares_without_counts_leave_open_what_they_leave_open():
