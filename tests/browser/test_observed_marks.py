@@ -1,4 +1,4 @@
-"""The explorer's page marks what was observed, where the model has its counts."""
+"""The explorer's page marks what was observed, where the model has its counts, and what no table shows."""
 
 import numpy as np
 import pandas as pd
@@ -90,3 +90,23 @@ def test_a_page_without_counts_has_no_dots(open_page, pmf):
     assert set(dots(page, 0)) == {None}
     assert page.locator(".legend").is_hidden()
     assert "two-way counts" not in page.locator("footer").text_content()
+
+
+def test_cards_that_no_table_shows_with_what_is_known_are_grey(open_page, records):
+    tables = tw.count(records).select([("age", "vote"), ("age", "rating")])
+    page = open_page(tw.fit(tables, rank=1))
+    note = card(page, 2).locator(".silence")
+    settle(page)
+    assert page.locator(".is-silent").count() == 0
+    click(page, 1, 1)
+    settle(page)
+    assert page.locator(".is-silent").count() == 1
+    assert note.text_content() == "no table shows this with 'vote'"
+    assert note.is_visible()
+    assert card(page, 2).get_attribute("aria-label") == "rating: no table shows this with 'vote'"
+    click(page, 1, 1)
+    click(page, 0, 1)
+    settle(page)
+    assert page.locator(".is-silent").count() == 0
+    assert note.is_hidden()
+    assert card(page, 2).get_attribute("aria-label") == "rating"

@@ -89,11 +89,15 @@ function differenceRange({ shares, compared, surroundings, beside }, cell) {
   return range && range.high - range.low > 1e-9 ? range : null;
 }
 
+/** Variables that the note of a card names at most. */
+const MOST_NAMED = 3;
+
 class Card {
   #model;
   #rows;
   #mean;
   #clear;
+  #silence = make("p", { className: "silence", hidden: true });
 
   /** actions: pick(index, code), clear(index), focus(index). */
   constructor(model, index, actions) {
@@ -112,6 +116,7 @@ class Card {
       "article",
       { className: "card", ariaLabel: name },
       make("header", {}, heading, this.#mean, this.#clear, related),
+      this.#silence,
       make("div", { className: "rows" }, ...this.#rows.map((row) => row.element)),
     );
     this.searched = plainText([name, ...categories].join("\n"));
@@ -129,6 +134,7 @@ class Card {
     });
     this.element.classList.toggle("is-known", Boolean(codes));
     this.#clear.hidden = !codes;
+    if (this.#model.silent) this.#showSilence(state);
     const reference = answer.compared ? answer.compared.shares : prior.shares;
     const before = this.#model.mean(this.index, reference ?? prior.shares);
     if (before !== null) {
@@ -137,6 +143,21 @@ class Card {
       const range = around ? ` (${meanRange(around.mean(meanOf(answer.shares), meanOf))})` : "";
       setText(this.#mean, `mean ${mean}${range}${answer.compared ? `, other ${reference ? number(before) : "–"}` : state.hasEvidence && mean !== number(before) ? `, was ${number(before)}` : ""}`);
     }
+  }
+
+  /** Grey the card, and say with which of the variables that are known no table shows it. */
+  #showSilence({ evidence, other }) {
+    const known = new Set([...evidence.keys(), ...(other?.evidence.keys() ?? [])]);
+    const { variables } = this.#model;
+    const names = [...known].filter((index) => this.#model.isSilent(this.index, index)).map((index) => `'${variables[index].name}'`);
+    const named = names.length > MOST_NAMED ? [...names.slice(0, MOST_NAMED), `${names.length - MOST_NAMED} more`] : names;
+    const text = names.length ? `no table shows this with ${oneOf(named)}` : "";
+    if (text === this.#silence.textContent) return;
+    this.#silence.textContent = text;
+    this.#silence.hidden = !text;
+    this.#silence.title = text && "What is shown is what the model concludes from other variables, of which there are tables.";
+    this.element.classList.toggle("is-silent", text !== "");
+    this.element.ariaLabel = [variables[this.index].name, text].filter(Boolean).join(": ");
   }
 
   #clearAll(actions) {

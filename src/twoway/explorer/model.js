@@ -192,6 +192,7 @@ class Model extends Trees {
     this.links = described.links;
     this.segments = described.segments;
     this.observed = described.counts && new Observed(described.counts, this.offsets);
+    this.silent = described.silent && decodeNumbers(described.silent);
     this.prior = this.given(new Map(), new Set());
     /** Whether there are several hidden variables. */
     this.isTree = this.form.hidden.length > 1;
@@ -211,6 +212,12 @@ class Model extends Trees {
     const { tree } = this.form.hidden[hidden];
     const inTree = this.form.leaves.length > 1 ? ` in tree ${tree + 1}` : "";
     return `hidden variable ${hidden + 1}${inTree}${names.length ? ` (${names.slice(0, 4).join(", ")}${names.length > 4 ? ", …" : ""})` : ""}`;
+  }
+
+  /** Return whether no table shows two variables together; where there is `silent`. */
+  isSilent(index, other) {
+    const bit = index * this.variables.length + other;
+    return (this.silent[bit >> 3] >> (bit & 7)) % 2 === 1;
   }
 
   /** Return half the sum of absolute differences of one variable's distribution from that without evidence. */

@@ -209,3 +209,21 @@ def test_counts_of_triples_give_those_of_pairs():
     (first, second), cells = numbers_of(counts["pairs"])[:2], numbers_of(counts["cells"][0])[:9]
     expected = tw.count(records)[PMF.schema.names[first], PMF.schema.names[second]].array * 100
     np.testing.assert_allclose(cells.reshape(3, 3), expected)
+
+
+def test_a_page_knows_which_pairs_no_table_shows():
+    records = tw.datasets.draw_records(PMF, 100, observed=1.0)
+    tables = tw.count(records)
+    names = PMF.schema.names
+    for pairs in ([(0, 1), (0, 2), (1, 3)], [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]):
+        own = tw.Counts.of_tables(tables.select([(names[one], names[other]) for one, other in pairs]))
+        described = describe_page(PMF.with_counts(own), "title", counts=False)["silent"]
+        if len(pairs) == 6:
+            assert described is None
+            continue
+        bits = np.unpackbits(numbers_of(described), bitorder="little")[:16].reshape(4, 4)
+        assert np.argwhere(np.triu(bits)).tolist() == [[0, 3], [1, 2], [2, 3]]
+        assert (bits == bits.T).all()
+    # Records show every pair.
+    assert describe_page(tw.fit(records, rank=2, solver="em", starts=1), "title")["silent"] is None
+    assert describe_page(PMF, "title")["silent"] is None
