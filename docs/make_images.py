@@ -1,10 +1,13 @@
-"""Create the pictures of the documentation: docs/img/explorer.png, explorer-tree.png, digits.svg, spss.png, excel.png.
+"""Create the pictures of the documentation: docs/img/explorer.png, explorer-tree.png, digits.svg, silent.svg, spss.png,
+excel.png.
 
     python docs/make_images.py          # all of them
     python docs/make_images.py surveys  # spss.png and excel.png, which need no data
+    python docs/make_images.py silent   # silent.svg, which needs no browser
 
 Needs Chromium and playwright (make install browser) and, for the explorer, the survey of US voters in 2000 from the R
-package poLCA, as lca/poLCA__election.csv in the folder TWOWAY_DATA.
+package poLCA, as lca/poLCA__election.csv in the folder TWOWAY_DATA; for silent.svg,
+crosstabs/acs2012_ca_counties there.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from twoway.cli.demo_digits import demo_digits
 HERE = Path(__file__).resolve().parent
 IMAGES = HERE / "img"
 DATA = Path(os.environ.get("TWOWAY_DATA", "data"))
-sys.path.insert(0, str(HERE.parent / "tests"))
+sys.path[:0] = [str(HERE.parent / "tests"), str(HERE.parent / "benchmarks")]
 
 TRAITS = {
     "MORAL": "moral",
@@ -127,8 +130,25 @@ def draw_surveys(folder: Path) -> None:
             page.screenshot(path=IMAGES / f"{name}.png")
 
 
+def draw_silent() -> None:
+    """Draw which variables of a county depend on which, and where its tables are silent."""
+    import matplotlib as mpl
+    from trees import COUNTY_SHEETS, county_tables
+
+    mpl.rcParams["svg.hashsalt"] = "silent"  # the same names of parts in every run
+    folder = DATA / "crosstabs" / "acs2012_ca_counties"
+    wide = [pd.read_csv(folder / f"{name}.csv", index_col="county") for name in COUNTY_SHEETS]
+    tables = county_tables(*(frame.loc["Sacramento County, California"] for frame in wide))
+    ax = tw.plot_dependence(tw.fit(tw.Tables.from_crosstabs(tables)))
+    ax.figure.savefig(IMAGES / "silent.svg", metadata={"Date": None})
+
+
 def main() -> None:
-    """Make all pictures, or those of the pages on survey files."""
+    """Make all pictures, or some of them."""
+    if sys.argv[1:] in ([], ["silent"]):
+        draw_silent()
+    if sys.argv[1:] == ["silent"]:
+        return
     with tempfile.TemporaryDirectory() as scratch:
         draw_surveys(Path(scratch))
         if sys.argv[1:] == ["surveys"]:

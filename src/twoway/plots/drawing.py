@@ -103,6 +103,17 @@ def draw_heatmap(
         ax.text(column, row, text, ha="center", va="center", fontsize="x-small", color=colour)
 
 
+def hatch_cells(ax: Axes, is_hatched: NDArray[np.bool_], legend: str) -> None:
+    """Draw some cells of a matrix in hatched grey, and write above it what that means."""
+    from matplotlib.patches import Rectangle
+
+    style: dict[str, Any] = {"facecolor": "0.93", "edgecolor": "0.6", "hatch": "////", "linewidth": 0}
+    for row, column in np.argwhere(is_hatched).tolist():
+        ax.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, **style))
+    key = Rectangle((0, 0), 1, 1, **style)
+    ax.legend([key], [legend], loc="lower left", bbox_to_anchor=(0, 1), frameon=False, fontsize="small")
+
+
 def drawn_label(label: object, width: int = MAX_WIDTH) -> str:
     """Return a label as one line of text that matplotlib does not parse as a formula.
 

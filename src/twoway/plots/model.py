@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from twoway.errors import DataError
 from twoway.model.information import pairwise_information
 from twoway.model.pmf import JointPMF, model_behind, model_of
-from twoway.plots.drawing import draw_heatmap, draw_pairs, drawing_axes, drawn_label, drawn_variables
+from twoway.plots.drawing import draw_heatmap, draw_pairs, drawing_axes, drawn_label, drawn_variables, hatch_cells
 from twoway.segmentation.segments import Segments
 
 if TYPE_CHECKING:
@@ -144,6 +144,8 @@ def _model_part_shown(n_shown: int, pmf: JointPMF) -> str:
 def plot_dependence(pmf: JointPMF, names: Sequence[str] | None = None, *, ax: Axes | None = None) -> Axes:
     """Draw the mutual information of every two variables, with related variables side by side.
 
+    Of a model fitted from tables, pairs of variables that no table shows are hatched in grey.
+
     Parameters
     ----------
     pmf
@@ -170,7 +172,15 @@ def plot_dependence(pmf: JointPMF, names: Sequence[str] | None = None, *, ax: Ax
     np.fill_diagonal(information, np.nan)
     labels = [drawn_label(pmf.schema.names[indices[place]]) for place in order]
     legend = "mutual information in bits" + _model_part_shown(len(labels), pmf)
-    return draw_pairs(ax, information, labels, form=".2f", least=1e-12, legend=legend, cmap="Blues")
+    is_silent = None if pmf.counts is None else pmf.counts.are_silent
+    if is_silent is not None:
+        places = np.array(indices)[order]
+        is_silent = is_silent[np.ix_(places, places)]
+        information[is_silent] = np.nan
+    ax = draw_pairs(ax, information, labels, form=".2f", least=1e-12, legend=legend, cmap="Blues")
+    if is_silent is not None and is_silent.any():
+        hatch_cells(ax, is_silent, "no table shows the pair")
+    return ax
 
 
 def dependence_order(closeness: NDArray[np.float64]) -> list[int]:

@@ -117,6 +117,23 @@ def test_dependence(fitted):
     assert len(labels(many.yaxis)) == 40
 
 
+def test_pairs_that_no_table_shows_are_hatched():
+    tables = tw.count(tw.datasets.draw_records(tw.datasets.dirichlet_rows(4, 2, 2), 200))
+    known = [("x1", "x2"), ("x2", "x3"), ("x2", "x4")]
+    pmf = tw.fit(tables.select(known), rank=1)
+    ax = tw.plot_dependence(pmf)
+    names = labels(ax.yaxis)
+    places = [(round(box.get_y() + 0.5), round(box.get_x() + 0.5)) for box in ax.patches]
+    hatched = {frozenset((names[row], names[column])) for row, column in places}
+    assert hatched == {frozenset(pair) for pair in (("x1", "x3"), ("x1", "x4"), ("x3", "x4"))}
+    assert len(places) == 6
+    image = drawn(ax)
+    assert all(math.isnan(image[place]) for place in places)
+    assert not math.isnan(image[names.index("x1"), names.index("x2")])
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["no table shows the pair"]
+    assert tw.plot_dependence(pmf, ["x1", "x2"]).get_legend() is None
+
+
 def test_related_variables_are_drawn_next_to_each_other():
     closeness = np.zeros((6, 6))
     for one, other in [(0, 5), (5, 2), (1, 3), (3, 4)]:
