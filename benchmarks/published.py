@@ -263,6 +263,7 @@ def large(n_seeds: int, _: Iterable[str]) -> None:
         f"ten of Adult, seed {seed}": counted(frame, published_pairs(frame.columns, np.random.default_rng(seed)))
         for seed in range(n_seeds)
     }
+    sources["ten of Adult, all pairs"] = counted(frame, list(combinations(frame.columns, 2)))
     folder = data_folder() / "crosstabs" / "acs2012_ca_counties"
     wide = [pd.read_csv(folder / f"{name}.csv", index_col="county") for name in COUNTY_SHEETS]
     for county in wide[0]["pop_age_cnt_all"].sort_values().index[[3, 15, 28, 40, 50, 56]]:

@@ -21,7 +21,16 @@ from twoway.data.source import Block, RecordSource
 from twoway.errors import DataError, unknown_option, whole_number
 from twoway.fitting.published import fit_published_tables
 from twoway.fitting.sources import CONTRADICTION, TABLES_AS_RECORDS, United, evidence_of_source
-from twoway.fitting.structure import Fitted, Structure, fit_best, fit_mixture, fit_single, fit_tree, tree_edges
+from twoway.fitting.structure import (
+    Fitted,
+    Structure,
+    fit_best,
+    fit_closer,
+    fit_mixture,
+    fit_single,
+    fit_tree,
+    tree_edges,
+)
 from twoway.fitting.update import counts_of_records
 from twoway.model.counts import Counts, counts_left_out, pairs_without_table
 from twoway.model.parameters import sufficient_rank
@@ -162,7 +171,7 @@ def fit(
         elif structure == "single" or solver != "auto" or rank is not None or smoothing is not None:
             fitted = fit_single(problem, rank, single_solver)
         else:
-            fitted = fit_best(problem, single_solver, tree, mixture)
+            fitted = fit_closer(fit_best(problem, single_solver, tree, mixture))
     if saved is not None:
         saved.close(is_interrupted=watch.interrupted)
         if saved is not checkpoint:  # whose owner removes it when the model is saved

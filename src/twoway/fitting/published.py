@@ -27,6 +27,7 @@ from twoway.solvers.evidence import theta_of
 from twoway.solvers.loop import Descent, Loop, Watch
 from twoway.solvers.problem import Smoothing
 from twoway.solvers.table_sums import TableSums
+from twoway.solvers.tree_starts import with_more_states
 from twoway.tables.published.table import PublishedTable
 from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
@@ -43,7 +44,7 @@ _PASSES, _TOL = 5000, 1e-6
 _SMALL_GAIN = 0.002
 # Two-way tables may need fewer states than tables of more variables: each hidden variable gets at least so many, and
 # twice as many as a variable has categories, up to a limit. Several begin as almost the same.
-_LEAST_STATES, _MOST_STATES, _NOISE = 24, 64, 0.2
+_LEAST_STATES, _MOST_STATES = 24, 64
 # Tables that must hold exactly count so many times as much as others.
 _EXACT_TIMES = 100.0
 # How far off an exact table of several variables may be in the model, in total variation, before that is said.
@@ -67,7 +68,9 @@ def fit_published_tables(
     if report.stop_reason in (StopReason.INTERRUPTED, StopReason.TIME_LIMIT):
         watch.interrupt(report.stop_reason)
     if published.names_beyond_pairs:
-        start = _with_more_states(start, published)
+        least = min(max(_LEAST_STATES, 2 * max(published.schema.sizes)), _MOST_STATES)
+        # Copies of a state have nothing to tell of variables that are in pairs only, and must not begin to.
+        start = with_more_states(start, least, published.names_beyond_pairs)
     start = _only_possible(start, published)
     exact = [number for number, table in enumerate(published.tables) if _is_exact(published, table)]
     sums = TableSums.of(published, threads, dict.fromkeys(exact, _EXACT_TIMES))
@@ -182,33 +185,6 @@ def _side_by_side(parts: Sequence[tuple[Sequence[int], HiddenTree]], n_variables
         for place, position in enumerate(positions):
             homes[position], factors[position] = offset + tree.homes[place], columns[place]
     return HiddenTree(tuple(parents), tuple(homes), first.weights, tuple(transitions), tuple(factors))
-
-
-def _with_more_states(pmf: JointPMF, published: PublishedTables) -> JointPMF:
-    """Return nearly the same model with at least so many states of each hidden variable.
-
-    Copies of a state differ a little in the variables that are together in tables of more than two: of others, they
-    have nothing to tell, and must not begin to.
-    """
-    (tree,) = pmf.trees.trees
-    random = np.random.default_rng(0)
-    least = min(max(_LEAST_STATES, 2 * max(pmf.schema.sizes)), _MOST_STATES)
-    copies = [-(-least // n_states) for n_states in tree.n_states]
-    names = published.names_beyond_pairs
-
-    def repeated(matrix: Floats, rows: int, columns: int, noise: float = 0.0) -> Floats:
-        """Return a matrix with copies of states, in rows and in columns; columns still sum to one."""
-        wide = np.repeat(np.repeat(matrix / rows, rows, axis=0), columns, axis=1)
-        wide *= 1.0 + noise * random.random(wide.shape)
-        return np.asarray(wide / wide.sum(axis=0))
-
-    weights = repeated(tree.weights[:, None], copies[0], 1)[:, 0]
-    edges = zip(tree.transitions, copies[1:], tree.parents[1:], strict=True)
-    transitions = tuple(repeated(matrix, own, copies[parent]) for matrix, own, parent in edges)
-    leaves = zip(pmf.schema.names, tree.factors, tree.homes, strict=True)
-    factors = tuple(repeated(own, 1, copies[home], _NOISE * (name in names)) for name, own, home in leaves)
-    wider = HiddenTree(tree.parents, tree.homes, weights, transitions, factors)
-    return JointPMF.from_trees(pmf.schema, Trees(np.ones(1), (wider,)))
 
 
 def _only_possible(pmf: JointPMF, published: PublishedTables) -> JointPMF:

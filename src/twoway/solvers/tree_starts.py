@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,6 +22,8 @@ from twoway.solvers.starts import drawn_by_name, random_start, softened_start
 
 # A hidden state stands for a category of the variable where it is, but for a little; equal ones differ by a little.
 _OPENNESS, _NOISE = 0.05, 0.3
+# Copies of a state differ by so much.
+_COPY_NOISE = 0.2
 # One hidden variable that is spread along the tree: how it is smoothed, and how far neighbours then agree.
 _SINGLE_SMOOTHING, _AGREEMENT = Smoothing(4.0, 4.0), 0.9
 
@@ -209,3 +211,27 @@ def local_spa_start(evidence: Evidence, shape: TreeShape, n_states: int, seeds: 
     factors = tuple(local[home].factors[index] for index, home in enumerate(shape.homes))
     tree = HiddenTree(shape.parents, shape.homes, local[0].weights, tuple(transitions), factors)
     return JointPMF.from_trees(schema, Trees(np.ones(1), (tree,)))
+
+
+def with_more_states(pmf: JointPMF, least: int, names: Collection[str]) -> JointPMF:
+    """Return nearly the same model with at least so many states of each hidden variable.
+
+    Several states begin as copies that differ a little in the variables named, so that a fit can part them.
+    """
+    (tree,) = pmf.trees.trees
+    random = np.random.default_rng(0)
+    copies = [-(-least // n_states) for n_states in tree.n_states]
+
+    def repeated(matrix: Floats, rows: int, columns: int, noise: float = 0.0) -> Floats:
+        """Return a matrix with copies of states, in rows and in columns; columns still sum to one."""
+        wide = np.repeat(np.repeat(matrix / rows, rows, axis=0), columns, axis=1)
+        wide *= 1.0 + noise * random.random(wide.shape)
+        return np.asarray(wide / wide.sum(axis=0))
+
+    weights = repeated(tree.weights[:, None], copies[0], 1)[:, 0]
+    edges = zip(tree.transitions, copies[1:], tree.parents[1:], strict=True)
+    transitions = tuple(repeated(matrix, own, copies[parent]) for matrix, own, parent in edges)
+    leaves = zip(pmf.schema.names, tree.factors, tree.homes, strict=True)
+    factors = tuple(repeated(own, 1, copies[home], _COPY_NOISE * (name in names)) for name, own, home in leaves)
+    wider = HiddenTree(tree.parents, tree.homes, weights, transitions, factors)
+    return JointPMF.from_trees(pmf.schema, Trees(np.ones(1), (wider,)))

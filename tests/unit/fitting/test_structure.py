@@ -1,15 +1,19 @@
 """One hidden variable or a tree: which one is chosen, and what is said of it."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
+from random_models import random_pmf, sized
 
 import twoway as tw
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.errors import DataError, UnknownNameError
+from twoway.fitting.structure import fit_closer, fit_single
 from twoway.model.trees import Trees
+from twoway.solvers import Evidence, Problem, find_solver
 from twoway.solvers.heldout import HeldOut
 from twoway.solvers.tree import Tree
 
@@ -213,3 +217,22 @@ def test_a_hidden_markov_chain():
     assert pmf.n_hidden > 1
     assert not pmf.report.counts_tables
     assert truth.log_prob(fresh).mean() - pmf.log_prob(fresh).mean() < 2.0
+
+
+def worst_pair(pmf, tables):
+    return max(np.abs(np.asarray(pmf.marginal(names)) - np.asarray(tables[names])).sum() / 2 for names in tables.names)
+
+
+def test_large_tables_of_all_pairs_are_met():
+    """Whoever compares a model with published tables of many people finds them in it."""
+    tables = tw.count(random_pmf(sized([5, 4, 3, 4]), 20, seed=3, concentration=0.3).sample(20_000, seed=0))
+    problem = Problem(Evidence(tables.schema, tables=tables, threads=1), 2)
+    rough = fit_single(problem, 2, find_solver("auto", 1))
+    assert worst_pair(rough.solution.pmf, tables) > 0.02
+    closer = fit_closer(rough)
+    assert worst_pair(closer.solution.pmf, tables) < 0.003
+    assert "went on with more states" in closer.reason
+    # Smaller tables are smoothed instead: how far they are off is mostly chance.
+    few = replace(tables, flat=tables.flat / 10, weights=tables.weights / 10)
+    small = replace(rough, problem=replace(problem, evidence=Evidence(few.schema, tables=few, threads=1)))
+    assert fit_closer(small) is small
