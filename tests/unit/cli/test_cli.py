@@ -504,6 +504,7 @@ def test_published_tables(cli, tmp_path):
     code, text, _ = cli("fit", "--tables", str(tmp_path), "--kind", "row", "--total", "500", "-o", out, "--rank", "2")
     assert code == 0
     assert "2 tables" in text
+    assert "no table      1 of 3 pairs: " in text
     code, text, _ = cli("ask", out, "P(vote | age)")
     assert text.startswith("age \\ vote  no")
 
