@@ -141,7 +141,7 @@ def test_the_shell_examples_run(folder, monkeypatch, capsys, page):
             assert set(arguments) <= TARGETS, line
             continue
         assert program in ("twoway", ".venv/bin/twoway"), line
-        if "men.twoway" in line or "--size smoke" in line:
+        if any(part in line for part in ("men.twoway", "sacramento", "california", "--size smoke")):
             COMMANDS[arguments[0]].make_context(arguments[0], arguments[1:])
             continue
         if page.name == "README.md" and arguments[0] == "fit":
