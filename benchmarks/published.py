@@ -1,6 +1,6 @@
 """Compare fits from published tables with the records behind them, and with iterative proportional fitting (IPF).
 
-    python benchmarks/published.py [halves] [consistent] [large] [many] [intervals] [--seeds 10] [--data adult]
+    python benchmarks/published.py [halves] [consistent] [large] [many] [intervals] [mbi] [--seeds 10] [--data adult]
 
 Needs TWOWAY_DATA (uci/adult.data.gz, lca/poLCA__election.csv, surveys/bfi.csv.gz, crosstabs/acs2012_ca_counties).
 Prints the tables of docs/published-tables.md.
@@ -12,6 +12,7 @@ rows and columns were independent, the same for all methods. IPF begins at indep
 rounded tables do not agree it ends in a circle, of which the mean is taken. "consistent": the same without rounding.
 "large": ten variables of Adult and seven tables of each of six counties, without rounding. "many": the 25 items of bfi.
 "intervals": how often 90 % intervals from tables of 2,000 people contain the truth, and how wide they are.
+"mbi": the tables of "halves" for mbi: its graphical model, and mixtures of products (makes .venv-mbi; needs an index).
 """
 
 from __future__ import annotations
@@ -19,13 +20,15 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from peer_mbi import estimated
 from trees import COUNTY_SHEETS, county_tables
 
 import twoway as tw
@@ -33,6 +36,7 @@ import twoway as tw
 ROUNDED_TO, SUPPRESSED = 10, 0.05
 N_PEOPLE, N_REPLICATES, N_QUESTIONS, MOST_RANGE_CELLS = 2000, 40, 5, 2000
 MOST_CYCLES, SETTLED = 300, 1e-6
+N_COMPONENTS = (10, 100, 1000)
 ADULT = {0: "age", 1: "workclass", 4: "education", 5: "marital", 6: "occupation", 9: "sex", 12: "hours", 14: "income"}
 MORE_OF_ADULT = {7: "relationship", 8: "race"}
 BINS = {
@@ -54,6 +58,7 @@ def main() -> None:
     parser.add_argument("--data", nargs="*", default=list(RECORDS))
     options = parser.parse_args()
     sections = {"halves": halves, "consistent": consistent, "large": large, "many": many, "intervals": intervals}
+    sections["mbi"] = mbi
     for name in options.sections or sections:
         sections[name](options.seeds, options.data)
         print()
@@ -140,6 +145,7 @@ class Joint:
 
     categories: Mapping[str, list[str]]
     cells: np.ndarray
+    seconds: float | None = None  # of the fit, if it was done by another process
 
     @classmethod
     def of_records(cls, frame: pd.DataFrame) -> Joint:
@@ -218,7 +224,9 @@ def distances(model: Joint | Model, truth: Joint, tables: Crosstabs) -> list[flo
     return [max(own), float(np.mean(own)), float(np.mean(triples)), float(np.mean(others)) if others else 0.0]
 
 
-def halves(n_seeds: int, data: Iterable[str], *, is_rounded: bool = True) -> None:
+def halves(
+    n_seeds: int, data: Iterable[str], *, is_rounded: bool = True, methods: Mapping[str, Method] | None = None
+) -> None:
     """Half of the pairs published, rounded and with suppressed cells."""
     print("| records | method | worst table | mean table | triples | pairs not published | CPU seconds |")
     print("|---|---|---:|---:|---:|---:|---:|", flush=True)
@@ -235,10 +243,10 @@ def halves(n_seeds: int, data: Iterable[str], *, is_rounded: bool = True) -> Non
                 if is_rounded
                 else {pair: pd.crosstab(frame[pair[0]], frame[pair[1]]).astype(float) for pair in pairs}
             )
-            for method, fit in METHODS.items():
+            for method, fit in (methods or METHODS).items():
                 began = time.process_time()
                 model = fit(truth.categories, tables)
-                seconds = time.process_time() - began
+                seconds = getattr(model, "seconds", None) or time.process_time() - began
                 found.setdefault(method, []).append([*distances(model, truth, tables), seconds])
         for method, rows in found.items():
             of_methods.setdefault(method, []).append(np.mean(rows, axis=0))
@@ -304,7 +312,21 @@ def fitted(categories: Mapping[str, list[str]], tables: Crosstabs) -> Model:
     return Model(categories, tw.fit(tw.Tables.from_crosstabs(tables)))
 
 
-METHODS = {"twoway": fitted, "IPF": ipf, "independence": independent}
+Method = Callable[[Mapping[str, list[str]], Crosstabs], Joint | Model]
+METHODS: dict[str, Method] = {"twoway": fitted, "IPF": ipf, "independence": independent}
+
+
+def of_mbi(categories: Mapping[str, list[str]], tables: Crosstabs, *, n_components: int = 0) -> Joint:
+    names = list(categories)
+    arrays = {(names.index(one), names.index(other)): table.to_numpy() for (one, other), table in tables.items()}
+    return Joint(categories, *estimated([len(own) for own in categories.values()], arrays, n_components))
+
+
+def mbi(n_seeds: int, data: Iterable[str]) -> None:
+    """The same tables for mbi."""
+    mixtures = {f"mbi, mixture of {n:,}": partial(of_mbi, n_components=n) for n in N_COMPONENTS}
+    methods = {"twoway": fitted, "IPF": ipf, "mbi, graphical model": of_mbi, **mixtures}
+    halves(n_seeds, data, methods=methods)
 
 
 def show(records: str, method: str, numbers: np.ndarray) -> None:
