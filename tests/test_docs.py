@@ -99,7 +99,15 @@ def test_the_readme_claims_no_more_speed_than_was_measured():
 
 
 # The pages with the longest fits run with the slow tests.
-LONG = {"estimators.md", "how-sure.md", "missing-cells.md", "many-sources.md", "cluster.md", "databases.md"}
+LONG = {
+    "estimators.md",
+    "segments.md",
+    "how-sure.md",
+    "missing-cells.md",
+    "many-sources.md",
+    "cluster.md",
+    "databases.md",
+}
 MARKED = [pytest.param(page, marks=pytest.mark.slow) if page.name in LONG else page for page in PAGES]
 
 

@@ -58,6 +58,7 @@ def joint(pmf):
     return cells
 
 
+@pytest.mark.slow
 def test_groups_with_shapes_of_their_own_ask_for_a_mixture():
     pmf = tw.fit(grouped_records(1500))
     assert pmf.report.solver == "mixture"

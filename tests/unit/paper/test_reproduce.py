@@ -176,6 +176,7 @@ def test_the_published_mse_scales_the_first_factor_of_the_truth():
 # A run that was ended goes on
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_where_it_stopped_with_the_same_numbers(smoke, tmp_path):
     whole = smoke[0] / f"{TABLE}-smoke.jsonl"
     rest = tmp_path / whole.name
