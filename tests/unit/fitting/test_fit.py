@@ -247,7 +247,14 @@ def test_mirror_descent_takes_no_smoothing(records):
         tw.fit(records, rank=2, solver=CoupledNMF(update="mirror"), smoothing=1.0)
 
 
-@pytest.mark.parametrize(("n_variables", "missing"), [(3, []), (4, [("x1", "x2")]), (5, [("x1", "x2"), ("x3", "x4")])])
+@pytest.mark.parametrize(
+    ("n_variables", "missing"),
+    [
+        (3, []),
+        pytest.param(4, [("x1", "x2")], marks=pytest.mark.slow),
+        pytest.param(5, [("x1", "x2"), ("x3", "x4")], marks=pytest.mark.slow),
+    ],
+)
 def test_fit_and_diagnose_agree_about_splits(n_variables, missing):
     """Binary variables: two of them show rank 3 at most, though they have four categories together."""
     records = draw_records(dirichlet_rows(n_variables, 2, 2, seed=1), 2000, seed=1)

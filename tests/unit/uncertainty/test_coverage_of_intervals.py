@@ -21,6 +21,7 @@ RECORDS = draw_records(dirichlet_rows(4, 3, 2, seed=4), 300, observed=0.8, seed=
 # Smoothing
 
 
+@pytest.mark.slow
 def test_mutual_information_at_200_records_is_not_always_too_low():
     """It was for 16 of these 36, when replicates shrank dependence as much as the model and no more."""
     too_low = []
@@ -142,6 +143,7 @@ def survey(seed, n_records=1000):
     return {"age": age, "degree": degree, "vote": vote}, votes
 
 
+@pytest.mark.slow
 def test_intervals_contain_the_truth_where_a_model_is_too_simple():
     """Dependence is too weak in a model of few components; without what was observed, a third would be missed."""
     contained, by_model = [], []
