@@ -10,7 +10,7 @@ from itertools import islice
 import numpy as np
 
 from twoway.arrays import Floats, Ints
-from twoway.checks.table_program import ProgramAxis, TableProgram
+from twoway.checks.table_program import ProgramAxis, TableProgram, shared_by_tables
 from twoway.notebook import Shown
 from twoway.tables.tables import Tables
 from twoway.text import crossed, printable, shortlist
@@ -61,7 +61,8 @@ def find_contradiction(
 before any joint has these tables
     """
     for group in islice(_suspected_contradictions(tables, suspects), most_groups):
-        change = TableProgram(tables, ProgramAxis.full(tables.schema, group), _LEVEL).least_change
+        axes = ProgramAxis.full(tables.schema, group)
+        change = TableProgram(shared_by_tables(tables, axes), axes, _LEVEL).least_change
         if change > _MIN_CHANGE:
             return Contradiction(tuple(tables.schema.names[index] for index in group), change)
     return None

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 
 from twoway.arrays import Ints
-from twoway.checks.table_program import TableProgram, choose_program_axes
+from twoway.checks.published_program import published_program
+from twoway.checks.table_program import TableProgram, choose_program_axes, shared_by_tables
 from twoway.errors import DataError, ImpossibleEvidenceError, whole_number
 from twoway.model.events import Event, describe_event, parse_event
 from twoway.model.intervals import checked_level
 from twoway.notebook import Shown
 from twoway.schema import Schema
+from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
 from twoway.text import plain_data, shortlist
 
@@ -78,7 +80,12 @@ class ProbabilityRange(Shown):
 
 
 def probability_range(
-    tables: Tables, event: Event, given: Event | None = None, *, level: float | None = 0.95, max_cells: int = MAX_CELLS
+    tables: Tables | PublishedTables,
+    event: Event,
+    given: Event | None = None,
+    *,
+    level: float | None = 0.95,
+    max_cells: int = MAX_CELLS,
 ) -> ProbabilityRange:
     """Return the least and greatest probability of an event that any joint with these tables can have.
 
@@ -87,7 +94,8 @@ def probability_range(
     Parameters
     ----------
     tables
-        Two-way or three-way tables.
+        Two-way or three-way tables, or published tables of any kind. Of these, coarser categories, parts of all
+        people, bounds of numbers and impossible combinations all count; published means do not narrow the range.
     event
         As for `JointPMF.prob`: a mapping from names of variables to a label, or to several, any of which may hold.
     given
@@ -117,7 +125,7 @@ def probability_range(
     P(differ = 1 | a = 1, b = 1): 0.0000 to 1.0000 in all joints that have these tables
       over the joint of 'a', 'b', 'differ', 8 cells
     """
-    if not isinstance(tables, Tables):
+    if not isinstance(tables, Tables | PublishedTables):
         raise DataError(f"a range is computed from Tables; got {type(tables).__name__}: count records first, tw.count")
     level = None if level is None else checked_level(level)
     max_cells = whole_number("max_cells", max_cells, 1)
@@ -133,8 +141,12 @@ def probability_range(
         )
     if not asked:
         return ProbabilityRange(question, 1.0, 1.0, (), (), True, 1, level)
-    axes, is_sharp = choose_program_axes(tables, asked, max_cells)
-    program = TableProgram(tables, axes, level)
+    if isinstance(tables, Tables):
+        axes, is_sharp = choose_program_axes(tables, asked, max_cells)
+        program = TableProgram(shared_by_tables(tables, axes), axes, level)
+    else:
+        program, is_sharp = published_program(tables, asked, max_cells, level)
+        axes = program.axes
     inside, beside = program.cells(wanted) * program.cells(known), program.cells(known)
     least, greatest = (program.extreme(inside, beside, sign) for sign in (1, -1))
     if least is None or greatest is None:

@@ -1,8 +1,9 @@
 """A linear program over all joints that have given tables.
 
 Its unknowns are the cells of a joint of a few variables. Every table, summed over the variables left out, bounds sums
-of these cells from both sides. A conditional probability is a ratio of two such sums; dividing all unknowns by the
-lower sum (Charnes and Cooper, 1962) makes it linear, and a probability is the case in which that sum is 1.
+of these cells from both sides, as shares of all or of other sums. A conditional probability is a ratio of two such
+sums; dividing all unknowns by the lower sum (Charnes and Cooper, 1962) makes it linear, and a probability is the case
+in which that sum is 1.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -156,43 +157,83 @@ def _merged_axis(tables: Tables, axis: ProgramAxis, partner: ProgramAxis, n_clas
     return ProgramAxis(axis.variable, np.unique(classes, return_inverse=True)[1].reshape(-1))
 
 
+class SharedOut(NamedTuple):
+    """A table over the cells of a joint: which of its cells each of these is in, and what is known of their shares."""
+
+    cell_of: Ints
+    """The table's cell for each cell of the joint, (n_cells,); -1 for those that it says nothing of."""
+    low: Floats
+    """The least and greatest share that was published, (n_table_cells,): the same where a number is known."""
+    high: Floats
+    n_records: Floats
+    """The effective number of records of which they are shares."""
+    blocks: Ints | None = None
+    """The group of the table's cells within which they are shares; None for shares of all people."""
+
+
+def shared_by_tables(tables: Tables, axes: Sequence[ProgramAxis]) -> list[SharedOut]:
+    """Return tables, and the shares of single variables, over the cells of a joint."""
+    cells = np.indices([axis.n_classes for axis in axes]).reshape(len(axes), -1)
+    place_of = {axis.variable: place for place, axis in enumerate(axes)}
+    inside = {tuple(index for index in row if index in place_of) for row in tables.sets.tolist()}
+    shared = []
+    for positions in sorted({*inside, *((index,) for row in inside for index in row)} - {()}):
+        margin, weight = program_shares(tables, [axes[place_of[index]] for index in positions])
+        cell_of = np.ravel_multi_index([cells[place_of[index]] for index in positions], margin.shape)
+        shares = margin.ravel()
+        shared.append(SharedOut(cell_of, shares, shares, np.full(shares.size, weight)))
+    return shared
+
+
 class TableProgram:
     """All joints of some variables that have given tables, within sampling error.
 
     Parameters
     ----------
-    tables
-        The tables.
+    shared
+        What the tables say of sums of the joint's cells.
     axes
         The variables of the joint, in schema order.
     level
         The probability with which all shares together are within their bounds. None takes tables as exact.
+    is_possible
+        Which cells of the joint can be; all by default.
     """
 
-    def __init__(self, tables: Tables, axes: Sequence[ProgramAxis], level: float | None) -> None:
+    def __init__(
+        self,
+        shared: Sequence[SharedOut],
+        axes: Sequence[ProgramAxis],
+        level: float | None,
+        is_possible: Bools | None = None,
+    ) -> None:
         from scipy.sparse import csr_array
 
         self.axes = list(axes)
         self.shape = tuple(axis.n_classes for axis in axes)
         self.n_cells = math.prod(self.shape)
         self._cells = np.indices(self.shape).reshape(len(axes), -1)
-        place_of = {axis.variable: place for place, axis in enumerate(axes)}
-        inside = {tuple(index for index in row if index in place_of) for row in tables.sets.tolist()}
-        sums = sorted({*inside, *((index,) for row in inside for index in row)} - {()})
-        rows, shares, n_records, n_rows = [], [], [], 0
-        for positions in sums:
-            margin, weight = program_shares(tables, [axes[place_of[index]] for index in positions])
-            codes = [self._cells[place_of[index]] for index in positions]
-            rows.append(n_rows + np.ravel_multi_index(codes, margin.shape))
-            shares.append(margin.ravel())
-            n_records.append(np.full(margin.size, weight))
-            n_rows += margin.size
-        columns = np.tile(np.arange(self.n_cells), len(rows))
-        place = np.concatenate([np.zeros(0, dtype=np.int64), *rows])
-        self._sums = csr_array((np.ones(len(columns)), (place, columns)), shape=(n_rows, self.n_cells))
+        self._most = np.where(np.ones(self.n_cells, dtype=bool) if is_possible is None else is_possible, np.inf, 0.0)
+        sums, bases, n_rows = [np.zeros((2, 0), dtype=np.int64)], [np.zeros((2, 0), dtype=np.int64)], 0
+        for table in shared:
+            columns = np.flatnonzero(table.cell_of >= 0)
+            sums.append(np.array([n_rows + table.cell_of[columns], columns]))
+            if table.blocks is not None:
+                # Each of a table's cells is a share of all cells of its group.
+                own, others = np.nonzero(table.blocks[:, None] == table.blocks[table.cell_of[columns]][None, :])
+                bases.append(np.array([n_rows + own, columns[others]]))
+            n_rows += len(table.low)
+        self._sums, self._bases = (
+            csr_array((np.ones(places.shape[1]), (places[0], places[1])), shape=(n_rows, self.n_cells))
+            for places in (np.hstack(sums), np.hstack(bases))
+        )
+        self._is_whole = np.concatenate([[], *(np.full(len(table.low), table.blocks is None) for table in shared)])
         self.contradiction = 0.0
         """`least_change`, once it turned out that no joint has the tables."""
-        self.low, self.high = self._bounds(np.concatenate([*shares, []]), np.concatenate([*n_records, []]), level)
+        low, high, n_records = (
+            np.concatenate([[], *(getattr(table, name) for table in shared)]) for name in ("low", "high", "n_records")
+        )
+        self.low, self.high = self._bounds(low, high, n_records, level)
 
     def cells(self, allowed: Mapping[int, Ints]) -> Floats:
         """Return 1 for the cells in which each variable has one of its allowed categories, otherwise 0."""
@@ -218,7 +259,7 @@ class TableProgram:
         in all of these.
         """
         best = self.cheapest(sign * event, given)
-        return None if best is None else (float(np.clip(sign * best[0], 0.0, 1.0)), best[1])
+        return None if best is None else (float(np.clip(sign * best[0], 0.0, 1.0)) + 0.0, best[1])
 
     def cheapest(self, costs: Floats, given: Floats | None = None) -> tuple[float, Floats] | None:
         """Return the least cost of a joint among given cells (all by default), and the joint."""
@@ -238,23 +279,26 @@ class TableProgram:
         infinite makes that total the cost.
         """
         from scipy.optimize import linprog
-        from scipy.sparse import block_array, csr_array, eye_array
+        from scipy.sparse import block_array, csr_array, diags_array, eye_array
 
         n, m = self.n_cells, len(self.low)
         eye, whole = eye_array(m), csr_array(np.ones((1, n)))
-        low, width = csr_array(self.low[:, None]), csr_array((self.high - self.low)[:, None])
+        low, width = (csr_array((numbers * self._is_whole)[:, None]) for numbers in (self.low, self.high - self.low))
+        low_of_bases, width_of_bases = (
+            diags_array(numbers) @ self._bases for numbers in (self.low, self.high - self.low)
+        )
         # Unknowns: cells, the scale of the whole, how far sums are above their lower ends, and beyond either end.
         n_beyond = 0 if extra is None else 2
         nothing = [None] * n_beyond
         equal = block_array(
             [
-                [self._sums, -low, -eye, *(-eye, eye)[:n_beyond]],
+                [self._sums - low_of_bases, -low, -eye, *(-eye, eye)[:n_beyond]],
                 [whole, csr_array([[-1.0]]), None, *nothing],
                 [csr_array(given[None, :]), None, None, *nothing],
             ],
             format="csr",
         )
-        at_most: list[list[Any]] = [[csr_array((m, n)), -width, eye, *[csr_array((m, m))] * n_beyond]]
+        at_most: list[list[Any]] = [[-width_of_bases, -width, eye, *[csr_array((m, m))] * n_beyond]]
         cost = np.concatenate([costs, np.zeros(1 + m * (1 + n_beyond))])
         if extra is not None and math.isinf(extra):
             cost[n + 1 + m :] = 0.5
@@ -265,8 +309,12 @@ class TableProgram:
         right = np.zeros(equal.shape[0])
         right[-1] = 1.0
         solve: Any = linprog  # scipy-stubs lacks sparse matrices
+        limits = np.zeros((len(cost), 2))
+        limits[:, 1] = np.inf
+        limits[:n, 1] = self._most
         for method in ("highs-ipm", "highs-ds") if n > _MANY_CELLS else ("highs-ds", "highs-ipm"):
-            solved = solve(cost, A_ub=upper, b_ub=np.zeros(upper.shape[0]), A_eq=equal, b_eq=right, method=method)
+            options = {"A_ub": upper, "b_ub": np.zeros(upper.shape[0]), "A_eq": equal, "b_eq": right}
+            solved = solve(cost, **options, bounds=limits, method=method)
             if solved.status == 0:
                 return float(solved.fun), np.asarray(solved.x[:n] / solved.x[n]).reshape(self.shape)
             if solved.status == 2:
@@ -274,15 +322,17 @@ class TableProgram:
         raise ArithmeticError(f"the linear program was not solved: {solved.message}")
 
     @staticmethod
-    def _bounds(shares: Floats, n_records: Floats, level: float | None) -> tuple[Floats, Floats]:
+    def _bounds(low: Floats, high: Floats, n_records: Floats, level: float | None) -> tuple[Floats, Floats]:
         """Return Clopper and Pearson's bounds of shares, which hold together at a level of confidence."""
         if level is None:
-            return np.maximum(shares - _ROUNDING, 0.0), np.minimum(shares + _ROUNDING, 1.0)
+            return np.maximum(low - _ROUNDING, 0.0), np.minimum(high + _ROUNDING, 1.0)
         from scipy.special import betainccinv, betaincinv
 
-        tail = 0.5 * (1.0 - level) / max(len(shares), 1)
-        counts = np.clip(shares, 0.0, 1.0) * n_records
-        rest = np.maximum(n_records - counts, 0.0)
-        low = np.where(counts > 0, betaincinv(np.maximum(counts, 1e-300), rest + 1.0, tail), 0.0)
-        high = np.where(rest > 0, betainccinv(counts + 1.0, np.maximum(rest, 1e-300), tail), 1.0)
-        return np.minimum(low, shares), np.maximum(high, np.minimum(shares, 1.0))
+        tail = 0.5 * (1.0 - level) / max(len(low), 1)
+        (least, beside_least), (most, beside_most) = (
+            (counts, np.maximum(n_records - counts, 0.0))
+            for counts in (np.clip(shares, 0.0, 1.0) * n_records for shares in (low, high))
+        )
+        lowest = np.where(least > 0, betaincinv(np.maximum(least, 1e-300), beside_least + 1.0, tail), 0.0)
+        highest = np.where(beside_most > 0, betainccinv(most + 1.0, np.maximum(beside_most, 1e-300), tail), 1.0)
+        return np.minimum(lowest, low), np.maximum(highest, np.minimum(high, 1.0))

@@ -102,11 +102,9 @@ def fit(
     united = reading.source(data or [])
     source = united.source
     _check_questions_to_fit(ask or [], source.schema)
-    if intervals and not isinstance(source, tw.Records | tw.Tables):
+    if intervals and not isinstance(source, tw.Records | tw.Tables | tw.PublishedTables):
         raise DataError(
-            "--intervals needs records or two-way tables of all people, and these tables say more than that"
-            if isinstance(source, tw.PublishedTables)
-            else "--intervals needs records that fit into memory; `twoway count` these first, then fit the tables"
+            "--intervals needs records that fit into memory; `twoway count` these first, then fit the tables"
         )
     design = reading.design(data or [])
     if design is not None and not intervals:

@@ -76,20 +76,21 @@ def diagnose(
     seed = whole_number("seed", seed, 0)
     rank = None if rank is None else whole_number("rank", rank, 1)
     with Watch.showing(monitor) as watch:
-        model, evidence, given = None, None, None
+        model, evidence = None, None
+        given: Tables | PublishedTables | None = None
         source = getattr(source, "pmf", source)  # that of a Bootstrap
         if isinstance(source, JointPMF):
-            given = source.counts.tables if source.counts is not None and pairs is None else None
-            if given is not None and source.counts is not None and len(source.counts.shown):
+            kept = given = source.counts.tables if source.counts is not None and pairs is None else None
+            if kept is not None and source.counts is not None and len(source.counts.shown):
                 # Tables of other kinds tell of more pairs than there are counts of.
                 names = source.schema.names
                 pairs = [(names[one], names[other]) for one, other in source.counts.shown.tolist()]
-            kept = given if pairs is None else None
+                kept = None
             model, tables, rank = source, _tables_to_diagnose(source, rank, pairs, kept), source.rank
         elif pairs is not None:
             raise DataError("pairs= is for a model; of tables and records, all pairs are used")
         elif isinstance(source, PublishedTables):
-            tables, given = source.pairs(), source.pairs(only_plain=True)
+            tables, given = source.pairs(), source
         elif isinstance(source, Tables):
             tables = source
             if tables.order != 2:

@@ -20,6 +20,7 @@ from twoway.model.pmf import JointPMF
 from twoway.notebook import Shown
 from twoway.solvers.rank import CLEAR as VISIBLE
 from twoway.tables.pair_graph import PairGraph
+from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
 from twoway.text import crossed, plain_data, shortlist
 
@@ -142,8 +143,8 @@ class Diagnosis(Shown):
     """Whether the tables are those of a model, without sampling error."""
     tables: Tables = field(repr=False, compare=False, kw_only=True)
     """The tables that were diagnosed."""
-    given: Tables | None = field(default=None, repr=False, compare=False, kw_only=True)
-    """Of a model that keeps them, the tables that it was fitted to, which `range` is about."""
+    given: Tables | PublishedTables | None = field(default=None, repr=False, compare=False, kw_only=True)
+    """Published tables, or those that a model was fitted to and keeps, which `range` is about."""
     models: tuple[JointPMF, ...] = field(default=(), repr=False, compare=False)
     """The models that were found to fit the tables, the best first."""
     is_proven: bool = field(default=False, repr=False)

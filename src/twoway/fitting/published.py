@@ -19,16 +19,11 @@ from twoway.errors import DataError
 from twoway.model.counts import Counts, pairs_without_table
 from twoway.model.hidden_tree import HiddenTree
 from twoway.model.pmf import JointPMF
-from twoway.model.raking import raked_to
 from twoway.model.trees import Trees
 from twoway.report import Report, Start, StopReason, TableMisfit
-from twoway.solvers.em import fit_cells_by_em
-from twoway.solvers.evidence import theta_of
-from twoway.solvers.loop import Descent, Loop, Watch
-from twoway.solvers.problem import Smoothing
-from twoway.solvers.table_sums import TableSums
+from twoway.solvers.loop import Descent, Watch
+from twoway.solvers.published import fit_sums_near, modelled_table
 from twoway.solvers.tree_starts import with_more_states
-from twoway.tables.published.table import PublishedTable
 from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
 from twoway.text import crossed, shortlist
@@ -36,17 +31,10 @@ from twoway.text import crossed, shortlist
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Pseudo-people of all states together by which they are drawn toward where they began: a pull that decides what the
-# tables leave open, and nothing else.
-_PSEUDO_PEOPLE = 0.6
-_PASSES, _TOL = 5000, 1e-6
-# A gain in the logarithm of the likelihood of all people together that no one would notice.
-_SMALL_GAIN = 0.002
+_PASSES = 5000
 # Two-way tables may need fewer states than tables of more variables: each hidden variable gets at least so many, and
 # twice as many as a variable has categories, up to a limit. Several begin as almost the same.
 _LEAST_STATES, _MOST_STATES = 24, 64
-# Tables that must hold exactly count so many times as much as others.
-_EXACT_TIMES = 100.0
 # How far off an exact table of several variables may be in the model, in total variation, before that is said.
 _EXACT_TOLERANCE = 1e-3
 # Boxes of what is possible that hold less of the first model are left out.
@@ -72,19 +60,8 @@ def fit_published_tables(
         # Copies of a state have nothing to tell of variables that are in pairs only, and must not begin to.
         start = with_more_states(start, least, published.names_beyond_pairs)
     start = _only_possible(start, published)
-    exact = [number for number, table in enumerate(published.tables) if _is_exact(published, table)]
-    sums = TableSums.of(published, threads, dict.fromkeys(exact, _EXACT_TIMES))
-    prior = theta_of(start)[:, : start.rank]
-    prior[0] *= start.rank
-    small = _SMALL_GAIN / (_TOL * max(sums.records.total_weight, 1.0))
-    loop = Loop("published tables", _PASSES, _TOL, watch, quiet_cycles=10, small=small)
-    amount = _PSEUDO_PEOPLE / start.rank
-    descent = fit_cells_by_em(sums, start, Smoothing(amount, amount), loop, prior)
-    margins = {
-        published.schema.index(names[0]): published.margin_of(names[0]) for names in published.exact if len(names) == 1
-    }
-    pmf = raked_to(descent.pmf, margins) if margins else descent.pmf
-    return published_report(pmf, published, replace(report, seconds=None), descent, warnings, watch, began)
+    descent = fit_sums_near(published, start, watch, threads, passes=_PASSES, quiet_cycles=10)
+    return published_report(descent.pmf, published, replace(report, seconds=None), descent, warnings, watch, began)
 
 
 def published_report(
@@ -127,10 +104,6 @@ def published_report(
         seconds=None if began is None else time.monotonic() - began,
     )
     return pmf.with_report(report).with_counts(counts)
-
-
-def _is_exact(published: PublishedTables, table: PublishedTable) -> bool:
-    return any(set(names) == set(table.variables) for names in published.exact)
 
 
 # The first model
@@ -233,21 +206,3 @@ def published_misfits(pmf: JointPMF, published: PublishedTables) -> tuple[TableM
         divergence = float(times_log(observed, observed / np.maximum(modelled, 1e-300))[is_known].sum())
         misfits.append(TableMisfit(table.variables, table.weight, distance, max(divergence, 0.0)))
     return tuple(sorted(misfits, key=lambda misfit: -misfit.total_variation))
-
-
-def modelled_table(pmf: JointPMF, published: PublishedTables, table: PublishedTable) -> Floats:
-    """Return the shares of a model for the cells of a published table, within its universe."""
-    universe = published.universe(table.within)
-    labels = {
-        pmf.schema.names[position]: [pmf.schema.variables[position].categories[code] for code in codes]
-        for position, codes in universe.items()
-    }
-    shares = np.asarray((pmf.given(labels) if labels else pmf).marginal(list(table.variables)))
-    for axis in range(shares.ndim):
-        codes = published.axis_codes(table, axis)
-        shares = np.stack([shares.take(list(own), axis).sum(axis) for own in codes], axis)
-    if table.given:
-        others = tuple(axis for axis, name in enumerate(table.variables) if name not in table.given)
-        of_model, of_table = (one.sum(axis=others, keepdims=True) for one in (shares, table.shares))
-        shares = shares * np.divide(of_table, of_model, out=np.zeros_like(of_model), where=of_model > 0)
-    return np.asarray(shares)

@@ -15,8 +15,7 @@ from twoway.model.pmf import JointPMF
 from twoway.report import FitCheck
 from twoway.schema import Schema
 from twoway.solvers import Evidence, Problem, Smoothing, Solution, Solver
-from twoway.solvers.em import fit_cells_by_em
-from twoway.solvers.evidence import theta_of
+from twoway.solvers.em import fit_near
 from twoway.solvers.heldout import FAR_BEHIND, HeldOut
 from twoway.solvers.loop import Loop
 from twoway.solvers.mixture import Mixture, MixtureChoice, can_be_mixture, choose_mixture, with_more_trees
@@ -178,12 +177,9 @@ def fit_closer(fitted: Fitted) -> Fitted:
     start = with_more_states(solution.pmf, _STATES_TO_MEET, names)
     small = _SMALL_GAIN / (_TOL_TO_MEET * evidence.sets.records.total_weight)
     loop = Loop("meeting the tables", _PASSES_TO_MEET, _TOL_TO_MEET, watch, small=small)
-    amount = _PSEUDO_PEOPLE / start.rank
-    prior = theta_of(start)[:, : start.rank]
-    prior[0] *= start.rank
-    descent = fit_cells_by_em(evidence.sets, start, Smoothing(amount, amount), loop, prior)
-    others, smoothing = (solution.as_start(), *solution.others), Smoothing(amount, amount)
-    closer = replace(solution, **vars(descent), smoothing=smoothing, others=others)
+    descent = fit_near(evidence.sets, start, _PSEUDO_PEOPLE, loop)
+    amount, others = _PSEUDO_PEOPLE / start.rank, (solution.as_start(), *solution.others)
+    closer = replace(solution, **vars(descent), smoothing=Smoothing(amount, amount), others=others)
     what = (
         f"{check.n_off} of {check.n_compared} tables were off by more than chance, so the fit went on with more states"
     )

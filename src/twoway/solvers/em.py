@@ -13,7 +13,7 @@ import numpy as np
 from twoway.arrays import Floats
 from twoway.errors import DataError
 from twoway.model.pmf import JointPMF
-from twoway.solvers.evidence import CellSets, Theta, theta_groups, tree_rows
+from twoway.solvers.evidence import CellSets, Theta, theta_groups, theta_of, tree_rows
 from twoway.solvers.loop import Descent, Loop, Watch
 from twoway.solvers.problem import Problem, Smoothing, Solution
 from twoway.solvers.starts import is_one_component
@@ -90,6 +90,17 @@ def fit_cells_by_em(
         return following, sets.offset - value / total_weight
 
     return loop.descend(update, start)
+
+
+def fit_near(sets: CellSets, start: JointPMF, people: float, loop: Loop) -> Descent:
+    """Return the fit that EM leads to from a start, to which so many pseudo-people draw it.
+
+    A few of them decide what the sets leave open, and nothing else.
+    """
+    prior = theta_of(start)[:, : start.rank]
+    prior[0] *= start.rank
+    amount = people / start.rank
+    return fit_cells_by_em(sets, start, Smoothing(amount, amount), loop, prior)
 
 
 def smoothing_of_rows(sets: CellSets, form: JointPMF, smoothing: Smoothing) -> tuple[Floats, Floats]:

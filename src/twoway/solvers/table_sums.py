@@ -10,7 +10,6 @@ universe, those behind "<5" or a suppressed cell, and how a published mean is ma
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
     from twoway.kernels.trees import TreeRows
 
 _LEAST = 1e-300
+# Tables that must hold exactly count so many times as much as others.
+_EXACT_TIMES = 100.0
 
 
 @dataclass(frozen=True)
@@ -43,11 +44,11 @@ class TableSums(CellSets):
     means: tuple[MeanCells, ...] = ()
 
     @classmethod
-    def of(cls, published: PublishedTables, threads: int | None, boost: Mapping[int, float] | None = None) -> TableSums:
-        """Return published tables as evidence; some tables, by number, may count more times than others."""
+    def of(cls, published: PublishedTables, threads: int | None) -> TableSums:
+        """Return published tables as evidence; those that must hold exactly count more times than others."""
         tables = TableCells(published)
-        for number, table in enumerate(published.tables):
-            tables.add_table(table, (boost or {}).get(number, 1.0))
+        for table in published.tables:
+            tables.add_table(table, _EXACT_TIMES if published.is_exact(table) else 1.0)
         for mean in published.means:
             tables.add_mean(mean)
         groups = tables.rows.freeze()

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from twoway.arrays import Ints
 from twoway.model.events import Names
 from twoway.synthesis.persons import Rule
 from twoway.synthesis.targets import CompleteTable, Target, complete_targets
+from twoway.tables.published.pairs import complete_counts
+from twoway.tables.published.places import TablePlaces
 from twoway.tables.published.table import PublishedTable
 from twoway.tables.published.tables import PublishedTables
 
@@ -60,10 +61,7 @@ def published_rules(published: PublishedTables) -> list[Rule]:
 
 
 def _complete_table(published: PublishedTables, table: PublishedTable) -> CompleteTable:
-    positions = published.schema.indices(table.variables)
-    counts = np.zeros([published.schema.sizes[position] for position in positions])
-    fine = [[codes[0] for codes in published.axis_codes(table, axis)] for axis in range(len(positions))]
-    counts[np.ix_(*fine)] = table.counts
+    positions, counts = published.schema.indices(table.variables), complete_counts(published, table)
     order = np.argsort(positions)
     return CompleteTable(tuple(positions[axis] for axis in order), counts.transpose(order), table.weight)
 
@@ -74,36 +72,7 @@ def _any_target(published: PublishedTables, table: PublishedTable, n: int, n_peo
     Of people of a part of all, or of percentages of rows, only shares count: how many they are, others say. Where some
     numbers are bounds, the table's total is that of other tables, ``n_people``, if it can be.
     """
-    schema, universe = published.schema, published.universe(table.within)
-    own = schema.indices(table.variables)
-    positions = sorted({*own, *universe})
-    # The place of each of the finest categories on the table's axes; -1 where it has none.
-    cells, inside = np.zeros([1] * len(positions), dtype=np.int64), np.ones([1] * len(positions), dtype=bool)
-    for axis, position in enumerate(positions):
-        shape = [-1 if one == axis else 1 for one in range(len(positions))]
-        place = np.full(schema.sizes[position], 0 if position not in own else -1)
-        if position in own:
-            for number, codes in enumerate(published.axis_codes(table, own.index(position))):
-                place[list(codes)] = number
-            stride = int(np.prod(table.counts.shape[own.index(position) + 1 :]))
-            cells = cells + place.reshape(shape) * stride
-        if position in universe:
-            place[~np.isin(np.arange(len(place)), universe[position])] = -1
-        inside = inside & (place >= 0).reshape(shape)
+    places = TablePlaces.of(published, table)
     total = n_people if table.low.sum() <= n_people <= table.high.sum() else float(table.counts.sum())
     low, high = (numbers.ravel() * (n / total) for numbers in (table.low, np.minimum(table.high, total)))
-    cell_of = np.where(inside, cells, -1).astype(np.int32)
-    return Target(tuple(positions), cell_of, low, high, table.weight, blocks=_blocks(table, bool(universe)))
-
-
-def _blocks(table: PublishedTable, is_part: bool) -> Ints | None:
-    """Return the cells within which numbers are shares: each category of what is given, or all of the table."""
-    if not table.given:
-        return np.zeros(table.counts.size, dtype=np.int64) if is_part else None
-    numbers = np.zeros([1] * table.counts.ndim, dtype=np.int64)
-    for axis, name in enumerate(table.variables):
-        if name in table.given:
-            shape = [-1 if one == axis else 1 for one in range(table.counts.ndim)]
-            size = table.counts.shape[axis]
-            numbers = numbers * size + np.arange(size).reshape(shape)
-    return np.broadcast_to(numbers, table.counts.shape).ravel()
+    return Target(places.variables, places.cell_of, low, high, table.weight, blocks=places.blocks)

@@ -158,13 +158,16 @@ class Bootstrap:
         if self.observed is None or not about:
             return ends, ""
         if self.observed.leaves_open(names):
-            return self._widened(ends, self.observed, cells)
+            return self._widened(ends, self.observed, cells, names)
         if (by_table := self._by_table(question, scale, names, self.observed)) is not None:
             normal = NormalDist()
             z = normal.inv_cdf(1.0 - 0.5 * DOUBT) / normal.inv_cdf(0.5 + 0.5 * self.level)
             doubtful = ends.differs_from(by_table, z)
+            note = f"the model may not fit {crossed(names)}; the interval also contains what was observed"
+            if self.observed.is_all:
+                # The table is all that is known of these variables: the model cannot be surer than it.
+                return ends.widened(by_table.low, by_table.high), note if doubtful.any() else ""
             if doubtful.any():
-                note = f"the model may not fit {crossed(names)}; the interval also contains what was observed"
                 low, high = (np.where(doubtful, end, np.nan) for end in (by_table.low, by_table.high))
                 return ends.widened(low, high), note
         # The table of a pair is the whole evidence about it; that of a triple is sparser than its pairs.
@@ -193,9 +196,12 @@ class Bootstrap:
         except ImpossibleEvidenceError:  # no record of the table shows the evidence
             return None
 
-    def _widened(self, ends: Intervals, observed: ObservedTables, cells: Cells) -> tuple[Intervals, str]:
+    def _widened(
+        self, ends: Intervals, observed: ObservedTables, cells: Cells, names: Sequence[str]
+    ) -> tuple[Intervals, str]:
         """Return intervals that contain all that tables allow of each cell, as far as it is known, and a note."""
-        note = "no table shows all these variables together: the interval "
+        what = "all these variables together" if len(names) > 1 else f"{names[0]!r} of all people"
+        note = f"no table shows {what}: the interval "
         some = cells if len(cells) <= _MAX_RANGES else ()
         ranges = [observed.range(event, {**self.evidence, **given}, self.level) for event, given in some]
         if not any(ranges):
@@ -394,10 +400,12 @@ class Bootstrap:
         arrays = replicate_arrays([pmf.parameters for pmf in (self.center, *self.replicates)])
         if self.scales is not None:
             arrays |= {_SCALES: self.scales, _DEGREES: np.array([self.degrees], dtype=np.int64)}
+        described: dict[str, Any] = {}
         if counts:
             arrays |= {} if self.observed is None else self.observed.arrays()
+            described |= {} if self.observed is None else self.observed.described()
             arrays |= {} if self.pmf.counts is None else self.pmf.counts.arrays()
-        write_model(path, self.pmf.schema, self.pmf.parameters, self.pmf.report, arrays)
+        write_model(path, self.pmf.schema, self.pmf.parameters, self.pmf.report, arrays, described)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Bootstrap:
@@ -435,7 +443,9 @@ def load(path: str | os.PathLike[str]) -> JointPMF | Bootstrap:
         if len(parameters) < 2:
             raise DataError("there must be at least two")
         center, *replicates = (JointPMF.from_parameters(pmf.schema, own) for own in parameters)
-        reflected, observed = not (pmf.report and pmf.report.smoothing), ObservedTables.from_arrays(pmf, arrays)
+        observed = ObservedTables.from_file(pmf, header, arrays)
+        is_published = observed is not None and observed.published is not None
+        reflected = is_published or not (pmf.report and pmf.report.smoothing)
         boot = Bootstrap(pmf, tuple(replicates), center, reflected=reflected, observed=observed)
         if _SCALES not in arrays:
             return boot

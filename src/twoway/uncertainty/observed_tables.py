@@ -10,13 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Floats
-from twoway.checks.fit_quality import fit_quality
+from twoway.checks.fit_quality import PairFit, fit_quality
 from twoway.checks.probability_range import ProbabilityRange, probability_range
 from twoway.errors import DataError, ImpossibleEvidenceError
 from twoway.model.events import Event
 from twoway.model.pmf import JointPMF
 from twoway.model.posterior import records_for
 from twoway.tables.counting import n_set_cells
+from twoway.tables.published.files import packed_tables, unpacked_tables
+from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
 
 DOUBT = 0.2
@@ -33,8 +35,11 @@ _MAX_CELLS = 200_000
 _LEAST_RECORDS_PER_CELL = 5
 # A range is computed over so many cells of a joint: under a second.
 _RANGE_CELLS = 2000
+# Published tables that leave no more than this open determine an answer.
+_DETERMINED = 1e-6
 # The arrays of tables that are saved.
 _SAVED = ("sets", "flat", "weights")
+_PUBLISHED = "published_"
 
 
 @dataclass(frozen=True)
@@ -48,11 +53,15 @@ class ObservedTables:
     is_all: bool
     """Whether these tables are all that the model was fitted to, so they may not determine an answer."""
     triples: Tables | None = None
-    """All triples that records show, unless they are too many."""
+    """All triples that records show, unless they are too many; or those that were published."""
+    published: PublishedTables | None = None
+    """All that was published, where that is more than two-way tables."""
 
     @classmethod
     def of(cls, pmf: JointPMF, source: Any) -> ObservedTables | None:
         """Return the tables to compare the answers of a model with; None where there are none."""
+        if isinstance(source, PublishedTables):
+            return cls.of_published(pmf, source)
         is_all = isinstance(source, Tables)
         if not is_all and pmf.schema.n_categories > _MAX_CATEGORIES:
             return None
@@ -61,11 +70,17 @@ class ObservedTables:
         doubtful = [pair for pair in fit_quality(pmf, tables).pairs if pair.p_value < DOUBT]
         if not is_all and len(tables.flat) > _MAX_CELLS:
             tables = tables.select([pair.variables for pair in doubtful])
-        residuals = {pair.variables: abs(pair.residual) for pair in doubtful}
         triples = None
         if records is not None and 0 < n_set_cells(pmf.schema.sizes, 3) <= _MAX_CELLS:
             triples = Tables.count(records, 3)
-        return cls(tables, np.array([residuals.get(names, 0.0) for names in tables.names]), is_all, triples)
+        return cls(tables, _residuals(doubtful, tables), is_all, triples)
+
+    @classmethod
+    def of_published(cls, pmf: JointPMF, published: PublishedTables) -> ObservedTables:
+        """Return published tables to compare the answers of a model with."""
+        pairs, triples = published.pairs(only_plain=True), published.triples()
+        doubtful = [pair for pair in fit_quality(pmf, pairs).pairs if pair.p_value < DOUBT] if len(pairs) else []
+        return cls(pairs, _residuals(doubtful, pairs), True, triples if len(triples) else None, published)
 
     def misfits(self, names: Iterable[str]) -> list[int]:
         """Return the positions of tables of these variables that the model may not fit, worst first."""
@@ -100,19 +115,32 @@ class ObservedTables:
     def leaves_open(self, names: Iterable[str]) -> bool:
         """Return whether no table shows all these variables together, so tables alone do not determine their joint."""
         wanted = set(names)
+        if self.published is not None:
+            return not any(wanted.issubset(table.variables) for table in self.published.plain)
         return self.is_all and len(wanted) > 1 and not any(wanted.issubset(known) for known in self.tables.names)
 
     def range(self, event: Event, given: Event, level: float) -> ProbabilityRange | None:
         """Return the least and greatest probability of an event that the tables allow; None where it is unknown."""
+        tables = self.tables if self.published is None else self.published
         try:
-            return probability_range(self.tables, event, given or None, level=level, max_cells=_RANGE_CELLS)
+            if self.published is not None:
+                exact = probability_range(tables, event, given or None, level=None, max_cells=_RANGE_CELLS)
+                if exact.width <= _DETERMINED and not exact.contradiction:
+                    return exact
+            return probability_range(tables, event, given or None, level=level, max_cells=_RANGE_CELLS)
         except (DataError, ImpossibleEvidenceError):  # too many variables, or impossible evidence
             return None
 
     # Files
 
+    def described(self) -> dict[str, Any]:
+        """Return what the header of a file says of published tables."""
+        return {} if self.published is None else {"published": packed_tables(self.published)[0]}
+
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays of a file that `from_arrays` reads."""
+        """Return the arrays of a file that `from_file` reads."""
+        if self.published is not None:
+            return {f"{_PUBLISHED}{name}": own for name, own in packed_tables(self.published)[1].items()}
         arrays = {f"observed_{name}": getattr(self.tables, name) for name in _SAVED}
         arrays |= {"observed_residuals": self.residuals, "observed_all": np.array([self.is_all], dtype=np.uint8)}
         if self.triples is not None:
@@ -120,8 +148,13 @@ class ObservedTables:
         return arrays
 
     @classmethod
-    def from_arrays(cls, pmf: JointPMF, arrays: Mapping[str, NDArray[Any]]) -> ObservedTables | None:
-        """Return the tables that `arrays` wrote; None where a file has none."""
+    def from_file(
+        cls, pmf: JointPMF, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> ObservedTables | None:
+        """Return the tables that `described` and `arrays` wrote; None where a file has none."""
+        if "published" in header:
+            own = {name.removeprefix(_PUBLISHED): one for name, one in arrays.items() if name.startswith(_PUBLISHED)}
+            return cls.of_published(pmf, PublishedTables(**unpacked_tables(header["published"], own)))
         if "observed_sets" not in arrays:
             return None
         tables = Tables(pmf.schema, arrays["observed_sets"], arrays["observed_flat"], arrays["observed_weights"])
@@ -132,3 +165,9 @@ class ObservedTables:
         if "triple_sets" in arrays:
             triples = Tables(pmf.schema, arrays["triple_sets"], arrays["triple_flat"], arrays["triple_weights"])
         return cls(tables, residuals, bool(is_all[0]), triples)
+
+
+def _residuals(doubtful: Iterable[PairFit], tables: Tables) -> Floats:
+    """Return by how many standard errors each table is off; 0 for those that are not doubtful."""
+    residuals = {pair.variables: abs(pair.residual) for pair in doubtful}
+    return np.array([residuals.get(names, 0.0) for names in tables.names])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, cast
@@ -22,6 +23,7 @@ from twoway.solvers.em import fit_cells_by_em, smoothing_of_rows
 from twoway.solvers.evidence import CellSets, theta_groups
 from twoway.solvers.loop import Loop, Watch
 from twoway.solvers.problem import Smoothing
+from twoway.solvers.published import REPLICATE_PASSES, PublishedResampling
 from twoway.solvers.resampling import RecordResampling, Resampling, TableResampling, sets_of_report
 from twoway.solvers.starts import softened_start
 from twoway.solvers.visible_trees import VisibleMixture
@@ -30,8 +32,6 @@ from twoway.tables.tables import Tables
 from twoway.uncertainty.bootstrap import LEAST_REPLICATES, Bootstrap
 from twoway.uncertainty.observed_tables import ObservedTables
 
-# Replicates start at the model and converge soon.
-_MAX_ITER = 500
 _TOL_RECORDS, _TOL_TABLES = 1e-8, 1e-6
 _LEAST_SHARE = 1e-300
 
@@ -61,7 +61,7 @@ def bootstrap(
     pmf
         The model; smoothing is that of its report.
     source
-        The records or `Tables` that it was fitted to.
+        The records, `Tables` or `PublishedTables` that it was fitted to.
     n
         The number of replicates; at least 20.
     seed
@@ -90,11 +90,17 @@ def bootstrap(
     True
     """
     pmf = model_of(pmf)
-    if isinstance(source, PublishedTables):
-        raise DataError("intervals need records or two-way tables of all people (Tables); these are published tables")
-    mixture = _mixture_to_replicate(pmf, source)
     n, seed = whole_number("n", n, LEAST_REPLICATES), whole_number("seed", seed, 0)
     threads = usable_cores() if threads is None else whole_number("threads", threads, 1)
+    level = checked_level(level)
+    if isinstance(source, PublishedTables):
+        _refuse_design(design)
+        published = PublishedResampling.of(source, pmf, n_records)
+        with Watch.showing(monitor) as watch:
+            part = watch.quiet()
+            replicates, warnings = _replicates(lambda number: published.refit(seed, number, part), n, threads, watch)
+        return Bootstrap(pmf, replicates, pmf, level, warnings, True, ObservedTables.of_published(pmf, source))
+    mixture = _mixture_to_replicate(pmf, source)
     smoothing = _smoothing_to_replicate(pmf)
     choices, chances = replicate_smoothings(pmf)
     resampling, tol = _replicate_sampling(pmf, source, n, n_records, design)
@@ -103,7 +109,7 @@ def bootstrap(
     original = resampling.original()
     all_records = cast(Records, original.records)
     with Watch.showing(monitor) as watch:
-        loop = Loop("", _MAX_ITER, tol, watch.quiet())
+        loop = Loop("", REPLICATE_PASSES, tol, watch.quiet())
 
         def fit(
             sets: CellSets, smoothing: Smoothing, random: np.random.Generator | None = None
@@ -126,27 +132,42 @@ def bootstrap(
             own = choices[random.choice(len(choices), p=chances)]
             return fit(resampling.draw(seed, number), own, random)
 
-        fits: list[tuple[JointPMF, StopReason]] = []
         with watch.guard():
             center = fit(original, smoothing)[0]
-            with ThreadPoolExecutor(threads) as pool:
-                try:
-                    for fitted in pool.map(replicate, range(n)):
-                        fits.append(fitted)
-                        watch.show(Progress("drawing replicates", len(fits), n))
-                except KeyboardInterrupt:
-                    watch.interrupt()
-                    pool.shutdown(cancel_futures=True)
+        least = LEAST_REPLICATES if of_design is None else n
+        replicates, warnings = _replicates(replicate, n, threads, watch, least)
+    reflected, observed = not smoothing.factors, ObservedTables.of(pmf, source)
+    boot = Bootstrap(pmf, replicates, center, level, warnings, reflected, observed)
+    return boot if of_design is None else replace(boot, scales=of_design.scales, degrees=of_design.degrees)
+
+
+def _replicates(
+    replicate: Callable[[int], tuple[JointPMF, StopReason]],
+    n: int,
+    threads: int,
+    watch: Watch,
+    least: int = LEAST_REPLICATES,
+) -> tuple[tuple[JointPMF, ...], tuple[str, ...]]:
+    """Return the replicates of all numbers below n, and warnings; at least so many must be finished."""
+    fits: list[tuple[JointPMF, StopReason]] = []
+    with watch.guard(), ThreadPoolExecutor(threads) as pool:
+        try:
+            for fitted in pool.map(replicate, range(n)):
+                fits.append(fitted)
+                watch.show(Progress("drawing replicates", len(fits), n))
+        except KeyboardInterrupt:
+            watch.interrupt()
+            pool.shutdown(cancel_futures=True)
     replicates = tuple(fitted for fitted, stop in fits if stop is not StopReason.INTERRUPTED)
-    if len(replicates) < (LEAST_REPLICATES if of_design is None else n):
+    if len(replicates) < least:
         raise KeyboardInterrupt
     warnings = [] if len(replicates) == n else [f"interrupted: {len(replicates)} of {n} replicates were finished"]
     late = sum(stop is StopReason.MAX_ITER for _, stop in fits)
     if late > 0.05 * n:
-        warnings.append(f"{late} of {n} replicates did not converge in {_MAX_ITER} passes; intervals may be too narrow")
-    reflected, observed = not smoothing.factors, ObservedTables.of(pmf, source)
-    boot = Bootstrap(pmf, replicates, center, checked_level(level), tuple(warnings), reflected, observed)
-    return boot if of_design is None else replace(boot, scales=of_design.scales, degrees=of_design.degrees)
+        warnings.append(
+            f"{late} of {n} replicates did not converge in {REPLICATE_PASSES} passes; intervals may be too narrow"
+        )
+    return replicates, tuple(warnings)
 
 
 def _mixture_to_replicate(pmf: JointPMF, source: Any) -> VisibleMixture | None:
@@ -164,8 +185,7 @@ def _replicate_sampling(
     pmf: JointPMF, source: Any, n: int, n_records: float | None, design: Design | None
 ) -> tuple[Resampling | DesignResampling, float]:
     if isinstance(source, Tables):
-        if design is not None:
-            raise DataError("a design says how records were drawn, and these are tables; give the records")
+        _refuse_design(design)
         if difference := pmf.schema.difference(source.schema):
             raise DataError(f"the tables are not about the model's variables: {difference}")
         if len(source) == 0:
@@ -180,6 +200,11 @@ def _replicate_sampling(
     if design is not None:
         return design_resampling(design, records, n, sets_of), _TOL_RECORDS
     return RecordResampling(records, sets_of), _TOL_RECORDS
+
+
+def _refuse_design(design: Design | None) -> None:
+    if design is not None:
+        raise DataError("a design says how records were drawn, and these are tables; give the records")
 
 
 # The prior that smoothing is, drawn again for each replicate

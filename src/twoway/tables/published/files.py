@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from twoway.arrays import Floats
 from twoway.schema import Schema
 from twoway.tables.published.numbers import Labels
 from twoway.tables.published.table import PublishedMean, PublishedTable
@@ -27,24 +29,47 @@ def packed_tables(published: PublishedTables) -> tuple[dict[str, Any], dict[str,
         "exact": [list(names) for names in published.exact],
         "notes": list(published.reading_notes),
     }
-    arrays: dict[str, NDArray[Any]] = {}
-    for number, table in enumerate(published.tables):
-        arrays |= {f"{what}_{number}": np.array(getattr(table, what)) for what in ("counts", "low", "high")}
-        arrays |= {f"total_{number}_{'_'.join(map(str, axes))}": np.array(own) for axes, own in table.totals.items()}
+    # One array for all tables: a file of many tables would have too many arrays, and some too many axes.
+    arrays = {what: _flat(getattr(table, what) for table in published.tables) for what in ("counts", "low", "high")}
+    arrays["totals"] = _flat(own for table in published.tables for own in table.totals.values())
     return header, arrays
+
+
+def _flat(parts: Iterable[Floats]) -> Floats:
+    return np.concatenate([np.zeros(0), *(np.ravel(part) for part in parts)])
 
 
 def unpacked_tables(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
     """Return the fields of the `PublishedTables` in a file."""
+    takers = {what: _Taker(arrays[what].astype(np.float64)) for what in ("counts", "low", "high", "totals")}
+    tables = tuple(_table_of(own, takers) for own in header["tables"])
+    if any(taker.n_left for taker in takers.values()):
+        raise ValueError("its arrays have more numbers than its tables")
     return {
         "schema": Schema.from_dict(header["schema"]),
-        "tables": tuple(_table_of(own, number, arrays) for number, own in enumerate(header["tables"])),
+        "tables": tables,
         "means": tuple(PublishedMean(str(v), float(m), float(n), _labels_of(w)) for v, m, n, w in header["means"]),
         "groups": {str(name): _labels_of(own) for name, own in header["groups"]},
         "impossible": tuple(_labels_of(rule) for rule in header["impossible"]),
         "exact": tuple(tuple(map(str, names)) for names in header["exact"]),
         "reading_notes": tuple(map(str, header["notes"])),
     }
+
+
+class _Taker:
+    """Numbers that are taken one table after the other."""
+
+    def __init__(self, flat: Floats) -> None:
+        self._flat, self._at = flat, 0
+
+    @property
+    def n_left(self) -> int:
+        return self._flat.size - self._at
+
+    def take(self, shape: Sequence[int]) -> Floats:
+        """Return the next numbers, in this shape; `ValueError` where there are too few."""
+        start, self._at = self._at, self._at + math.prod(shape)
+        return self._flat[start : self._at].reshape(shape)
 
 
 def _pairs_of_labels(named: Mapping[Any, Labels]) -> list[list[Any]]:
@@ -68,18 +93,20 @@ def _table_header(table: PublishedTable) -> dict[str, Any]:
     }
 
 
-def _table_of(header: Mapping[str, Any], number: int, arrays: Mapping[str, NDArray[Any]]) -> PublishedTable:
-    totals = {tuple(axes): arrays[f"total_{number}_{'_'.join(map(str, axes))}"] for axes in header["totals"]}
+def _table_of(header: Mapping[str, Any], takers: Mapping[str, _Taker]) -> PublishedTable:
+    categories = tuple(tuple(labels) for labels in header["categories"])
+    shape = [len(labels) for labels in categories]
+    counts, low, high = (takers[what].take(shape) for what in ("counts", "low", "high"))
     return PublishedTable(
         tuple(map(str, header["variables"])),
-        tuple(tuple(labels) for labels in header["categories"]),
-        arrays[f"counts_{number}"].astype(np.float64),
-        arrays[f"low_{number}"].astype(np.float64),
-        arrays[f"high_{number}"].astype(np.float64),
-        tuple(map(str, header["given"])),
-        _labels_of(header["within"]),
-        float(header["weight"]),
-        totals,
-        str(header["name"]),
-        tuple(map(str, header["notes"])),
+        categories,
+        counts,
+        low,
+        high,
+        given=tuple(map(str, header["given"])),
+        within=_labels_of(header["within"]),
+        weight=float(header["weight"]),
+        totals={tuple(axes): takers["totals"].take([shape[axis] for axis in axes]) for axes in header["totals"]},
+        name=str(header["name"]),
+        notes=tuple(map(str, header["notes"])),
     )

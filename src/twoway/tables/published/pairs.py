@@ -18,6 +18,14 @@ if TYPE_CHECKING:
 Codes = tuple[int, ...]
 
 
+def complete_counts(published: PublishedTables, table: PublishedTable) -> Floats:
+    """Return the counts of a plain table with its categories in the order of the schema."""
+    counts = np.zeros([len(published.schema[name]) for name in table.variables])
+    fine = [[codes[0] for codes in published.axis_codes(table, axis)] for axis in range(counts.ndim)]
+    counts[np.ix_(*fine)] = table.counts
+    return counts
+
+
 def pairs_of_table(published: PublishedTables, table: PublishedTable) -> Iterator[Entry]:
     """Yield the two-way tables of a table, in the finest categories and for all people.
 

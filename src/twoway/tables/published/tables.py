@@ -19,7 +19,7 @@ from twoway.tables.crosstabs.sheets import find_label_codes, sheet_categories
 from twoway.tables.layout import layout_entries
 from twoway.tables.published.files import packed_tables, unpacked_tables
 from twoway.tables.published.numbers import Labels
-from twoway.tables.published.pairs import Codes, pairs_of_table, shares_of_variable
+from twoway.tables.published.pairs import Codes, complete_counts, pairs_of_table, shares_of_variable
 from twoway.tables.published.ranges import in_order_of_ranges
 from twoway.tables.published.rules import Box, Rule, possible_boxes
 from twoway.tables.published.table import PublishedMean, PublishedTable, labels_of
@@ -259,6 +259,20 @@ class PublishedTables:
         is_fine = all(len(codes) == 1 for axis in range(len(table.variables)) for codes in self.axis_codes(table, axis))
         return is_fine and not self.universe(table.within) and not table.given
 
+    @property
+    def plain(self) -> tuple[PublishedTable, ...]:
+        """The tables of all people, by the finest categories, in which every number is known."""
+        return tuple(table for table in self.tables if table.is_known and self.is_plain(table))
+
+    def is_exact(self, table: PublishedTable) -> bool:
+        """Return whether a table must hold exactly."""
+        return any(set(names) == set(table.variables) for names in self.exact)
+
+    @property
+    def exact_margins(self) -> dict[int, tuple[list[Codes], Floats]]:
+        """The shares of the variables whose own shares must hold exactly, by position."""
+        return {self.schema.index(names[0]): self.margin_of(names[0]) for names in self.exact if len(names) == 1}
+
     @cached_property
     def single_shares(self) -> list[Floats]:
         """The share of each finest category of each variable, as far as tables tell; equal where they do not."""
@@ -270,9 +284,18 @@ class PublishedTables:
         What a coarser table leaves open is filled by the shares of single variables, as if they were independent.
         ``only_plain`` leaves out whatever had to be filled.
         """
-        tables = [t for t in self.tables if not only_plain or (self.is_plain(t) and t.is_known)]
+        tables = self.plain if only_plain else self.tables
         entries = [entry for table in tables for entry in pairs_of_table(self, table)]
         return Tables(self.schema, *layout_entries(2, entries), () if only_plain else self.notes)
+
+    def triples(self) -> Tables:
+        """Return the plain three-way tables."""
+        entries = [
+            (positions, complete_counts(self, table), table.weight)
+            for table in self.plain
+            if len(positions := self.schema.indices(table.variables)) == 3
+        ]
+        return Tables(self.schema, *layout_entries(3, entries))
 
     def margin_of(self, name: str) -> tuple[list[Codes], Floats]:
         """Return the shares of sets of a variable's categories, by the table with the finest sets."""

@@ -7,6 +7,8 @@ import pandas as pd
 import pytest
 
 import twoway as tw
+from twoway.storage import container
+from twoway.tables.published.files import packed_tables
 from twoway.tables.published.rules import possible_boxes
 
 AGES = ["0-14", "15-64", "65+"]
@@ -181,6 +183,27 @@ def test_files_keep_everything(tmp_path):
         assert one.totals.keys() == other.totals.keys()
     again.save(tmp_path / "b.tables")
     assert (tmp_path / "a.tables").read_bytes() == (tmp_path / "b.tables").read_bytes()
+
+
+def test_files_hold_many_tables_and_many_variables(tmp_path):
+    names = [f"v{number}" for number in range(6)]
+    labels = ((0, 1),) * 5
+    counts = np.arange(1.0, 33.0).reshape((2,) * 5)
+    large = Table(tuple(names[:5]), labels, counts, counts, counts)
+    small = [Table((name,), ((0, 1),), *[np.array([5.0, 3.0 + at])] * 3) for at, name in enumerate(names * 20)]
+    tables = tw.PublishedTables.of([large, *small])
+    tables.save(tmp_path / "many.tables")
+    again = tw.PublishedTables.load(tmp_path / "many.tables")
+    assert len(again) == 121
+    np.testing.assert_array_equal(again.tables[0].counts, counts)
+    assert again.tables[-1].counts.tolist() == small[-1].counts.tolist()
+
+
+def test_a_file_with_too_many_numbers_is_refused(tmp_path):
+    header, arrays = packed_tables(published())
+    container.write(tmp_path / "odd.tables", "published", header, {**arrays, "low": np.append(arrays["low"], 1.0)})
+    with pytest.raises(tw.FileFormatError, match="more numbers than its tables"):
+        tw.PublishedTables.load(tmp_path / "odd.tables")
 
 
 def test_pairs_fill_what_is_coarser_by_the_shares_of_single_variables():
