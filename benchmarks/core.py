@@ -309,7 +309,8 @@ def write_page(results: dict[str, list[Row]]) -> None:
         "# Benchmarks",
         "",
         "Written by `make bench`; `python benchmarks/core.py SECTION` measures one section. "
-        "Shared machines are noisy: compare the ratios, which are measured within one run.",
+        "Shared machines are noisy: compare the ratios, which are measured within one run. "
+        "[Beside the best](peers.md) compares with other packages.",
         "",
         f"{processor()}, {os.cpu_count()} cores; Python {platform.python_version()}, numpy {np.__version__}; "
         f"{time.strftime('%Y-%m-%d')}.",

@@ -220,7 +220,7 @@ def density() -> Iterator[Row]:
             np.loadtxt(data() / "density" / name / f"{name}.{part}.data.gz", delimiter=",", dtype=np.int64)
             for part in ("train", "valid", "test")
         )
-        yield density_row(name, target, train, test, X_val=valid)
+        yield density_row(name, target, train, test, validation=valid)
     frame = election()
     order = np.random.default_rng(0).permutation(len(frame))
     train, test = frame.iloc[order[: len(frame) // 2]], frame.iloc[order[len(frame) // 2 :]]

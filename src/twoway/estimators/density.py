@@ -45,7 +45,7 @@ class JointPMFDensity(DensityMixin, JointPMFEstimator):  # type: ignore[misc]
            [1, 1, 1]])
     """
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, X_val: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, validation: Any = None) -> Self:
         """Learn the joint probability of the columns; ``y`` is not used.
 
         Parameters
@@ -54,13 +54,13 @@ class JointPMFDensity(DensityMixin, JointPMFEstimator):  # type: ignore[misc]
             A pandas, polars or pyarrow frame, or anything that becomes a 2-D array. NaN, None and null are missing.
         sample_weight
             How much each record matters; their scale does not. A record of weight 2 is not two records of weight 1.
-        X_val
+        validation
             Records to choose form, rank and smoothing by. Nothing else is learned from them. None holds out parts of X.
         """
         X = frames.frame_in_memory(X)
         self._library = frames.frame_library(X) if self._is_frame(X) else "numpy"
         records = self._read_training(X, sample_weight)[0]
-        held_out = None if X_val is None else self._read(X_val)[1]
+        held_out = None if validation is None else self._read(validation)[1]
         self._fit_average(records, self._loss, forms=FORMS, held_out=held_out)
         return self
 

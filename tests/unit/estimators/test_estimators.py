@@ -718,10 +718,10 @@ def test_density_chooses_by_given_records(monkeypatch):
     monkeypatch.setattr(averaging, "_RANKS", (1, 2, 4))
     train = chain(300, 0)
     independent = np.random.default_rng(0).integers(0, 2, (300, 10))
-    model = tw.JointPMFDensity(n_starts=1).fit(train, X_val=independent)
+    model = tw.JointPMFDensity(n_starts=1).fit(train, validation=independent)
     assert model.rank_ == 1
     assert model.forms_ == {"single": 1.0}
     loss = next(one["loss"] for one in model.candidates_ if (one["form"], one["rank"]) == ("single", 1))
     assert loss == pytest.approx(10 * np.log(2), abs=0.02)
     with pytest.raises(ValueError, match="features"):
-        tw.JointPMFDensity().fit(train, X_val=independent[:, :4])
+        tw.JointPMFDensity().fit(train, validation=independent[:, :4])

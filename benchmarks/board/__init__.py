@@ -1,0 +1,1 @@
+"""The board of peers: what `benchmarks/peers.py` runs, stores and shows."""

@@ -1,0 +1,38 @@
+"""Tables only: a joint from half of its two-way tables, beside the records behind them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import numpy as np
+import peer_mbi
+import published
+
+from board.environments import Environments
+from board.store import Result
+
+DATA = ("adult", "election", "bfi")
+MIXTURES = {"mbi, 100 products": 100, "mbi, 1,000 products": 1000}
+METHODS = ("IPF", "mbi, graphical model", *MIXTURES)
+
+
+def run(data: str, case: str, seed: int, methods: Sequence[str], environments: Environments) -> Iterator[Result]:
+    """Fit the tables of a random half of the pairs, rounded and with suppressed cells."""
+    fits: dict[str, published.Method] = {
+        "twoway": published.fitted,
+        "IPF": published.ipf,
+        "mbi, graphical model": published.of_mbi,
+        **{name: partial(published.of_mbi, n_components=n) for name, n in MIXTURES.items()},
+    }
+    peer_mbi.python_of_mbi = lambda: environments.python("mbi")
+    frame, random = published.RECORDS[data](), np.random.default_rng(seed)
+    truth = published.Joint.of_records(frame)
+    tables = published.published(frame, published.published_pairs(frame.columns, random), random)
+    for method in methods:
+        began = time.process_time()
+        model = fits[method](truth.categories, tables)
+        seconds = getattr(model, "seconds", None) or time.process_time() - began
+        *_, triples, pairs = published.distances(model, truth, tables)
+        yield Result("tables", data, case, method, seed, {"triples": triples, "pairs not published": pairs}, seconds)
