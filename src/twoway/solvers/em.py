@@ -76,7 +76,7 @@ def fit_cells_by_em(
     # The penalty is counted from its least value, so that objectives stay near the log-likelihood.
     plainest = pad_to_lanes(np.full(rank, 1.0 / rank), np.repeat(shares[:, None], rank, axis=1))
     least_penalty = log_prior(plainest, pseudo_counts, rank)
-    total_weight = sets.records.total_weight
+    total_weight = sets.total_weight
 
     def update(theta: Theta) -> tuple[Theta, float]:
         expected = sets.expected(theta, rank, rows)

@@ -171,6 +171,11 @@ class CellSets:
         """The variables."""
         return self.records.schema
 
+    @property
+    def total_weight(self) -> float:
+        """The weight of all sets together."""
+        return self.records.total_weight
+
     def with_tables(self, tables: Tables, times: Floats) -> CellSets:
         """Return records whose own two-way tables count besides, each so many times; 0 leaves a table out.
 

@@ -38,7 +38,7 @@ def fit_sums_near(
 ) -> Descent:
     """Return the fit of all that was published that is nearest to a start; margins that must hold exactly do."""
     sums = TableSums.of(published, threads)
-    small = _SMALL_GAIN / (_TOL * max(sums.records.total_weight, 1.0))
+    small = _SMALL_GAIN / (_TOL * sums.total_weight)
     loop = Loop("published tables", passes, _TOL, watch, quiet_cycles=quiet_cycles, small=small)
     descent = fit_near(sums, start, _PSEUDO_PEOPLE, loop)
     margins = published.exact_margins

@@ -126,6 +126,7 @@ class TableCells:
         self.means: list[MeanCells] = []
         self.copies = np.zeros(len(self.schema))
         self.total_copies = 0.0
+        self.total_weight = 0.0
         self.entropy = 0.0
 
     def add_table(self, table: PublishedTable, boost: float) -> None:
@@ -145,6 +146,7 @@ class TableCells:
         self._add_slices(table, numbers, positions, codes, universe)
         self.copies[positions] += 1.0
         self.total_copies += 1.0
+        self.total_weight += boost * table.weight
         shares = table.shares
         self.entropy += boost * table.weight * float(times_log(shares, shares).sum())
 
@@ -169,8 +171,7 @@ class TableCells:
     @property
     def negative_entropy(self) -> float:
         """The mean over people of Σ x log x of the tables that they are in."""
-        people = sum(self.weights) + sum(part.unit * part.people for part in self.open_cells)
-        return self.entropy / max(people, _LEAST)
+        return self.entropy / max(self.total_weight, _LEAST)
 
     def _add(self, sets: Mapping[int, Codes], weight: float) -> int:
         rows = sorted(self.rows.row(variable, codes) for variable, codes in sets.items())

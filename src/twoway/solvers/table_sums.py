@@ -42,6 +42,7 @@ class TableSums(CellSets):
     slices: tuple[Slice, ...] = ()
     open_cells: tuple[OpenCells, ...] = ()
     means: tuple[MeanCells, ...] = ()
+    total_weight: float = 1.0
 
     @classmethod
     def of(cls, published: PublishedTables, threads: int | None) -> TableSums:
@@ -64,6 +65,7 @@ class TableSums(CellSets):
             tuple(tables.slices),
             tuple(tables.open_cells),
             tuple(tables.means),
+            max(tables.total_weight, 1.0),
         )
 
     @property

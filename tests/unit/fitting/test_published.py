@@ -215,3 +215,22 @@ def test_a_fit_that_is_out_of_time_says_so(published):
     pmf = tw.fit(published, seconds=1e-6)
     assert pmf.report.stop_reason == "time limit"
     assert pmf.prob(RULE) == 0.0
+
+
+def test_rounded_numbers_are_met_within_their_rounding():
+    random = np.random.default_rng(1)
+    joint = random.dirichlet(np.full(18, 0.5)).reshape(3, 3, 2)
+    counts = random.multinomial(600, joint.ravel()).reshape(joint.shape)
+    tables = []
+    for axes in ((0, 1), (1, 2), (0, 2)):
+        sums = counts.sum(axis=next(axis for axis in range(3) if axis not in axes))
+        rounded = {index: 10 * round(sums[index] / 10) for index in np.ndindex(sums.shape)}
+        tables.append(tw.PublishedTable.of([f"v{axis}" for axis in axes], rounded, rounded_to=10))
+    published = tw.PublishedTables.of(tables)
+    assert all(table.is_known for table in published.tables)
+    pmf = tw.fit(published)
+    assert pmf.report.misfits[0].total_variation < 0.03
+    for table in tables:
+        expected = float(table.counts.sum()) * np.asarray(pmf.marginal(list(table.variables)))
+        beyond = np.maximum(table.low - expected, expected - table.high)
+        assert beyond.max() < 2 * np.sqrt(table.counts.max())  # a range is as sure as its counts

@@ -24,6 +24,8 @@ from twoway.text import shortlist
 
 # Margins of error are those of 90 % intervals, as census bureaus publish them.
 _MARGIN = 1.645
+# Counts are rounded to one of these; that so many of them are multiples by chance is next to impossible.
+_ROUNDED_TO, _LEAST_ROUNDED = (5.0, 10.0, 50.0, 100.0, 500.0, 1000.0), 6
 
 
 @dataclass(frozen=True)
@@ -75,13 +77,16 @@ def published_of(
     With errors, tables count as many people as these tell.
     """
     is_more = layout.groups or layout.impossible or layout.exact or errors is not None
-    if not is_more and not any(t.values.ndim > 2 or t.slack.any() or t.within for t in tables):
+    if not is_more and not any(t.values.ndim > 2 or t.slack.any() or t.within or _is_rough(t) for t in tables):
         return None
     finest = _finest(tables, layout.groups)
     made = []
     for table in tables:
         with naming(f"{table.grid.name}, table {table.name}"):
             one = _published_table(table, _within(table, layout.groups, finest, notes))
+            if one.rounded_to:
+                what = f"all numbers of {table.name} are multiples of {one.rounded_to:g}"
+                notes.append(f"{what}: they are taken as rounded, and as known to within {0.5 * one.rounded_to:g}")
             made.append(one if errors is None else replace(one, weight=errors.people(table, one)))
     labels: dict[str, dict[Label, Labels]] = {
         name: {label: tuple(own) for label, own in members.items()} for name, members in layout.groups.items()
@@ -138,7 +143,10 @@ def _published_table(table: SheetTable, within: Mapping[str, Labels]) -> Publish
     counts = values * unit
     # "<5" counts as 2.5 in a sheet, and is at most 4 people; a share below 1 % may be anything below.
     most = 2.0 * values - (1.0 if table.kind == "counts" else 0.0)
-    low, high = np.where(slack > 0, 0.0, counts), np.where(slack > 0, np.maximum(most, values) * unit, counts)
+    rounded_to = rounded_step(values[slack == 0]) if table.kind == "counts" and _is_rough(table) else 0.0
+    half = 0.5 * rounded_to
+    low = np.where(slack > 0, 0.0, np.maximum(counts - half, 0.0))
+    high = np.where(slack > 0, np.maximum(most, values) * unit, counts + half)
     if not counts.sum() > 0:
         raise DataError("it counts nobody")
     places = np.array([table.place(index) for index in np.ndindex(values.shape)]).reshape(values.shape)
@@ -155,7 +163,29 @@ def _published_table(table: SheetTable, within: Mapping[str, Labels]) -> Publish
         table.name,
         notes,
         places,
+        rounded_to,
     )
+
+
+def _is_rough(table: SheetTable) -> bool:
+    """Return whether some counts are so small that rounding changes them by more than chance does."""
+    known = table.values[table.slack == 0]
+    return table.kind == "counts" and bool((known < (0.5 * rounded_step(known)) ** 2).any())
+
+
+def rounded_step(counts: Floats) -> float:
+    """Return the unit that counts were rounded to, by what they are all multiples of; 0 where that may be chance.
+
+    Examples
+    --------
+    >>> rounded_step(np.array([120.0, 30, 0, 10, 50, 70, 90])), rounded_step(np.array([120.0, 30, 10, 50, 70, 91]))
+    (10.0, 0.0)
+    """
+    positive = counts[counts > 0]
+    if len(positive) < _LEAST_ROUNDED or (positive != np.rint(positive)).any():
+        return 0.0
+    step = float(np.gcd.reduce(positive.astype(np.int64)))
+    return max((unit for unit in _ROUNDED_TO if step % unit == 0), default=0.0)
 
 
 def _totals(table: SheetTable) -> dict[Axes, Floats]:

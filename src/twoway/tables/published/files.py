@@ -90,6 +90,7 @@ def _table_header(table: PublishedTable) -> dict[str, Any]:
         "totals": [list(axes) for axes in table.totals],
         "name": table.name,
         "notes": list(table.notes),
+        "rounded_to": table.rounded_to,
     }
 
 
@@ -109,4 +110,5 @@ def _table_of(header: Mapping[str, Any], takers: Mapping[str, _Taker]) -> Publis
         totals={tuple(axes): takers["totals"].take([shape[axis] for axis in axes]) for axes in header["totals"]},
         name=str(header["name"]),
         notes=tuple(map(str, header["notes"])),
+        rounded_to=float(header["rounded_to"]),
     )

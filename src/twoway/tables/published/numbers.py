@@ -174,7 +174,9 @@ class TableParts:
         for one in (low, high, counts):
             one.flags.writeable = False
         fields = {"variables": self.names, "categories": self.categories, "counts": counts, "low": low, "high": high}
-        return fields | {"weight": weight, "totals": totals, "name": self.called, "notes": tuple(notes)}
+        rounded_to = 0.0 if is_shares or given else rounded_to
+        fields |= {"totals": totals, "name": self.called, "notes": tuple(notes)}
+        return {**fields, "weight": weight, "rounded_to": rounded_to}
 
     def _guessed(self, values: Floats, totals: Mapping[Axes, Floats]) -> Floats:
         """Return counts with a guess where none was published: what a total leaves, or the mean of the others."""

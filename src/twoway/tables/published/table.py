@@ -71,6 +71,8 @@ class PublishedTable:
         What was assumed.
     places
         Where each number was found, for messages; None where that is not known.
+    rounded_to
+        The unit that numbers were rounded to: ``low`` and ``high`` are half of it below and above.
     """
 
     variables: tuple[str, ...]
@@ -85,6 +87,7 @@ class PublishedTable:
     name: str = ""
     notes: tuple[str, ...] = ()
     places: NDArray[np.str_] | None = None
+    rounded_to: float = 0.0
 
     def __post_init__(self) -> None:
         name = self.name or crossed(self.variables)
@@ -104,8 +107,9 @@ class PublishedTable:
 
     @property
     def is_known(self) -> bool:
-        """Whether every cell is a number, not a bound."""
-        return bool((self.low == self.high).all())
+        """Whether every cell is a number, rounded or not, and none a bound."""
+        is_rounded = np.isclose(self.high - self.counts, 0.5 * self.rounded_to)
+        return bool(((self.low == self.high) | is_rounded).all())
 
     def place(self, index: tuple[int, ...] | None = None) -> str:
         """Return what a message calls a cell of the table, or the table itself: with its file, row and column."""
@@ -126,8 +130,16 @@ class PublishedTable:
         counts, low, high = (
             numbers.sum(axis=others).transpose(order) for numbers in (self.counts, self.low, self.high)
         )
-        categories = tuple(self.categories[axis] for axis in axes)
-        return PublishedTable(tuple(names), categories, counts, low, high, within=self.within, weight=self.weight)
+        return PublishedTable(
+            tuple(names),
+            tuple(self.categories[axis] for axis in axes),
+            counts,
+            low,
+            high,
+            within=self.within,
+            weight=self.weight,
+            rounded_to=self.rounded_to * self.counts.size / counts.size,
+        )
 
     def __repr__(self) -> str:
         within = f" within {', '.join(self.within)}" if self.within else ""

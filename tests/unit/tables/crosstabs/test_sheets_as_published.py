@@ -259,3 +259,24 @@ def test_the_two_real_sheets(data_folder):
         shown = [float(grid[r][c].rstrip("%")) for r, c in zip(table.rows[0], table.columns[0], strict=True)]
         assert table.values[0].tolist() == shown
         assert [grid[1][c] for c in table.columns[0]] == list(table.categories[1])
+
+
+def test_counts_that_are_multiples_of_ten_are_known_to_within_five(tmp_path):
+    lines = ["age,yes,no", "young,40,0", "middle,30,70", "old,10,20", "oldest,50,10"]
+    (tmp_path / "age_x_vote.csv").write_text("\n".join(lines) + "\n")
+    published = tw.read_published(tmp_path / "age_x_vote.csv")
+    (table,) = published.tables
+    assert table.rounded_to == 10
+    assert (table.low[0].tolist(), table.high[0].tolist()) == ([35, 0], [45, 5])
+    assert any("multiples of 10" in note for note in published.notes)
+    shares = published.subject_to(exact=[["age"]]).margin_of("age")[1]
+    assert shares.tolist() == pytest.approx([40 / 230, 100 / 230, 30 / 230, 60 / 230])
+
+
+def test_rounding_that_chance_outweighs_is_let_be(tmp_path):
+    lines = ["age,yes,no", "young,4000,2200", "middle,3300,7100", "old,1000,2000"]
+    (tmp_path / "age_x_vote.csv").write_text("\n".join(lines) + "\n")
+    assert isinstance(tw.read_published(tmp_path / "age_x_vote.csv"), tw.PublishedTables)
+    lines = ["age,yes,no", "young,4010,2200", "middle,3300,7100", "old,1000,2000"]
+    (tmp_path / "age_x_vote.csv").write_text("\n".join(lines) + "\n")
+    assert isinstance(tw.read_published(tmp_path / "age_x_vote.csv"), tw.Tables)
