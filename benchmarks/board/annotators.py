@@ -13,6 +13,7 @@ import pandas as pd
 import twoway as tw
 from board.data import folder
 from board.environments import Environments
+from board.sections import OURS
 from board.store import Result
 
 REAL = ("bluebird", "rte")
@@ -37,16 +38,18 @@ def run(data: str, case: str, seed: int, methods: Sequence[str], environments: E
     """Return the share of the items whose label is found."""
     frame, truth = labels_of(data, seed)
     items, workers, given = (pd.factorize(frame[name]) for name in ("item", "annotator", "label"))
-    for method in methods:
-        if method == "twoway":
-            began = time.process_time()
-            guess = tw.LabelAggregator(threads=1).fit_predict(frame)
-            seconds = time.process_time() - began
-        else:
-            with tempfile.TemporaryDirectory() as place:
-                arrays = {"task": items[0], "worker": workers[0], "label": given[0], "method": np.array(method)}
-                found = environments.run("crowd-kit", "labels", place, **arrays)
-            guess = pd.Series(given[1][found["guesses"]], items[1][found["items"]])
-            seconds = float(found["seconds"])
+    guesses = {}
+    if OURS in methods:
+        began = time.process_time()
+        guess = tw.LabelAggregator(threads=1).fit_predict(frame)
+        guesses[OURS] = guess, time.process_time() - began
+    if peers := [name for name in methods if name != OURS]:
+        with tempfile.TemporaryDirectory() as place:
+            arrays = {"task": items[0], "worker": workers[0], "label": given[0], "methods": np.array(peers)}
+            found = environments.run("crowd-kit", "labels", place, **arrays)
+        for name in peers:
+            guess = pd.Series(given[1][found[f"guesses {name}"]], items[1])
+            guesses[name] = guess, float(found[f"seconds {name}"])
+    for method, (guess, seconds) in guesses.items():
         accuracy = float((guess.loc[truth.index] == truth).mean())
         yield Result("labels", data, case, method, seed, {"accuracy": accuracy}, seconds)

@@ -19,12 +19,15 @@ def main(given, found):
     from crowdkit import aggregation
 
     with np.load(given) as stored:
-        method = str(stored["method"])
+        methods = stored["methods"].tolist()
         labels = pd.DataFrame({name: stored[name] for name in ("task", "worker", "label")})
-    began = time.process_time()
-    guess = getattr(aggregation, method)(**OPTIONS.get(method, {})).fit_predict(labels)
-    seconds = time.process_time() - began
-    np.savez(found, items=guess.index.to_numpy(), guesses=guess.to_numpy(), seconds=seconds)
+    results = {}
+    for method in methods:
+        began = time.process_time()
+        guess = getattr(aggregation, method)(**OPTIONS.get(method, {})).fit_predict(labels)
+        results[f"seconds {method}"] = time.process_time() - began
+        results[f"guesses {method}"] = guess.loc[np.arange(len(guess))].to_numpy()
+    np.savez(found, **results)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,8 @@ held-out records: of the label for a classifier, of hidden cells for an imputer,
 
 Models of other forms are averaged, too, where they predict better: hidden variables on a tree, and mixtures of trees.
 Each form gets the share that makes held-out records most probable. A classifier has forms of its own, in which each
-class is a component, and takes one form alone: in a mixture, the form that makes a record's features most probable
-would decide about its label, not the one that predicts labels best.
+class is a component, and averages what they say about the label, not the models: in a mixture, the form that makes a
+record's features most probable would decide about its label, not the one that predicts labels best.
 """
 
 from __future__ import annotations
@@ -56,7 +56,6 @@ Form: TypeAlias = Literal["single", "tree", "trees", "naive_bayes", "class_trees
 tree, for each category of the last variable."""
 FORMS: tuple[Form, ...] = ("single", "tree", "trees")
 CLASS_FORMS: tuple[Form, ...] = ("naive_bayes", "single", "class_trees")
-"""The simplest first: a later one must be clearly better."""
 
 # Each about the golden ratio above the one before.
 _RANKS = (1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610, 987)
@@ -110,18 +109,32 @@ class Average:
     """The number of passes of the longest fit."""
     stop_reason: StopReason
     """``CONVERGED`` only where all fits converged."""
+    parts: tuple[tuple[float, JointPMF], ...] = ()
+    """The share of each form, and the average of its fits."""
 
     @classmethod
-    def of(cls, fits: Iterable[Descent], shares: Sequence[float] | None = None) -> Average:
-        """Return the average of fits, with equal shares unless they are given."""
+    def of(cls, fits: Iterable[Descent]) -> Average:
+        """Return the average of fits, with equal shares."""
         fits = list(fits)
-        reasons = sorted((fit.stop_reason for fit in fits), key=lambda reason: reason is StopReason.CONVERGED)
-        pmf = JointPMF.average([fit.pmf for fit in fits], shares)
-        return cls(pmf, max(len(fit.objectives) for fit in fits), reasons[0])
+        pmf = JointPMF.average([fit.pmf for fit in fits])
+        return cls(pmf, max(len(fit.objectives) for fit in fits), _first_reason(fit.stop_reason for fit in fits))
+
+    @classmethod
+    def of_forms(cls, averages: Sequence[Average], shares: Sequence[float]) -> Average:
+        """Return the mixture of averages with these shares, largest components first."""
+        models = [average.pmf for average in averages]
+        pmf = JointPMF.average(models, shares).sorted_by_weight()
+        reason = _first_reason(average.stop_reason for average in averages)
+        return cls(pmf, max(average.n_iter for average in averages), reason, tuple(zip(shares, models, strict=True)))
 
     def describe_end(self, estimator: Any) -> None:
         """Set ``converged_``, ``n_iter_`` and ``stop_reason_`` of an estimator; warn if a fit did not converge."""
         describe_end(estimator, self.n_iter, self.stop_reason, "a lower rank, or more smoothing, needs fewer")
+
+
+def _first_reason(reasons: Iterable[StopReason]) -> StopReason:
+    """Return the first reason other than convergence, if there is one."""
+    return next((reason for reason in reasons if reason is not StopReason.CONVERGED), StopReason.CONVERGED)
 
 
 def describe_end(estimator: Any, n_iter: int, stop_reason: StopReason, advice: str) -> None:
@@ -171,13 +184,8 @@ def fit_average(
     sample = records.sample(_SAMPLE_CELLS_OF_TREES if "trees" in forms else _SAMPLE_CELLS, seed=seed)
     choice = _AveragingChoice(sample, loss, tol, seed, threads, forms, held_out)
     shares, candidates = choice.make(rank, smoothing)
-    fits, parts = [], []
-    for recipe, share in shares.items():
-        (of_recipe,) = choice.fit_all([records], recipe, n_starts)
-        fits += of_recipe
-        parts += [share / len(of_recipe)] * len(of_recipe)
-    average = Average.of(fits, parts)
-    return replace(average, pmf=average.pmf.sorted_by_weight()), shares, candidates
+    averages = [Average.of(choice.fit_all([records], recipe, n_starts)[0]) for recipe in shares]
+    return Average.of_forms(averages, list(shares.values())), shares, candidates
 
 
 def _fit_recipe(records: Records, recipe: Recipe, seeds: tuple[int, int], loop: Loop) -> Descent:
@@ -200,6 +208,14 @@ def _fit_recipe(records: Records, recipe: Recipe, seeds: tuple[int, int], loop: 
         start = naive_bayes(records, START_SMOOTHING.factors)
         return fit_tree_mixture(records, start, smoothing, replace(loop, tol=TREE_TOL * loop.tol))
     return fit_cells_by_em(sets, random_start(schema, recipe.rank, sets.shares, seeds), smoothing, loop)
+
+
+def _gains(model: HeldOut, other: HeldOut) -> bool:
+    """Return whether a model predicts better than another, by more than chance."""
+    if -other.mean <= _SMALL_LOSS:  # nothing is left to gain
+        return False
+    gain, error = other.behind(model)
+    return gain > max(_LEAST_GAIN, min(error, _GREAT_SHARE * -other.mean))
 
 
 def _stacking_shares(models: Sequence[HeldOut]) -> Floats:
@@ -258,16 +274,27 @@ class _AveragingChoice:
         others = {form: self._best_of(form) for form in self.forms if form != "single" and self._can_try(form)}
         rivals, shares = [best, *others.values()], {best: 1.0}
         if "naive_bayes" in self.forms:
-            chosen = others["naive_bayes"]
-            for rival in (best, others.get("class_trees", best)):
-                chosen = rival if self._is_better(rival, chosen) else chosen
-            shares = {chosen: 1.0}
+            shares = self._stacked(self._least_loss(rival.form) for rival in rivals)
+            if not _gains(self._pooled(shares), self._held_out(others["naive_bayes"])):
+                shares = {others["naive_bayes"]: 1.0}
         elif any(self._is_better(rival, best) for rival in others.values()):
-            stacked = _stacking_shares([self._held_out(rival) for rival in rivals])
-            kept = [(share, rival) for share, rival in zip(stacked, rivals, strict=True) if share >= _LEAST_SHARE]
-            total = sum(share for share, _ in kept)
-            shares = {rival: float(share / total) for share, rival in sorted(kept, reverse=True)}
+            shares = self._stacked(rivals)
         return shares, tuple({**asdict(recipe), "loss": -self.tried[recipe].mean} for recipe in sorted(self.tried))
+
+    def _stacked(self, rivals: Iterable[Recipe]) -> dict[Recipe, float]:
+        """Return the recipes that help each other to predict, and their shares, the largest first."""
+        rivals = list(rivals)
+        best = max(rivals, key=lambda rival: self._held_out(rival).mean)
+        if -self._held_out(best).mean <= _SMALL_LOSS:
+            return {best: 1.0}
+        shares = _stacking_shares([self._held_out(rival) for rival in rivals])
+        kept = [(share, rival) for share, rival in zip(shares, rivals, strict=True) if share >= _LEAST_SHARE]
+        total = sum(share for share, _ in kept)
+        return {rival: float(share / total) for share, rival in sorted(kept, reverse=True)}
+
+    def _least_loss(self, form: Form) -> Recipe:
+        """Return the recipe of a form with the least loss: in a mixture, one that is better by chance does no harm."""
+        return max((recipe for recipe in self.tried if recipe.form == form), key=lambda recipe: self.tried[recipe].mean)
 
     def _can_try(self, form: Form) -> bool:
         """Return whether a form is worth its time."""
@@ -335,11 +362,13 @@ class _AveragingChoice:
         return best
 
     def _is_better(self, recipe: Recipe, other: Recipe) -> bool:
-        other_loss = -self._held_out(other).mean
-        if other_loss <= _SMALL_LOSS:  # nothing is left to gain
-            return False
-        gain, error = self._held_out(other).behind(self._held_out(recipe))
-        return gain > max(_LEAST_GAIN, min(error, _GREAT_SHARE * other_loss))
+        return _gains(self._held_out(recipe), self._held_out(other))
+
+    def _pooled(self, shares: Mapping[Recipe, float]) -> HeldOut:
+        """Return the scores of the held-out records if the predictions of some recipes are averaged."""
+        models = [self._held_out(recipe) for recipe in shares]
+        chances = np.average(np.exp([model.scores for model in models]), axis=0, weights=list(shares.values()))
+        return HeldOut(np.log(chances), models[0].weights)
 
     def _held_out(self, recipe: Recipe) -> HeldOut:
         """Return the scores of the held-out records under a recipe."""

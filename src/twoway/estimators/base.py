@@ -20,7 +20,7 @@ from twoway.data.reading import check_reading_options
 from twoway.data.records import Records
 from twoway.data.weights import check_weights, weights_as_floats, weights_of_rows
 from twoway.errors import DataError, UnknownNameError, warn_caller, whole_number
-from twoway.estimators.averaging import Loss, fit_average
+from twoway.estimators.averaging import Average, Loss, fit_average
 from twoway.schema import Label, Variable, sort_labels
 from twoway.text import shortlist
 
@@ -49,8 +49,8 @@ _ATTRIBUTES = """pmf_ : JointPMF
         The average of the fits, for every other question.
     forms_ : dict
         The share of each form of model in the average, the largest first: "single", one hidden variable; "tree",
-        hidden variables on a tree; "trees", a mixture of trees of the columns. A classifier takes one form: "single",
-        "naive_bayes", features that are independent in each class, or "class_trees", a tree of the columns per class.
+        hidden variables on a tree; "trees", a mixture of trees of the columns. The forms of a classifier are "single",
+        "naive_bayes", features that are independent in each class, and "class_trees", a tree of the columns per class.
     rank_, smoothing_ : int, float
         What was given or chosen, for the first form: components, states of each hidden variable, or trees of each fit.
     candidates_ : tuple of dict
@@ -250,7 +250,8 @@ class JointPMFEstimator(TableEstimator):
             return whole_number("random_state", random_state, 0)
         return int(check_random_state(random_state).randint(2**31))
 
-    def _fit_average(self, records: Records, loss: Loss, *, tol: float = 1e-3, **more: Any) -> None:
+    def _fit_average(self, records: Records, loss: Loss, *, tol: float = 1e-3, **more: Any) -> Average:
+        """Fit, set the attributes that say what came of it, and return the average."""
         options = {name: getattr(self, name) for name in ("rank", "smoothing", "n_starts", "threads")}
         seed = self._seed_of(self.random_state)
         average, shares, self.candidates_ = fit_average(records, loss, tol=tol, seed=seed, **options, **more)
@@ -258,3 +259,4 @@ class JointPMFEstimator(TableEstimator):
         self.pmf_, self.rank_, self.smoothing_ = average.pmf, recipe.rank, recipe.smoothing
         self.forms_ = {recipe.form: share for recipe, share in shares.items()}
         average.describe_end(self)
+        return average

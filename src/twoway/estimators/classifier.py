@@ -31,8 +31,9 @@ class JointPMFClassifier(ClassifierMixin, JointPMFEstimator):  # type: ignore[mi
 
     Features may be missing, in training and in prediction: no imputation, no dummy codes. So may labels in training
     (NaN or None in ``y``): such records still show which features occur together. The most probable class is predicted,
-    prior included. The form of the model (see ``forms_``), rank and smoothing are those that minimize the log-loss of
-    the labels of held-out records. Naive Bayes is taken unless another form is better by more than a standard error.
+    prior included. Models of several forms are fitted (see ``forms_``), and their probabilities of the classes are
+    averaged. Ranks, smoothing and shares are those that minimize the log-loss of the labels of held-out records. Naive
+    Bayes is taken alone unless the average is better by more than a standard error.
 
     Parameters
     ----------
@@ -47,6 +48,9 @@ class JointPMFClassifier(ClassifierMixin, JointPMFEstimator):  # type: ignore[mi
     Notes
     -----
     -1 in ``y`` is a class like any other; write a missing label as NaN or None.
+
+    Where several forms have a share, ``pmf_``, their mixture, need not give a label the probability that
+    ``predict_proba`` gives it: in a mixture, a form counts as much as it makes the features of the record probable.
 
     Examples
     --------
@@ -77,7 +81,7 @@ class JointPMFClassifier(ClassifierMixin, JointPMFEstimator):  # type: ignore[mi
             name += "_"
         records = self._with_labels(features, Variable(name, tuple(self.classes_.tolist())), codes)
         # The label is a small part of a record: runs that end early have not learnt it yet.
-        self._fit_average(records, self._loss, tol=3e-5, forms=CLASS_FORMS)
+        self._parts = self._fit_average(records, self._loss, tol=3e-5, forms=CLASS_FORMS).parts
         return self
 
     def predict_proba(self, X: Any) -> Floats:
@@ -89,7 +93,8 @@ class JointPMFClassifier(ClassifierMixin, JointPMFEstimator):  # type: ignore[mi
         _, features = self._read(X)
         # The label is the last variable: the cells of the others have the same numbers with it and without it.
         records = Records.from_cells(self.pmf_.schema, features.pointers, features.cells)
-        shares = self._class_shares(self.pmf_, records)
+        weights, models = zip(*self._parts, strict=True)
+        shares: Floats = np.tensordot(weights, [self._class_shares(pmf, records) for pmf in models], axes=1)
         shares /= shares.sum(axis=1, keepdims=True)
         impossible = np.flatnonzero(np.isnan(shares[:, 0]))
         warn_of_impossible(impossible, "probabilities are NaN, and the most common class is predicted")
