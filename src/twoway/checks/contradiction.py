@@ -11,6 +11,7 @@ import numpy as np
 
 from twoway.arrays import Floats, Ints
 from twoway.checks.table_program import ProgramAxis, TableProgram, shared_by_tables
+from twoway.model.pmf import JointPMF
 from twoway.notebook import Shown
 from twoway.tables.tables import Tables
 from twoway.text import crossed, printable, shortlist
@@ -87,11 +88,12 @@ def _suspected_contradictions(tables: Tables, suspects: Iterable[Sequence[str]])
 # Shares of one variable
 
 
-def contradicting_shares(tables: Tables) -> list[str]:
+def contradicting_shares(tables: Tables, pmf: JointPMF | None = None) -> list[str]:
     """Return a sentence for each variable whose shares differ between tables by more than chance and rounding.
 
     Each names the category and the two tables that are furthest apart. Tables are taken for independent samples of
-    their effective numbers of records; tables of the same records differ less than that.
+    their effective numbers of records; tables of the same records differ less than that. With a model, a sentence also
+    says which of the two it follows.
 
     Examples
     --------
@@ -132,12 +134,29 @@ def contradicting_shares(tables: Tables) -> list[str]:
     sentences = []
     for variable, ends in islice(worst.items(), _MAX_NAMED):
         label = schema.variables[variable].categories[cells[ends[0]] - schema.offsets[variable]]
-        parts = " and ".join(f"{shares[end]:.2%} of {crossed(tables.names[table[end]], 40)}" for end in ends)
+        sides = [(float(shares[end]), crossed(tables.names[table[end]], 40)) for end in ends]
+        parts = " and ".join(f"{share:.2%} of {name}" for share, name in sides)
         about = f"{printable(schema.names[variable], 40)}: {printable(label, 40)} is {parts}"
-        sentences.append(f"tables disagree about {about}; chance and rounding explain less")
+        followed = "" if pmf is None else "; " + followed_side(pmf.prob({schema.names[variable]: label}), sides)
+        sentences.append(f"tables disagree about {about}; chance and rounding explain less{followed}")
     if len(worst) > _MAX_NAMED:
         sentences.append(f"tables disagree about {len(worst) - _MAX_NAMED} more variables")
     return sentences
+
+
+def followed_side(share: float, sides: Sequence[tuple[float, str]]) -> str:
+    """Return which of two tables a model follows, by its share and theirs.
+
+    Examples
+    --------
+    >>> followed_side(0.52, [(0.5, "sex × age"), (0.6, "sex × vote")])
+    'the model has 52.00%, nearer to sex × age'
+    >>> followed_side(0.55, [(0.5, "sex × age"), (0.6, "sex × vote")])
+    'the model has 55.00%, between the two'
+    """
+    near, far = sorted((abs(share - own), name) for own, name in sides)
+    where = f"nearer to {near[1]}" if near[0] < 0.5 * far[0] else "between the two"
+    return f"the model has {share:.2%}, {where}"
 
 
 def _contradicting_margins(tables: Tables) -> tuple[Ints, Ints, Floats]:

@@ -9,6 +9,8 @@ import numpy as np
 
 from twoway.arrays import Floats
 from twoway.checks.chance import holm, homogeneity
+from twoway.checks.contradiction import followed_side
+from twoway.model.pmf import JointPMF
 from twoway.tables.published.pairs import Codes
 from twoway.tables.published.table import PublishedTable
 from twoway.tables.published.tables import PublishedTables
@@ -21,8 +23,10 @@ _LEAST_RATIO = 1.01
 _MOST_NAMED = 3
 
 
-def published_contradictions(published: PublishedTables) -> list[str]:
+def published_contradictions(published: PublishedTables, pmf: JointPMF | None = None) -> list[str]:
     """Return sentences on what tables of the same people disagree about, with both numbers, worst first.
+
+    With a model, a sentence on shares also says which of the two it follows.
 
     Examples
     --------
@@ -35,7 +39,7 @@ def published_contradictions(published: PublishedTables) -> list[str]:
     tables differ in the number of people: 200 in people by sex, 100 in age × sex
     """
     whole = [table for table in published.tables if not published.universe(table.within) and not table.given]
-    return [*_totals(whole), *_shares(published, whole)]
+    return [*_totals(whole), *_shares(published, whole, pmf)]
 
 
 def _totals(tables: Sequence[PublishedTable]) -> list[str]:
@@ -49,21 +53,23 @@ def _totals(tables: Sequence[PublishedTable]) -> list[str]:
     return [f"tables differ in the number of people: {many:,.0f} in {most.name}, {few:,.0f} in {least.name}"]
 
 
-def _shares(published: PublishedTables, tables: Sequence[PublishedTable]) -> list[str]:
+def _shares(published: PublishedTables, tables: Sequence[PublishedTable], pmf: JointPMF | None) -> list[str]:
     compared: list[tuple[float, float, str]] = []
     for name in published.schema.names:
         holding = [table for table in tables if name in table.variables and table.is_known]
         for first, second in combinations(holding, 2):
-            sides = [published.axis_codes(table, table.variables.index(name)) for table in (first, second)]
-            parts = _common(sides)
+            axes = [published.axis_codes(table, table.variables.index(name)) for table in (first, second)]
+            parts = _common(axes)
             counts = np.array(
-                [_counts(table, name, own, parts) for table, own in zip((first, second), sides, strict=True)]
+                [_counts(table, name, codes, parts) for table, codes in zip((first, second), axes, strict=True)]
             )
             shares = counts / counts.sum(axis=1, keepdims=True)
             worst = int(np.argmax(np.abs(shares[0] - shares[1])))
             change = 0.5 * float(np.abs(shares[0] - shares[1]).sum())
-            labels = shortlist([published.schema[name].categories[code] for code in parts[worst]], 3)
-            text = f"{name!r} {labels}: {shares[0, worst]:.4f} in {first.name}, {shares[1, worst]:.4f} in {second.name}"
+            own = [published.schema[name].categories[code] for code in parts[worst]]
+            sides = [(float(shares[at, worst]), table.name) for at, table in enumerate((first, second))]
+            text = f"{name!r} {shortlist(own, 3)}: " + ", ".join(f"{share:.2%} in {table}" for share, table in sides)
+            text += "" if pmf is None else "; " + followed_side(pmf.prob({name: own}), sides)
             compared.append((homogeneity(counts), change, text))
     if not compared:
         return []

@@ -330,7 +330,7 @@ def _fit_report(fitted: Fitted, warnings: list[str]) -> Report:
     if evidence.records is None:
         tables = evidence.tables(evidence.given_order)
         is_said = any(warning.startswith(CONTRADICTION) for warning in warnings)
-        contradictions = [] if is_said else _fit_contradictions(compared, check)
+        contradictions = [] if is_said else _fit_contradictions(pmf, compared, check)
         silent = pairs_without_table(pmf.schema, tables.together)
         warnings += contradictions
         return replace(report, misfits=_fit_misfits(pmf, tables), silent=silent, warnings=tuple(warnings))
@@ -380,9 +380,9 @@ def _fit_report_of_records(
     )
 
 
-def _fit_contradictions(tables: Tables, check: FitCheck | None) -> list[str]:
+def _fit_contradictions(pmf: JointPMF, tables: Tables, check: FitCheck | None) -> list[str]:
     """Return contradictions between tables that rounding and chance do not explain."""
-    sentences = contradicting_shares(tables)
+    sentences = contradicting_shares(tables, pmf)
     if not sentences and check is not None and check.n_off and tables.order == 2:
         contradiction = find_contradiction(tables, [check.variables], most_groups=_MOST_TRIANGLES)
         sentences = [] if contradiction is None else [str(contradiction)]

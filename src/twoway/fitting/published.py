@@ -100,7 +100,7 @@ def published_report(
         check=None,
         support=None,
         # What the first model was said to miss may be what was filled in for it.
-        warnings=tuple(dict.fromkeys([*said, *published_contradictions(published), *published.notes])),
+        warnings=tuple(dict.fromkeys([*said, *published_contradictions(published, pmf), *published.notes])),
         seconds=None if began is None else time.monotonic() - began,
     )
     return pmf.with_report(report).with_counts(counts)

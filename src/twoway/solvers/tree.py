@@ -280,7 +280,8 @@ class _TreeStart:
     def nearing(self, problem: Problem, pmf: JointPMF) -> tuple[_TreeStart, JointPMF]:
         """Return a solver for which tables count more the further a model is from them, and its model so far.
 
-        A table of variables that are far apart on the tree would else be met many times later than others.
+        A table of variables that are far apart on the tree would else be met many times later than others. A table of
+        few people may be further off than one of many: where they disagree, the model keeps to the larger.
         """
         tables, stage = problem.evidence.tables(2), replace(self, max_iter=_STAGE_PASSES, tol=_STAGE_TOL)
         times = np.ones(len(tables))
@@ -289,7 +290,7 @@ class _TreeStart:
                 break
             pmf = replace(stage, times=times).solve(replace(problem, start=pmf)).pmf
             gaps = modelled_shares(pmf, tables) - tables.flat / np.repeat(tables.totals, np.diff(tables.starts))
-            off = np.add.reduceat(np.abs(gaps), tables.starts[:-1])
+            off = np.add.reduceat(np.abs(gaps), tables.starts[:-1]) * tables.weights
             times *= np.clip(off / max(float(off.mean()), 1e-300), 0.5, 2.0)
             times = np.clip(times / times.mean(), 1.0 / _MOST_TIMES, _MOST_TIMES)
         return replace(self, times=times, tol=_LAST_TOL), pmf

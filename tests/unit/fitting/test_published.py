@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import twoway as tw
@@ -234,3 +235,21 @@ def test_rounded_numbers_are_met_within_their_rounding():
         expected = float(table.counts.sum()) * np.asarray(pmf.marginal(list(table.variables)))
         beyond = np.maximum(table.low - expected, expected - table.high)
         assert beyond.max() < 2 * np.sqrt(table.counts.max())  # a range is as sure as its counts
+
+
+def crosstab(counts):
+    return pd.Series(counts).unstack()
+
+
+def test_a_contradiction_says_which_table_the_fit_followed():
+    many = {("m", "yes"): 2000, ("m", "no"): 3000, ("f", "yes"): 2500, ("f", "no"): 2501}
+    few = {("m", "old"): 300, ("m", "young"): 301, ("f", "old"): 200, ("f", "young"): 199}
+    published = tw.PublishedTables.of({("sex", "vote"): many, ("sex", "age"): few})
+    plain = tw.Tables.from_crosstabs({("sex", "vote"): crosstab(many), ("sex", "age"): crosstab(few)})
+    for tables in (published, plain):
+        pmf = tw.fit(tables)
+        (said,) = [warning for warning in pmf.report.warnings if "disagree" in warning]
+        assert "sex × vote" in said
+        assert "sex × age" in said
+        assert any(f"the model has {pmf.prob({'sex': sex}):.2%}" in said for sex in ("m", "f"))
+        assert said.endswith("nearer to sex × vote")
