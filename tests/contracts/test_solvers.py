@@ -30,6 +30,7 @@ CASES = {
     **{name: name for name in SOLVERS},
     "spa+em": "spa+em",
     "spa+coupled-nmf+em": "spa+coupled-nmf+em",
+    "symmetric-nmf+coupled-nmf": "symmetric-nmf+coupled-nmf",
     "ctd+em": "ctd+em",
     "mle-ad+em": "mle-ad+em",
     "mirror": CoupledNMF(update="mirror", max_iter=150),
@@ -47,7 +48,9 @@ ITERATIVE = {
     "equal": CoupledNMF(pair_weights="equal"),
 }
 FROM_TRIPLES = ["ctd", "mle-ad", "ctd+mle-ad"]
-FROM_TABLES = ["auto", "coupled-nmf", "spa", "mirror", "euclidean", "equal", "spa+coupled-nmf", *FROM_TRIPLES]
+DIRECT = ["spa", "symmetric-nmf"]
+FROM_PAIRS = ["auto", "coupled-nmf", *DIRECT, "mirror", "euclidean", "equal", "spa+coupled-nmf"]
+FROM_TABLES = [*FROM_PAIRS, "symmetric-nmf+coupled-nmf", *FROM_TRIPLES]
 EXACT = ["em", "auto", "coupled-nmf", "equal", "spa+em", "spa+coupled-nmf+em", "mle-ad", "ctd+em", "mle-ad+em"]
 """The solvers that reach the maximum of a likelihood, not only come near it."""
 
@@ -59,7 +62,7 @@ def solve(source, case, rank=2, **options):
     if case == "tree":
         return tw.fit(source, rank=rank, structure="tree", **{"starts": 2} | options)
     solver = CASES.get(case, case)
-    starts = 1 if isinstance(solver, str) and ("+" in solver or solver == "spa") else 3
+    starts = 1 if isinstance(solver, str) and ("+" in solver or solver in DIRECT) else 3
     return tw.fit(source, rank=rank, solver=solver, **{"starts": starts} | options)
 
 
@@ -189,7 +192,7 @@ def test_a_pmf_whose_objectives_never_rise(case, records):
         assert np.isfinite(start.objectives).all()
         assert largest_rise(start.objectives) <= 1e-10
     assert report.objective == min(start.objective for start in report.starts)
-    assert (report.stop_reason is StopReason.DIRECT) == (case == "spa")
+    assert (report.stop_reason is StopReason.DIRECT) == (case in DIRECT)
     assert report.stop_reason is not StopReason.OUTRUN
     assert report.seconds > 0
 
@@ -394,7 +397,7 @@ def test_spa_recovers_a_separable_model_exactly(seed):
     assert factor_mse(expected, naive) < 1e-12
 
 
-@pytest.mark.parametrize("case", ["coupled-nmf", "equal", "spa+coupled-nmf", "auto", "ctd", "mle-ad"])
+@pytest.mark.parametrize("case", ["coupled-nmf", "equal", "spa+coupled-nmf", "symmetric-nmf", "auto", "ctd", "mle-ad"])
 def test_exact_tables_are_fitted_exactly(case):
     truth = separable(seed=1)
     pmf = solve(exact_tables(truth, order_for(case)), case, rank=3)
@@ -452,7 +455,7 @@ def test_a_constant_weight_has_no_effect(case, frame):
     assert plain.report.n_records == weighted.report.n_records
 
 
-@pytest.mark.parametrize("case", ["em", "coupled-nmf", "spa", "spa+em", "ctd", "mle-ad", "tree"])
+@pytest.mark.parametrize("case", ["em", "coupled-nmf", *DIRECT, "spa+em", "ctd", "mle-ad", "tree"])
 def test_records_of_weight_zero_have_no_effect(case, frame):
     kept = np.arange(len(frame)) % 3 > 0
     # The categories are the same: all occur among those kept.
@@ -492,7 +495,7 @@ def test_degenerate_data(case, data, tmp_path):
         assert data in (*UNCONNECTED, "one record with a hole")
 
 
-@pytest.mark.parametrize("case", ["auto", "coupled-nmf", "mirror", "euclidean", "equal", "tree"])
+@pytest.mark.parametrize("case", ["auto", "coupled-nmf", "symmetric-nmf", "mirror", "euclidean", "equal", "tree"])
 def test_degenerate_tables(case):
     for counts in ([[1e12, 1.0], [0.0, 3e11]], [[1e-9, 0], [0, 1e-9]], [[5.0, 0], [0, 0]]):
         schema = Schema((Variable("a", "xy"), Variable("b", "xy")))

@@ -33,7 +33,7 @@ def fit(
     data: Data = None,
     out: Path = Option(Path("model.twoway"), "-o", "--out", metavar="MODEL", help="The file to write the model to."),
     rank: int | None = Option(None, help="The number of components (default: chosen)."),
-    solver: str = Option("auto", help="auto, em, coupled-nmf, spa, ctd, mle-ad, or a chain: spa+em."),
+    solver: str = Option("auto", help="auto, em, coupled-nmf, spa, symmetric-nmf, ctd, mle-ad, or a chain: spa+em."),
     seed: Seed = 0,
     smoothing: float | None = Option(None, help="Pseudo-records per component (default: chosen)."),
     structure: str = Option("auto", help="Hidden variables: single, on a tree, a mixture of trees, or the best: auto."),

@@ -83,8 +83,8 @@ def fit(
     rank
         The number of components. None chooses it; see `choose_rank`.
     solver
-        A name ("auto", "em", "coupled-nmf", "spa", "ctd", "mle-ad"), a chain ("spa+em"), an instance, or a
-        sequence of these.
+        A name ("auto", "em", "coupled-nmf", "spa", "symmetric-nmf", "ctd", "mle-ad"), a chain ("spa+em"), an instance,
+        or a sequence of these.
     seed
         The source of every random choice; the same seed gives the same model, whatever the number of threads.
     starts

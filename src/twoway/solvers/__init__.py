@@ -24,6 +24,7 @@ from twoway.solvers.problem import Smoothing as Smoothing
 from twoway.solvers.problem import Solution as Solution
 from twoway.solvers.problem import Solver as Solver
 from twoway.solvers.spa import SPA as SPA
+from twoway.solvers.symmetric_nmf import SymmetricNMF as SymmetricNMF
 
 SOLVERS: dict[str, Callable[[], Solver]] = {
     "auto": Auto,
@@ -32,6 +33,7 @@ SOLVERS: dict[str, Callable[[], Solver]] = {
     "em": EM,
     "mle-ad": MLEAD,
     "spa": SPA,
+    "symmetric-nmf": SymmetricNMF,
 }
 
 SolverChoice: TypeAlias = str | Solver | Sequence[str | Solver]

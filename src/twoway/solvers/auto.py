@@ -18,6 +18,7 @@ from twoway.solvers.loop import Loop
 from twoway.solvers.mle_ad import MLEAD
 from twoway.solvers.problem import Problem, Smoothing, Solution
 from twoway.solvers.starts import random_start, softened_start
+from twoway.solvers.symmetric_nmf import MOST_CATEGORIES, SymmetricNMF
 from twoway.solvers.tuning import SmoothingChoice, choose_smoothing
 
 # Counting all pairs of more categories than this costs more than random starts.
@@ -33,7 +34,8 @@ _NO_CHOICE = SmoothingChoice(Smoothing(), (), None)
 class Auto:
     """From records: `SPA`, `CoupledNMF` and `EM` in a chain, raced against random starts.
 
-    From two-way tables: `CoupledNMF`; from three-way tables: `MLEAD`.
+    From two-way tables: `CoupledNMF`, with one start from `SymmetricNMF` where pairs lack a table; from three-way
+    tables: `MLEAD`.
     """
 
     n_starts: int = 16
@@ -56,8 +58,23 @@ class Auto:
                 if problem.watch.interrupted:  # this is the best so far
                     problem = replace(problem, start=start)
             problem = replace(problem, smoothing=choice.smoothing)
-        solution = race(solver, [replace(problem, number=number) for number in range(self.n_starts)])
+        problems = [replace(problem, number=number) for number in range(self.n_starts)]
+        if len(problems) > 1 and self._can_complete(problem):
+            completed = SymmetricNMF().solve(problem)
+            start = softened_start(completed.pmf, evidence.sets.shares)
+            problems[-1] = replace(problem, start=start, origin=completed.solver)
+        solution = race(solver, problems)
         return replace(solution, candidates=choice.candidates, held_out=choice.held_out)
+
+    @staticmethod
+    def _can_complete(problem: Problem) -> bool:
+        """Return whether two-way tables are missing, and can be imputed in seconds.
+
+        With all tables, no start from there was better than random ones.
+        """
+        evidence = problem.evidence
+        is_small = evidence.schema.n_categories <= MOST_CATEGORIES
+        return evidence.given_order == 2 and is_small and not evidence.has_all_pairs and not problem.watch.ends()
 
     def _from_records(self, problem: Problem, records: RecordSource) -> Solution:
         sample = records.sample(_SAMPLE_CELLS, seed=problem.seed)
