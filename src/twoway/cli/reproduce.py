@@ -29,10 +29,13 @@ def reproduce(
     out: Path = Option(Path("reproduce-output"), help="The folder for results; fits saved there are not run again."),
     movielens: str = Option(
         "ml-latest-small",
-        help="The release of MovieLens to use: its folder or zip in the subfolder 'movielens' of TWOWAY_DATA.",
+        help="The release of MovieLens to use: the path to its folder or zip, or its name there in the subfolder "
+        "'movielens' of TWOWAY_DATA.",
     ),
     methods: str = Option("", help="Methods to run, separated by commas; by default all."),
-    page: Path | None = Option(None, help="Also write all tables in OUT to this Markdown page, below its mark."),
+    page: Path | None = Option(
+        None, help="Also write all tables in OUT to this Markdown page, below its mark; others on it are kept."
+    ),
     json: Json = False,
 ) -> None:
     """Run tables of the paper, every method on the same data, and show them beside the published numbers.

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -85,6 +86,7 @@ class Recommendation(TrialSetting):
     name: str
     """Which films: a key of ``FILMS``."""
     release: str = "ml-latest-small"
+    """Its name, or the path to its folder or zip."""
     n_users: int | None = None
     """The number of users; fewer than all serve to see that everything runs, and try one rank only."""
 
@@ -99,7 +101,7 @@ class Recommendation(TrialSetting):
     @property
     def drawn(self) -> str:
         """Which ratings."""
-        return f"{self.release} split 50:20:30"
+        return f"{release_name(self.release)} split 50:20:30"
 
     @property
     def work(self) -> float:
@@ -115,7 +117,7 @@ class Recommendation(TrialSetting):
     @property
     def is_papers(self) -> bool:
         """Whether the paper used the same ratings."""
-        return self.release == "ml-20m" and self.n_users is None
+        return release_name(self.release) == "ml-20m" and self.n_users is None
 
     def smaller(self) -> Recommendation:
         """Return the same with few users."""
@@ -150,6 +152,17 @@ class Recommendation(TrialSetting):
         users, items, actual = data.pairs(data.test)
         errors = predict(users, items) - actual
         return {"rmse": float(np.sqrt(np.mean(errors**2))), "mae": float(np.mean(np.abs(errors))), **seconds}, details
+
+
+def release_name(release: str) -> str:
+    """Return the name of a release of MovieLens, given by name or by a path.
+
+    Examples
+    --------
+    >>> release_name("downloads/ml-20m.zip")
+    'ml-20m'
+    """
+    return Path(release).name.removesuffix(".zip")
 
 
 @cache

@@ -212,17 +212,22 @@ def show_in_files(summary: Summary, out: Path) -> list[Path]:
 def show_on_page(page: Path, out: Path, size: Size, release: str = DEFAULT_RELEASE) -> None:
     """Write all tables in a folder below the mark of a page; the text above the mark is kept.
 
-    The tables of ratings are those of one release of MovieLens.
+    So is each table that is on the page and not in the folder, with its own date and machine. The tables of ratings are
+    those of one release of MovieLens.
     """
-    above = "# Results\n\n"
+    above, below = "# Results\n\n", ""
     if page.exists():
-        above, mark, _ = page.read_text(encoding="utf-8").partition(MARK)
+        above, mark, below = page.read_text(encoding="utf-8").partition(MARK)
         if not mark:
             raise DataError(f"{str(page)!r} has no line {MARK!r}: text below such a line is replaced, so add it")
     parts = [f"{above}{MARK}\n", "", _LEGEND, ""]
+    sections = {text.partition("\n")[0]: text for text in below.split("\n## ")[1:]}
     for experiment in find_tables(["all"], release):
+        kept = sections.get(experiment.name, "")
         if results_file(out, experiment, size).exists():
             parts.append(show_as_markdown(summarize_results(experiment, size, out)))
+        elif "| method |" in kept:
+            parts += [f"## {kept.rstrip()}", ""]
         else:
             parts += [f"## {experiment.name}", "", f"{experiment.title}. Not run.", ""]
     _write(page, "\n".join(parts))
@@ -270,7 +275,7 @@ def _show_lines(panel: Any, summary: Summary, metric: Summary) -> None:
     places = [number if field is None else column["setting"][field] for number, column in enumerate(columns)]
     for number, row in enumerate(metric["rows"]):
         if row["method"] not in summary["not_run"]:
-            style: dict[str, Any] = {"color": f"C{number}", "marker": "osD^v<>"[number]}
+            style: dict[str, Any] = {"color": f"C{number}", "marker": "osD^v<>P"[number]}
             ours, paper = ([cell[key] or math.nan for cell in row["cells"]] for key in ("mean", "paper"))
             panel.plot(places, ours, label=row["method"], **style)
             panel.plot(places, paper, linestyle=":", markerfacecolor="none", alpha=0.6, **style)

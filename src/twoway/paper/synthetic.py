@@ -25,6 +25,8 @@ _SPA = SPA(first=3)
 SOLVERS: dict[str, tuple[SolverChoice, int | None]] = {
     "CNMF-SPA": (_SPA, 1),
     "CNMF-OPT": ((_SPA, CoupledNMF(pair_weights="equal")), 1),
+    # As the paper has it, with its programs' tolerance.
+    "CNMF-OPT-mirror": ((_SPA, CoupledNMF(pair_weights="equal", update="mirror", tol=1e-6)), 1),
     "CNMF-SPA-EM": ((_SPA, "em"), 1),
     "RAND-EM": ("em", 1),
     "CTD": ("ctd", 1),

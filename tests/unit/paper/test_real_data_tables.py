@@ -1,6 +1,7 @@
 """The tables on real data, with synthetic files in the same format; and their baselines."""
 
 import json
+import zipfile
 
 import numpy as np
 import pandas as pd
@@ -189,9 +190,23 @@ def test_another_release_has_results_of_its_own(tmp_path):
     assert "29 films, not 30" in text
 
 
-def test_a_release_is_read_where_it_is_asked_for(tmp_path):
+def test_a_release_is_read_where_it_is_asked_for(tmp_path, data):
+    """By name in the folder of data, or by a path to what GroupLens ships for ml-20m: a folder, or its zip."""
     run_here(["movielens-action"], tmp_path, ["Global Average"], "ml-20m")
     run_here(["movielens-action"], tmp_path, ["Global Average"])
+    path = tmp_path / "elsewhere" / "ml-20m.zip"
+    path.parent.mkdir()
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.write(data / "movielens" / "ml-20m" / "ratings.csv", "ml-20m/ratings.csv")
+    by_name = (tmp_path / "movielens-action-ml-20m-smoke.jsonl").read_text()
+    for place in (path, data / "movielens" / "ml-20m"):
+        (experiment,) = find_tables(["movielens-action"], str(place))
+        assert experiment.published("rmse", "BMF", experiment.paper[0]) == (0.8011, 0.0012)
+        assert experiment.paper[0].drawn == "ml-20m split 50:20:30"
+        out = tmp_path / f"from {place.name}"
+        run_here(["movielens-action"], out, ["Global Average"], str(place))
+        (line,) = (out / "movielens-action-ml-20m-smoke.jsonl").read_text().splitlines()
+        assert json.loads(line)["scores"] == json.loads(by_name)["scores"]
     errors = []
     for name in ("movielens-action-ml-20m", "movielens-action"):
         (line,) = (json.loads(text) for text in (tmp_path / f"{name}-smoke.jsonl").read_text().splitlines())

@@ -341,7 +341,7 @@ def test_means_marks_and_notes(by_hand):
     assert "| CNMF-SPA | **0.110 ± 0.014** (paper 0.1183) | not run (paper 0.103)" in text
     assert "| CNMF-OPT | 0.600 ± 0.100 (paper **0.0218**)" in text
     assert "| CTD | **0.0329 ± 0.0001** (paper **0.0329**)" in text
-    assert "- not run: MLE-AD-EM" in text
+    assert "- not run: CNMF-OPT-mirror, MLE-AD-EM" in text
     assert "- S=10³: at least 1 of 20 trials run" in text
     assert "- RAND-EM, S=10³: failed in 1 of 2 trials: nothing seen" in text
     assert "2026-01-02; a machine." in text
@@ -376,6 +376,9 @@ def test_the_page_keeps_the_text_above_the_mark(by_hand):
     assert f"## {experiment.name}\n" in text
     assert "**0.110 ± 0.014** (paper 0.1183)" in text
     assert text.count("Not run.") == len(EXPERIMENTS) - 1
+    # A table whose lines are elsewhere stays on the page as it is.
+    assert reproduce("--page", page, "--out", out / "another").exit_code == 0
+    assert page.read_text(encoding="utf-8") == text
     page.write_text("# Mine\n", encoding="utf-8")
     result = reproduce("--page", page, "--out", out)
     assert "has no line" in str(result.exception)
