@@ -1,24 +1,17 @@
-"""Measure the label aggregator beside crowd-kit, and print Markdown tables.
+"""Measure the label aggregator, and print Markdown tables; peers.py compares its accuracy with crowd-kit's.
 
-    python benchmarks/labels.py             everything, about ten minutes
-    python benchmarks/labels.py real        accuracy on bluebird and rte, from the folder crowd/ in TWOWAY_DATA
-    python benchmarks/labels.py simulated   accuracy in simulated regimes, mean and standard error over 20 seeds
+    python benchmarks/labels.py             everything
     python benchmarks/labels.py coverage    how often 95% intervals contain the true confusions and accuracies
     python benchmarks/labels.py size        time and memory for a million labels of 10,000 annotators
 
-crowd-kit is installed into an environment of its own, .venv-crowdkit/, and runs with up to 1,000 iterations where it
-would stop after 100. GLAD runs with its defaults.
+Labels are simulated.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import subprocess
 import sys
-import tempfile
 import time
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -26,55 +19,7 @@ from memory import resident_bytes
 
 import twoway as tw
 
-ROOT = Path(__file__).resolve().parent.parent
-PLACE = ROOT / ".venv-crowdkit"
 SEEDS = range(20)
-PEERS = ("MajorityVote", "DawidSkene", "OneCoinDawidSkene", "GLAD")
-
-# What a process of crowd-kit does: labels in, an accuracy per method out.
-PEER_PROGRAM = """
-import json, sys, warnings
-warnings.filterwarnings("ignore")
-import pandas as pd
-from crowdkit import aggregation
-methods = {"DawidSkene": {"n_iter": 1000}, "OneCoinDawidSkene": {"n_iter": 1000}, "GLAD": {"silent": True}}
-for line in sys.stdin:
-    labels, truth = line.rstrip("\\n").split("\\t")
-    labels = pd.read_csv(labels).rename(columns={"item": "task", "annotator": "worker"})
-    truth = pd.read_csv(truth).set_index("item")["truth"]
-    found = {}
-    for name in sys.argv[1:]:
-        guess = getattr(aggregation, name)(**methods.get(name, {})).fit_predict(labels)
-        found[name] = float((guess.loc[truth.index] == truth).mean())
-    print(json.dumps(found), flush=True)
-"""
-
-
-def peer_python() -> str:
-    """Return the Python of an environment with crowd-kit, made if it is not there."""
-    python = PLACE / "bin" / "python"
-    if not python.exists():
-        subprocess.run([sys.executable, "-m", "venv", str(PLACE)], check=True)
-        subprocess.run([str(python), "-m", "pip", "install", "--quiet", "crowd-kit"], check=True)
-    return str(python)
-
-
-def accuracies(tables: list[tuple[pd.DataFrame, pd.Series]]) -> pd.DataFrame:
-    """Return the accuracy of every method on each table, a row per table."""
-    with tempfile.TemporaryDirectory() as folder:
-        lines = []
-        for number, (labels, truth) in enumerate(tables):
-            paths = Path(folder) / f"labels{number}.csv", Path(folder) / f"truth{number}.csv"
-            labels.to_csv(paths[0], index=False)
-            truth.rename("truth").rename_axis("item").to_csv(paths[1])
-            lines.append("\t".join(map(str, paths)) + "\n")
-        command = [peer_python(), "-c", PEER_PROGRAM, *PEERS]
-        done = subprocess.run(command, input="".join(lines), check=True, capture_output=True, text=True)
-    found = pd.DataFrame([json.loads(line) for line in done.stdout.splitlines()])
-    ours = [
-        float((tw.LabelAggregator().fit_predict(labels).loc[truth.index] == truth).mean()) for labels, truth in tables
-    ]
-    return pd.concat([pd.DataFrame({"LabelAggregator": ours}), found], axis=1)
 
 
 def simulated_labels(regime: str, seed: int) -> tuple[pd.DataFrame, pd.Series, np.ndarray, np.ndarray]:
@@ -107,37 +52,6 @@ REGIMES = {
     "ten classes": (800, 50, 10, 4),
     "many labels per item": (1000, 20, 2, 10),
 }
-
-
-def real() -> None:
-    """Accuracy on public data."""
-    if "TWOWAY_DATA" not in os.environ:
-        sys.exit("set TWOWAY_DATA to the folder of the data")
-    folder, tables = Path(os.environ["TWOWAY_DATA"]) / "crowd", []
-    names = ("bluebird", "rte")
-    for name in names:
-        labels = pd.read_csv(folder / name / "label.csv").rename(columns={"worker": "annotator"})
-        tables.append((labels, pd.read_csv(folder / name / "truth.csv").set_index("item")["truth"]))
-    found = accuracies(tables)
-    print_head("data")
-    for name, (_, row) in zip(names, found.iterrows(), strict=True):
-        print(f"| {name} |", " | ".join(f"{value:.4f}" for value in row), "|", flush=True)
-
-
-def simulated() -> None:
-    """Accuracy in simulated regimes."""
-    print_head("regime")
-    for regime in list(REGIMES)[:-1]:
-        found = accuracies([simulated_labels(regime, seed)[:2] for seed in SEEDS])
-        cells = [f"{found[name].mean():.4f} ± {found[name].sem():.4f}" for name in found]
-        gaps = {name: found["LabelAggregator"] - found[name] for name in PEERS}
-        print(f"| {regime} |", " | ".join(cells), "|", flush=True)
-        said = (f"{name} {gap.mean():+.4f} ± {gap.sem():.4f}" for name, gap in gaps.items())
-        print(f"  ours less, seed by seed: {', '.join(said)}", file=sys.stderr, flush=True)
-
-
-def print_head(what: str) -> None:
-    print(f"\n| {what} | LabelAggregator | {' | '.join(PEERS)} |\n|---|{'---|' * (1 + len(PEERS))}")
 
 
 def coverage() -> None:
@@ -188,7 +102,7 @@ def fit() -> None:
 
 
 def main() -> None:
-    sections = {"real": real, "simulated": simulated, "coverage": coverage, "size": size}
+    sections = {"coverage": coverage, "size": size}
     if sys.argv[1:] == ["fit"]:
         fit()
         return

@@ -17,11 +17,13 @@ from board.sections import OURS
 from board.store import Result
 
 REAL = ("bluebird", "rte")
+# The last of these regimes is for intervals.
+SIMULATED = tuple(simulation.REGIMES)[:-1]
 METHODS = ("MajorityVote", "DawidSkene", "OneCoinDawidSkene", "GLAD")
 
 
 def data() -> Mapping[str, Sequence[str]]:
-    return dict.fromkeys((*REAL, *simulation.REGIMES), ("",))
+    return dict.fromkeys((*REAL, *SIMULATED), ("",))
 
 
 def labels_of(data: str, seed: int) -> tuple[pd.DataFrame, pd.Series]:

@@ -40,8 +40,8 @@ class LabelAggregator(BaseEstimator):  # type: ignore[misc]
     columns
         The columns of the table: item, annotator, label.
     smoothing
-        How many pseudo-labels each row of a confusion matrix gets, as they are usual. None takes 16, or another number
-        where it predicts held-out labels clearly better.
+        How many pseudo-labels each row of a confusion matrix gets, as they are usual. None takes four for each class,
+        or another number where it predicts held-out labels clearly better.
     missing
         Further labels that mean "no label", beside null, NaN, the empty text, "NA", "?" and the like.
     random_state

@@ -31,10 +31,13 @@ from twoway.solvers.problem import Problem, Smoothing
 
 _MAX_ITER = 1000
 _TOL = 1e-7
-DEFAULT_SMOOTHING = 8.0
-"""Pseudo-labels of each row of a matrix, unless others predict held-out labels better."""
+SMOOTHING_PER_CLASS = 4.0
+"""Pseudo-labels of each cell of a row of a matrix, on the average, unless others predict held-out labels better.
+
+The more classes there are, the more cells have to be told by the labels of an annotator.
+"""
 # The amounts compared, downward and upward from the default, and what another must gain, in standard errors.
-_LESS, _MORE = (2.0, 0.5), (32.0, 128.0)
+_LESS, _MORE = (1 / 4, 1 / 16), (4.0, 16.0)
 _CLEARLY = 2.0
 _FOLDS = 5
 # On so many labels one fold tells amounts apart; no more than the second number are used.
@@ -231,13 +234,13 @@ def choose_label_smoothing(
     The default, unless another amount is better by more than two standard errors. Also returned are the amounts
     compared, with the mean log-probability of a held-out label.
     """
-    random = np.random.default_rng(seed)
+    random, default = np.random.default_rng(seed), SMOOTHING_PER_CLASS * table.n_classes
     if len(table.label_codes) > _MOST_LABELS:
         some = random.uniform(size=len(table.items)) < _MOST_LABELS / len(table.label_codes)
         table = table.only(some[table.item_codes])
     n_labels = len(table.label_codes)
     if n_labels < _FOLDS:
-        return DEFAULT_SMOOTHING, []
+        return default, []
     fold_of_label = random.permutation(n_labels) % _FOLDS
     folds = range(_FOLDS if n_labels <= _MANY_LABELS else 1)
     tried: dict[float, HeldOut] = {}
@@ -247,13 +250,13 @@ def choose_label_smoothing(
         tried[smoothing] = HeldOut.of_folds((score, np.ones(len(score))) for score in scores)
         return tried[smoothing]
 
-    best = DEFAULT_SMOOTHING
+    best = default
     held_out(best)
-    for amounts in (_LESS, _MORE):
-        for amount in amounts:
-            if not tried[best].is_behind(held_out(amount), _CLEARLY):
+    for factors in (_LESS, _MORE):
+        for factor in factors:
+            if not tried[best].is_behind(held_out(factor * default), _CLEARLY):
                 break
-            best = amount
+            best = factor * default
     return best, [{"smoothing": amount, "log_prob": scores.mean} for amount, scores in sorted(tried.items())]
 
 

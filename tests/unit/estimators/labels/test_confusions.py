@@ -250,21 +250,24 @@ def test_best_questions_are_the_best_of_all(n, chunk, monkeypatch):
 
 def test_smoothing_is_chosen_by_held_out_labels(monkeypatch):
     table, _, _ = drawn(60, n_gold=0)
-    scores = {8.0: -1.0, 2.0: -1.1, 32.0: -0.9, 128.0: -0.95}
+    scores = {12.0: -1.0, 3.0: -1.1, 48.0: -0.9, 192.0: -0.95}  # three classes
     monkeypatch.setattr(
         confusions,
         "_log_prob_of_held_out",
         lambda table, held, smoothing, threads: np.full(np.count_nonzero(held), scores[smoothing]),
     )
     chosen, compared = confusions.choose_label_smoothing(table, seed=0, threads=1)
-    assert chosen == 32.0
-    assert [row["smoothing"] for row in compared] == [2.0, 8.0, 32.0, 128.0]
+    assert chosen == 48.0
+    assert [row["smoothing"] for row in compared] == [3.0, 12.0, 48.0, 192.0]
     assert [row["log_prob"] for row in compared] == pytest.approx([-1.1, -1.0, -0.9, -0.95])
 
 
 def test_few_labels_take_the_default():
     table = read_labels(([1, 1, 2], [1, 2, 3], [0, 1, 0]), COLUMNS)
-    assert confusions.choose_label_smoothing(table, seed=0, threads=1) == (confusions.DEFAULT_SMOOTHING, [])
+    assert confusions.choose_label_smoothing(table, seed=0, threads=1) == (
+        confusions.SMOOTHING_PER_CLASS * table.n_classes,
+        [],
+    )
 
 
 def test_held_out_labels_are_predicted_by_the_rest():
