@@ -1,6 +1,6 @@
 """Compare fits from published tables with the records behind them, and with iterative proportional fitting (IPF).
 
-    python benchmarks/published.py [halves] [consistent] [large] [many] [intervals] [mbi] [--seeds 10] [--data adult]
+    python benchmarks/published.py [halves] [consistent] [large] [many] [intervals] [mixed] [mbi] [--seeds 10] [--data D]
 
 Needs TWOWAY_DATA (uci/adult.data.gz, lca/poLCA__election.csv, surveys/bfi.csv.gz, crosstabs/acs2012_ca_counties).
 Prints the tables of docs/published-tables.md.
@@ -11,7 +11,8 @@ marginals, and the pairs that were not published. A suppressed cell is filled by
 rows and columns were independent, the same for all methods. IPF begins at independence, on the whole joint; where
 rounded tables do not agree it ends in a circle, of which the mean is taken. "consistent": the same without rounding.
 "large": ten variables of Adult and seven tables of each of six counties, without rounding. "many": the 25 items of bfi.
-"intervals": how often 90 % intervals from tables of 2,000 people contain the truth, and how wide they are.
+"intervals": how often 90 % intervals from tables of 2,000 people contain the truth, and how wide they are. "mixed": the
+same for Adult from tables of other kinds: of three variables, in coarser categories, and of some people only.
 "mbi": the tables of "halves" for mbi: its graphical model, and mixtures of products (makes .venv-mbi; needs an index).
 """
 
@@ -47,6 +48,14 @@ BINS = {
 }
 OF_ELECTION = ["MORALG", "CARESG", "KNOWG", "VOTE3", "AGE", "EDUC", "GENDER", "PARTY"]
 
+MIXED_QUESTIONS = {
+    "one of the three-way table": ["hours", "income", "sex"],
+    "one in coarser categories": ["age", "marital"],
+    "one of the older only": ["education", "income"],
+    "a pair in finer categories than published": ["age", "marital"],
+    "a pair that no table shows": ["marital", "income"],
+}
+
 Pair = tuple[str, str]
 Crosstabs = dict[Pair, pd.DataFrame]
 
@@ -58,7 +67,7 @@ def main() -> None:
     parser.add_argument("--data", nargs="*", default=list(RECORDS))
     options = parser.parse_args()
     sections = {"halves": halves, "consistent": consistent, "large": large, "many": many, "intervals": intervals}
-    sections["mbi"] = mbi
+    sections |= {"mixed": mixed, "mbi": mbi}
     for name in options.sections or sections:
         sections[name](options.seeds, options.data)
         print()
@@ -373,6 +382,56 @@ def asked(frame: pd.DataFrame, truth: Joint, seed: int) -> Iterable[tuple[str, t
             bounds = tw.probability_range(tables, event, given, level=None, max_cells=MOST_RANGE_CELLS)
             share = shares[row, column] / shares[row].sum()
             yield f"{kind}, one given the other", judged(boot.given(given).prob(event), share, bounds.width)
+
+
+def mixed(n_seeds: int, _: Iterable[str]) -> None:
+    """How often 90 % intervals contain the truth, from tables that say more or less than pairs."""
+    frame = adult()[["age", "education", "marital", "sex", "hours", "income"]]
+    ages = sorted(frame["age"].unique())
+    groups = {"age": {"younger": ages[:2], "older": ages[2:]}}
+    print("| question | questions | contained | mean width | width of the sharp bounds |\n|---|---:|---:|---:|---:|")
+    found = dict[str, list[tuple[bool, float, float]]]()
+    for seed in range(n_seeds):
+        sample = frame.sample(N_PEOPLE, replace=True, random_state=seed)
+        of_ages = (
+            sample["age"].where(sample["age"].isin(ages[:2]), "older").where(sample["age"].isin(ages[2:]), "younger")
+        )
+        older = sample[sample["age"].isin(ages[2:])]
+        tables = tw.PublishedTables.of(
+            [
+                tw.PublishedTable.of(["age", "sex"], pd.crosstab(sample["age"], sample["sex"])),
+                of_columns(sample, ["hours", "income", "sex"]),
+                of_columns(sample.assign(age=of_ages), ["age", "marital"]),
+                of_columns(older, ["education", "income"], within={"age": ["older"]}),
+            ],
+            groups=groups,
+        )
+        boot = tw.bootstrap(tw.fit(tables), tables, n=N_REPLICATES, seed=seed)
+        random = np.random.default_rng(seed)
+        for kind, names in MIXED_QUESTIONS.items():
+            for _ in range(N_QUESTIONS):
+                person = frame.iloc[int(random.integers(len(frame)))]
+                event = {name: person[name] for name in names}
+                if "coarser" in kind:
+                    event["age"] = next(own for own in groups["age"].values() if person["age"] in own)
+                given = {"age": ages[2:]} if "older" in kind else {}
+                known = frame[frame["age"].isin(given.get("age", ages))]
+                share = float(
+                    np.logical_and.reduce([known[name].isin(np.atleast_1d(own)) for name, own in event.items()]).mean()
+                )
+                bounds = tw.probability_range(tables, event, given, level=None, max_cells=MOST_RANGE_CELLS)
+                answer = (boot.given(given) if given else boot).prob(event)
+                found.setdefault(kind, []).append(judged(answer, share, bounds.width))
+    for question, answers in found.items():
+        contained, width, sharp = np.mean(answers, axis=0)
+        print(f"| {question} | {len(answers)} | {100 * contained:.0f} % | {width:.3f} | {sharp:.3f} |", flush=True)
+
+
+def of_columns(frame: pd.DataFrame, names: list[str], **options: Mapping[str, list[str]]) -> tw.PublishedTable:
+    """Return the table of some columns, with zeros where nobody is."""
+    labels = [sorted(frame[name].unique()) for name in names]
+    index = pd.MultiIndex.from_product(labels, names=names)
+    return tw.PublishedTable.of(names, frame.value_counts(names).reindex(index, fill_value=0), **options)
 
 
 def judged(answer: tw.Interval, share: float, sharp: float) -> tuple[bool, float, float]:

@@ -13,7 +13,7 @@ import twoway as tw
 from twoway.cli.output import is_terminal, note, output_json, say, say_json
 from twoway.errors import DataError
 from twoway.questions import Answer, Contrast, Question, parse
-from twoway.questions.answer import answer_of, asked_codes, asked_evidence, asked_given, never_together
+from twoway.questions.answer import answer_of, asked_codes, asked_evidence, asked_given, beyond_universe, never_together
 from twoway.questions.observed import is_table_off, observed
 from twoway.questions.question import quote_word
 
@@ -81,6 +81,7 @@ def printed_answer(
         notes += dict.fromkeys(text for side in question.sides for text in _printed_difference(pmf, side))
     if not any("together" in said for said in notes) and (unseen := never_together(pmf, question)):
         notes.append(unseen)
+    notes += filter(None, [beyond_universe(pmf, question)])
     if isinstance(result, tw.Distribution) and isinstance(question, Contrast) and question.operator == "/":
         notes += _printed_zeros(question, result, answer_of(pmf, question.second))
     for side in question.sides:

@@ -86,7 +86,10 @@ def published_report(
         if misfit.total_variation > _EXACT_TOLERANCE and set(misfit.variables) in map(set, published.exact)
     ]
     counts = Counts.of_tables(published.pairs(only_plain=True))
-    counts = replace(counts, shown=np.array(published.pairs_shown, dtype=np.int64).reshape(-1, 2))
+    shown, unknown = (
+        np.array(own, dtype=np.int64).reshape(-1, 2) for own in (published.pairs_shown, published.parts_unknown)
+    )
+    counts = replace(counts, shown=shown, unknown=unknown)
     report = replace(
         report,
         silent=pairs_without_table(pmf.schema, counts.together),

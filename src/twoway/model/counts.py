@@ -27,6 +27,7 @@ MAX_BYTES = 20 * 10**6
 """Larger counts are left out of a model."""
 _MOST_PAIRS_NAMED = 4
 _FIELDS = ("sets", "flat", "singles", "people", "squares")
+_MORE_FIELDS = ("shown", "unknown")
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +59,8 @@ class Counts:
     shown: NDArray[Any] = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
     """More pairs of variables, by their positions, that were published together: in coarser categories, with bounds, or
     of some people only, so that there are no counts of them."""
+    unknown: NDArray[Any] = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
+    """Variables, by position, that no table tells of the people of some category of another variable, by its cell."""
 
     def __repr__(self) -> str:
         noun = "pairs" if self.sets.shape[1] == 2 else "triples"
@@ -75,6 +78,11 @@ class Counts:
         is_pairs = shown.ndim == 2 and shown.shape[1] == 2 and shown.dtype.kind in "iu"
         if not is_pairs or (shown.size and not 0 <= shown.min() <= shown.max() < n_variables):
             raise DataError("the pairs of variables that were published are not positions of variables")
+        unknown = self.unknown
+        is_parts = unknown.ndim == 2 and unknown.shape[1] == 2 and unknown.dtype.kind in "iu"
+        most = np.array([n_variables, self.schema.n_categories])
+        if not is_parts or not ((unknown >= 0) & (unknown < most)).all():
+            raise DataError("the parts of variables that no table tells are not positions and cells")
         shapes = {self.people.shape, self.squares.shape}
         if shapes not in ({(0,)}, {(flat.size + singles.size,)}):
             raise DataError(f"the counts of records and of squared weights have the shapes {sorted(shapes)}")
@@ -201,6 +209,15 @@ class Counts:
             return tuple(self.schema.names[p] for p in pair), tuple(self.schema.names[p] for p in bridges)
         return None
 
+    def unknown_of(self, name: str) -> dict[str, list[int]]:
+        """Return the codes of other variables' categories whose people no table tells a variable of."""
+        cells = np.unique(self.unknown[self.unknown[:, 0] == self.schema.index(name), 1]).tolist()
+        parts: dict[str, list[int]] = {}
+        for cell in cells:
+            other = int(np.searchsorted(self.schema.offsets, cell, side="right")) - 1
+            parts.setdefault(self.schema.names[other], []).append(cell - int(self.schema.offsets[other]))
+        return parts
+
     def table_sums(self, index: int, asked: Sequence[int]) -> Floats:
         """Return the sums of some variables, by their positions, of the table at a place, (3, …)."""
         own = self.sets[index].tolist()
@@ -216,7 +233,7 @@ class Counts:
         """Return the arrays of a file that `from_arrays` reads."""
         fields = _FIELDS if self.people.size else _FIELDS[:3]
         arrays = {f"count_{name}": getattr(self, name) for name in fields}
-        return arrays | ({"count_shown": self.shown} if self.shown.size else {})
+        return arrays | {f"count_{name}": own for name in _MORE_FIELDS if (own := getattr(self, name)).size}
 
     @classmethod
     def from_arrays(cls, schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> Counts | None:
@@ -224,7 +241,7 @@ class Counts:
         if "count_sets" not in arrays:
             return None
         weighted = [arrays.get(f"count_{name}", NO_NUMBERS) for name in _FIELDS[3:]]
-        more = {"shown": arrays["count_shown"]} if "count_shown" in arrays else {}
+        more = {name: arrays[f"count_{name}"] for name in _MORE_FIELDS if f"count_{name}" in arrays}
         return cls(schema, *(arrays[f"count_{name}"] for name in _FIELDS[:3]), *weighted, **more)
 
 

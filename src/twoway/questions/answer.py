@@ -87,7 +87,7 @@ def ask(
     answer = answer_of(pmf, asked, base)
     if boot is not None:  # whose notes say the rest
         return ask_with_interval(boot, asked, answer, base)
-    if unseen := never_together(pmf, asked):
+    for unseen in filter(None, (never_together(pmf, asked), beyond_universe(pmf, asked))):
         warn_caller(unseen)
     return answer
 
@@ -114,6 +114,34 @@ def never_together(pmf: JointPMF, asked: Question | Contrast) -> str:
     how = [f"what each has to do with {shortlist(found[1], 6)}"] if found[1] else []
     how += [] if is_tree and how else [f"the rank of {pmf.rank}"]
     return f"no {what} shows {first} and {second} together: the answer rests on {', and on '.join(how)}"
+
+
+def beyond_universe(pmf: JointPMF, asked: Question | Contrast) -> str:
+    """Return in words that a question is also about people of whom no table tells one of its variables.
+
+    Empty where tables tell it of all people, or the question leaves the others out.
+
+    Examples
+    --------
+    >>> from twoway.fitting.fit import fit
+    >>> from twoway.tables.published.tables import PublishedTable, PublishedTables
+    >>> ages = PublishedTable.of("age", {"0-14": 20, "15+": 80})
+    >>> work = PublishedTable.of("work", {"yes": 50, "no": 30}, within={"age": "15+"})
+    >>> pmf = fit(PublishedTables.of([ages, work]))
+    >>> beyond_universe(pmf, parse("P(work)", pmf.schema))
+    "no table tells 'work' of people with age = 0-14: for them the answer is a guess"
+    >>> beyond_universe(pmf, parse("P(work | age = 15+)", pmf.schema))
+    ''
+    """
+    for side in asked.sides if pmf.counts is not None else ():
+        restricted = asked_evidence_codes(pmf.schema, (*side.targets, *side.given))
+        for name in side.names:
+            for other, codes in pmf.counts.unknown_of(name).items() if pmf.counts is not None else ():
+                if left := [code for code in codes if code in restricted.get(other, codes)]:
+                    labels = tuple(pmf.schema[other].categories[code] for code in left)
+                    who = Term(other, "in", labels) if len(labels) > 1 else Term(other, "=", labels)
+                    return f"no table tells {brief(name)} of people with {who}: for them the answer is a guess"
+    return ""
 
 
 def answer_of(pmf: JointPMF, asked: Question | Contrast, base: float | None = None) -> Answer:

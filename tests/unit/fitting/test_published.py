@@ -1,6 +1,7 @@
 """Joint PMFs of published tables: what was published holds, what is impossible has no probability."""
 
 import math
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -155,7 +156,7 @@ def test_answers_say_which_pairs_no_table_is_about(pmf):
     assert "sex × work" in pmf.report.silent
     assert f"no table    {pmf.report.silent}\n" in str(pmf.report)
     with pytest.warns(UserWarning, match="'age'"):
-        tw.ask(pmf, "P(work | sex)")
+        tw.ask(pmf, "P(work | sex, age != 0-14)")
 
 
 def test_ranges_of_different_tables_are_made_up_of_finest_ones(tmp_path):
@@ -253,3 +254,42 @@ def test_a_contradiction_says_which_table_the_fit_followed():
         assert "sex × age" in said
         assert any(f"the model has {pmf.prob({'sex': sex}):.2%}" in said for sex in ("m", "f"))
         assert said.endswith("nearer to sex × vote")
+
+
+def of_adults(**options):
+    ages = tw.PublishedTable.of(
+        ["age", "sex"], {("0-14", "m"): 90, ("0-14", "f"): 100, ("15+", "m"): 400, ("15+", "f"): 410}
+    )
+    works = tw.PublishedTable.of(
+        ["sex", "work"],
+        {("m", "yes"): 250, ("m", "no"): 150, ("f", "yes"): 260, ("f", "no"): 150},
+        within={"age": "15+"},
+    )
+    return tw.PublishedTables.of([ages, works], **options)
+
+
+@pytest.mark.parametrize(
+    ("question", "is_guess"),
+    [
+        ("P(work)", True),
+        ("P(work | age)", True),
+        ("P(work | age = 0-14)", True),
+        ("P(work | age = 15+)", False),
+        ("P(work = yes, age = 15+)", False),
+        ("P(age)", False),
+        ("P(work | age = 15+) - P(work)", True),
+    ],
+)
+def test_an_answer_about_people_beyond_a_universe_is_a_guess(question, is_guess, tmp_path):
+    pmf = tw.fit(of_adults())
+    pmf.save(tmp_path / "model.twoway")
+    for own in (pmf, tw.load(tmp_path / "model.twoway")):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            tw.ask(own, question)
+        assert any("no table tells 'work' of people with age = 0-14" in str(one.message) for one in caught) == is_guess
+
+
+def test_what_is_impossible_leaves_nothing_to_guess():
+    assert of_adults().parts_unknown
+    assert not of_adults(impossible=[{"age": "0-14", "work": "yes"}]).parts_unknown
