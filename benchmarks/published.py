@@ -1,6 +1,6 @@
 """Compare fits from published tables with the records behind them, and with iterative proportional fitting (IPF).
 
-    python benchmarks/published.py [halves] [consistent] [large] [many] [intervals] [mixed] [mbi] [--seeds 10] [--data D]
+  python benchmarks/published.py [halves] [consistent] [large] [many] [intervals] [mixed] [mbi] [--seeds 10] [--data …]
 
 Needs TWOWAY_DATA (uci/adult.data.gz, lca/poLCA__election.csv, surveys/bfi.csv.gz, crosstabs/acs2012_ca_counties).
 Prints the tables of docs/published-tables.md.
