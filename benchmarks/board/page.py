@@ -49,7 +49,8 @@ class Row:
         return min(full, key=lambda name: gaps[name].mean, default=None)
 
     def gap(self, peer: str) -> Gap:
-        return Gap.of(self.values[OURS], self.values[peer], is_low_better=self.score.is_low_better)
+        score = self.score
+        return Gap.of(self.values[OURS], self.values[peer], is_low_better=score.is_low_better, digits=score.digits)
 
     def rank(self) -> int:
         """The place of ours among all means; 1 is the best."""

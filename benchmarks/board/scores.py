@@ -46,18 +46,21 @@ class Gap:
     mean: float
     error: float
     n: int
+    least: float = 0.0
+    """What a gap must exceed in any case: half of the last digit that is shown."""
 
     @classmethod
-    def of(cls, ours: Mapping[int, float], theirs: Mapping[int, float], *, is_low_better: bool) -> Gap:
+    def of(
+        cls, ours: Mapping[int, float], theirs: Mapping[int, float], *, is_low_better: bool, digits: int = 12
+    ) -> Gap:
         """Compare the scores by seed of two methods, on the seeds that both have."""
         seeds = sorted(ours.keys() & theirs.keys())
         gains = [(theirs[seed] - ours[seed]) * (1 if is_low_better else -1) for seed in seeds]
-        return cls(*mean_and_error(gains), len(seeds))
+        return cls(*mean_and_error(gains), len(seeds), 0.5 * 0.1**digits)
 
     @property
     def verdict(self) -> Verdict:
         """Whether the gap is more than two standard errors; for one seed, whether there is one."""
-        width = 0.0 if np.isnan(self.error) else 2 * self.error
-        if abs(self.mean) <= width:
+        if abs(self.mean) <= np.nanmax([self.least, 2 * self.error]):
             return "even"
         return "ahead" if self.mean > 0 else "behind"

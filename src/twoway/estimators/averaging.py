@@ -274,7 +274,8 @@ class _AveragingChoice:
         others = {form: self._best_of(form) for form in self.forms if form != "single" and self._can_try(form)}
         rivals, shares = [best, *others.values()], {best: 1.0}
         if "naive_bayes" in self.forms:
-            shares = self._stacked(self._least_loss(rival.form) for rival in rivals)
+            # Recipes of one form that differ also know different things about the label.
+            shares = self._stacked(self.tried)
             if not _gains(self._pooled(shares), self._held_out(others["naive_bayes"])):
                 shares = {others["naive_bayes"]: 1.0}
         elif any(self._is_better(rival, best) for rival in others.values()):
@@ -291,10 +292,6 @@ class _AveragingChoice:
         kept = [(share, rival) for share, rival in zip(shares, rivals, strict=True) if share >= _LEAST_SHARE]
         total = sum(share for share, _ in kept)
         return {rival: float(share / total) for share, rival in sorted(kept, reverse=True)}
-
-    def _least_loss(self, form: Form) -> Recipe:
-        """Return the recipe of a form with the least loss: in a mixture, one that is better by chance does no harm."""
-        return max((recipe for recipe in self.tried if recipe.form == form), key=lambda recipe: self.tried[recipe].mean)
 
     def _can_try(self, form: Form) -> bool:
         """Return whether a form is worth its time."""

@@ -52,7 +52,8 @@ _ATTRIBUTES = """pmf_ : JointPMF
         hidden variables on a tree; "trees", a mixture of trees of the columns. The forms of a classifier are "single",
         "naive_bayes", features that are independent in each class, and "class_trees", a tree of the columns per class.
     rank_, smoothing_ : int, float
-        What was given or chosen, for the first form: components, states of each hidden variable, or trees of each fit.
+        What was given or chosen, where several are averaged of the model with the largest share: components, states of
+        each hidden variable, or trees of each fit.
     candidates_ : tuple of dict
         What was compared: "form", "rank", "smoothing" and "loss", the mean over held-out predictions.
     converged_ : bool
@@ -257,6 +258,10 @@ class JointPMFEstimator(TableEstimator):
         average, shares, self.candidates_ = fit_average(records, loss, tol=tol, seed=seed, **options, **more)
         recipe = next(iter(shares))
         self.pmf_, self.rank_, self.smoothing_ = average.pmf, recipe.rank, recipe.smoothing
-        self.forms_ = {recipe.form: share for recipe, share in shares.items()}
+        of_forms: dict[str, float] = {}
+        for each, share in shares.items():
+            of_forms[each.form] = of_forms.get(each.form, 0.0) + share
+        total = sum(of_forms.values())
+        self.forms_ = {form: of_forms[form] / total for form in sorted(of_forms, key=lambda form: -of_forms[form])}
         average.describe_end(self)
         return average

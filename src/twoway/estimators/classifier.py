@@ -31,9 +31,9 @@ class JointPMFClassifier(ClassifierMixin, JointPMFEstimator):  # type: ignore[mi
 
     Features may be missing, in training and in prediction: no imputation, no dummy codes. So may labels in training
     (NaN or None in ``y``): such records still show which features occur together. The most probable class is predicted,
-    prior included. Models of several forms are fitted (see ``forms_``), and their probabilities of the classes are
-    averaged. Ranks, smoothing and shares are those that minimize the log-loss of the labels of held-out records. Naive
-    Bayes is taken alone unless the average is better by more than a standard error.
+    prior included. Models of several forms, ranks and smoothing are fitted (see ``forms_``), and their probabilities of
+    the classes are averaged, with the shares that minimize the log-loss of the labels of held-out records. Naive Bayes
+    is taken alone unless the average is better by more than a standard error.
 
     Parameters
     ----------

@@ -101,6 +101,12 @@ def test_two_standard_errors_decide(ours, verdict, is_low_better):
     assert gap.verdict == verdict
 
 
+def test_less_than_is_shown_is_no_gap():
+    ours, theirs = {0: -5.0, 1: -5.0}, {0: -5.0001, 1: -5.0001}
+    assert Gap.of(ours, theirs, is_low_better=False).verdict == "ahead"
+    assert Gap.of(ours, theirs, is_low_better=False, digits=3).verdict == "even"
+
+
 def test_a_split_hides_no_more_and_asks_for_nothing_unknown():
     random = np.random.default_rng(0)
     train, test = np.array([[0, 1], [0, 2]]), np.array([[0, 0], [1, 1], [-1, 2]])

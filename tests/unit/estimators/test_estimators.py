@@ -155,8 +155,8 @@ def test_classifier_averages_what_its_forms_say_of_the_label():
     columns = [first, first ^ label ^ (rng.random(500) < 0.2), *noisy, noisy[0] ^ (rng.random(500) < 0.1)]
     frame = pd.DataFrame(np.transpose(columns)).rename(columns=str).mask(rng.random((500, 6)) < 0.2)
     model = tw.JointPMFClassifier(n_starts=2).fit(frame, label)
-    assert len(model.forms_) > 1
-    assert [share for share, _ in model._parts] == list(model.forms_.values())
+    assert len(model._parts) > 1
+    assert sum(share for share, _ in model._parts) == pytest.approx(1.0)
     assert sum(model.forms_.values()) == pytest.approx(1.0)
     shown, expected = frame.head(30), np.zeros((30, 2))
     for share, pmf in model._parts:
