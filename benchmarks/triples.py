@@ -29,7 +29,7 @@ from twoway.solvers.starts import random_start
 
 def ctd() -> list[Row]:
     """Ctd against the authors' runs."""
-    path = folder("TWOWAY_REFERENCE", "reference")
+    path = folder("TWOWAY_REFERENCE")
     if path is None:
         return [("ctd against the authors' runs", "", "no reference folder here", False)]
     runs = json.loads((path / "reference.json").read_text())

@@ -22,11 +22,11 @@ from twoway.solvers.starts import softened_start
 # The paper's programs stop when the objective changes by less than this share.
 _TOLERANCE = 1e-6
 # As in the paper, EM stops early if that predicts better.
-_ROUNDS = (5, 10, 20, 30)
+ROUNDS = (5, 10, 20, 30)
 
 
 @dataclass(frozen=True)
-class _FirstFive:
+class FirstFive:
     """The paper's split, the first five variables against the others; another if a table between them is missing."""
 
     name: ClassVar[str] = "spa"
@@ -40,9 +40,9 @@ class _FirstFive:
 
 
 CHAINS: dict[str, tuple[Solver, ...]] = {
-    "CNMF-SPA": (_FirstFive(),),
+    "CNMF-SPA": (FirstFive(),),
     "CNMF-OPT": (CoupledNMF(pair_weights="equal", tol=_TOLERANCE),),
-    "CNMF-SPA-EM": (_FirstFive(), EM()),
+    "CNMF-SPA-EM": (FirstFive(), EM()),
     "RAND-EM": (EM(),),
     "CTD": (CTD(tol=_TOLERANCE),),
     "MLE-AD-EM": (MLEAD(tol=_TOLERANCE), EM()),
@@ -50,7 +50,7 @@ CHAINS: dict[str, tuple[Solver, ...]] = {
 
 
 def fit_chosen(
-    method: str,
+    chain: Sequence[Solver],
     train: Records,
     train_and_validation: Records,
     ranks: Sequence[int],
@@ -58,11 +58,13 @@ def fit_chosen(
     *,
     seed: int,
     threads: int | None,
+    all_rounds: Sequence[int] = ROUNDS,
 ) -> tuple[JointPMF, Scores, Details]:
     """Return the model of the rank (and rounds of EM) with the least loss on the validation part, fitted to both parts.
 
-    Ranks that a method cannot find are skipped; if it can find none, the first error is raised. The seconds of the last
-    fit and of everything are returned too, and the rank and the rounds.
+    ``train_and_validation`` is what is fitted last; the paper's programs keep to ``train``. Ranks that a method cannot
+    find are skipped; if it can find none, the first error is raised. The seconds of the last fit and of everything are
+    returned too, and the rank and the rounds.
     """
     began = time.perf_counter()
     evidence = _evidence_to_choose(train, threads)
@@ -70,7 +72,7 @@ def fit_chosen(
     errors = []
     for rank in ranks:
         try:
-            for pmf, rounds in _fits_to_choose(CHAINS[method], evidence, rank, _ROUNDS, seed):
+            for pmf, rounds in _fits_to_choose(chain, evidence, rank, all_rounds, seed):
                 losses[rank, rounds] = loss(pmf)
         except TwowayError as error:
             errors.append(error)
@@ -79,7 +81,7 @@ def fit_chosen(
     rank, rounds = min(losses, key=lambda choice: losses[choice])
     refit_began = time.perf_counter()
     both = _evidence_to_choose(train_and_validation, threads)
-    pmf, _ = next(_fits_to_choose(CHAINS[method], both, rank, (rounds or 0,), seed))
+    pmf, _ = next(_fits_to_choose(chain, both, rank, (rounds or 0,), seed))
     return pmf, trial_seconds(refit_began, began), {"rank": rank, "rounds": rounds}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -14,8 +15,9 @@ from twoway import datasets
 from twoway.data.records import Records
 from twoway.model.pmf import JointPMF
 from twoway.model.posterior import posterior_of
-from twoway.paper.choosing import CHAINS, fit_chosen
+from twoway.paper.choosing import CHAINS, ROUNDS, fit_chosen
 from twoway.paper.trials import Details, Scores, TrialSetting, trial_seconds, trial_seed
+from twoway.solvers import Solver
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,6 +61,11 @@ class Classification(TrialSetting):
     """The number of rows used; fewer than all serve to see that everything runs, and try one rank only."""
 
     @property
+    def ranks(self) -> tuple[int, ...]:
+        """The ranks that the paper tried."""
+        return _RANKS[self.name]
+
+    @property
     def drawn(self) -> str:
         """How many records."""
         return f"{self.n_records} records split 50:20:30"
@@ -87,8 +94,10 @@ class Classification(TrialSetting):
         """Return the accuracy of a method on the test part."""
         seed = trial_seed("method", trial)
         if method in CHAINS:
-            ranks = _RANKS[self.name] if self.n_records == len(data.frame) else _RANKS[self.name][:1]
-            predicted, seconds, details = _classify_by_chain(method, self._filled(data), ranks, seed, threads)
+            ranks = self.ranks if self.n_records == len(data.frame) else self.ranks[:1]
+            predicted, seconds, details = classify_by_chain(
+                CHAINS[method], self.filled(data), ranks, seed=seed, threads=threads
+            )
         elif method in CLASSIFIERS:
             predicted, seconds, details = _classify_by_sklearn(method, data, seed=seed)
         else:
@@ -96,7 +105,7 @@ class Classification(TrialSetting):
         actual = data.frame[_CLASS].to_numpy()[data.test]
         return {"accuracy": 100.0 * float(np.mean(predicted == actual)), **seconds}, details
 
-    def _filled(self, data: Split) -> Split:
+    def filled(self, data: Split) -> Split:
         """Return the data as the paper's methods saw them: missing votes are replaced by the most common ones."""
         if self.name != "votes":
             return data
@@ -118,22 +127,41 @@ Result = tuple[NDArray[Any], Scores, Details]
 """The classes predicted for the test part, the seconds, and what was chosen."""
 
 
-def _classify_by_chain(method: str, data: Split, ranks: tuple[int, ...], seed: int, threads: int | None) -> Result:
+def classify_by_chain(
+    chain: Sequence[Solver],
+    data: Split,
+    ranks: tuple[int, ...],
+    *,
+    seed: int,
+    threads: int | None,
+    all_rounds: Sequence[int] = ROUNDS,
+    refits: bool = True,
+    has_prior: bool = True,
+    judge: Rows | None = None,
+) -> Result:
+    """Return the predictions of a chain of solvers; the defaults are the protocol of the tables.
+
+    Not ``refits`` means that the last fit is to the training part alone, not ``has_prior`` that components count alike
+    in the prediction, as in the paper's programs. Rank and rounds are chosen on the rows ``judge``, by default the
+    validation part.
+    """
     schema = data.records.schema
     label = schema.index(_CLASS)
     hidden = data.records.showing(np.arange(len(schema)) != label)
     codes = data.records.codes()[:, label]
 
     def predict(pmf: JointPMF, rows: Rows) -> NDArray[np.int64]:
-        memberships = posterior_of(hidden.take(rows).as_block(), pmf.weights, pmf.stacked)[0]
+        weights = pmf.weights if has_prior else np.full(pmf.rank, 1.0 / pmf.rank)
+        memberships = posterior_of(hidden.take(rows).as_block(), weights, pmf.stacked)[0]
         chosen: NDArray[np.int64] = (memberships @ pmf.factors[label].T).argmax(axis=1)
         return chosen
 
     def loss(pmf: JointPMF) -> float:
-        return float(np.mean(predict(pmf, data.validation) != codes[data.validation]))
+        rows = data.validation if judge is None else judge
+        return float(np.mean(predict(pmf, rows) != codes[rows]))
 
-    parts = data.records.take(data.train), data.records.take(data.train_and_validation)
-    pmf, seconds, details = fit_chosen(method, *parts, ranks, loss, seed=seed, threads=threads)
+    parts = data.records.take(data.train), data.records.take(data.train_and_validation if refits else data.train)
+    pmf, seconds, details = fit_chosen(chain, *parts, ranks, loss, seed=seed, threads=threads, all_rounds=all_rounds)
     return np.array(schema[_CLASS].categories, dtype=object)[predict(pmf, data.test)], seconds, details
 
 

@@ -195,7 +195,7 @@ def _recommend_by_chain(method: str, data: Hidden, ranks: tuple[int, ...], *, se
         return _recommendation_error(lambda users, items: predicted_ratings(pmf, train, users, items), held)
 
     parts = train.records, both.records
-    pmf, seconds, details = fit_chosen(method, *parts, ranks, loss, seed=seed, threads=threads)
+    pmf, seconds, details = fit_chosen(CHAINS[method], *parts, ranks, loss, seed=seed, threads=threads)
     return lambda users, items: predicted_ratings(pmf, both, users, items), seconds, details
 
 

@@ -12,6 +12,7 @@ import twoway as tw
 from twoway.cli.app import make_app
 from twoway.datasets.public import UCI_SOURCES
 from twoway.estimators.ratings.table import read_ratings
+from twoway.model.pmf import JointPMF
 from twoway.paper import choosing, classification, factorization, recommendation, run, show
 from twoway.paper.classification import CLASSIFIERS, Classification, classifier_and_grid
 from twoway.paper.recommendation import FILMS, Recommendation
@@ -252,7 +253,7 @@ def test_preparation_as_the_paper_did():
     votes = Classification("votes", 435)
     data = votes.data(0)
     assert data.frame.isna().to_numpy().any()
-    filled = votes._filled(data).frame
+    filled = votes.filled(data).frame
     assert not filled.isna().to_numpy().any()
     column = data.frame.columns[1]
     holes = data.frame[column].isna()
@@ -293,22 +294,48 @@ def test_rank_and_rounds_are_those_that_lose_least():
         losses.append(pmf.rank)
         return abs(len(losses) - 6)  # the sixth candidate: rank 3, 10 rounds
 
-    pmf, seconds, details = choosing.fit_chosen("CNMF-SPA-EM", train, both, (2, 3), loss, seed=0, threads=1)
+    pmf, seconds, details = choosing.fit_chosen(
+        choosing.CHAINS["CNMF-SPA-EM"], train, both, (2, 3), loss, seed=0, threads=1
+    )
     assert losses == [2] * 4 + [3] * 4
     assert (details, pmf.rank) == ({"rank": 3, "rounds": 10}, 3)
     assert 0 < seconds["seconds"] < seconds["seconds_all"]
-    only_train = choosing.fit_chosen("CNMF-SPA-EM", train, train, (3,), loss, seed=0, threads=1)[0]
+    only_train = choosing.fit_chosen(choosing.CHAINS["CNMF-SPA-EM"], train, train, (3,), loss, seed=0, threads=1)[0]
     assert not np.allclose(pmf.weights, only_train.weights)
+
+
+def test_the_protocol_can_be_changed_one_thing_at_a_time(monkeypatch):
+    """What benchmarks/below_published.py varies: the last fit's records, the prior, where options are chosen."""
+    data, calls = Classification("car", 200).data(0), []
+
+    def fit_chosen(chain, train, last, ranks, loss, **options):
+        pmf = fit(chain, train, last, ranks, loss, **options)[0]
+        calls.append((last.n_records, loss(pmf)))
+        return JointPMF([1.0, 1e-200], pmf.factors, pmf.schema), {}, {}
+
+    fit = choosing.fit_chosen
+    monkeypatch.setattr(classification, "fit_chosen", fit_chosen)
+
+    def predicted(**options):
+        chain = choosing.CHAINS["CNMF-SPA"]
+        return classification.classify_by_chain(chain, data, (2,), seed=0, threads=1, **options)[0]
+
+    base = predicted()
+    assert (predicted(has_prior=False) != base).any()
+    predicted(refits=False)
+    predicted(judge=data.train[:1])
+    assert [n for n, _ in calls] == [140, 140, 100, 140]
+    assert calls[-1][1] in (0.0, 1.0)  # the loss of a single record
 
 
 def test_a_rank_that_cannot_be_found_is_passed_over():
     data = Classification("car", 200).data(0)
     parts = data.records.take(data.train), data.records.take(data.train_and_validation)
     options = {"seed": 0, "threads": 1}
-    details = choosing.fit_chosen("CNMF-SPA", *parts, (2, 1000), lambda pmf: -pmf.rank, **options)[2]
+    details = choosing.fit_chosen(choosing.CHAINS["CNMF-SPA"], *parts, (2, 1000), lambda pmf: -pmf.rank, **options)[2]
     assert details["rank"] == 2
     with pytest.raises(tw.DataError, match="rank 1000 is more than 'spa' can find"):
-        choosing.fit_chosen("CNMF-SPA", *parts, (1000, 2000), lambda pmf: 0.0, **options)
+        choosing.fit_chosen(choosing.CHAINS["CNMF-SPA"], *parts, (1000, 2000), lambda pmf: 0.0, **options)
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
