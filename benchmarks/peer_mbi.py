@@ -1,17 +1,14 @@
-"""Give two-way tables to mbi (Private-PGM), in an environment of its own that this makes (.venv-mbi)."""
+"""Give two-way tables to mbi (Private-PGM), in an environment of its own (see board/environments.py)."""
 
 from __future__ import annotations
 
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-
-PLACE = Path(__file__).resolve().parent.parent / ".venv-mbi"
-PACKAGE = "mbi==2.0.0"
+from board.environments import Environments
 
 # What a process of mbi does: tables in, all cells of the joint and the CPU seconds of the estimate out. Of two settings
 # of Adam, 1,000 steps at 0.1 and 5,000 at 0.03, the second was nearer to the records with a mixture of 1,000.
@@ -39,22 +36,13 @@ np.savez(folder + "/joint.npz", cells=np.asarray(model.project(names).values), s
 """
 
 
-def python_of_mbi() -> str:
-    """Return the Python of an environment with mbi, made if it is not there."""
-    python = PLACE / "bin" / "python"
-    if not python.exists():
-        subprocess.run([sys.executable, "-m", "venv", str(PLACE)], check=True)
-        subprocess.run([str(python), "-m", "pip", "install", "--quiet", PACKAGE], check=True)
-    return str(python)
-
-
 def estimated(
-    sizes: list[int], tables: Mapping[tuple[int, int], np.ndarray], n_components: int
+    sizes: list[int], tables: Mapping[tuple[int, int], np.ndarray], n_components: int, environments: Environments
 ) -> tuple[np.ndarray, float]:
     """Return the joint and CPU seconds of a mixture of so many products, or of the graphical model if 0."""
     with tempfile.TemporaryDirectory() as folder:
         arrays = {f"t{at}": table for at, table in enumerate(tables.values())}
         np.savez(Path(folder) / "tables.npz", sizes=np.array(sizes), pairs=np.array(list(tables)), **arrays)
-        subprocess.run([python_of_mbi(), "-c", PROGRAM, folder, str(n_components)], check=True)
+        subprocess.run([environments.python("mbi"), "-c", PROGRAM, folder, str(n_components)], check=True)
         with np.load(Path(folder) / "joint.npz") as found:
             return found["cells"] / found["cells"].sum(), float(found["seconds"])

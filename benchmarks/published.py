@@ -13,7 +13,7 @@ rounded tables do not agree it ends in a circle, of which the mean is taken. "co
 "large": ten variables of Adult and seven tables of each of six counties, without rounding. "many": the 25 items of bfi.
 "intervals": how often 90 % intervals from tables of 2,000 people contain the truth, and how wide they are. "mixed": the
 same for Adult from tables of other kinds: of three variables, in coarser categories, and of some people only.
-"mbi": the tables of "halves" for mbi: its graphical model, and mixtures of products (makes .venv-mbi; needs an index).
+"mbi": the tables of "halves" for mbi, in an environment that is made: its graphical model, and mixtures of products.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from board.environments import Environments, default_folder
 from peer_mbi import estimated
 from trees import COUNTY_SHEETS, county_tables
 
@@ -325,10 +326,16 @@ Method = Callable[[Mapping[str, list[str]], Crosstabs], Joint | Model]
 METHODS: dict[str, Method] = {"twoway": fitted, "IPF": ipf, "independence": independent}
 
 
-def of_mbi(categories: Mapping[str, list[str]], tables: Crosstabs, *, n_components: int = 0) -> Joint:
+def of_mbi(
+    categories: Mapping[str, list[str]],
+    tables: Crosstabs,
+    *,
+    n_components: int = 0,
+    environments: Environments = Environments(default_folder()),  # noqa: B008
+) -> Joint:
     names = list(categories)
     arrays = {(names.index(one), names.index(other)): table.to_numpy() for (one, other), table in tables.items()}
-    return Joint(categories, *estimated([len(own) for own in categories.values()], arrays, n_components))
+    return Joint(categories, *estimated([len(own) for own in categories.values()], arrays, n_components, environments))
 
 
 def mbi(n_seeds: int, data: Iterable[str]) -> None:

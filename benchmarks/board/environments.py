@@ -18,9 +18,9 @@ PROGRAMS = Path(__file__).resolve().parent / "programs"
 # Versions are pinned: a newer one is another peer.
 PACKAGES = {
     "scikit-learn": ("scikit-learn==1.9.1",),
-    "missforest": ("missforest==4.2.3", "scikit-learn==1.9.1", "lightgbm==4.7.0", "pandas==2.3.3", "tqdm"),
+    "missforest": ("missforest==4.2.3", "scikit-learn==1.9.1", "lightgbm==4.7.0", "pandas==2.3.3", "tqdm==4.70.1"),
     "miceforest": ("miceforest==6.0.5", "lightgbm==4.5.0", "pandas==2.3.3"),
-    "stepmix": ("stepmix==3.0.0", "scikit-learn<1.8"),
+    "stepmix": ("stepmix==3.0.0", "scikit-learn==1.7.2"),
     "crowd-kit": ("crowd-kit==1.4.2",),
     "mbi": ("mbi==2.0.0",),
     "deeprob-kit": (

@@ -190,7 +190,11 @@ def part(section: Section, store: Store, why: Mapping[Loss, str]) -> Iterator[st
     if not any(key[0] == section.name for key in store.results):
         yield f"Not run yet: `python benchmarks/peers.py --section {section.name}`."
         return
-    yield from (f"Packages of the peers: {versions(section)}.", "")
+    said = f"Packages of the peers: {versions(section)}."
+    there = {key[3] for key in store.results if key[0] == section.name}
+    if without := [method for method in section.methods if method not in there]:
+        said += f" Not run where this page was written: {', '.join(without)}."
+    yield from (said, "")
     for score in section.scores:
         rows = rows_of(section, score, store)
         yield from (*table(rows), "", places(rows), "")

@@ -7,15 +7,15 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 import numpy as np
-import peer_mbi
 import published
 
 from board.environments import Environments
 from board.store import Result
 
 DATA = ("adult", "election", "bfi")
-MIXTURES = {"mbi, 100 products": 100, "mbi, 1,000 products": 1000}
-METHODS = ("IPF", "mbi, graphical model", *MIXTURES)
+# The number of products; 0 is the graphical model.
+MBI = {"mbi, graphical model": 0, "mbi, 100 products": 100, "mbi, 1,000 products": 1000}
+METHODS = ("IPF", *MBI)
 
 
 def run(data: str, case: str, seed: int, methods: Sequence[str], environments: Environments) -> Iterator[Result]:
@@ -23,10 +23,8 @@ def run(data: str, case: str, seed: int, methods: Sequence[str], environments: E
     fits: dict[str, published.Method] = {
         "twoway": published.fitted,
         "IPF": published.ipf,
-        "mbi, graphical model": published.of_mbi,
-        **{name: partial(published.of_mbi, n_components=n) for name, n in MIXTURES.items()},
+        **{name: partial(published.of_mbi, n_components=n, environments=environments) for name, n in MBI.items()},
     }
-    peer_mbi.python_of_mbi = lambda: environments.python("mbi")
     frame, random = published.RECORDS[data](), np.random.default_rng(seed)
     truth = published.Joint.of_records(frame)
     tables = published.published(frame, published.published_pairs(frame.columns, random), random)

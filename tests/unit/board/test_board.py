@@ -130,6 +130,9 @@ def test_published_figures_count_for_the_place(tmp_path):
     store = store_of(tmp_path, twoway=[0.5, 0.6], peer=[0.8, 0.9])
     published = section(published={"paper": {"dice": 0.3}, "older paper": {"coins": 0.1}})
     (row,) = rows_of(published, SCORE, store)
+    assert "Not run where this page was written: other." in page(
+        "<!-- verdicts --><!-- guess -->", [published], store, {}, {}
+    )
     assert row.rank() == 2
     assert row.gap(row.best_peer).verdict == "ahead"
 
