@@ -15,7 +15,7 @@ from twoway.errors import DataError, check_known
 from twoway.text import aligned, crossed, printable, shortlist
 
 if TYPE_CHECKING:
-    from twoway.tables.crosstabs.sheet_reading import SheetTable
+    from twoway.tables.crosstabs.sheet_table import SheetTable
 
 _MOST_TABLES = 20
 

@@ -386,13 +386,16 @@ def _verdict_conditions(d: Diagnosis) -> list[str]:
 def _verdict_error(d: Diagnosis) -> float:
     """Return by how much a probability may be wrong, as far as was found."""
     misfits = [fit.total_variation for fit in (d.worst_misfit, d.worst_three_way) if fit is not None]
-    from_records = d.beyond_tables if d.records_add_information else None
-    any_joint = d.any_joint if d.rank == 1 else None
-    return max(d.ambiguity, d.disagreement or 0.0, from_records or 0.0, any_joint or 0.0, *misfits)
+    others = (
+        d.disagreement,
+        d.beyond_tables if d.records_add_information else None,
+        d.any_joint if d.rank == 1 else None,
+    )
+    return max(d.ambiguity, *(other or 0.0 for other in others), *misfits)
 
 
-def _n_components(count: int | None) -> str:
-    return "1 component" if count == 1 else f"{count} components"
+def _n_components(n: int | None) -> str:
+    return "1 component" if n == 1 else f"{n} components"
 
 
 def _verdict_distance(d: Diagnosis) -> str:

@@ -18,7 +18,7 @@ from twoway.data.records import Records
 from twoway.data.source import RecordSource
 from twoway.errors import DataError, TwowayError, warn_caller, whole_number
 from twoway.schema import Schema, Variable, label_key
-from twoway.solvers.evidence import Evidence, check_connected
+from twoway.solvers.evidence import Evidence
 from twoway.tables.opening import open_source
 from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
@@ -255,7 +255,7 @@ def evidence_of_source(source: Any, threads: int | None) -> tuple[Evidence, list
         source, from_sources = source if isinstance(source, United) else unite_sources(source, threads)
     opened = open_source(source)
     if isinstance(opened, Tables):
-        check_connected(opened)
+        opened.check_connected()
         known: dict[str, Any] = {"columns": dict(opened.number_columns)}
         return Evidence(opened.schema, tables=opened, threads=threads), [*from_sources, *opened.notes], known
     records, n_observed = opened, opened.n_observed

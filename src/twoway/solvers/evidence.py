@@ -274,7 +274,7 @@ class Evidence:
         if order == 3 and len(names) < 3:
             raise DataError(f"three-way tables need at least 3 variables; got {shortlist(names)}")
         tables = self.tables(order)
-        check_connected(tables)
+        tables.check_connected()
         return tables
 
     def compared_tables(self, n_tables: int, n_cells: int, *, seed: int) -> tuple[Tables, int]:
@@ -389,19 +389,3 @@ class Evidence:
         if key not in self._table_sets:
             self._table_sets[key] = CellSets.of_tables(self.tables(order), pair_weights, self.threads)
         return self._table_sets[key]
-
-
-def check_connected(tables: Tables) -> None:
-    """Raise where the tables do not connect all variables."""
-    if len(tables) == 0:
-        raise DataError(
-            f"there is no table of {shortlist(tables.schema.names)}: no {tables.order} variables were seen together; "
-            "solver='em' on records needs none"
-        )
-    groups = tables.components()
-    if len(groups) > 1:
-        smallest = min(groups, key=len)
-        raise DataError(
-            f"no table connects {shortlist(smallest)} with the other variables; add a table that does, "
-            "or fit the groups apart: " + "; ".join(shortlist(group, 4) for group in groups[:4])
-        )

@@ -17,7 +17,7 @@ import numpy as np
 
 from twoway.arrays import Bools, Floats
 from twoway.model.pmf import JointPMF
-from twoway.tables.layout import layout_entries
+from twoway.tables.flat_counts import layout_entries
 from twoway.tables.tables import Tables
 
 # The joint of all variables is fitted up to so many cells; else joints of some of them at a time.

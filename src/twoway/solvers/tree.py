@@ -18,7 +18,7 @@ from twoway.data.records import Records
 from twoway.model.pmf import JointPMF
 from twoway.solvers.combine import race
 from twoway.solvers.em import fit_cells_by_em
-from twoway.solvers.evidence import CellSets, Evidence, check_connected
+from twoway.solvers.evidence import CellSets, Evidence
 from twoway.solvers.heldout import CHOICE_CELLS, FAR_BEHIND, N_FOLDS, HeldOut, held_out_folds, held_out_scores
 from twoway.solvers.loop import Loop, Watch
 from twoway.solvers.problem import Problem, Smoothing, Solution
@@ -83,7 +83,7 @@ class Tree:
         evidence, watch, tree = problem.evidence, problem.watch, self
         choice, short = SmoothingChoice(_TABLE_SMOOTHING, (), None), None
         if evidence.records is None:
-            check_connected(evidence.tables(2))
+            evidence.tables(2).check_connected()
         if self.chooses_states and not evidence.bridges_all_pairs:
             problem = replace(problem, rank=_OPEN_STATES)
         if problem.smoothing is None:

@@ -25,7 +25,7 @@ from twoway.data.weights import LEAST_WEIGHT, MOST_COUNT, MOST_WEIGHT, WeightTot
 from twoway.errors import DataError, UnknownNameError
 from twoway.schema import Schema
 from twoway.tables.counting import CountedSets, counting_step, sets_to_count
-from twoway.tables.layout import layout_ranks, layout_starts
+from twoway.tables.flat_counts import layout_ranks, layout_starts
 from twoway.tables.tables import Tables
 
 _MOST_WHOLE = 2.0**60

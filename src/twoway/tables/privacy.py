@@ -22,7 +22,7 @@ from twoway.arrays import Floats
 from twoway.errors import DataError
 from twoway.notebook import Shown
 from twoway.schema import Schema
-from twoway.tables.layout import layout_ranks, layout_starts
+from twoway.tables.flat_counts import layout_ranks, layout_starts
 from twoway.text import shortlist
 
 if TYPE_CHECKING:

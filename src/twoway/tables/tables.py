@@ -1,4 +1,4 @@
-"""Tables: counts of pairs or triples of variables, each table with its own total."""
+"""Tables: counts of pairs or triples of variables, each with its own total; one class, a third of it documentation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from twoway.data.weights import effective_weights
 from twoway.errors import DataError, FileFormatError, TwowayError, check_known
 from twoway.schema import Label, Schema
 from twoway.storage import container
-from twoway.tables.layout import NO_TOTAL, TableLayout, layout_entries, layout_ranks, layout_starts, layout_totals
+from twoway.tables.flat_counts import NO_TOTAL, layout_entries, layout_ranks, layout_starts, layout_totals
+from twoway.tables.layout import TableLayout
 from twoway.tables.privacy import Release, TotalPrivacy, release_tables
 
 if TYPE_CHECKING:

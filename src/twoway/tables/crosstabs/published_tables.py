@@ -18,7 +18,7 @@ from twoway.errors import DataError, check_known, unknown
 from twoway.schema import Label, Schema
 from twoway.tables.crosstabs.cells import parse_cell
 from twoway.tables.crosstabs.sheets import Key, Margin, Sheet, find_label_codes, find_sheet_schema, read_sheets
-from twoway.tables.layout import NO_TOTAL, NOMINAL_TOTAL, Entry, are_shares
+from twoway.tables.flat_counts import NO_TOTAL, NOMINAL_TOTAL, Entry, are_shares
 from twoway.text import shortlist
 
 TableKind: TypeAlias = Literal["counts", "joint", "row", "column"]

@@ -14,8 +14,8 @@ from twoway.schema import Label
 from twoway.tables.crosstabs.cells import parse_cell
 from twoway.tables.crosstabs.grids import Grid, error_file, read_grids
 from twoway.tables.crosstabs.sheet_layout import SheetLayout
-from twoway.tables.crosstabs.sheet_reading import SheetTable
-from twoway.tables.layout import NO_TOTAL, NOMINAL_TOTAL
+from twoway.tables.crosstabs.sheet_table import SheetTable
+from twoway.tables.flat_counts import NO_TOTAL, NOMINAL_TOTAL
 from twoway.tables.published.numbers import Axes, Labels, people_for_errors
 from twoway.tables.published.ranges import groups_of_ranges
 from twoway.tables.published.table import PublishedTable

@@ -12,7 +12,7 @@ from twoway.arrays import Floats
 from twoway.errors import DataError
 from twoway.tables.crosstabs.grids import Grid
 from twoway.tables.crosstabs.sheet_lines import Line, clean_label
-from twoway.tables.crosstabs.sheet_reading import printed_number
+from twoway.tables.crosstabs.sheet_table import printed_number
 from twoway.tables.crosstabs.sheet_words import is_measure
 
 _LETTER = re.compile(r"\(?[A-Za-z]\)?")

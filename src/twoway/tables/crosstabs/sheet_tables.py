@@ -13,7 +13,7 @@ import numpy as np
 from twoway.arrays import Floats
 from twoway.errors import DataError
 from twoway.tables.crosstabs.published_tables import TableKind
-from twoway.tables.crosstabs.sheet_reading import SheetTable
+from twoway.tables.crosstabs.sheet_table import SheetTable
 from twoway.tables.crosstabs.sheets import Key, Margin, Sheet
 from twoway.text import shortlist
 

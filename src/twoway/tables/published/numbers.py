@@ -15,7 +15,7 @@ from twoway.errors import DataError, check_known
 from twoway.schema import Label, label_key
 from twoway.tables.crosstabs.cells import MarginRole, margin_role, parse_cell
 from twoway.tables.crosstabs.sheets import is_sheet_frame, sheet_columns, sheet_index
-from twoway.tables.layout import NO_TOTAL, NOMINAL_TOTAL
+from twoway.tables.flat_counts import NO_TOTAL, NOMINAL_TOTAL
 from twoway.text import shortlist
 
 Labels = tuple[Label, ...]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from twoway.arrays import Floats
-from twoway.tables.layout import Entry
+from twoway.tables.flat_counts import Entry
 from twoway.tables.published.table import PublishedTable
 
 if TYPE_CHECKING:

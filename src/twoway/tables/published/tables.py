@@ -16,7 +16,7 @@ from twoway.errors import DataError, FileFormatError, TwowayError, check_known, 
 from twoway.schema import Label, Schema, label_key
 from twoway.storage import container
 from twoway.tables.crosstabs.sheets import find_label_codes, sheet_categories
-from twoway.tables.layout import layout_entries
+from twoway.tables.flat_counts import layout_entries
 from twoway.tables.published.files import packed_tables, unpacked_tables
 from twoway.tables.published.numbers import Labels
 from twoway.tables.published.pairs import Codes, complete_counts, pairs_of_table, shares_of_variable

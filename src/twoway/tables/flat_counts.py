@@ -1,0 +1,82 @@
+"""Counts of many tables one after the other in one array: where each starts, its total, and tables put together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.arrays import Bools, Floats, Ints
+from twoway.data.weights import effective_weights
+from twoway.schema import Schema
+
+Entry = tuple[Sequence[int], Floats, float]
+"""Positions of variables, counts with an axis for each, and the effective number of records."""
+
+NO_TOTAL = "no total; counted as"
+"""In a note about tables whose number of records is assumed."""
+NOMINAL_TOTAL = 1000.0
+"""The number of records of a table where no table gives its own."""
+
+
+def layout_starts(schema: Schema, sets: NDArray[Any]) -> Ints:
+    """Return where the counts of each set of variables start, and the end of the last; shape (n_sets + 1,).
+
+    Examples
+    --------
+    >>> from twoway.schema import Variable
+    >>> schema = Schema((Variable("a", (0, 1)), Variable("b", (0, 1, 2)), Variable("c", (0, 1))))
+    >>> layout_starts(schema, np.array([[0, 1], [0, 2], [1, 2]]))
+    array([ 0,  6, 10, 16])
+    """
+    lengths = np.array(schema.sizes, dtype=np.int64)[sets].prod(axis=1)
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+
+def layout_totals(flat: Floats, starts: Ints) -> Floats:
+    """Return the sum of each table's counts, shape (n_tables,)."""
+    return np.asarray(np.add.reduceat(flat, starts[:-1]) if len(starts) > 1 else np.zeros(0))
+
+
+def are_shares(flat: Floats, starts: Ints) -> Bools:
+    """Return which tables have shares or percentages, not counts: numbers with fractions that add up to 1 or 100.
+
+    Examples
+    --------
+    >>> are_shares(np.array([0.25, 0.75, 12.5, 87.5, 1.0, 0.0, 40.0, 60.0]), np.array([0, 2, 4, 6, 8]))
+    array([ True,  True, False, False])
+    """
+    totals, has_fractions = (
+        layout_totals(flat, starts),
+        layout_totals((flat != np.rint(flat)).astype(np.float64), starts) > 0,
+    )
+    # Rounded ones may miss it by a little.
+    return np.asarray(has_fractions & (np.abs(totals - np.where(totals < 50.0, 1.0, 100.0)) <= 0.01 * totals))
+
+
+def layout_ranks(schema: Schema, sets: NDArray[Any]) -> Ints:
+    """Return one number for each set; the numbers sort as the sets do."""
+    return np.asarray(sets.astype(np.int64) @ (len(schema) ** np.arange(sets.shape[1])[::-1]))
+
+
+def layout_entries(order: int, entries: Iterable[Entry]) -> tuple[NDArray[np.int32], Floats, Floats]:
+    """Return sets, counts and weights of entries in any order, as `Tables` has them; the same set twice is added."""
+    merged: dict[tuple[int, ...], tuple[Floats, float]] = {}
+    for positions, counts, weight in entries:
+        axes = np.argsort(positions)
+        key = tuple(int(positions[axis]) for axis in axes)
+        counts = counts.transpose(axes)
+        if key in merged:
+            before, weight_before = merged[key]
+            totals = np.array([before.sum(), counts.sum()])
+            # The effective number is (Σw)² / Σw², so that (Σw)² over it is Σw².
+            squares = effective_weights(totals, np.array([weight_before, weight]))
+            weight = float(effective_weights(totals.sum(keepdims=True), squares.sum(keepdims=True))[0])
+            counts = before + counts
+        merged[key] = counts, weight
+    keys = sorted(merged)
+    sets = np.array(keys, dtype=np.int32).reshape(-1, order)
+    flat = np.concatenate([np.zeros(0), *(merged[key][0].ravel() for key in keys)])
+    return sets, flat, np.array([merged[key][1] for key in keys])
