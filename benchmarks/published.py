@@ -37,6 +37,7 @@ import twoway as tw
 
 ROUNDED_TO, SUPPRESSED = 10, 0.05
 N_PEOPLE, N_REPLICATES, N_QUESTIONS, MOST_RANGE_CELLS = 2000, 40, 5, 2000
+N_MIXED = 15
 MOST_CYCLES, SETTLED = 300, 1e-6
 N_COMPONENTS = (10, 100, 1000)
 ADULT = {0: "age", 1: "workclass", 4: "education", 5: "marital", 6: "occupation", 9: "sex", 12: "hours", 14: "income"}
@@ -416,7 +417,7 @@ def mixed(n_seeds: int, _: Iterable[str]) -> None:
         boot = tw.bootstrap(tw.fit(tables), tables, n=N_REPLICATES, seed=seed)
         random = np.random.default_rng(seed)
         for kind, names in MIXED_QUESTIONS.items():
-            for _ in range(N_QUESTIONS):
+            for _ in range(N_MIXED):
                 person = frame.iloc[int(random.integers(len(frame)))]
                 event = {name: person[name] for name in names}
                 if "coarser" in kind:
