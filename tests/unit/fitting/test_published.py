@@ -268,6 +268,14 @@ def of_adults(**options):
     return tw.PublishedTables.of([ages, works], **options)
 
 
+@pytest.fixture(scope="module")
+def pmf_of_adults(tmp_path_factory):
+    """A model of tables of whom some are of adults only, and the same from its file."""
+    pmf, path = tw.fit(of_adults()), tmp_path_factory.mktemp("adults") / "model.twoway"
+    pmf.save(path)
+    return pmf, tw.load(path)
+
+
 @pytest.mark.parametrize(
     ("question", "is_guess"),
     [
@@ -280,10 +288,8 @@ def of_adults(**options):
         ("P(work | age = 15+) - P(work)", True),
     ],
 )
-def test_an_answer_about_people_beyond_a_universe_is_a_guess(question, is_guess, tmp_path):
-    pmf = tw.fit(of_adults())
-    pmf.save(tmp_path / "model.twoway")
-    for own in (pmf, tw.load(tmp_path / "model.twoway")):
+def test_an_answer_about_people_beyond_a_universe_is_a_guess(question, is_guess, pmf_of_adults):
+    for own in pmf_of_adults:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             tw.ask(own, question)
