@@ -61,7 +61,10 @@ def _shared_by_table(
     schema, place_of = published.schema, {axis.variable: place for place, axis in enumerate(axes)}
     universe = published.universe(table.within)
     cells = np.indices([axis.n_classes for axis in axes]).reshape(len(axes), -1)
-    cell_of, inside = np.zeros(cells.shape[1], dtype=np.int64), np.ones(cells.shape[1], dtype=bool)
+    inside = _cells_within(universe, axes, cells)
+    if inside is None:
+        return None
+    cell_of = np.zeros(cells.shape[1], dtype=np.int64)
     numbers, kept = np.array([table.counts, table.low, table.high]), []
     for name in reversed(table.variables):
         position, axis = schema.index(name), table.variables.index(name)
@@ -81,15 +84,6 @@ def _shared_by_table(
             cell_of += own * math.prod(numbers.shape[axis + 2 :])
             inside &= own >= 0
             kept += [name] if n_sets > 1 or position in universe else []
-    for position, within in universe.items():
-        # All of a class must be within the universe, or none of it.
-        is_within = np.isin(np.arange(schema.sizes[position]), within)
-        if position not in place_of:
-            return None
-        parts = _part_of_classes(is_within, axes[place_of[position]])
-        if not np.isin(parts, (0.0, 1.0)).all():
-            return None
-        inside &= parts[cells[place_of[position]]] > 0
     if set(kept) <= set(table.given):
         return None
     counts, low, high = numbers
@@ -120,9 +114,21 @@ def _common_sets(codes: Sequence[Codes], axis: ProgramAxis) -> tuple[Ints, Ints]
     return set_of_code[first], set_of_code[[own[0] for own in codes]]
 
 
-def _part_of_classes(is_within: Bools, axis: ProgramAxis) -> Floats:
-    """Return the part of each class's categories that are within a universe."""
-    return np.bincount(axis.classes, is_within) / np.bincount(axis.classes)
+def _cells_within(universe: Mapping[int, Codes], axes: Sequence[ProgramAxis], cells: Ints) -> Bools | None:
+    """Return which cells of a joint are within a universe; None where the joint does not tell."""
+    by_variable = dict(zip((axis.variable for axis in axes), zip(axes, cells, strict=True), strict=True))
+    inside = np.ones(cells.shape[1], dtype=bool)
+    for position, codes in universe.items():
+        if position not in by_variable:
+            return None
+        axis, own = by_variable[position]
+        is_within = np.isin(np.arange(len(axis.classes)), codes)
+        # All of a class must be within the universe, or none of it.
+        parts = np.bincount(axis.classes, is_within) / np.bincount(axis.classes)
+        if not np.isin(parts, (0.0, 1.0)).all():
+            return None
+        inside &= parts[own] > 0
+    return inside
 
 
 def _shares_of_table(table: PublishedTable, blocks: Ints | None) -> tuple[Floats, Floats, Floats]:
