@@ -79,6 +79,17 @@ class Hidden:
         return users, items, self.table.points[self.table.records.cells[part] % self.table.n_points]
 
 
+def split_ratings(table: RatingTable, trial: int) -> Hidden:
+    """Return the ratings of a trial; users and films without any training rating are not asked about."""
+    n = len(table.keys)
+    place = np.random.default_rng(trial_seed("records", trial)).permutation(n)
+    test, validation = place < round(_TEST * n), place >= round((1.0 - _VALIDATION) * n)
+    train = ~(test | validation)
+    users, items = np.divmod(table.keys, len(table.items))
+    asked = np.isin(users, users[train]) & np.isin(items, items[train])
+    return Hidden(table, train, validation & asked, test & asked)
+
+
 @dataclass(frozen=True)
 class Recommendation(TrialSetting):
     """A trial hides 20 % of the ratings for validation and 30 % for the test."""
@@ -128,14 +139,7 @@ class Recommendation(TrialSetting):
         table = _recommendation_ratings(self.name, self.release)
         if self.n_users is not None:
             table = table.only(table.keys // len(table.items) < self.n_users)
-        n = len(table.keys)
-        place = np.random.default_rng(trial_seed("records", trial)).permutation(n)
-        test, validation = place < round(_TEST * n), place >= round((1.0 - _VALIDATION) * n)
-        train = ~(test | validation)
-        # Nothing can be predicted for a user or a film without any training rating.
-        users, items = np.divmod(table.keys, len(table.items))
-        asked = np.isin(users, users[train]) & np.isin(items, items[train])
-        return Hidden(table, train, validation & asked, test & asked)
+        return split_ratings(table, trial)
 
     def run(self, method: str, data: Hidden, trial: int, threads: int | None) -> tuple[Scores, Details]:
         """Return RMSE and MAE of a method on the test part."""
@@ -186,7 +190,7 @@ def _recommendation_error(predict: Predict, pairs: tuple[Ints, Ints, Floats]) ->
 
 
 def _recommend_by_chain(method: str, data: Hidden, ranks: tuple[int, ...], *, seed: int, threads: int | None) -> Result:
-    from twoway.estimators.ratings.predictor import predicted_ratings
+    from twoway.estimators.ratings.kinds import predicted_ratings
 
     train, both = data.table.only(data.train), data.table.only(data.train | data.validation)
     held = data.pairs(data.validation)

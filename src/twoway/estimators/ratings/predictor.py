@@ -1,16 +1,8 @@
-"""Predict the ratings that users have not given yet, with their whole distribution.
-
-The mixture behind it is fitted by EM with smoothing that learns what is alike in all items. A component is a kind of
-users. Much of what a kind has in common is how it uses the scale: generously, strictly, only its ends. So each factor
-is drawn toward the item's overall shares *tilted* by the component's own use of the scale, p(r) ∝ share_item(r) ·
-tilt_component(r), where the tilt says how much more often the component gives the rating r than its items get it on the
-whole. That is learned from all items together, so few ratings tell much. The tilt is estimated along with all else,
-pass by pass (empirical Bayes).
-"""
+"""Predict the ratings that users have not given yet, with their whole distribution."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,32 +11,18 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from twoway.arrays import Bools, Floats, Ints
+from twoway.arrays import Floats, Ints
 from twoway.errors import DataError, whole_number
-from twoway.estimators.averaging import Average
+from twoway.estimators.averaging import describe_end
+from twoway.estimators.ratings.choosing import choose_rating_recipe
+from twoway.estimators.ratings.model import RatingFitting
+from twoway.estimators.ratings.shape import within_scale
 from twoway.estimators.ratings.table import RatingTable, find_rated_items, read_rated_pairs, read_ratings
-from twoway.model.pmf import JointPMF
-from twoway.model.posterior import posterior_of
-from twoway.solvers.evidence import CellSets, Theta
-from twoway.solvers.heldout import try_in_order
-from twoway.solvers.loop import Loop
-from twoway.solvers.starts import random_start
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_MAX_ITER = 100
-# Passes end when the log-likelihood rises by less than this share: later ones do not improve predictions.
-_TOL = 1e-4
-# Ranks are compared, from the smallest up, by ratings that are held out.
-_RANKS = (1, 2, 5, 10, 20, 40, 80)
-_FOLDS = 5
-_TRIAL_STARTS = 3
-# On so many ratings one fold tells ranks apart; no more than the second number are used.
-_MANY_RATINGS, _MOST_RATINGS = 50_000, 500_000
-# A component needs at least so many users.
-_USERS_PER_COMPONENT = 5
-# Users, and pairs of user and item, are answered in chunks of about this many numbers.
+# Users are answered in chunks of about this many numbers.
 _CHUNK = 2**22
 
 
@@ -52,19 +30,22 @@ _CHUNK = 2**22
 class RatingPredictor(BaseEstimator):  # type: ignore[misc]
     """Predicts E[item | the user's known ratings], and Pr(rating | known ratings).
 
-    The items' ratings are the variables of a joint PMF, and a user is a record of it, mostly holes. What is known of a
-    user is evidence, so that users who were not there in training are predicted without another fit.
+    Models of two forms are averaged. In a joint PMF the items' ratings are the variables, and a user is a record with
+    many holes that belongs to some kind of users. In the other form, users and items have vectors, and a rating is
+    about their product. Held-out ratings give each model its weight. What is known of a user is evidence, so that users
+    who were not there in training are predicted without another fit.
 
     Parameters
     ----------
     rank
-        The number of components, kinds of users. None chooses it by ratings that are held out.
+        The number of components of the joint PMF, kinds of users. None chooses it by ratings that are held out.
     scale
         The points that a rating can be, such as ``range(1, 6)``. None takes those that occur in training.
     columns
         The columns of a long table: user, item, rating.
     n_starts
-        How many fits are averaged, each from a random start of its own: that predicts better than the best of them.
+        How many fits are averaged, of the joint PMF and, at least as many, of vectors. Each has a random start of its
+        own: that predicts better than the best of them.
     smoothing
         How many pseudo-ratings each component gets for each item.
     random_state
@@ -75,9 +56,11 @@ class RatingPredictor(BaseEstimator):  # type: ignore[misc]
     Attributes
     ----------
     pmf_ : JointPMF
-        The average of the fits: every other question about the items can be asked of it.
+        The average of the fits of the joint PMF: every other question about the items can be asked of it.
     rank_ : int
-        The rank of each fit.
+        The rank of each of these.
+    pmf_weight_ : float
+        The weight of the joint PMF in an expected rating; the vectors have the rest.
     converged_ : bool
         Whether all fits converged; a `ConvergenceWarning` says if not.
     n_iter_ : int
@@ -94,10 +77,11 @@ class RatingPredictor(BaseEstimator):  # type: ignore[misc]
     Examples
     --------
     >>> import pandas as pd
-    >>> ratings = pd.DataFrame({"Alien": [5, 4, 1, 2, 5], "Aliens": [5, 5, 1, 1, None], "Bambi": [1, 2, 5, 4, None]})
-    >>> model = RatingPredictor(rank=2, smoothing=0.5).fit(ratings)
-    >>> model.complete().loc[4].round().to_dict()
-    {'Alien': 5.0, 'Aliens': 4.0, 'Bambi': 2.0}
+    >>> ratings = pd.DataFrame({"Alien": [5, 4, 1, 2] * 5, "Aliens": [5, 5, 1, 1] * 5, "Bambi": [1, 2, 5, 4] * 5})
+    >>> model = RatingPredictor().fit(ratings)
+    >>> known = pd.DataFrame({"Alien": [5]}, index=["ann"])
+    >>> model.complete(known).loc["ann"].round().to_dict()
+    {'Alien': 5.0, 'Aliens': 5.0, 'Bambi': 1.0}
     """
 
     rank: int | None = None
@@ -128,11 +112,13 @@ class RatingPredictor(BaseEstimator):  # type: ignore[misc]
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self.known_ = read_ratings(X, self.columns, ratings=y, scale=self.scale)
         self.users_, self.items_, self.scale_ = self.known_.users, self.known_.items, self.known_.points
-        options: dict[str, Any] = {"smoothing": float(self.smoothing), "seed": seed, "threads": self.threads}
-        self.rank_, self.validation_ = choose_ratings_rank(self.known_, **options) if rank is None else (rank, [])
-        average = fit_ratings(self.known_, self.rank_, n_starts=n_starts, **options)
-        self.pmf_ = average.pmf
-        average.describe_end(self)
+        table, fitting = self.known_.canonical(), RatingFitting(float(self.smoothing), seed, self.threads)
+        recipe, tried = choose_rating_recipe(table, rank, fitting)
+        self.model_, n_iter, stop_reason = fitting.fit(table, recipe, n_starts)
+        self.pmf_, self.rank_ = self.model_.kinds.pmf, recipe.rank
+        self.pmf_weight_ = float(recipe.weights[-1])
+        self.validation_ = [{"rank": rank, "rmse": rmse} for rank, rmse in tried.items()]
+        describe_end(self, n_iter, stop_reason, "a lower rank, or more smoothing, needs fewer")
         return self
 
     def predict(self, X: Any, known: Any = None) -> Floats:
@@ -147,11 +133,17 @@ class RatingPredictor(BaseEstimator):  # type: ignore[misc]
         known
             The ratings to go by, long or users × items, of any users; those of the training by default.
         """
-        return predicted_ratings(*self._asked(X, known))
+        table, users, items = self._asked(X, known)
+        answers, given = self.model_.expected(table, users, items), table.known(users, items)
+        answers[given >= 0] = table.points[given[given >= 0]]
+        return answers
 
     def predict_proba(self, X: Any, known: Any = None) -> Floats:
         """Return the probability of each point of the scale, shape (n_pairs, n_points); parameters as for `predict`."""
-        return predicted_shares(*self._asked(X, known))
+        table, users, items = self._asked(X, known)
+        answers, given = self.model_.probabilities(table, users, items), table.known(users, items)
+        answers[given >= 0] = np.eye(table.n_points)[given[given >= 0]]
+        return answers
 
     def complete(self, known: Any = None) -> pd.DataFrame:
         """Return all ratings of some users, users × items: those known as they are, the others as expected.
@@ -161,12 +153,14 @@ class RatingPredictor(BaseEstimator):  # type: ignore[misc]
         import pandas as pd
 
         table = self._known(known)
-        means = predicted_by_component(self.pmf_, table).T
+        average = self.model_.average
+        of_items, _ = average.of_items
         expected = np.empty((len(table.users), len(self.items_)))
-        step = max(1, _CHUNK // self.pmf_.rank)
+        step = max(1, _CHUNK // of_items.shape[1])
         for first in range(0, len(expected), step):
             users = np.arange(first, min(len(expected), first + step))
-            expected[users] = self.pmf_.memberships(table.records.take(users)) @ means
+            of_users, _ = average.of_users(table.records.take(users))
+            expected[users] = within_scale(of_users @ of_items.T, table.points)
         expected.ravel()[table.keys] = table.points[table.records.cells % table.n_points]
         return pd.DataFrame(expected, index=table.users, columns=self.items_)
 
@@ -198,157 +192,17 @@ class RatingPredictor(BaseEstimator):  # type: ignore[misc]
             raise DataError("there is no rating to compare the predictions with")
         return self.predict(X, known) - actual
 
-    def _asked(self, X: Any, known: Any) -> tuple[JointPMF, RatingTable, Ints, Ints]:
-        """Return the model, the ratings to go by, and the positions of each pair's user and item."""
+    def _asked(self, X: Any, known: Any) -> tuple[RatingTable, Ints, Ints]:
+        """Return the ratings to go by, and the positions of each pair's user and item."""
         import pandas as pd
 
         table = self._known(known)
         users, items = read_rated_pairs(X, self.columns)
         user_codes: Ints = table.users.get_indexer(pd.Index(users)).astype(np.int64)
-        return self.pmf_, table, user_codes, find_rated_items(self.items_, items)
+        return table, user_codes, find_rated_items(self.items_, items)
 
     def _known(self, known: Any) -> RatingTable:
         check_is_fitted(self)
         if known is None:
             return self.known_
         return read_ratings(known, self.columns, items=self.items_, scale=self.scale_.tolist())
-
-
-# The mixture
-
-
-def fit_ratings(
-    table: RatingTable, rank: int, *, smoothing: float, n_starts: int, seed: int, threads: int | None
-) -> Average:
-    """Return the average of several fits, each from a random start of its own.
-
-    Parameters
-    ----------
-    smoothing
-        The pseudo-ratings that each factor and each weight gets.
-    """
-    rated_some = np.flatnonzero(np.diff(table.records.pointers))
-    sets = CellSets.of_records(table.records.take(rated_some).canonical(), threads)
-    starts = (random_start(sets.schema, rank, sets.shares, (seed, number)) for number in range(n_starts))
-    loop = Loop("ratings", _MAX_ITER, _TOL, accelerate=False, quiet_cycles=1)
-    average = Average.of(loop.descend(ratings_em_step(sets, rank, smoothing), start) for start in starts)
-    if loop.watch.interrupted:
-        raise KeyboardInterrupt
-    return average
-
-
-def ratings_em_step(sets: CellSets, rank: int, smoothing: float) -> Callable[[Theta], tuple[Theta, float]]:
-    """Return one pass of EM: from parameters to the next ones, and the negative log-likelihood of the given ones."""
-    from twoway.kernels.lanes import pad_to_lanes
-
-    of_item = sets.shares.reshape(len(sets.schema), -1)
-
-    def step(theta: Theta) -> tuple[Theta, float]:
-        expected = sets.expected(theta, rank)
-        counts = expected.counts[:, :rank]
-        of_cell = counts[1:].reshape(*of_item.shape, rank)
-        factors = of_cell + smoothing * _tilted_rating_shares(of_item, of_cell)
-        factors /= factors.sum(axis=1, keepdims=True)
-        weights = counts[0] + smoothing
-        return pad_to_lanes(weights / weights.sum(), factors.reshape(-1, rank)), -expected.log_likelihood
-
-    return step
-
-
-def _tilted_rating_shares(of_item: Floats, of_cell: Floats) -> Floats:
-    """Return each item's shares, tilted by each component's use of the scale.
-
-    Parameters
-    ----------
-    of_item
-        The items' overall shares, (n_items, n_points).
-    of_cell
-        The expected counts, (n_items, n_points, rank).
-    """
-    given = of_cell.sum(axis=0)
-    usual = of_item.T @ of_cell.sum(axis=1)
-    # One more rating, of the usual kind: a component with none has no tilt.
-    extra = usual.sum(axis=1, keepdims=True) / usual.sum()
-    tilted: Floats = of_item[:, :, np.newaxis] * ((given + extra) / (usual + extra))
-    tilted /= tilted.sum(axis=1, keepdims=True)
-    return tilted
-
-
-# What a model says
-
-
-def predicted_shares(pmf: JointPMF, table: RatingTable, user_codes: Ints, item_codes: Ints) -> Floats:
-    """Return Pr(rating | the user's ratings in the table) for pairs of user (-1: unknown) and item, (n, n_points)."""
-    of_item = pmf.stacked.reshape(len(table.items), table.n_points, pmf.rank)
-    return _predictions(pmf, table, user_codes, item_codes, of_item, np.eye(table.n_points))
-
-
-def predicted_ratings(pmf: JointPMF, table: RatingTable, user_codes: Ints, item_codes: Ints) -> Floats:
-    """Return E[rating | the user's ratings in the table] for pairs of user (-1: unknown) and item, (n,)."""
-    of_item = predicted_by_component(pmf, table)[:, np.newaxis]
-    return _predictions(pmf, table, user_codes, item_codes, of_item, table.points[:, np.newaxis])[:, 0]
-
-
-def predicted_by_component(pmf: JointPMF, table: RatingTable) -> Floats:
-    """Return the expected rating of each item in each component, (n_items, rank)."""
-    return table.points @ pmf.stacked.reshape(len(table.items), table.n_points, pmf.rank)
-
-
-def _predictions(
-    pmf: JointPMF, table: RatingTable, user_codes: Ints, item_codes: Ints, of_item: Floats, of_point: Floats
-) -> Floats:
-    """Return the mean of what holds in each component, (n_items, n_numbers, rank), by each user's memberships.
-
-    A rating that is known has what holds for its point, (n_points, n_numbers).
-    """
-    answers = np.empty((len(user_codes), of_item.shape[1]))
-    # Those of a user together, a chunk at a time.
-    order, size = np.argsort(user_codes, kind="stable"), max(1, _CHUNK // of_item[0].size)
-    for pairs in (order[first : first + size] for first in range(0, len(order), size)):
-        users, of_pair = np.unique(user_codes[pairs], return_inverse=True)
-        memberships = np.tile(pmf.weights, (len(users), 1))
-        is_known = users >= 0
-        if is_known.any():
-            block = table.records.take(users[is_known]).as_block()
-            memberships[is_known], _ = posterior_of(block, pmf.weights, pmf.stacked)
-        answers[pairs] = np.einsum("pf,pnf->pn", memberships[of_pair], of_item[item_codes[pairs]])
-    given = table.known(user_codes, item_codes)
-    answers[given >= 0] = of_point[given[given >= 0]]
-    return answers
-
-
-# How many components
-
-
-def choose_ratings_rank(
-    table: RatingTable, *, smoothing: float, seed: int, threads: int | None
-) -> tuple[int, list[dict[str, float]]]:
-    """Return the rank that predicts held-out ratings best, given the users' other ones, and the RMSE of each."""
-    random = np.random.default_rng(seed)
-    if len(table.keys) > _MOST_RATINGS:
-        some = random.uniform(size=len(table.users)) < _MOST_RATINGS / len(table.keys)
-        table = table.only(some[table.keys // len(table.items)])
-    n_users = int(np.count_nonzero(np.diff(table.records.pointers)))
-    ranks = [rank for rank in _RANKS if rank <= max(1, n_users // _USERS_PER_COMPONENT)]
-    if len(table.keys) < _FOLDS:
-        return ranks[0], []
-    fold_of_rating = random.permutation(len(table.keys)) % _FOLDS
-    folds = [fold_of_rating == fold for fold in range(_FOLDS if len(table.keys) <= _MANY_RATINGS else 1)]
-    options: dict[str, Any] = {"smoothing": smoothing, "n_starts": _TRIAL_STARTS, "seed": seed, "threads": threads}
-    tried: dict[int, float] = {}
-
-    def squared_errors(rank: int, held: Bools) -> Floats:
-        train = table.only(~held)
-        users, items = np.divmod(table.keys[held], len(table.items))
-        predicted = predicted_ratings(fit_ratings(train, rank, **options).pmf, train, users, items)
-        actual: Floats = table.points[table.records.cells[held] % table.n_points]
-        return (predicted - actual) ** 2
-
-    def is_better(rank: int) -> bool:
-        rmse = float(np.sqrt(np.mean(np.concatenate([squared_errors(rank, held) for held in folds]))))
-        lowest = min(tried.values(), default=np.inf)
-        tried[rank] = rmse
-        return rmse < lowest
-
-    try_in_order(ranks, is_better)
-    return min(tried, key=tried.__getitem__), [{"rank": rank, "rmse": rmse} for rank, rmse in tried.items()]

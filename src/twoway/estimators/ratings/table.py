@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # Ratings with more values than this are measurements, not points on a scale.
 _MOST_POINTS = 100
+# Pairs of user and item are answered in parts of about this many numbers.
+_CHUNK = 2**22
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,35 @@ class RatingTable:
         records = self.records
         shown = Records.from_cells(records.schema, before[records.pointers], records.cells[kept])
         return replace(self, records=shown)
+
+    def sample(self, n_ratings: int, random: np.random.Generator) -> RatingTable:
+        """Return the table of some users, with about so many ratings; every item stays."""
+        return self._take(np.flatnonzero(random.uniform(size=len(self.users)) * len(self.keys) < n_ratings))
+
+    def canonical(self) -> RatingTable:
+        """Return the table of the users who rated something, in an order that depends on their ratings alone."""
+        records, pointers = self.records, self.records.pointers
+        order = sorted(
+            np.flatnonzero(np.diff(pointers)).tolist(),
+            key=lambda user: records.cells[pointers[user] : pointers[user + 1]].tobytes(),
+        )
+        return self._take(np.array(order, dtype=np.int64))
+
+    def _take(self, users: Ints) -> RatingTable:
+        return replace(self, users=self.users[users], records=self.records.take(users))
+
+    def pairs_by_user(self, user_codes: Ints, n_numbers: int) -> Iterator[tuple[Ints, Records, Ints]]:
+        """Yield parts of some pairs: their positions, the ratings of their users, and the place of each pair's user.
+
+        The user -1 has no ratings. A part is of such a size that so many numbers per pair fit in memory.
+        """
+        order, size = np.argsort(user_codes, kind="stable"), max(1, _CHUNK // n_numbers)
+        for pairs in (order[first : first + size] for first in range(0, len(order), size)):
+            users, of_pair = np.unique(user_codes[pairs], return_inverse=True)
+            n_unknown = int(users[0] < 0)
+            known = self.records.take(users[n_unknown:])
+            pointers = np.concatenate([np.zeros(n_unknown, dtype=np.int64), known.pointers])
+            yield pairs, Records.from_cells(known.schema, pointers, known.cells), of_pair
 
     def known(self, user_codes: Ints, item_codes: Ints) -> Ints:
         """Return the code of the rating that each user gave each item, -1 where there is none; (n_pairs,)."""

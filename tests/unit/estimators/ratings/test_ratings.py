@@ -13,7 +13,7 @@ from sklearn.model_selection import cross_val_score
 
 import twoway as tw
 from twoway.datasets import dirichlet_rows, draw_records
-from twoway.estimators.ratings.predictor import fit_ratings, predicted_ratings, ratings_em_step
+from twoway.estimators.ratings.kinds import fit_ratings, predicted_ratings, ratings_em_step
 from twoway.estimators.ratings.table import read_ratings
 from twoway.solvers.evidence import CellSets, theta_of
 from twoway.solvers.starts import random_start
@@ -21,7 +21,7 @@ from twoway.solvers.starts import random_start
 COLUMNS = ("user", "item", "rating")
 
 
-def long_table(n_users=300, observed=0.5, seed=0):
+def long_table(n_users=120, observed=0.5, seed=0):
     """Ratings 1 to 4 of six films by users of three kinds."""
     codes = draw_records(dirichlet_rows(6, 4, 3, seed=seed), n_users, observed=observed, seed=seed).codes()
     users, items = np.nonzero(codes >= 0)
@@ -43,20 +43,31 @@ def model(ratings):
 # What is predicted
 
 
-def test_predictions_are_conditional_expectations(model, ratings):
-    """What comes out is what the joint PMF says when it is asked about one user at a time."""
-    users = ratings["user"].unique()[:5]
-    for user in users:
+def test_kinds_expect_what_the_joint_pmf_says(model, ratings):
+    """It is asked about one user at a time."""
+    for user in ratings["user"].unique()[:5]:
         known = ratings[ratings["user"] == user]
+        items = np.flatnonzero(~model.items_.isin(known["item"]))
         given = model.pmf_.given(
             {str(item): rating for item, rating in zip(known["item"], known["rating"], strict=True)}
         )
-        pairs = pd.DataFrame({"user": user, "item": model.items_})
-        expected = [given.expect(str(item)) for item in model.items_]
-        np.testing.assert_allclose(model.predict(pairs), expected, rtol=1e-10)
-        whole = [np.asarray(given.marginal(str(item))) for item in model.items_]
-        np.testing.assert_allclose(model.predict_proba(pairs), whole, rtol=1e-10, atol=1e-15)
-        np.testing.assert_allclose(model.complete().loc[user], expected, rtol=1e-10)
+        users = np.full(len(items), model.users_.get_loc(user))
+        expected = [given.expect(str(item)) for item in model.items_[items]]
+        np.testing.assert_allclose(predicted_ratings(model.pmf_, model.known_, users, items), expected, rtol=1e-10)
+        whole = np.reshape([np.asarray(given.marginal(str(item))) for item in model.items_[items]], (-1, 4))
+        np.testing.assert_allclose(model.model_.kinds.shares(model.known_, users, items), whole, rtol=1e-10, atol=1e-15)
+
+
+def test_a_prediction_is_the_mean_of_its_distribution(model):
+    pairs = pd.DataFrame([(user, item) for user in [*model.users_[:50], "nobody"] for item in model.items_])
+    pairs.columns = ["user", "item"]
+    chances = model.predict_proba(pairs)
+    np.testing.assert_allclose(chances.sum(axis=1), 1.0)
+    assert (chances >= 0).all()
+    np.testing.assert_allclose(chances @ model.scale_, model.predict(pairs), atol=1e-8)
+    known = pairs[pairs["user"] != "nobody"]
+    wide = model.complete().loc[model.users_[:50]].to_numpy()
+    np.testing.assert_allclose(wide.ravel(), model.predict(known), rtol=1e-10)
 
 
 def test_known_ratings_come_back_as_they_are(model, ratings):
@@ -65,10 +76,12 @@ def test_known_ratings_come_back_as_they_are(model, ratings):
     assert (model.predict_proba(ratings).max(axis=1) == 1).all()
 
 
-def test_a_user_without_ratings_gets_the_prior(model):
-    pairs = pd.DataFrame({"user": ["nobody", "nobody"], "item": [100, 103]})
-    expected = [model.pmf_.expect("100"), model.pmf_.expect("103")]
-    np.testing.assert_allclose(model.predict(pairs), expected)
+def test_a_user_without_ratings_is_an_average_user(model, ratings):
+    pairs = pd.DataFrame({"user": "nobody", "item": model.items_})
+    usual = ratings.groupby("item")["rating"].mean().to_numpy()
+    np.testing.assert_allclose(model.predict(pairs), usual, atol=0.25)
+    shares = ratings.pivot_table(index="item", columns="rating", aggfunc="size") / ratings.groupby("item").size().mean()
+    np.testing.assert_allclose(model.predict_proba(pairs), shares, atol=0.2)
 
 
 def test_new_users_need_no_new_fit(model, ratings):
@@ -87,7 +100,8 @@ def test_new_users_need_no_new_fit(model, ratings):
 def test_chunks_change_nothing(model, ratings, monkeypatch):
     pairs = ratings[["user", "item"]].assign(item=103).iloc[::-1]
     before, completed = model.predict_proba(pairs), model.complete()
-    monkeypatch.setattr("twoway.estimators.ratings.predictor._CHUNK", 60)
+    monkeypatch.setattr("twoway.estimators.ratings.predictor._CHUNK", 600)
+    monkeypatch.setattr("twoway.estimators.ratings.table._CHUNK", 600)
     np.testing.assert_allclose(model.predict_proba(pairs), before)
     np.testing.assert_allclose(model.complete(), completed)
 
@@ -209,7 +223,7 @@ def test_missing_ratings_are_ignored_and_users_without_ratings_are_kept(ratings,
     same = tw.RatingPredictor(rank=3, n_starts=2).fit(more)
     np.testing.assert_array_equal(same.pmf_.stacked, model.pmf_.stacked)
     assert "silent" in same.users_
-    np.testing.assert_allclose(same.complete().loc["silent", 100], same.pmf_.expect("100"))
+    np.testing.assert_allclose(same.complete().loc["silent", 100], same.predict({"user": ["nobody"], "item": [100]})[0])
 
 
 def test_the_scale_may_be_wider_than_what_occurs(ratings):
@@ -225,6 +239,34 @@ def test_one_rating_is_enough():
     model = tw.RatingPredictor().fit({"user": ["a"], "item": ["x"], "rating": [3]})
     assert model.rank_ == 1
     assert model.predict({"user": ["b"], "item": ["x"]}) == pytest.approx([3.0])
+    assert model.predict_proba({"user": ["b"], "item": ["x"]}).tolist() == [[1.0]]
+
+
+@pytest.mark.parametrize(
+    "ratings",
+    [
+        pd.DataFrame(np.full((8, 3), 4.0)),
+        pd.DataFrame(np.arange(12.0)[:, np.newaxis] % 5 + 1),
+        pd.DataFrame(np.arange(6.0)[np.newaxis] % 5 + 1),
+        pd.DataFrame(np.linspace(0.5, 5, 10)[np.add.outer(np.arange(9), np.arange(4)) % 10]),
+    ],
+    ids=["constant", "one item", "one user", "half stars"],
+)
+def test_small_or_constant_ratings(ratings):
+    """Some of the cells are missing, and the scale is wider than what occurs."""
+    holes = ratings.where(np.random.default_rng(0).uniform(size=ratings.shape) < 0.8)
+    holes = holes.loc[:, holes.notna().any()]
+    scale = np.arange(1, 11) / 2
+    model = tw.RatingPredictor(scale=scale, n_starts=1).fit(holes)
+    pairs = pd.DataFrame([(user, item) for user in [*holes.index, "new"] for item in holes.columns])
+    pairs.columns = ["user", "item"]
+    chances = model.predict_proba(pairs)
+    assert np.isfinite(chances).all()
+    np.testing.assert_allclose(chances.sum(axis=1), 1.0)
+    np.testing.assert_allclose(chances @ scale, model.predict(pairs), atol=1e-8)
+    if ratings.stack().nunique() == 1:
+        np.testing.assert_allclose(model.complete(), 4.0, atol=0.1)
+    assert model.converged_
 
 
 # What it refuses

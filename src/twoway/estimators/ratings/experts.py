@@ -1,0 +1,70 @@
+"""Models that predict ratings, and averages of them.
+
+Whatever a model is, what it expects of a rating is a product of numbers of the user, which follow from the user's known
+ratings, and numbers of the item. So a weighted average of models is such a model again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+
+from twoway.arrays import Floats, Ints
+from twoway.data.records import Records
+from twoway.estimators.ratings.table import RatingTable
+
+Two = tuple[Floats, Floats]
+"""Of the expected rating, and of the expected square of the rating; each (n, n_numbers)."""
+
+
+class RatingExpert(Protocol):
+    """A model whose expectations are products of numbers of users and numbers of items."""
+
+    @property
+    def of_items(self) -> Two:
+        """The numbers of each item."""
+
+    def of_users(self, users: Records) -> Two:
+        """Return the numbers of users with these ratings."""
+
+
+@dataclass(frozen=True)
+class RatingAverage:
+    """A weighted average of models."""
+
+    experts: Sequence[RatingExpert]
+    shares: Sequence[float]
+
+    @cached_property
+    def of_items(self) -> Two:
+        """The numbers of each item, of one model after the other."""
+        means, squares = zip(*(expert.of_items for expert in self.experts), strict=True)
+        return np.hstack(means), np.hstack(squares)
+
+    def of_users(self, users: Records) -> Two:
+        """Return the numbers of users, each times the share of its model."""
+        two = [
+            (share * means, share * squares)
+            for share, (means, squares) in zip(
+                self.shares, (expert.of_users(users) for expert in self.experts), strict=True
+            )
+        ]
+        means, squares = zip(*two, strict=True)
+        return np.hstack(means), np.hstack(squares)
+
+
+def expected_ratings(expert: RatingExpert, table: RatingTable, user_codes: Ints, item_codes: Ints) -> Two:
+    """Return what is expected of each pair of user (-1: unknown) and item: the rating and its square; each (n_pairs,).
+
+    Nothing is said of the pairs themselves: a known rating counts as one of the user's.
+    """
+    means, squares = expert.of_items
+    two = np.empty(len(user_codes)), np.empty(len(user_codes))
+    for pairs, users, of_pair in table.pairs_by_user(user_codes, means.shape[1] + squares.shape[1]):
+        for answers, of_items, of_users in zip(two, (means, squares), expert.of_users(users), strict=True):
+            answers[pairs] = np.einsum("pn,pn->p", of_users[of_pair], of_items[item_codes[pairs]])
+    return two

@@ -1,0 +1,121 @@
+"""Kinds of users and vectors together: what they expect is averaged, and a distribution is put around it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from twoway.arrays import Floats, Ints
+from twoway.estimators.averaging import Average
+from twoway.estimators.ratings.experts import RatingAverage, RatingExpert, expected_ratings
+from twoway.estimators.ratings.kinds import RatingKinds, fit_ratings
+from twoway.estimators.ratings.shape import shares_of_users, tilt_to_means, within_scale
+from twoway.estimators.ratings.table import RatingTable
+from twoway.estimators.ratings.vectors import VectorFit, VectorRecipe, fit_vectors
+from twoway.report import StopReason
+
+
+@dataclass(frozen=True)
+class RatingRecipe:
+    """How a model is made."""
+
+    rank: int
+    """The number of kinds."""
+    forms: tuple[VectorRecipe, ...]
+    """Of vectors; none where kinds alone predict best."""
+    weights: Floats
+    """Of each form of vectors, and last of the kinds."""
+    exponents: Floats
+    """Of the parts of a distribution's shape."""
+
+
+@dataclass(frozen=True)
+class RatingModel:
+    """A weighted average of models of ratings, the last of them kinds of users."""
+
+    recipe: RatingRecipe
+    experts: Sequence[RatingExpert]
+    kinds: RatingKinds
+    """The last of the models."""
+    shares: Floats
+    """How often each rating is given, (n_points,)."""
+
+    @classmethod
+    def of(
+        cls, recipe: RatingRecipe, vectors: Sequence[RatingExpert], kinds: RatingKinds, table: RatingTable
+    ) -> RatingModel:
+        """Return the model of experts that were fitted to a table."""
+        # One rating more, of any kind, so that a rating that nobody gave has a chance.
+        counts = np.bincount(table.records.cells % table.n_points, minlength=table.n_points) + 1.0 / table.n_points
+        return cls(recipe, [*vectors, kinds], kinds, counts / counts.sum())
+
+    @cached_property
+    def average(self) -> RatingAverage:
+        """The model of the expected ratings."""
+        return RatingAverage(self.experts, self.recipe.weights.tolist())
+
+    def expected(self, table: RatingTable, user_codes: Ints, item_codes: Ints) -> Floats:
+        """Return the expected ratings of pairs of user (-1: unknown) and item, given those in the table, (n_pairs,)."""
+        return within_scale(expected_ratings(self.average, table, user_codes, item_codes)[0], table.points)
+
+    def probabilities(self, table: RatingTable, user_codes: Ints, item_codes: Ints) -> Floats:
+        """Return the probability of each rating, (n_pairs, n_points), whose means are the expected ratings."""
+        parts, means = self.parts(table, user_codes, item_codes)
+        return tilt_to_means(np.tensordot(self.recipe.exponents, parts, 1), table.points, means)
+
+    def parts(self, table: RatingTable, user_codes: Ints, item_codes: Ints) -> tuple[Floats, Floats]:
+        """Return the logarithms of the parts of each distribution, (3, n_pairs, n_points), and the expected ratings."""
+        means, squares = expected_ratings(self.average, table, user_codes, item_codes)
+        variances = (squares - means**2)[:, np.newaxis]
+        means = within_scale(means, table.points)
+        parts = np.empty((3, len(means), table.n_points))
+        parts[0] = -0.5 * (table.points - means[:, np.newaxis]) ** 2 / variances
+        for pairs, users, of_pair in table.pairs_by_user(user_codes, table.n_points):
+            parts[1, pairs] = np.log(shares_of_users(users, self.shares))[of_pair]
+        parts[2] = np.log(np.maximum(self.kinds.shares(table, user_codes, item_codes), 1e-300))
+        return parts, means
+
+
+@dataclass(frozen=True)
+class RatingFitting:
+    """The options of all fits."""
+
+    smoothing: float
+    seed: int
+    threads: int | None
+
+    def fit(self, table: RatingTable, recipe: RatingRecipe, n_starts: int) -> tuple[RatingModel, int, StopReason]:
+        """Return the model of a recipe, the passes of the longest fit, and why the fits ended.
+
+        At least so many fits of kinds, and of vectors in all forms together, are averaged.
+        """
+        n_each = -(-n_starts // max(1, len(recipe.forms)))
+        vectors = [self.fit_vectors(table, form, n_each) for form in recipe.forms]
+        kinds = self.fit_kinds(table, recipe.rank, n_starts)
+        ends = [
+            (kinds.n_iter, kinds.stop_reason),
+            *((len(fit.bounds), fit.stop_reason) for of in vectors for fit in of),
+        ]
+        reasons = sorted((reason for _, reason in ends), key=lambda reason: reason is StopReason.CONVERGED)
+        model = RatingModel.of(
+            recipe, [vector_average(of) for of in vectors], RatingKinds(kinds.pmf, table.points), table
+        )
+        return model, max(n_iter for n_iter, _ in ends), reasons[0]
+
+    def fit_kinds(self, table: RatingTable, rank: int, n_starts: int) -> Average:
+        """Return the average of several mixtures."""
+        return fit_ratings(
+            table, rank, n_starts=n_starts, smoothing=self.smoothing, seed=self.seed, threads=self.threads
+        )
+
+    def fit_vectors(self, table: RatingTable, form: VectorRecipe, n_starts: int) -> list[VectorFit]:
+        """Return several fits of a form of vectors."""
+        return [fit_vectors(table, form, seed=(self.seed, start), threads=self.threads) for start in range(n_starts)]
+
+
+def vector_average(fits: Sequence[VectorFit]) -> RatingAverage:
+    """Return the average of fits with equal shares."""
+    return RatingAverage([fit.vectors for fit in fits], [1.0 / len(fits)] * len(fits))

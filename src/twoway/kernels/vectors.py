@@ -1,0 +1,102 @@
+"""Vectors of users and items: what each user's ratings say about the user's vector, and the sums over users.
+
+Legend: a rating of item i by user u is y = aᵢ · x + noise of variance σ². The user's x = (1, z) has z ~ N(0, I); the
+item's a = (offset, loadings) has mean āᵢ and second moments E[a aᵀ]. Symmetric matrices are packed, the lower triangle
+row by row, so that entry (p, q ≤ p) is at p(p + 1)/2 + q, and E[x xᵀ] has E[x_p] at p(p + 1)/2. Given the items, z is
+Gaussian with precision I + Σ E[b bᵀ]/σ² and linear term Σ (y b̄ − E[offset · b])/σ², b the loadings.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from twoway.arrays import Floats, Ints
+from twoway.kernels.jit import Cells, jit_inline, jit_sums
+
+
+@jit_inline
+def _invert(matrix: Floats) -> float:
+    """Replace a positive definite matrix by its inverse; return the logarithm of its determinant.
+
+    Elimination without exchanges: a precision of at least the identity needs none.
+    """
+    log_determinant = 0.0
+    for p in range(len(matrix)):
+        log_determinant += math.log(matrix[p, p])
+        factor = 1.0 / matrix[p, p]
+        matrix[p, p] = 1.0
+        for q in range(len(matrix)):
+            matrix[p, q] *= factor
+        for r in range(len(matrix)):
+            if r != p:
+                share = matrix[r, p]
+                matrix[r, p] = 0.0
+                for q in range(len(matrix)):
+                    matrix[r, q] -= share * matrix[p, q]
+    return log_determinant
+
+
+@jit_sums
+def user_moments(
+    pointers: Ints, cells: Cells, points: Floats, means: Floats, moments: Floats, noise: float, out: Floats
+) -> float:
+    """Write E[x xᵀ] of each user, packed, (n_users, n_packed); return the sum of the users' log-evidence.
+
+    Parameters
+    ----------
+    means
+        āᵢ, (n_items, 1 + k).
+    moments
+        E[a aᵀ] of each item, packed, (n_items, n_packed).
+    """
+    n_points, size, n_packed = len(points), means.shape[1], moments.shape[1]
+    total, given, mean = np.empty(n_packed), np.empty(size), np.empty(size)
+    inverse = np.empty((size - 1, size - 1))
+    evidence = 0.0
+    for user in range(len(pointers) - 1):
+        total[:] = 0.0
+        given[:] = 0.0
+        squares = 0.0
+        for place in range(pointers[user], pointers[user + 1]):
+            item, rating = cells[place] // n_points, points[cells[place] % n_points]
+            squares += rating * rating
+            for t in range(n_packed):
+                total[t] += moments[item, t]
+            for p in range(size):
+                given[p] += rating * means[item, p]
+        for p in range(1, size):
+            for q in range(1, p + 1):
+                entry = total[p * (p + 1) // 2 + q] / noise
+                inverse[p - 1, q - 1] = inverse[q - 1, p - 1] = entry + 1.0 if p == q else entry
+        n_ratings = pointers[user + 1] - pointers[user]
+        unexplained = (squares - 2.0 * given[0] + total[0]) / noise + n_ratings * math.log(2.0 * math.pi * noise)
+        unexplained += _invert(inverse)
+        out[user, 0] = 1.0
+        for p in range(1, size):
+            mean[p] = 0.0
+            for q in range(1, size):
+                mean[p] += inverse[p - 1, q - 1] * (given[q] - total[q * (q + 1) // 2]) / noise
+            row = p * (p + 1) // 2
+            unexplained -= mean[p] * (given[p] - total[row]) / noise
+            out[user, row] = mean[p]
+            for q in range(1, p + 1):
+                out[user, row + q] = inverse[p - 1, q - 1] + mean[p] * mean[q]
+        evidence -= 0.5 * unexplained
+    return evidence
+
+
+@jit_sums
+def add_user_moments(
+    pointers: Ints, cells: Cells, points: Floats, of_user: Floats, squares: Floats, products: Floats
+) -> None:
+    """Add Σ E[x xᵀ] over each item's ratings to ``squares`` (n_items, n_packed), and Σ y E[x] to ``products``."""
+    n_points, n_packed, size = len(points), of_user.shape[1], products.shape[1]
+    for user in range(len(pointers) - 1):
+        for place in range(pointers[user], pointers[user + 1]):
+            item, rating = cells[place] // n_points, points[cells[place] % n_points]
+            for t in range(n_packed):
+                squares[item, t] += of_user[user, t]
+            for p in range(size):
+                products[item, p] += rating * of_user[user, p * (p + 1) // 2]
