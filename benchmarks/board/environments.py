@@ -24,13 +24,13 @@ PACKAGES = {
     "crowd-kit": ("crowd-kit==1.4.2",),
     "mbi": ("mbi==2.0.0",),
     "deeprob-kit": (
-        *("deeprob-kit==1.1.0", "numpy==1.26.4", "scipy==1.13.1", "scikit-learn==1.5.2", "networkx==3.4.2"),
-        *("joblib==1.4.2", "threadpoolctl==3.5.0", "tqdm==4.67.1"),
+        *("numpy==1.26.4", "scipy==1.13.1", "scikit-learn==1.5.2", "networkx==3.4.2", "matplotlib==3.9.4"),
+        *("joblib==1.4.2", "tqdm==4.67.1"),
     ),
 }
-# Installed with what is listed alone: LearnSPN needs none of the neural networks that the package requires.
-_ALONE = ("deeprob-kit",)
-_ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "LOKY_MAX_CPU_COUNT")}
+# Installed without what they require: LearnSPN needs none of the neural networks of its package.
+ALONE = {"deeprob-kit": ("deeprob-kit==1.1.0",)}
+_ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "NUMEXPR")}
 
 
 def default_folder() -> Path:
@@ -46,7 +46,7 @@ class Environments:
 
     def python(self, name: str) -> str:
         """Return the Python of an environment; packages of other versions than those wanted are replaced."""
-        place, wanted = self.folder / name, "\n".join(PACKAGES[name])
+        place, wanted = self.folder / name, "\n".join((*PACKAGES[name], *ALONE.get(name, ())))
         python, stamp = place / "bin" / "python", place / "packages.txt"
         if not stamp.exists() or stamp.read_text() != wanted:
             uv = shutil.which("uv")
@@ -57,7 +57,9 @@ class Environments:
             else:
                 subprocess.run([sys.executable, "-m", "venv", "--clear", str(place)], check=True)
                 install = [str(python), "-m", "pip", "install", "--quiet"]
-            subprocess.run([*install, *["--no-deps"] * (name in _ALONE), *PACKAGES[name]], check=True)
+            subprocess.run([*install, *PACKAGES[name]], check=True)
+            if name in ALONE:
+                subprocess.run([*install, "--no-deps", *ALONE[name]], check=True)
             stamp.write_text(wanted)
         return str(python)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from board.environments import PACKAGES
+from board.environments import ALONE, PACKAGES
 from board.scores import Gap, Verdict, mean_and_error
 from board.sections import OURS, Score, Section
 from board.store import Store
@@ -168,7 +168,11 @@ def verdicts(sections: Iterable[Section], store: Store) -> Iterator[str]:
 def versions(section: Section) -> str:
     """Say which packages the peers of a section are."""
     names = dict.fromkeys(section.environments.values())
-    return ", ".join(dict.fromkeys(package.replace("==", " ") for name in names for package in PACKAGES[name]))
+    return ", ".join(
+        dict.fromkeys(
+            package.replace("==", " ") for name in names for package in (*ALONE.get(name, ()), *PACKAGES[name])
+        )
+    )
 
 
 def page(
