@@ -25,7 +25,7 @@ from twoway.tables.pair_graph import PairGraph
 
 # Where more blocks are missing, least squares alone fill them in: among so many others they are not held by a few.
 _MOST_IMPUTED = 500
-# Categories of a group from which blocks are imputed, at most: more would cost much and say little more.
+# From so many categories of a group on, no more variables join it: they would cost much and say little more.
 _MOST_SIDE = 60
 # Directions weaker than this share of the strongest are rounding.
 _ROUNDING = 1e-10
@@ -86,10 +86,11 @@ class PairResiduals:
             return np.repeat(variables, sizes)
 
         def limited(variables: Bools) -> Bools:
-            """Return as many of the variables as may be on a side."""
-            kept = np.zeros_like(variables)
-            kept[order] = np.cumsum((variables * sizes)[order]) <= max(_MOST_SIDE, 3 * n_directions)
-            return variables & kept
+            """Return as many of the variables as may be on a side, the last one whole."""
+            before = np.zeros_like(sizes)
+            before[order] = np.cumsum((variables * sizes)[order])
+            fits: Bools = before - sizes < max(_MOST_SIDE, 3 * n_directions)
+            return variables & fits
 
         @cache
         def inverse(left: bytes, right: bytes) -> Floats | None:

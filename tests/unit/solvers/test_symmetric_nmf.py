@@ -65,6 +65,13 @@ def test_imputed_blocks_are_the_true_ones_without_noise(missing, n_categories, r
     np.testing.assert_allclose(v @ v.T, true_residuals(truth, shares), atol=1e-6)
 
 
+def test_blocks_are_imputed_from_variables_of_very_many_categories():
+    truth = random_pmf(sized([70, 80, 3, 3, 3]), 4, seed=2)
+    tables = exact_tables(truth)
+    residuals, shares = residuals_of(tables.part(np.array([names != ("v2", "v3") for names in tables.names])))
+    np.testing.assert_allclose(residuals.imputed(3), true_residuals(truth, shares), atol=1e-6)
+
+
 def test_observed_blocks_stay_as_they_are_and_hopeless_ones_are_independent():
     tables = tw.count(dirichlet_rows(4, 3, 2, seed=1).sample(300, seed=0))
     residuals, _ = residuals_of(tables.part(np.arange(6) < 3))  # x1 with each other: no path of three tables
