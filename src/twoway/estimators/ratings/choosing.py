@@ -17,6 +17,7 @@ from twoway.arrays import Bools, Floats, Ints
 from twoway.estimators.ratings.experts import RatingExpert, expected_ratings
 from twoway.estimators.ratings.kinds import RatingKinds
 from twoway.estimators.ratings.model import RatingFitting, RatingModel, RatingRecipe, vector_average
+from twoway.estimators.ratings.ridge import RidgeRecipe
 from twoway.estimators.ratings.shape import USUAL_EXPONENTS, fit_exponents
 from twoway.estimators.ratings.table import RatingTable
 from twoway.estimators.ratings.vectors import VectorRecipe
@@ -26,6 +27,8 @@ from twoway.solvers.heldout import try_in_order
 _RANKS = (1, 2, 5, 10, 20, 40, 80)
 # Vectors whose covariance of loadings is learned, and with several guesses of their variance: weights decide.
 _DIMENSIONS, _SPREADS = 10, (None, 0.005, 0.02, 0.08)
+# Vectors as single guesses: little and much shrunk.
+_RIDGES = RidgeRecipe(20, 4.0, 1.0), RidgeRecipe(10, 8.0, 3.0)
 _FOLDS = 5
 _TRIAL_STARTS = 3
 # On so many ratings one fold tells candidates apart; no more than the second number are used.
@@ -70,7 +73,8 @@ def choose_rating_recipe(
     n_users = int(np.count_nonzero(np.diff(table.records.pointers)))
     ranks = [rank] if rank else [number for number in _RANKS if number <= max(1, n_users // _USERS_PER_COMPONENT)]
     n_dimensions = min(_DIMENSIONS, max(1, len(table.items) - 1))
-    forms = tuple(VectorRecipe(n_dimensions, spread) for spread in _SPREADS)
+    forms: tuple[VectorRecipe | RidgeRecipe, ...] = tuple(VectorRecipe(n_dimensions, spread) for spread in _SPREADS)
+    forms += _RIDGES
     equal = np.full(len(forms) + 1, 1.0 / (len(forms) + 1))
     recipe = RatingRecipe(ranks[0], forms, equal, USUAL_EXPONENTS)
     if len(table.keys) < _FOLDS:

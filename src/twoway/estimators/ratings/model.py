@@ -12,6 +12,7 @@ from twoway.arrays import Floats, Ints
 from twoway.estimators.averaging import Average
 from twoway.estimators.ratings.experts import RatingAverage, RatingExpert, expected_ratings
 from twoway.estimators.ratings.kinds import RatingKinds, fit_ratings
+from twoway.estimators.ratings.ridge import RidgeRecipe, fit_ridge
 from twoway.estimators.ratings.shape import shares_of_users, tilt_to_means, within_scale
 from twoway.estimators.ratings.table import RatingTable
 from twoway.estimators.ratings.vectors import VectorFit, VectorRecipe, fit_vectors
@@ -24,7 +25,7 @@ class RatingRecipe:
 
     rank: int
     """The number of kinds."""
-    forms: tuple[VectorRecipe, ...]
+    forms: tuple[VectorRecipe | RidgeRecipe, ...]
     """Of vectors; none where kinds alone predict best."""
     weights: Floats
     """Of each form of vectors, and last of the kinds."""
@@ -111,9 +112,17 @@ class RatingFitting:
             table, rank, n_starts=n_starts, smoothing=self.smoothing, seed=self.seed, threads=self.threads
         )
 
-    def fit_vectors(self, table: RatingTable, form: VectorRecipe, n_starts: int) -> list[VectorFit]:
+    def fit_vectors(self, table: RatingTable, form: VectorRecipe | RidgeRecipe, n_starts: int) -> list[VectorFit]:
         """Return several fits of a form of vectors."""
-        return [fit_vectors(table, form, seed=(self.seed, start), threads=self.threads) for start in range(n_starts)]
+        fits = []
+        for start in range(n_starts):
+            seed, threads = (self.seed, start), self.threads
+            if isinstance(form, VectorRecipe):
+                fits.append(fit_vectors(table, form, seed=seed, threads=threads))
+            else:
+                vectors = fit_ridge(table, form, seed=seed, threads=threads)
+                fits.append(VectorFit(vectors, [], StopReason.CONVERGED))
+        return fits
 
 
 def vector_average(fits: Sequence[VectorFit]) -> RatingAverage:

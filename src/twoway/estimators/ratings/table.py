@@ -54,6 +54,22 @@ class RatingTable:
         """The points of the scale, ascending."""
         return np.array(self.records.schema.variables[0].values)
 
+    @cached_property
+    def ratings(self) -> Floats:
+        """The ratings in the order of the keys."""
+        ratings: Floats = self.points[self.records.cells % self.n_points]
+        return ratings
+
+    @cached_property
+    def least_noise(self) -> float:
+        """The variance that rounding to the points of the scale alone would cause."""
+        return float(np.diff(self.points).min()) ** 2 / 12 if self.n_points > 1 else 1.0
+
+    @cached_property
+    def variance(self) -> float:
+        """The variance of all ratings, at least that of rounding."""
+        return max(float(np.var(self.ratings)), self.least_noise)
+
     def only(self, kept: Bools) -> RatingTable:
         """Return the table with some ratings, those marked in (n_ratings,); every user and item stays."""
         before = np.concatenate([[0], np.cumsum(kept)])

@@ -44,6 +44,20 @@ class VectorRecipe(NamedTuple):
     """The variance of loadings, as a share of the variance of ratings. None learns a covariance matrix instead."""
 
 
+class UserSums(NamedTuple):
+    """What a pass over users gives, summed over each item's ratings."""
+
+    squares: Floats
+    """Σ E[x xᵀ], (n_items, n_packed)."""
+    products: Floats
+    """Σ rating · E[x], (n_items, 1 + n_dimensions)."""
+    evidence: float
+
+    def plus(self, other: UserSums) -> UserSums:
+        """Return the sums over the users of both."""
+        return UserSums(self.squares + other.squares, self.products + other.products, self.evidence + other.evidence)
+
+
 @dataclass(frozen=True)
 class RatingVectors:
     """A distribution of each item's offset and loadings."""
@@ -55,18 +69,20 @@ class RatingVectors:
     moments: Floats
     """The expected products of an item's numbers, (n_items, n_packed): lower triangles, row by row."""
     noise: float
+    error: float | None = None
+    """Where vectors are single guesses, the variance of ratings around their product. None for distributions."""
 
     @cached_property
     def of_items(self) -> Two:
         """Means, and second moments with the noise."""
         squares = self.moments.copy()
-        squares[:, 0] += self.noise
+        squares[:, 0] += self.noise if self.error is None else self.error
         return self.means, squares
 
     def of_users(self, users: Records) -> Two:
         """Return means and second moments of users' vectors, given their ratings."""
         moments, _ = self.moments_of(users.pointers, users)
-        firsts, is_diagonal = _packed_places(self.means.shape[1])
+        firsts, is_diagonal = packed_places(self.means.shape[1])
         return moments[:, firsts], np.where(is_diagonal, 1.0, 2.0) * moments
 
     def moments_of(self, pointers: Ints, records: Records) -> tuple[Floats, float]:
@@ -75,7 +91,26 @@ class RatingVectors:
 
         moments = np.empty((len(pointers) - 1, self.moments.shape[1]))
         evidence = user_moments(pointers, records.cells, self.points, self.means, self.moments, self.noise, moments)
+        if self.error is not None:
+            firsts, _ = packed_places(self.means.shape[1])
+            moments = packed_products(moments[:, firsts])
         return moments, evidence
+
+    def sums(self, records: Records, threads: int | None) -> UserSums:
+        """Return the sums over users, given their ratings."""
+        from twoway.kernels.vectors import add_user_moments
+
+        def of_part(users: slice) -> UserSums:
+            pointers = records.pointers[users.start : users.stop + 1]
+            moments, evidence = self.moments_of(pointers, records)
+            squares, products = np.zeros_like(self.moments), np.zeros_like(self.means)
+            add_user_moments(pointers, records.cells, self.points, moments, squares, products)
+            return UserSums(squares, products, evidence)
+
+        n_users = records.n_records
+        step = max(1, _PART * n_users // max(1, len(records.cells)))
+        parts = [slice(first, min(first + step, n_users)) for first in range(0, n_users, step)]
+        return reduce_in_order(parts, of_part, UserSums.plus, threads=threads, n_tasks=len(parts))
 
 
 class VectorFit(NamedTuple):
@@ -83,21 +118,8 @@ class VectorFit(NamedTuple):
 
     vectors: RatingVectors
     bounds: list[float]
-    """The negative bound after each pass, never rising."""
+    """The negative bound after each pass, never rising; none where there is no bound."""
     stop_reason: StopReason
-
-
-class _UserSums(NamedTuple):
-    """What a pass over users gives, summed over each item's ratings."""
-
-    squares: Floats
-    """Σ E[x xᵀ], (n_items, n_packed)."""
-    products: Floats
-    """Σ rating · E[x], (n_items, 1 + n_dimensions)."""
-    evidence: float
-
-    def plus(self, other: _UserSums) -> _UserSums:
-        return _UserSums(self.squares + other.squares, self.products + other.products, self.evidence + other.evidence)
 
 
 @dataclass(frozen=True)
@@ -119,7 +141,7 @@ class _VectorState:
     vectors: RatingVectors
     prior: _ItemPrior
     divergence: float
-    sums: _UserSums
+    sums: UserSums
 
 
 def fit_vectors(table: RatingTable, recipe: VectorRecipe, *, seed: tuple[int, ...], threads: int | None) -> VectorFit:
@@ -159,83 +181,65 @@ class _VectorProblem:
             raise KeyboardInterrupt
         return ended
 
-    @cached_property
-    def _ratings(self) -> Floats:
-        ratings: Floats = self.table.points[self.table.records.cells % self.table.n_points]
-        return ratings
-
-    @cached_property
-    def _least_noise(self) -> float:
-        """The variance that rounding to the points of the scale alone would cause."""
-        return float(np.diff(self.table.points).min(initial=np.inf)) ** 2 / 12 if self.table.n_points > 1 else 1.0
-
-    @cached_property
-    def _variance(self) -> float:
-        return max(float(np.var(self._ratings)), self._least_noise)
-
     def _start(self, random: np.random.Generator) -> _VectorState:
-        size, n_items, deviation = 1 + self.recipe.n_dimensions, len(self.table.items), np.sqrt(self._variance)
+        size, n_items, deviation = 1 + self.recipe.n_dimensions, len(self.table.items), np.sqrt(self.table.variance)
         spread = random.uniform(*_START_SPREADS) * deviation
         means = spread * random.normal(size=(n_items, size))
-        means[:, 0] = self._ratings.mean()
+        means[:, 0] = self.table.ratings.mean()
         means[:, 1] += _START_LOADING * deviation
         covariances = np.tile(spread**2 * np.eye(size), (n_items, 1, 1))
-        return self._state(means, covariances, self._variance)
+        return self._state(means, covariances, self.table.variance)
 
     def _next(self, state: _VectorState) -> _VectorState:
         """Return the items' posteriors given the users', and then the noise and the prior that suit them."""
         inverse, noise = np.linalg.inv(state.prior.covariance), state.vectors.noise
-        squares = _unpacked(state.sums.squares)
+        squares = unpacked(state.sums.squares)
         covariances = np.linalg.inv(inverse + squares / noise).astype(np.float64, copy=False)
         right = state.sums.products / noise + inverse @ state.prior.center
         means = np.einsum("ipq,iq->ip", covariances, right)
         second = covariances + means[:, :, np.newaxis] * means[:, np.newaxis, :]
-        error = float(np.sum(self._ratings**2) - 2.0 * np.sum(means * state.sums.products) + np.sum(second * squares))
-        return self._state(means, covariances, max(error / len(self._ratings), self._least_noise))
+        error = float(
+            np.sum(self.table.ratings**2) - 2.0 * np.sum(means * state.sums.products) + np.sum(second * squares)
+        )
+        return self._state(means, covariances, max(error / len(self.table.ratings), self.table.least_noise))
 
     def _state(self, means: Floats, covariances: Floats, noise: float) -> _VectorState:
         center = means.mean(axis=0)
         deviations = covariances.mean(axis=0) + np.cov(means, rowvar=False, bias=True).reshape(covariances.shape[1:])
         covariance = deviations
         if self.recipe.spread is not None:
-            covariance = self.recipe.spread * self._variance * np.eye(len(center))
+            covariance = self.recipe.spread * self.table.variance * np.eye(len(center))
             covariance[0, 0] = deviations[0, 0]
         prior = _ItemPrior(center, covariance)
-        moments = _packed(covariances + means[:, :, np.newaxis] * means[:, np.newaxis, :])
+        moments = packed(covariances) + packed_products(means)
         vectors = RatingVectors(self.table.points, means, moments, noise)
         log_determinants = float(np.linalg.slogdet(covariances)[1].sum())
         return self._with_sums(vectors, prior, prior.divergence(deviations, log_determinants, len(means)))
 
     def _with_sums(self, vectors: RatingVectors, prior: _ItemPrior, divergence: float) -> _VectorState:
-        from twoway.kernels.vectors import add_user_moments
-
-        records = self.table.records
-
-        def sums(users: slice) -> _UserSums:
-            pointers = records.pointers[users.start : users.stop + 1]
-            moments, evidence = vectors.moments_of(pointers, records)
-            squares, products = np.zeros_like(vectors.moments), np.zeros_like(vectors.means)
-            add_user_moments(pointers, records.cells, vectors.points, moments, squares, products)
-            return _UserSums(squares, products, evidence)
-
-        step = max(1, _PART * records.n_records // max(1, len(self.table.keys)))
-        parts = [slice(first, min(first + step, records.n_records)) for first in range(0, records.n_records, step)]
-        total = reduce_in_order(parts, sums, _UserSums.plus, threads=self.threads, n_tasks=len(parts))
-        return _VectorState(vectors, prior, divergence, total)
+        return _VectorState(vectors, prior, divergence, vectors.sums(self.table.records, self.threads))
 
 
-def _packed_places(size: int) -> tuple[Ints, Bools]:
+def packed_places(size: int) -> tuple[Ints, Bools]:
     """Return the places of the first column in a packed matrix, and which of its entries are on the diagonal."""
     rows, columns = np.tril_indices(size)
     return np.flatnonzero(columns == 0), rows == columns
 
 
-def _packed(matrices: Floats) -> Floats:
+def packed_products(vectors: Floats) -> Floats:
+    """Return the products of each vector's numbers, (n, n_packed)."""
+    rows, columns = np.tril_indices(vectors.shape[1])
+    return vectors[:, rows] * vectors[:, columns]
+
+
+def packed(matrices: Floats) -> Floats:
+    """Return the lower triangles of matrices, (n, n_packed)."""
     rows, columns = np.tril_indices(matrices.shape[-1])
     return np.ascontiguousarray(matrices[:, rows, columns])
 
 
-def _unpacked(packed: Floats) -> Floats:
+def unpacked(packed: Floats) -> Floats:
+    """Return symmetric matrices, given their lower triangles."""
     size = int((2 * packed.shape[1]) ** 0.5)
     rows, columns = np.tril_indices(size)
     matrices = np.empty((len(packed), size, size))
