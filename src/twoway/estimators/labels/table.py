@@ -14,6 +14,7 @@ from twoway.data.columns import column_series
 from twoway.data.frames import frame_in_memory
 from twoway.data.records import Records
 from twoway.errors import DataError, check_known, unknown, warn_caller
+from twoway.estimators.long_tables import code_names, long_table_columns, shown_name
 from twoway.schema import Label, Schema, Variable, plain_label, sort_labels
 from twoway.text import brief, shortlist
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 # Labels with more different values than this are answers of another kind, such as numbers or free text.
 _MOST_CLASSES = 200
+_ALLOWED = "labels must be a frame with columns of items, annotators and labels, or a tuple of three arrays"
+_NEED = "each label needs its item and annotator"
 
 
 @dataclass(frozen=True)
@@ -145,7 +148,7 @@ def read_labels(
     if len(set(lengths)) > 1:
         raise DataError("items, annotators and labels differ in number: {}, {} and {}".format(*lengths))
     (items, item_codes), (annotators, annotator_codes) = (
-        _codes_of(cells, name) for cells, name in zip((item_cells, annotator_cells), columns[:2], strict=True)
+        code_names(cells, name, _NEED) for cells, name in zip((item_cells, annotator_cells), columns[:2], strict=True)
     )
     gold_items, gold_labels = _read_gold(gold, columns)
     label_codes, classes = _code_classes(label_cells, columns[2], missing)
@@ -170,8 +173,8 @@ def read_new_labels(source: Any, columns: Sequence[str], known: LabelTable, miss
     import pandas as pd
 
     item_cells, annotator_cells, label_cells = _read_label_columns(source, columns, None)
-    items, item_codes = _codes_of(item_cells, columns[0])
-    names, codes = _codes_of(annotator_cells, columns[1])
+    items, item_codes = code_names(item_cells, columns[0], _NEED)
+    names, codes = code_names(annotator_cells, columns[1], _NEED)
     found = known.annotators.get_indexer(names)
     if (found < 0).any():
         warn_caller(
@@ -208,8 +211,8 @@ def _ordered(table: LabelTable) -> LabelTable:
         item, annotator = divmod(int(keys[contradicts[0]]), len(table.annotators))
         two = (table.classes[labels[place]] for place in (contradicts[0] - 1, contradicts[0]))
         raise DataError(
-            f"annotator {_shown(table.annotators, annotator)} gave item {_shown(table.items, item)} two labels, "
-            f"{' and '.join(map(brief, two))}; keep one of them, for example the latest"
+            f"annotator {shown_name(table.annotators, annotator)} gave item {shown_name(table.items, item)} two "
+            f"labels, {' and '.join(map(brief, two))}; keep one of them, for example the latest"
         )
     if n_again := np.count_nonzero(again):
         warn_caller(f"labels that an annotator repeated for the same item count once; so do {n_again:,} here")
@@ -237,20 +240,10 @@ def _read_label_columns(source: Any, columns: Sequence[str], labels: Any) -> lis
             raise DataError(f"labels are three arrays: items, annotators and labels; got {len(parts)}")
         return [_cells_of(part) for part in parts]
     source = frame_in_memory(source)
-    names = _column_names(source)
+    names = long_table_columns(source, _ALLOWED)
     wanted = columns[: 3 if labels is None else 2]
     check_known("column", names, *wanted, where=" in the table of labels")
     return [_cells_of(source[name]) for name in wanted] + ([] if labels is None else [_cells_of(labels)])
-
-
-def _column_names(source: Any) -> list[Any]:
-    names = source if isinstance(source, Mapping) else getattr(source, "column_names", getattr(source, "columns", None))
-    if names is None:
-        raise DataError(
-            "labels must be a frame with columns of items, annotators and labels, or a tuple of three arrays; "
-            f"got {type(source).__name__}"
-        )
-    return list(names)
 
 
 def _cells_of(column: Any) -> pd.Series[Any]:
@@ -259,18 +252,6 @@ def _cells_of(column: Any) -> pd.Series[Any]:
         raise DataError(f"a column must be an array or a list, got {brief(column)}")
     series: pd.Series[Any] = column_series(column)
     return series
-
-
-def _codes_of(cells: pd.Series[Any], name: str) -> tuple[pd.Index, Ints]:
-    """Return the names that occur, in order of appearance, and the position of each cell's."""
-    import pandas as pd
-
-    codes, uniques = pd.factorize(np.asarray(cells))
-    if (codes < 0).any():
-        raise DataError(
-            f"column {name!r} is missing in row {np.argmin(codes)}; each label needs its item and annotator"
-        )
-    return pd.Index(uniques), codes.astype(np.int64)
 
 
 def _code_classes(cells: Any, name: str, missing: Sequence[Any]) -> tuple[Ints, Variable]:
@@ -306,13 +287,13 @@ def _read_gold(gold: Any, columns: Sequence[str]) -> tuple[Any, Any]:
     if isinstance(gold, pd.Series):
         return gold.index.to_numpy(), _cells_of(gold)
     gold = frame_in_memory(gold)
-    names = _column_names(gold)
+    names = long_table_columns(gold, _ALLOWED)
     check_known("column", names, columns[0], where=" in the table of gold labels")
     others = [name for name in names if name != columns[0]]
     if len(others) != 1:
         check_known("column", names, columns[2], where=f" with the classes, among {len(others)}, in the gold labels")
         others = [columns[2]]
-    items, codes = _codes_of(_cells_of(gold[columns[0]]), columns[0])
+    items, codes = code_names(_cells_of(gold[columns[0]]), columns[0], _NEED)
     return items.to_numpy()[codes], _cells_of(gold[others[0]])
 
 
@@ -342,11 +323,6 @@ def _gold_of_items(items: pd.Index, gold_items: pd.Index, gold_codes: Ints, clas
         item = int(places[contradicts[0]])
         two = (classes.categories[code] for code in (gold_codes[contradicts[0]], known[item]))
         raise DataError(
-            f"item {_shown(items, item)} has two gold labels, {' and '.join(map(brief, two))}; keep the right one"
+            f"item {shown_name(items, item)} has two gold labels, {' and '.join(map(brief, two))}; keep the right one"
         )
     return known
-
-
-def _shown(names: pd.Index, position: int) -> str:
-    """Return a name as its owner would write it, not as numpy does."""
-    return brief(names[[position]].tolist()[0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from twoway.arrays import Bools, Floats, Ints
 from twoway.data.records import Records
 from twoway.errors import DataError, check_known, unknown
+from twoway.estimators.long_tables import code_names, long_table_columns, shown_name
 from twoway.schema import Schema, Variable, label_key, plain_label, sort_labels
 from twoway.text import shortlist
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 # Ratings with more values than this are measurements, not points on a scale.
 _MOST_POINTS = 100
+_ALLOWED = "ratings must be a long table of user, item and rating, or a frame or array of users × items"
+_NEED = "each rating needs its user and item"
 # Pairs of user and item are answered in parts of about this many numbers.
 _CHUNK = 2**22
 
@@ -129,7 +132,7 @@ class _Triplets(NamedTuple):
 
 def read_rated_pairs(source: Any, columns: Sequence[str]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the users and the items of a long table."""
-    names = _rating_columns(source)
+    names = long_table_columns(source, _ALLOWED)
     check_known("column", names, *columns[:2], where=" in a long table of users and items")
     return np.asarray(source[columns[0]]), np.asarray(source[columns[1]])
 
@@ -173,7 +176,7 @@ def read_ratings(
     codes = np.minimum(np.searchsorted(points, raw.ratings), len(points) - 1)
     outside = np.flatnonzero(rated & (points[codes] != raw.ratings))
     if len(outside):
-        user, item = _rating_label(raw.users, raw.user_codes[outside[0]]), _rating_label(items, item_codes[outside[0]])
+        user, item = shown_name(raw.users, raw.user_codes[outside[0]]), shown_name(items, item_codes[outside[0]])
         raise DataError(
             f"the rating {raw.ratings[outside[0]]:g} of item {item} by user {user} is outside the scale "
             f"{', '.join(f'{point:g}' for point in points)}"
@@ -190,11 +193,6 @@ def find_rated_items(items: pd.Index, labels: Any) -> Ints:
     return codes
 
 
-def _rating_label(labels: pd.Index, position: int) -> str:
-    """Return a label as its owner would write it, not as numpy does."""
-    return repr(labels[[position]].tolist()[0])
-
-
 def _rating_table(
     users: pd.Index, items: pd.Index, points: Floats, user_codes: Ints, item_codes: Ints, rating_codes: Ints
 ) -> RatingTable:
@@ -206,7 +204,7 @@ def _rating_table(
         keys, user_codes, item_codes, rating_codes = np.stack([keys, user_codes, item_codes, rating_codes])[:, order]
         twice = np.flatnonzero(np.diff(keys) == 0)
         if len(twice):
-            user, item = _rating_label(users, user_codes[twice[0]]), _rating_label(items, item_codes[twice[0]])
+            user, item = shown_name(users, user_codes[twice[0]]), shown_name(items, item_codes[twice[0]])
             raise DataError(f"user {user} rated item {item} twice; keep one of the ratings, for example the latest")
     cells = (item_codes * len(points) + rating_codes).astype(np.min_scalar_type(schema.n_categories - 1))
     pointers = np.concatenate([[0], np.cumsum(np.bincount(user_codes, minlength=len(users)))])
@@ -217,7 +215,7 @@ def _is_long_table(source: Any, columns: Sequence[str]) -> bool:
     """Return whether a source has one row per rating, by its column names."""
     if isinstance(source, np.ndarray):
         return False
-    names = _rating_columns(source)
+    names = long_table_columns(source, _ALLOWED)
     has_column = [name in names for name in columns[:2]]
     if any(has_column) and not all(has_column):
         raise unknown("column", columns[has_column.index(False)], names, where=" in a long table of ratings")
@@ -227,12 +225,12 @@ def _is_long_table(source: Any, columns: Sequence[str]) -> bool:
 def _long_ratings(source: Any, columns: Sequence[str], ratings: Any) -> _Triplets:
     user_labels, item_labels = read_rated_pairs(source, columns)
     if ratings is None:
-        check_known("column", _rating_columns(source), columns[2], where=" with the ratings")
+        check_known("column", long_table_columns(source, _ALLOWED), columns[2], where=" with the ratings")
         ratings = source[columns[2]]
     numbers = _rating_numbers(np.asarray(ratings))
     if numbers.shape != user_labels.shape:
         raise DataError(f"there are {len(user_labels)} pairs of user and item, and ratings of shape {numbers.shape}")
-    return _Triplets(*_rated_codes(user_labels, columns[0]), *_rated_codes(item_labels, columns[1]), numbers)
+    return _Triplets(*code_names(user_labels, columns[0], _NEED), *code_names(item_labels, columns[1], _NEED), numbers)
 
 
 def _wide_ratings(source: Any, ratings: Any, items: pd.Index | None) -> _Triplets:
@@ -249,33 +247,11 @@ def _wide_ratings(source: Any, ratings: Any, items: pd.Index | None) -> _Triplet
         frame = source.to_pandas() if hasattr(source, "to_pandas") else pd.DataFrame(source)
     for what, index in (("user", frame.index), ("item", frame.columns)):
         if not index.is_unique:
-            twice = _rating_label(index, int(np.argmax(index.duplicated())))
+            twice = shown_name(index, int(np.argmax(index.duplicated())))
             raise DataError(f"duplicate {what} {twice} in the frame of users × items")
     matrix = _rating_numbers(frame.to_numpy())
     rows, places = np.nonzero(~np.isnan(matrix))
     return _Triplets(frame.index, rows, frame.columns, places, matrix[rows, places])
-
-
-def _rating_columns(source: Any) -> list[Any]:
-    names = getattr(source, "column_names", None)  # of pyarrow
-    if names is None:
-        names = list(source) if isinstance(source, Mapping) else getattr(source, "columns", None)
-    if names is None:
-        raise DataError(
-            "ratings must be a long table of user, item and rating, or a frame or array of users × items; "
-            f"got {type(source).__name__}"
-        )
-    return list(names)
-
-
-def _rated_codes(labels: NDArray[Any], name: str) -> tuple[pd.Index, Ints]:
-    """Return the labels that occur, and the position of each."""
-    import pandas as pd
-
-    codes, uniques = pd.factorize(labels)
-    if (codes < 0).any():
-        raise DataError(f"column {name!r} is missing in row {np.argmin(codes)}; each rating needs its user and item")
-    return pd.Index(uniques), codes.astype(np.int64)
 
 
 def _rating_numbers(values: NDArray[Any]) -> Floats:
