@@ -87,6 +87,8 @@ def diagnose(
                 pairs = [(names[one], names[other]) for one, other in source.counts.shown.tolist()]
                 kept = None
             model, tables, rank = source, _tables_to_diagnose(source, rank, pairs, kept), source.rank
+            if source.counts is not None and source.counts.published is not None:
+                given = source.counts.published
         elif pairs is not None:
             raise DataError("pairs= is for a model; of tables and records, all pairs are used")
         elif isinstance(source, PublishedTables):

@@ -179,7 +179,8 @@ class Diagnosis(Shown):
         exact_level = None if self.is_exact and self.given is None else level
         bounds = probability_range(self.given or self.tables, event, given, level=exact_level, max_cells=max_cells)
         answers = []
-        for pmf in self.models:
+        # Models of the pairs alone do not know the rest of what was published.
+        for pmf in self.models if self.is_exact or not isinstance(self.given, PublishedTables) else ():
             with suppress(ImpossibleEvidenceError):
                 answers.append(float((pmf.given(given) if given else pmf).prob(event)))
         return replace(bounds, models=(min(answers), max(answers)) if answers else None, n_models=len(answers))

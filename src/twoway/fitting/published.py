@@ -89,7 +89,7 @@ def published_report(
     shown, unknown = (
         np.array(own, dtype=np.int64).reshape(-1, 2) for own in (published.pairs_shown, published.parts_unknown)
     )
-    counts = replace(counts, shown=shown, unknown=unknown)
+    counts = replace(counts, shown=shown, unknown=unknown, published=published)
     report = replace(
         report,
         silent=pairs_without_table(pmf.schema, counts.together),

@@ -40,6 +40,8 @@ _PASSES_TO_MEET, _TOL_TO_MEET = 3000, 1e-5
 _SMALL_GAIN = 0.1
 # People of all states together by which these are drawn to where they began: what tables of pairs leave open stays so.
 _PSEUDO_PEOPLE = 2.0
+# A single table of so many people per cell is the joint itself, but for a little.
+_PEOPLE_PER_CELL, _LITTLE_SMOOTHING = 5.0, 0.02
 _ONE_IS_ENOUGH = "one hidden variable describes all two-way tables up to chance"
 _NOT_COMPARED = "the fit ended before one hidden variable was compared with several on a tree"
 
@@ -136,6 +138,10 @@ def fit_best(problem: Problem, solver: Solver, tree: Tree, mixture: Mixture) -> 
 
     A mixture is tried where even the best of the others leaves tables off, or where it was not tried at all.
     """
+    if _is_one_table(problem.evidence):
+        smoothing = Smoothing(_LITTLE_SMOOTHING, _LITTLE_SMOOTHING)
+        fitted = fit_single(replace(problem, smoothing=smoothing), min(problem.evidence.schema.sizes), solver)
+        return replace(fitted, reason="one table is all that is known of its two variables: the model is that table")
     best = fit_better(problem, solver, tree)
     rival, watch = best.held_out, problem.watch
     if rival is None or watch.interrupted or best.reason == _ONE_IS_ENOUGH or not can_be_mixture(problem.evidence):
@@ -157,6 +163,13 @@ def fit_best(problem: Problem, solver: Solver, tree: Tree, mixture: Mixture) -> 
             return replace(_fit_chosen_mixture(problem, choice, mixture, chooses_trees=True), reason=reason)
         reason += ", but the time was over"
     return replace(best, reason="; ".join(filter(None, (best.reason, reason))))
+
+
+def _is_one_table(evidence: Evidence) -> bool:
+    """Return whether a two-way table is all there is, of enough people that it is not mostly chance."""
+    if evidence.records is not None or len(evidence.schema) != 2 or not evidence.has_counts:
+        return False
+    return float(evidence.tables(2).weights[0]) >= _PEOPLE_PER_CELL * math.prod(evidence.schema.sizes)
 
 
 def fit_closer(fitted: Fitted) -> Fitted:

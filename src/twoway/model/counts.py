@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,6 +22,7 @@ from twoway.schema import Schema
 from twoway.text import crossed
 
 if TYPE_CHECKING:
+    from twoway.tables.published.tables import PublishedTables
     from twoway.tables.tables import Tables
 
 MAX_BYTES = 20 * 10**6
@@ -28,6 +30,7 @@ MAX_BYTES = 20 * 10**6
 _MOST_PAIRS_NAMED = 4
 _FIELDS = ("sets", "flat", "singles", "people", "squares")
 _MORE_FIELDS = ("shown", "unknown")
+_PUBLISHED = "published"
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +64,8 @@ class Counts:
     of some people only, so that there are no counts of them."""
     unknown: NDArray[Any] = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
     """Variables, by position, that no table tells of the people of some category of another variable, by its cell."""
+    published: PublishedTables | None = field(default=None, kw_only=True)
+    """All that was published, where that is more than two-way tables; ``flat`` has what of it is plain pairs."""
 
     def __repr__(self) -> str:
         noun = "pairs" if self.sets.shape[1] == 2 else "triples"
@@ -233,7 +238,14 @@ class Counts:
         """Return the arrays of a file that `from_arrays` reads."""
         fields = _FIELDS if self.people.size else _FIELDS[:3]
         arrays = {f"count_{name}": getattr(self, name) for name in fields}
-        return arrays | {f"count_{name}": own for name in _MORE_FIELDS if (own := getattr(self, name)).size}
+        arrays |= {f"count_{name}": own for name in _MORE_FIELDS if (own := getattr(self, name)).size}
+        if self.published is not None:
+            from twoway.tables.published.files import packed_tables
+
+            header, numbers = packed_tables(self.published)
+            arrays[_PUBLISHED] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+            arrays |= {f"{_PUBLISHED}_{name}": own for name, own in numbers.items()}
+        return arrays
 
     @classmethod
     def from_arrays(cls, schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> Counts | None:
@@ -241,7 +253,17 @@ class Counts:
         if "count_sets" not in arrays:
             return None
         weighted = [arrays.get(f"count_{name}", NO_NUMBERS) for name in _FIELDS[3:]]
-        more = {name: arrays[f"count_{name}"] for name in _MORE_FIELDS if f"count_{name}" in arrays}
+        more: dict[str, Any] = {name: arrays[f"count_{name}"] for name in _MORE_FIELDS if f"count_{name}" in arrays}
+        if _PUBLISHED in arrays:
+            from twoway.tables.published.files import unpacked_tables
+            from twoway.tables.published.tables import PublishedTables
+
+            header = json.loads(arrays[_PUBLISHED].tobytes())
+            start = f"{_PUBLISHED}_"
+            numbers = {name.removeprefix(start): own for name, own in arrays.items() if name.startswith(start)}
+            more["published"] = PublishedTables(**unpacked_tables(header, numbers))
+            if difference := schema.difference(more["published"].schema):
+                raise DataError(f"the published tables are not about the model's variables: {difference}")
         return cls(schema, *(arrays[f"count_{name}"] for name in _FIELDS[:3]), *weighted, **more)
 
 

@@ -34,7 +34,7 @@ class TableDifference:
 
     variables: tuple[str, ...]
     cell: tuple[Label, ...]
-    """Its categories; of a coarser group, the first of each variable."""
+    """Its categories; of a coarser group, all of them in words."""
     published: float
     """The number of persons that the cell must have, scaled to the population."""
     persons: int
@@ -52,7 +52,7 @@ class TableDifference:
     def __str__(self) -> str:
         cell = ", ".join(printable(label) for label in self.cell)
         names = crossed(self.variables, 40)
-        return f"{names} at ({cell}): {self.persons:,} persons, published {self.published:,.1f} ({self.share:.4%} off)"
+        return f"{names} at ({cell}): {self.persons:,} persons, goal {self.published:,.1f} ({self.share:.4%} off)"
 
 
 @dataclass(frozen=True, repr=False)

@@ -129,6 +129,8 @@ def _all_to_meet(
     """Return what the population must agree with, and the combinations that tables say nobody has."""
     if tables is None and isinstance(source, Tables | PublishedTables):
         tables = source
+    if tables is None and pmf.counts is not None:
+        tables = pmf.counts.published
     if isinstance(tables, PublishedTables):
         if difference := pmf.schema.difference(tables.schema):
             raise DataError(f"the tables must have the same variables and categories as the model: {difference}")
@@ -182,8 +184,11 @@ def _difference(
 ) -> TableDifference:
     """Return how far a cell of a target is off, whose first cell is at ``start`` among all."""
     variables = [schema.variables[position] for position in target.variables]
-    codes = target.combinations(cell)[0].tolist()
-    labels = tuple(variable.categories[code] for variable, code in zip(variables, codes, strict=True))
+    codes = [np.unique(own).tolist() for own in target.combinations(cell).T]
+    labels = tuple(
+        own.categories[some[0]] if len(some) == 1 else " or ".join(str(own.categories[code]) for code in some)
+        for own, some in zip(variables, codes, strict=True)
+    )
     persons = round(float(sums[start + cell]))
     published = float(np.clip(persons, cells.low[start + cell], cells.high[start + cell]))
     names = tuple(variable.name for variable in variables)

@@ -158,7 +158,7 @@ class Bootstrap:
         if self.observed is None or not about:
             return ends, ""
         if self.observed.leaves_open(names):
-            return self._widened(ends, self.observed, cells, names)
+            return self._widened(ends, self.observed, cells)
         if (by_table := self._by_table(question, scale, names, self.observed)) is not None:
             normal = NormalDist()
             z = normal.inv_cdf(1.0 - 0.5 * DOUBT) / normal.inv_cdf(0.5 + 0.5 * self.level)
@@ -196,24 +196,35 @@ class Bootstrap:
         except ImpossibleEvidenceError:  # no record of the table shows the evidence
             return None
 
-    def _widened(
-        self, ends: Intervals, observed: ObservedTables, cells: Cells, names: Sequence[str]
-    ) -> tuple[Intervals, str]:
+    def _widened(self, ends: Intervals, observed: ObservedTables, cells: Cells) -> tuple[Intervals, str]:
         """Return intervals that contain all that tables allow of each cell, as far as it is known, and a note."""
-        what = "all these variables together" if len(names) > 1 else f"{names[0]!r} of all people"
-        note = f"no table shows {what}: the interval "
+        note = f"{observed.open_note}: the interval "
         some = cells if len(cells) <= _MAX_RANGES else ()
-        ranges = [observed.range(event, {**self.evidence, **given}, self.level) for event, given in some]
+        ranges = [self._allowed(ends, place, event, given, observed) for place, (event, given) in enumerate(some)]
         if not any(ranges):
             return ends, note + "is valid only if the model is right"
-        allowed = np.array([(bounds.low, bounds.high) if bounds else (np.nan, np.nan) for bounds in ranges])
+        allowed = np.array([bounds or (np.nan, np.nan) for bounds in ranges])
         wider = ends.widened(*allowed.T.reshape(2, *ends.estimate.shape))
-        if np.array_equal(wider.low, ends.low) and np.array_equal(wider.high, ends.high):
-            return ends, ""
+        if _is_as_wide(wider, ends, observed):
+            return wider, ""
         note += "contains all that the tables allow"
         if len(cells) == 1:
             note += f"; {float(ends.low):.4g} to {float(ends.high):.4g} if the model is right"
         return wider, note
+
+    def _allowed(
+        self, ends: Intervals, place: int, event: Event, given: Event, observed: ObservedTables
+    ) -> tuple[float, float] | None:
+        """Return the least and greatest probability that tables allow of one of an answer's cells, if it is known.
+
+        Where published tables leave little open, such as by rounding, sampling error is that of the answer.
+        """
+        known = {**self.evidence, **given}
+        value, low, high = (float(np.ravel(own)[place]) for own in (ends.estimate, ends.low, ends.high))
+        if (near := observed.determined(event, known, high - low)) is not None:
+            return max(near.low - (value - low), 0.0), min(near.high + (high - value), 1.0)
+        bounds = observed.range(event, known, self.level)
+        return None if bounds is None else (bounds.low, bounds.high)
 
     def _ends(self, question: Question, scale: Scale, own: Question | None = None) -> Intervals:
         if own is not None and not self.reflected and self.scales is None:
@@ -400,12 +411,10 @@ class Bootstrap:
         arrays = replicate_arrays([pmf.parameters for pmf in (self.center, *self.replicates)])
         if self.scales is not None:
             arrays |= {_SCALES: self.scales, _DEGREES: np.array([self.degrees], dtype=np.int64)}
-        described: dict[str, Any] = {}
         if counts:
             arrays |= {} if self.observed is None else self.observed.arrays()
-            described |= {} if self.observed is None else self.observed.described()
             arrays |= {} if self.pmf.counts is None else self.pmf.counts.arrays()
-        write_model(path, self.pmf.schema, self.pmf.parameters, self.pmf.report, arrays, described)
+        write_model(path, self.pmf.schema, self.pmf.parameters, self.pmf.report, arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Bootstrap:
@@ -417,6 +426,13 @@ class Bootstrap:
                 "`twoway fit --intervals` or Bootstrap.save writes one with replicates"
             )
         return model
+
+
+def _is_as_wide(wider: Intervals, ends: Intervals, observed: ObservedTables) -> bool:
+    """Return whether intervals were hardly widened: not at all, or by what rounding of published tables leaves open."""
+    most = 0.0 if observed.published is None else 1.0
+    grown = (wider.high - wider.low) - (ends.high - ends.low)
+    return bool((grown <= most * (ends.high - ends.low)).all())
 
 
 def _asked_in_words(pmf: JointPMF, question: str) -> Any:
@@ -443,7 +459,7 @@ def load(path: str | os.PathLike[str]) -> JointPMF | Bootstrap:
         if len(parameters) < 2:
             raise DataError("there must be at least two")
         center, *replicates = (JointPMF.from_parameters(pmf.schema, own) for own in parameters)
-        observed = ObservedTables.from_file(pmf, header, arrays)
+        observed = ObservedTables.from_arrays(pmf, arrays)
         is_published = observed is not None and observed.published is not None
         reflected = is_published or not (pmf.report and pmf.report.smoothing)
         boot = Bootstrap(pmf, tuple(replicates), center, reflected=reflected, observed=observed)

@@ -17,7 +17,6 @@ from twoway.model.events import Event
 from twoway.model.pmf import JointPMF
 from twoway.model.posterior import records_for
 from twoway.tables.counting import n_set_cells
-from twoway.tables.published.files import packed_tables, unpacked_tables
 from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
 
@@ -35,11 +34,10 @@ _MAX_CELLS = 200_000
 _LEAST_RECORDS_PER_CELL = 5
 # A range is computed over so many cells of a joint: under a second.
 _RANGE_CELLS = 2000
-# Published tables that leave no more than this open determine an answer.
-_DETERMINED = 1e-6
+# Tables that disagree by less, in total variation, are as good as right: rounding does as much.
+_SMALL_CONTRADICTION = 0.01
 # The arrays of tables that are saved.
 _SAVED = ("sets", "flat", "weights")
-_PUBLISHED = "published_"
 
 
 @dataclass(frozen=True)
@@ -119,28 +117,35 @@ class ObservedTables:
             return not any(wanted.issubset(table.variables) for table in self.published.plain)
         return self.is_all and len(wanted) > 1 and not any(wanted.issubset(known) for known in self.tables.names)
 
+    @property
+    def open_note(self) -> str:
+        """In words, why an answer is open."""
+        is_more = self.published is not None
+        return "the tables do not determine this" if is_more else "no table shows all these variables together"
+
     def range(self, event: Event, given: Event, level: float) -> ProbabilityRange | None:
         """Return the least and greatest probability of an event that the tables allow; None where it is unknown."""
+        return self._range(event, given, level)
+
+    def determined(self, event: Event, given: Event, width: float) -> ProbabilityRange | None:
+        """Return the range that published tables leave without sampling error, where it is no wider than this."""
+        found = None if self.published is None else self._range(event, given, None)
+        is_narrow = found is not None and found.width <= width and found.contradiction <= _SMALL_CONTRADICTION
+        return found if is_narrow else None
+
+    def _range(self, event: Event, given: Event, level: float | None) -> ProbabilityRange | None:
         tables = self.tables if self.published is None else self.published
         try:
-            if self.published is not None:
-                exact = probability_range(tables, event, given or None, level=None, max_cells=_RANGE_CELLS)
-                if exact.width <= _DETERMINED and not exact.contradiction:
-                    return exact
             return probability_range(tables, event, given or None, level=level, max_cells=_RANGE_CELLS)
         except (DataError, ImpossibleEvidenceError):  # too many variables, or impossible evidence
             return None
 
     # Files
 
-    def described(self) -> dict[str, Any]:
-        """Return what the header of a file says of published tables."""
-        return {} if self.published is None else {"published": packed_tables(self.published)[0]}
-
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays of a file that `from_file` reads."""
-        if self.published is not None:
-            return {f"{_PUBLISHED}{name}": own for name, own in packed_tables(self.published)[1].items()}
+        """Return the arrays of a file that `from_arrays` reads."""
+        if self.published is not None:  # which the model's counts hold
+            return {}
         arrays = {f"observed_{name}": getattr(self.tables, name) for name in _SAVED}
         arrays |= {"observed_residuals": self.residuals, "observed_all": np.array([self.is_all], dtype=np.uint8)}
         if self.triples is not None:
@@ -148,13 +153,10 @@ class ObservedTables:
         return arrays
 
     @classmethod
-    def from_file(
-        cls, pmf: JointPMF, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
-    ) -> ObservedTables | None:
-        """Return the tables that `described` and `arrays` wrote; None where a file has none."""
-        if "published" in header:
-            own = {name.removeprefix(_PUBLISHED): one for name, one in arrays.items() if name.startswith(_PUBLISHED)}
-            return cls.of_published(pmf, PublishedTables(**unpacked_tables(header["published"], own)))
+    def from_arrays(cls, pmf: JointPMF, arrays: Mapping[str, NDArray[Any]]) -> ObservedTables | None:
+        """Return the tables that `arrays` wrote; None where a file has none."""
+        if pmf.counts is not None and pmf.counts.published is not None:
+            return cls.of_published(pmf, pmf.counts.published)
         if "observed_sets" not in arrays:
             return None
         tables = Tables(pmf.schema, arrays["observed_sets"], arrays["observed_flat"], arrays["observed_weights"])

@@ -299,3 +299,29 @@ def test_an_answer_about_people_beyond_a_universe_is_a_guess(question, is_guess,
 def test_what_is_impossible_leaves_nothing_to_guess():
     assert of_adults().parts_unknown
     assert not of_adults(impossible=[{"age": "0-14", "work": "yes"}]).parts_unknown
+
+
+def test_a_model_keeps_all_that_was_published(pmf_of_adults):
+    for pmf in pmf_of_adults:
+        found = tw.diagnose(pmf).range({"work": "yes"}, {"age": "15+"})
+        assert found.low < 510 / 810 < found.high
+        assert found.width < 0.2
+        assert len(tw.population(pmf, 100).report.tables) == 2
+
+
+def test_models_of_pairs_alone_are_not_said_to_fit_published_tables():
+    found = tw.diagnose(of_adults(impossible=[{"age": "0-14", "work": "yes"}])).range({"work": "yes"})
+    assert found.models is None
+    assert found.low < 510 / 1000 < found.high
+
+
+def test_one_table_of_enough_people_is_the_joint():
+    counts = {("north", "yes"): 105, ("north", "no"): 83, ("south", "yes"): 401, ("south", "no"): 213}
+    for tables in (
+        tw.Tables.from_crosstabs({("region", "work"): crosstab(counts)}),
+        tw.PublishedTables.of({("region", "work"): counts}),
+    ):
+        pmf = tw.fit(tables)
+        assert pmf.given({"region": "north"}).prob({"work": "yes"}) == pytest.approx(105 / 188, abs=1e-3)
+    few = tw.Tables.from_crosstabs({("a", "b"): pd.DataFrame(np.eye(4))})  # one person in four cells of sixteen
+    assert tw.fit(few).prob({"a": 0, "b": 1}) > 0.01

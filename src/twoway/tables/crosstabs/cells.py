@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from twoway.arrays import Floats
 from twoway.schema import Label
 
 MarginRole: TypeAlias = Literal["total", "base", "unweighted"]
@@ -87,13 +88,26 @@ def is_missing_cell(raw: object) -> bool:
 def margin_role(label: Label, beside: Iterable[Label]) -> MarginRole | None:
     """Return the role of a label such as "Total" or "Base", or None for a category.
 
-    "N" is a category where it is the only "no" beside a "yes".
+    "N" is a category where it is the only "no" beside a "yes", and among points of the compass.
     """
     if not isinstance(label, str):
         return None
     words = " ".join(re.sub(r"[^\w\s]", " ", label.casefold()).split())
     if words == "n":
         others = {str(other).strip().casefold() for other in beside}
-        if others & {"y", "yes"} and "no" not in others:
+        if {"s", "e", "w"} <= others or (others & {"y", "yes"} and "no" not in others):
             return None
     return next((role for role, known in _ROLES if words in known), None)
+
+
+def rounded_unit(numbers: Floats, step: float) -> float:
+    """Return what numbers are rounded to, at least a step: 10 where all end in a zero.
+
+    Examples
+    --------
+    >>> rounded_unit(np.array([100.0, 90, 200]), 1.0), rounded_unit(np.array([100.0, 95]), 1.0)
+    (10.0, 1.0)
+    """
+    while numbers.any() and (np.abs(np.remainder(numbers, 10.0 * step)) < 1e-9).all():
+        step *= 10.0
+    return step

@@ -16,7 +16,7 @@ import numpy as np
 from twoway.arrays import Floats
 from twoway.errors import DataError, check_known, unknown
 from twoway.schema import Label, Schema
-from twoway.tables.crosstabs.cells import parse_cell
+from twoway.tables.crosstabs.cells import parse_cell, rounded_unit
 from twoway.tables.crosstabs.sheets import Key, Margin, Sheet, find_label_codes, find_sheet_schema, read_sheets
 from twoway.tables.flat_counts import NO_TOTAL, NOMINAL_TOTAL, Entry, are_shares
 from twoway.text import shortlist
@@ -162,7 +162,8 @@ class CrosstabDraft:
         for margin in sheet.margins:
             sums = sheet.values.sum(axis=1 - margin.axis)
             # Rounded counts may miss their rounded total.
-            tolerance = 0.5 * sheet.step * (sheet.values.shape[1 - margin.axis] + 1) + 1e-6 * sums
+            step = rounded_unit(np.append(sheet.values, margin.values), sheet.step)
+            tolerance = 0.5 * step * (sheet.values.shape[1 - margin.axis] + 1) + 1e-6 * sums
             wrong = np.flatnonzero(np.abs(margin.values - sums) > tolerance)
             if margin.role == "total" and wrong.size and not margin.is_percent:
                 side, labels = ("row", sheet.columns) if margin.axis else ("column", sheet.rows)

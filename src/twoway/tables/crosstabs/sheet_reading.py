@@ -16,6 +16,7 @@ from twoway.arrays import Floats
 from twoway.data.declarations import CHOSEN, NOT_CHOSEN
 from twoway.errors import DataError
 from twoway.schema import first_duplicate
+from twoway.tables.crosstabs.cells import rounded_unit
 from twoway.tables.crosstabs.grids import Grid
 from twoway.tables.crosstabs.sheet_layout import NO_NAME, Role, SheetLayout, TableBlock, TableLines
 from twoway.tables.crosstabs.sheet_table import Printed, SheetMargin, SheetTable, printed_number
@@ -238,7 +239,7 @@ def _check_total(table: SheetTable, axes: tuple[int, ...], index: tuple[int, ...
     cells = table.values[tuple(chosen)]
     total = float(cells.sum())
     tolerance = (
-        0.5 * _rounding(table, printed.cell.value) * (cells.size + 1)
+        0.5 * rounded_unit(np.append(table.values, printed.cell.value), table.step) * (cells.size + 1)
         + 1e-6 * total
         + float(table.slack[tuple(chosen)].sum())
     )
@@ -249,14 +250,6 @@ def _check_total(table: SheetTable, axes: tuple[int, ...], index: tuple[int, ...
             f"in {table.name}, but the cells add up to {total:g}; correct it, or skip its row or column in a layout if "
             "it counts others, too"
         )
-
-
-def _rounding(table: SheetTable, total: float) -> float:
-    """Return what numbers and their total are rounded to: 10 where all end in a zero."""
-    step, numbers = table.step, np.append(table.values, total)
-    while numbers.any() and (np.abs(np.remainder(numbers, 10.0 * step)) < 1e-9).all():
-        step *= 10.0
-    return step
 
 
 def check_sums(table: SheetTable) -> None:

@@ -280,3 +280,16 @@ def test_rounding_that_chance_outweighs_is_let_be(tmp_path):
     lines = ["age,yes,no", "young,4010,2200", "middle,3300,7100", "old,1000,2000"]
     (tmp_path / "age_x_vote.csv").write_text("\n".join(lines) + "\n")
     assert isinstance(tw.read_published(tmp_path / "age_x_vote.csv"), tw.Tables)
+
+
+def test_rounded_counts_may_miss_their_rounded_total(tmp_path):
+    lines = ["region × sex,m,f,Total", "North,100,90,200", "South,300,310,610", "Total,400,410,810"]
+    (tmp_path / "a.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    tables = tw.read_published(tmp_path / "a.csv")
+    assert tables.array(0).tolist() == [[100, 90], [300, 310]]
+
+
+def test_n_among_points_of_the_compass_is_a_category():
+    table = tw.PublishedTable.of(["region", "sex"], {(region, sex): 100 for region in "nsew" for sex in "mf"})
+    assert table.counts.shape == (4, 2)
+    assert tw.PublishedTable.of("a", {"x": "30%", "z": "70%", "n": 500}, kind="shares").counts.tolist() == [150, 350]
