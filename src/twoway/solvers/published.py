@@ -41,6 +41,10 @@ def fit_sums_near(
     small = _SMALL_GAIN / (_TOL * sums.total_weight)
     loop = Loop("published tables", passes, _TOL, watch, quiet_cycles=quiet_cycles, small=small)
     descent = fit_near(sums, start, _PSEUDO_PEOPLE, loop)
+    return _with_exact_margins(descent, published)
+
+
+def _with_exact_margins(descent: Descent, published: PublishedTables) -> Descent:
     margins = published.exact_margins
     return replace(descent, pmf=raked_to(descent.pmf, margins)) if margins else descent
 
@@ -86,6 +90,8 @@ class PublishedResampling:
         """Return the model of another sample of people, and why its fit ended."""
         drawn = self.draw(seed, number)
         descent = fit_sums_near(drawn, self.pmf, watch, 1, passes=REPLICATE_PASSES, quiet_cycles=3)
+        # What must hold exactly is known: no sample changes it.
+        descent = _with_exact_margins(descent, self.published)
         return descent.pmf, descent.stop_reason
 
     def draw(self, seed: int, number: int) -> PublishedTables:

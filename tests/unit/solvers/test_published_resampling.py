@@ -89,6 +89,14 @@ def test_exact_tables_and_impossible_combinations_stay():
     assert refitted.prob({"v0": 2, "v2": 1}) == 0
 
 
+def test_an_exact_margin_of_a_larger_table_is_known():
+    tables = published(exact=(("v1",),))
+    resampling = PublishedResampling.of(tables, random_pmf(SCHEMA, 2, seed=1), None)
+    margins = [np.asarray(resampling.refit(0, number, Watch())[0].marginal("v1")) for number in range(2)]
+    assert margins[0] == pytest.approx([0.3, 0.35, 0.35], abs=1e-9)
+    assert margins[1] == pytest.approx(margins[0], abs=1e-9)
+
+
 def test_bounds_stay_as_far_apart():
     counts, low, high = [[50, 3], [40, 7]], [[50, 0], [40, 5]], [[50, 4], [40, 9]]
     one = table(["v0", "v2"], [[0, 1], range(2)], counts, low, high, within={"v0": (0, 1)})
