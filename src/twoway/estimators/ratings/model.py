@@ -18,6 +18,9 @@ from twoway.estimators.ratings.table import RatingTable
 from twoway.estimators.ratings.vectors import VectorFit, VectorRecipe, fit_vectors
 from twoway.report import StopReason
 
+# Distributions are computed in chunks of about this many numbers.
+_CHUNK = 2**20
+
 
 @dataclass(frozen=True)
 class RatingRecipe:
@@ -64,8 +67,13 @@ class RatingModel:
 
     def probabilities(self, table: RatingTable, user_codes: Ints, item_codes: Ints) -> Floats:
         """Return the probability of each rating, (n_pairs, n_points), whose means are the expected ratings."""
-        parts, means = self.parts(table, user_codes, item_codes)
-        return tilt_to_means(np.tensordot(self.recipe.exponents, parts, 1), table.points, means)
+        answers = np.empty((len(user_codes), table.n_points))
+        # Those of a user together, a chunk at a time.
+        order, size = np.argsort(user_codes, kind="stable"), max(1, _CHUNK // table.n_points)
+        for pairs in (order[first : first + size] for first in range(0, len(order), size)):
+            parts, means = self.parts(table, user_codes[pairs], item_codes[pairs])
+            answers[pairs] = tilt_to_means(np.tensordot(self.recipe.exponents, parts, 1), table.points, means)
+        return answers
 
     def parts(self, table: RatingTable, user_codes: Ints, item_codes: Ints) -> tuple[Floats, Floats]:
         """Return the logarithms of the parts of each distribution, (3, n_pairs, n_points), and the expected ratings."""

@@ -102,6 +102,7 @@ def test_chunks_change_nothing(model, ratings, monkeypatch):
     before, completed = model.predict_proba(pairs), model.complete()
     monkeypatch.setattr("twoway.estimators.ratings.predictor._CHUNK", 600)
     monkeypatch.setattr("twoway.estimators.ratings.table._CHUNK", 600)
+    monkeypatch.setattr("twoway.estimators.ratings.model._CHUNK", 40)
     np.testing.assert_allclose(model.predict_proba(pairs), before)
     np.testing.assert_allclose(model.complete(), completed)
 
