@@ -13,7 +13,15 @@ import twoway as tw
 from twoway.cli.output import is_terminal, note, output_json, say, say_json
 from twoway.errors import DataError
 from twoway.questions import Answer, Contrast, Question, parse
-from twoway.questions.answer import answer_of, asked_codes, asked_evidence, asked_given, beyond_universe, never_together
+from twoway.questions.answer import (
+    answer_of,
+    asked_codes,
+    asked_evidence,
+    asked_given,
+    beyond_universe,
+    never_together,
+    open_notes,
+)
 from twoway.questions.observed import is_table_off, observed
 from twoway.questions.question import quote_word
 
@@ -79,9 +87,10 @@ def printed_answer(
         content |= {name: numbers.tolist() for name, numbers in beside.items()}
         shown += _printed_observed(beside) if isinstance(result, float) else ""
         notes += dict.fromkeys(text for side in question.sides for text in _printed_difference(pmf, side))
-    if not any("together" in said for said in notes) and (unseen := never_together(pmf, question)):
-        notes.append(unseen)
-    notes += filter(None, [beyond_universe(pmf, question)])
+    if boot is None:
+        notes += open_notes(pmf, question)
+    elif not any("tables allow" in said for said in notes):  # the interval contains all that they do
+        notes += filter(None, [never_together(pmf, question), beyond_universe(pmf, question)])
     if isinstance(result, tw.Distribution) and isinstance(question, Contrast) and question.operator == "/":
         notes += _printed_zeros(question, result, answer_of(pmf, question.second))
     for side in question.sides:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 Answer: TypeAlias = float | Estimate | Distribution | Mode
 IntervalAnswer: TypeAlias = Interval | IntervalTable | Mode
 
+# A range is computed over so many cells of a joint: under a second.
+_RANGE_CELLS = 2000
 _COMPARE = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
 
@@ -87,9 +89,27 @@ def ask(
     answer = answer_of(pmf, asked, base)
     if boot is not None:  # whose notes say the rest
         return ask_with_interval(boot, asked, answer, base)
-    for unseen in filter(None, (never_together(pmf, asked), beyond_universe(pmf, asked))):
+    for unseen in open_notes(pmf, asked):
         warn_caller(unseen)
     return answer
+
+
+def open_notes(pmf: JointPMF, asked: Question | Contrast) -> list[str]:
+    """Return in words why what the model was fitted to leaves an answer open, and what it allows of one probability."""
+    notes = [note for note in (never_together(pmf, asked), beyond_universe(pmf, asked)) if note]
+    if not notes or pmf.counts is None or pmf.counts.singles.size:
+        return notes
+    if isinstance(asked, Contrast) or asked.kind != "P" or asked.axes:
+        return notes
+    from twoway.checks.probability_range import probability_range
+
+    event, given = asked_evidence(pmf.schema, asked.targets), asked_evidence(pmf.schema, asked.given)
+    try:
+        tables = pmf.counts.published or pmf.counts.tables
+        found = probability_range(tables, event, given, level=None, max_cells=_RANGE_CELLS)
+    except (DataError, ImpossibleEvidenceError):  # too many variables, or impossible evidence
+        return notes
+    return [*notes, f"joints with these tables have from {found.low:.4f} to {found.high:.4f}"]
 
 
 def never_together(pmf: JointPMF, asked: Question | Contrast) -> str:

@@ -8,6 +8,8 @@ import pandas as pd
 import pytest
 
 import twoway as tw
+from twoway.questions.answer import open_notes
+from twoway.questions.language import parse
 
 NAMES = ["age", "sex", "marital", "work"]
 LABELS = [["0-14", "15-24", "25-64", "65+"], ["m", "f"], ["never", "married", "gone"], ["yes", "no"]]
@@ -325,3 +327,13 @@ def test_one_table_of_enough_people_is_the_joint():
         assert pmf.given({"region": "north"}).prob({"work": "yes"}) == pytest.approx(105 / 188, abs=1e-3)
     few = tw.Tables.from_crosstabs({("a", "b"): pd.DataFrame(np.eye(4))})  # one person in four cells of sixteen
     assert tw.fit(few).prob({"a": 0, "b": 1}) > 0.01
+
+
+def test_an_open_answer_comes_with_what_the_tables_allow(pmf_of_adults):
+    pmf, _ = pmf_of_adults
+    question = parse("P(work = yes)", pmf.schema)
+    said = open_notes(pmf, question)
+    bounds = tw.probability_range(pmf.counts.published, {"work": "yes"}, level=None)
+    assert said[-1] == f"joints with these tables have from {bounds.low:.4f} to {bounds.high:.4f}"
+    assert open_notes(pmf, parse("P(age = 15+)", pmf.schema)) == []
+    assert len(open_notes(pmf, parse("P(work)", pmf.schema))) == 1  # not one probability
