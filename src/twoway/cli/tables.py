@@ -62,6 +62,11 @@ def tables(
     found = with_groups(found, read)
     areas = list(dict.fromkeys(table.area for table in read))
     first = [table for table in read if table.area == areas[0]]
+    try:
+        made = tw.read_published(sheet, layout=found, area=area or areas[0] or None)
+        notes = list(dict.fromkeys([*notes, *made.notes]))
+    except DataError as error:
+        notes.append(f"a fit would refuse these tables as they are: {error}")
     content: dict[str, Any] = {
         "areas": areas if areas != [""] else [],
         "tables": [_described(table) for table in first],
