@@ -29,6 +29,7 @@ def test_more_records_less_error_and_the_answer_between():
     assert described["trials"][0]["error"] == pytest.approx(found.trials[0].error)
 
 
+@pytest.mark.slow
 def test_missing_cells_need_more_records():
     complete = tw.plan(TRUTH, 0.05, sizes=[400, 1600], trials=1)
     half = tw.plan(TRUTH, 0.05, sizes=[400, 1600], trials=1, observed=0.5)

@@ -189,6 +189,7 @@ def test_at_the_end_no_block_can_gain():
         assert max(slow.largest_gains(early.weights, early.factors, *slopes)) > 1e-3 * solution.objectives[-1]
 
 
+@pytest.mark.slow
 def test_another_optimiser_finds_nothing_lower():
     """All blocks at once, on the simplices through shares of free positive numbers."""
     from scipy.optimize import minimize

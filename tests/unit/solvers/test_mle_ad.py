@@ -70,6 +70,7 @@ def test_the_objective_is_the_mean_divergence(tables, solution):
     assert all(after <= before + 1e-12 for before, after in pairwise(solution.objectives))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", [-1, 0, *(pytest.param(block, marks=pytest.mark.slow) for block in range(1, 5))])
 def test_exact_minimisation_of_a_block_gains_nothing(block, tables, solution):
     pmf = solution.pmf

@@ -81,6 +81,7 @@ def test_the_search_stops_when_it_no_longer_pays():
     assert tried == [1, 2, 3, 4]
 
 
+@pytest.mark.slow
 def test_ranks_between_those_listed_are_tried():
     """Seven is not in the list of ranks, and six and eight are."""
     records = draw_records(dirichlet_rows(12, 8, 7, seed=2), 10_000, seed=3)

@@ -73,6 +73,7 @@ def test_weak_dependence_is_still_found():
     assert min(information) > 1e-5
 
 
+@pytest.mark.slow
 def test_pure_chance_costs_little():
     losses = []
     for seed in range(4):

@@ -107,6 +107,7 @@ def test_chunks_change_nothing(model, ratings, monkeypatch):
     np.testing.assert_allclose(model.complete(), completed)
 
 
+@pytest.mark.slow
 def test_it_beats_the_averages_where_users_differ():
     ratings = long_table(600, 0.7, seed=3)
     held = np.random.default_rng(0).uniform(size=len(ratings)) < 0.2
