@@ -17,7 +17,7 @@ from twoway.tables.crosstabs.sheet_layout import SheetLayout
 from twoway.tables.crosstabs.sheet_table import SheetTable
 from twoway.tables.flat_counts import NO_TOTAL, NOMINAL_TOTAL
 from twoway.tables.published.numbers import Axes, Labels, people_for_errors
-from twoway.tables.published.ranges import groups_of_ranges
+from twoway.tables.published.ranges import Range, groups_of_ranges, range_of
 from twoway.tables.published.table import PublishedTable
 from twoway.tables.published.tables import PublishedTables
 from twoway.text import shortlist
@@ -59,9 +59,19 @@ class ErrorSheets:
 def with_groups(layout: SheetLayout, tables: Iterable[SheetTable]) -> SheetLayout:
     """Return a layout that says which ranges of a variable are made up of finer ones, where tables differ in them."""
     sides: dict[str, list[tuple[str, ...]]] = {}
+    spelt: dict[tuple[str, Range], tuple[str, str]] = {}
     for table in tables:
-        for name, labels in zip(table.variables, table.categories, strict=True):
+        for axis, (name, labels) in enumerate(zip(table.variables, table.categories, strict=True)):
             sides.setdefault(name, []).append(labels)
+            for code, label in enumerate(labels):
+                if name not in layout.groups and (own := range_of(label)) is not None:
+                    place = table.place(tuple(code if one == axis else 0 for one in range(table.values.ndim)))
+                    other, elsewhere = spelt.setdefault((name, own), (label, place))
+                    if other != label:
+                        raise DataError(
+                            f"{place}: the label {label!r} of {name!r} is nearly {other!r}, in {elsewhere}; write "
+                            "both the same way, or say in a layout what each stands for"
+                        )
         for name, labels in table.within.items():
             sides.setdefault(name, []).append(labels)
     found = {name: groups_of_ranges(own) for name, own in sides.items() if name not in layout.groups}

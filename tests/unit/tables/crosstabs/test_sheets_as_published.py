@@ -293,3 +293,12 @@ def test_n_among_points_of_the_compass_is_a_category():
     table = tw.PublishedTable.of(["region", "sex"], {(region, sex): 100 for region in "nsew" for sex in "mf"})
     assert table.counts.shape == (4, 2)
     assert tw.PublishedTable.of("a", {"x": "30%", "z": "70%", "n": 500}, kind="shares").counts.tolist() == [150, 350]
+
+
+def test_a_range_that_is_spelt_in_two_ways_is_refused(tmp_path):
+    (tmp_path / "one.csv").write_text("age × sex,m,f\n0-64,21,33\n65+,12,14\n", encoding="utf-8")
+    (tmp_path / "two.csv").write_text("age × vote,yes,no\n0-64,21,33\n65 +,12,14\n", encoding="utf-8")
+    with pytest.raises(
+        tw.DataError, match=r"two.csv', row 3, column B: the label '65 \+' of 'age' is nearly '65\+', in .*one"
+    ):
+        tw.read_published(tmp_path)
