@@ -23,6 +23,8 @@ from twoway.text import plain_data, shortlist
 MAX_CELLS = 10_000
 """The default number of cells of the joint that a range is computed over, which takes a few seconds."""
 
+_QUICK_CELLS = 2000
+
 
 @dataclass(frozen=True, repr=False)
 class ProbabilityRange(Shown):
@@ -158,6 +160,16 @@ def probability_range(
     merged = tuple(schema.names[axis.variable] for axis in axes if axis.is_merged)
     n_cells, contradiction = program.n_cells, program.contradiction
     return ProbabilityRange(question, low, high, names, merged, is_sharp, n_cells, level, contradiction)
+
+
+def quick_range(
+    tables: Tables | PublishedTables, event: Event, given: Event, level: float | None
+) -> ProbabilityRange | None:
+    """Return a range that takes under a second; None where that cannot be, or the evidence is impossible."""
+    try:
+        return probability_range(tables, event, given or None, level=level, max_cells=_QUICK_CELLS)
+    except (DataError, ImpossibleEvidenceError):
+        return None
 
 
 def _range_classes(schema: Schema, event: Mapping[int, Ints], given: Mapping[int, Ints]) -> dict[int, Ints]:

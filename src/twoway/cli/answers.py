@@ -13,16 +13,10 @@ import twoway as tw
 from twoway.cli.output import is_terminal, note, output_json, say, say_json
 from twoway.errors import DataError
 from twoway.questions import Answer, Contrast, Question, parse
-from twoway.questions.answer import (
-    answer_of,
-    asked_codes,
-    asked_evidence,
-    asked_given,
-    beyond_universe,
-    never_together,
-    open_notes,
-)
+from twoway.questions.answer import answer_of, asked_given
+from twoway.questions.conditions import asked_codes, asked_evidence
 from twoway.questions.observed import is_table_off, observed
+from twoway.questions.open_answers import beyond_universe, never_together, open_notes
 from twoway.questions.question import quote_word
 
 if TYPE_CHECKING:

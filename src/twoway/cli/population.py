@@ -49,7 +49,7 @@ def population(
 
     twoway population --tables sheet.csv -n 50000 -o people.parquet
     """
-    from twoway.questions.answer import asked_evidence
+    from twoway.questions.conditions import asked_evidence
     from twoway.questions.language import parse_terms
 
     check_output(out, force, model, reading.tables, reading.layout, reading.errors, is_records=True)

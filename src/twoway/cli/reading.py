@@ -284,7 +284,7 @@ class Reading:
             source = tw.PublishedTables.of([source])
         if not isinstance(source, tw.PublishedTables):
             raise DataError("--impossible and --exact are for tables, and these are records")
-        from twoway.questions.answer import asked_evidence
+        from twoway.questions.conditions import asked_evidence
         from twoway.questions.language import parse_terms
 
         rules = [asked_evidence(source.schema, parse_terms(text, source.schema)) for text in self.impossible or ()]

@@ -81,14 +81,11 @@ def diagnose(
         source = getattr(source, "pmf", source)  # that of a Bootstrap
         if isinstance(source, JointPMF):
             kept = given = source.counts.tables if source.counts is not None and pairs is None else None
-            if kept is not None and source.counts is not None and len(source.counts.shown):
+            if source.counts is not None and pairs is None and source.counts.published is not None:
                 # Tables of other kinds tell of more pairs than there are counts of.
-                names = source.schema.names
-                pairs = [(names[one], names[other]) for one, other in source.counts.shown.tolist()]
-                kept = None
+                kept, given, names = None, source.counts.published, source.schema.names
+                pairs = [(names[one], names[other]) for one, other in source.counts.published.pairs_shown]
             model, tables, rank = source, _tables_to_diagnose(source, rank, pairs, kept), source.rank
-            if source.counts is not None and source.counts.published is not None:
-                given = source.counts.published
         elif pairs is not None:
             raise DataError("pairs= is for a model; of tables and records, all pairs are used")
         elif isinstance(source, PublishedTables):

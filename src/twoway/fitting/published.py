@@ -86,10 +86,7 @@ def published_report(
         if misfit.total_variation > _EXACT_TOLERANCE and set(misfit.variables) in map(set, published.exact)
     ]
     counts = Counts.of_tables(published.pairs(only_plain=True))
-    shown, unknown = (
-        np.array(own, dtype=np.int64).reshape(-1, 2) for own in (published.pairs_shown, published.parts_unknown)
-    )
-    counts = replace(counts, shown=shown, unknown=unknown, published=published)
+    counts = replace(counts, published=published)
     report = replace(
         report,
         silent=pairs_without_table(pmf.schema, counts.together),

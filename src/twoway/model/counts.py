@@ -29,7 +29,6 @@ MAX_BYTES = 20 * 10**6
 """Larger counts are left out of a model."""
 _MOST_PAIRS_NAMED = 4
 _FIELDS = ("sets", "flat", "singles", "people", "squares")
-_MORE_FIELDS = ("shown", "unknown")
 _PUBLISHED = "published"
 
 
@@ -59,11 +58,6 @@ class Counts:
     """Where records have weights, how many there are for each of ``flat`` and then of ``singles``; empty elsewhere."""
     squares: NDArray[Any] = field(default_factory=lambda: NO_NUMBERS)
     """The sums of their squared weights, in units in which they weigh what ``flat`` and ``singles`` say."""
-    shown: NDArray[Any] = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
-    """More pairs of variables, by their positions, that were published together: in coarser categories, with bounds, or
-    of some people only, so that there are no counts of them."""
-    unknown: NDArray[Any] = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
-    """Variables, by position, that no table tells of the people of some category of another variable, by its cell."""
     published: PublishedTables | None = field(default=None, kw_only=True)
     """All that was published, where that is more than two-way tables; ``flat`` has what of it is plain pairs."""
 
@@ -79,15 +73,6 @@ class Counts:
             raise DataError("the sets of variables that were counted are not positions of variables in order")
         if flat.shape != (self._ends[-1],) or singles.shape not in ((0,), (self.schema.n_categories,)):
             raise DataError(f"the counts have the shapes {flat.shape} and {singles.shape}")
-        shown = self.shown
-        is_pairs = shown.ndim == 2 and shown.shape[1] == 2 and shown.dtype.kind in "iu"
-        if not is_pairs or (shown.size and not 0 <= shown.min() <= shown.max() < n_variables):
-            raise DataError("the pairs of variables that were published are not positions of variables")
-        unknown = self.unknown
-        is_parts = unknown.ndim == 2 and unknown.shape[1] == 2 and unknown.dtype.kind in "iu"
-        most = np.array([n_variables, self.schema.n_categories])
-        if not is_parts or not ((unknown >= 0) & (unknown < most)).all():
-            raise DataError("the parts of variables that no table tells are not positions and cells")
         shapes = {self.people.shape, self.squares.shape}
         if shapes not in ({(0,)}, {(flat.size + singles.size,)}):
             raise DataError(f"the counts of records and of squared weights have the shapes {sorted(shapes)}")
@@ -182,7 +167,8 @@ class Counts:
         together = np.zeros((len(self.schema), len(self.schema)), dtype=bool)
         for first, second in permutations(range(self.sets.shape[1]), 2):
             together[self.sets[:, first], self.sets[:, second]] = True
-        together[self.shown[:, 0], self.shown[:, 1]] = together[self.shown[:, 1], self.shown[:, 0]] = True
+        for first, second in () if self.published is None else self.published.pairs_shown:
+            together[first, second] = together[second, first] = True
         return together
 
     @cached_property
@@ -214,15 +200,6 @@ class Counts:
             return tuple(self.schema.names[p] for p in pair), tuple(self.schema.names[p] for p in bridges)
         return None
 
-    def unknown_of(self, name: str) -> dict[str, list[int]]:
-        """Return the codes of other variables' categories whose people no table tells a variable of."""
-        cells = np.unique(self.unknown[self.unknown[:, 0] == self.schema.index(name), 1]).tolist()
-        parts: dict[str, list[int]] = {}
-        for cell in cells:
-            other = int(np.searchsorted(self.schema.offsets, cell, side="right")) - 1
-            parts.setdefault(self.schema.names[other], []).append(cell - int(self.schema.offsets[other]))
-        return parts
-
     def table_sums(self, index: int, asked: Sequence[int]) -> Floats:
         """Return the sums of some variables, by their positions, of the table at a place, (3, …)."""
         own = self.sets[index].tolist()
@@ -238,7 +215,6 @@ class Counts:
         """Return the arrays of a file that `from_arrays` reads."""
         fields = _FIELDS if self.people.size else _FIELDS[:3]
         arrays = {f"count_{name}": getattr(self, name) for name in fields}
-        arrays |= {f"count_{name}": own for name in _MORE_FIELDS if (own := getattr(self, name)).size}
         if self.published is not None:
             from twoway.tables.published.files import packed_tables
 
@@ -253,7 +229,7 @@ class Counts:
         if "count_sets" not in arrays:
             return None
         weighted = [arrays.get(f"count_{name}", NO_NUMBERS) for name in _FIELDS[3:]]
-        more: dict[str, Any] = {name: arrays[f"count_{name}"] for name in _MORE_FIELDS if f"count_{name}" in arrays}
+        published = None
         if _PUBLISHED in arrays:
             from twoway.tables.published.files import unpacked_tables
             from twoway.tables.published.tables import PublishedTables
@@ -261,10 +237,10 @@ class Counts:
             header = json.loads(arrays[_PUBLISHED].tobytes())
             start = f"{_PUBLISHED}_"
             numbers = {name.removeprefix(start): own for name, own in arrays.items() if name.startswith(start)}
-            more["published"] = PublishedTables(**unpacked_tables(header, numbers))
-            if difference := schema.difference(more["published"].schema):
+            published = PublishedTables(**unpacked_tables(header, numbers))
+            if difference := schema.difference(published.schema):
                 raise DataError(f"the published tables are not about the model's variables: {difference}")
-        return cls(schema, *(arrays[f"count_{name}"] for name in _FIELDS[:3]), *weighted, **more)
+        return cls(schema, *(arrays[f"count_{name}"] for name in _FIELDS[:3]), *weighted, published=published)
 
 
 def packed_counts(counts: Floats) -> NDArray[Any]:

@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
-import bisect
-import math
-import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import numpy as np
 
 from twoway.arrays import Floats
-from twoway.data.binning import format_bin_edge
 from twoway.data.distribution import Distribution, Quantity
 from twoway.errors import DataError, ImpossibleEvidenceError, QuestionError, warn_caller
 from twoway.model.information import Estimate
 from twoway.model.intervals import Interval, IntervalTable, Scale
 from twoway.model.mode import Mode
 from twoway.model.pmf import JointPMF, model_of
+from twoway.questions.conditions import asked_evidence
 from twoway.questions.language import parse, parse_terms
-from twoway.questions.question import Contrast, Question, Term, quote_word
-from twoway.schema import Label, Schema, Variable, plain_label
-from twoway.text import brief, shortlist
+from twoway.questions.open_answers import open_notes
+from twoway.questions.question import Contrast, Question, Term
+from twoway.schema import Label, Schema
 
 if TYPE_CHECKING:
     from twoway.uncertainty.bootstrap import Bootstrap
 
 Answer: TypeAlias = float | Estimate | Distribution | Mode
 IntervalAnswer: TypeAlias = Interval | IntervalTable | Mode
-
-# A range is computed over so many cells of a joint: under a second.
-_RANGE_CELLS = 2000
-_COMPARE = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
 
 @overload
@@ -92,76 +85,6 @@ def ask(
     for unseen in open_notes(pmf, asked):
         warn_caller(unseen)
     return answer
-
-
-def open_notes(pmf: JointPMF, asked: Question | Contrast) -> list[str]:
-    """Return in words why what the model was fitted to leaves an answer open, and what it allows of one probability."""
-    notes = [note for note in (never_together(pmf, asked), beyond_universe(pmf, asked)) if note]
-    if not notes or pmf.counts is None or pmf.counts.singles.size:
-        return notes
-    if isinstance(asked, Contrast) or asked.kind != "P" or asked.axes:
-        return notes
-    from twoway.checks.probability_range import probability_range
-
-    event, given = asked_evidence(pmf.schema, asked.targets), asked_evidence(pmf.schema, asked.given)
-    try:
-        tables = pmf.counts.published or pmf.counts.tables
-        found = probability_range(tables, event, given, level=None, max_cells=_RANGE_CELLS)
-    except (DataError, ImpossibleEvidenceError):  # too many variables, or impossible evidence
-        return notes
-    return [*notes, f"joints with these tables have from {found.low:.4f} to {found.high:.4f}"]
-
-
-def never_together(pmf: JointPMF, asked: Question | Contrast) -> str:
-    """Return in words that nothing the model was fitted to shows two of the variables asked for together.
-
-    Empty where something does, or where it is not known.
-
-    Examples
-    --------
-    >>> from twoway.fitting.fit import fit
-    >>> nothing = [None] * 2
-    >>> pmf = fit({"a": [0, 1, *nothing], "b": [0, 1, 1, 0], "c": [*nothing, 0, 1]}, rank=1)
-    >>> never_together(pmf, parse("P(a | c)", pmf.schema))
-    "no record shows 'a' and 'c' together: the answer rests on what each has to do with 'b', and on the rank of 1"
-    """
-    between = (pmf.counts.between(side.names) for side in asked.sides) if pmf.counts is not None else ()
-    if pmf.counts is None or (found := next(filter(None, between), None)) is None:
-        return ""
-    what, (first, second) = "record" if pmf.counts.singles.size else "table", map(brief, found[0])
-    # A tree makes of two variables what those between them imply; of one hidden variable, the rank decides.
-    is_tree = pmf.report is not None and pmf.report.solver.startswith("tree")
-    how = [f"what each has to do with {shortlist(found[1], 6)}"] if found[1] else []
-    how += [] if is_tree and how else [f"the rank of {pmf.rank}"]
-    return f"no {what} shows {first} and {second} together: the answer rests on {', and on '.join(how)}"
-
-
-def beyond_universe(pmf: JointPMF, asked: Question | Contrast) -> str:
-    """Return in words that a question is also about people of whom no table tells one of its variables.
-
-    Empty where tables tell it of all people, or the question leaves the others out.
-
-    Examples
-    --------
-    >>> from twoway.fitting.fit import fit
-    >>> from twoway.tables.published.tables import PublishedTable, PublishedTables
-    >>> ages = PublishedTable.of("age", {"0-14": 20, "15+": 80})
-    >>> work = PublishedTable.of("work", {"yes": 50, "no": 30}, within={"age": "15+"})
-    >>> pmf = fit(PublishedTables.of([ages, work]))
-    >>> beyond_universe(pmf, parse("P(work)", pmf.schema))
-    "no table tells 'work' of people with age = 0-14: for them the answer is a guess"
-    >>> beyond_universe(pmf, parse("P(work | age = 15+)", pmf.schema))
-    ''
-    """
-    for side in asked.sides if pmf.counts is not None else ():
-        restricted = asked_evidence_codes(pmf.schema, (*side.targets, *side.given))
-        for name in side.names:
-            for other, codes in pmf.counts.unknown_of(name).items() if pmf.counts is not None else ():
-                if left := [code for code in codes if code in restricted.get(other, codes)]:
-                    labels = tuple(pmf.schema[other].categories[code] for code in left)
-                    who = Term(other, "in", labels) if len(labels) > 1 else Term(other, "=", labels)
-                    return f"no table tells {brief(name)} of people with {who}: for them the answer is a guess"
-    return ""
 
 
 def answer_of(pmf: JointPMF, asked: Question | Contrast, base: float | None = None) -> Answer:
@@ -279,12 +202,13 @@ def asked_event(schema: Schema, text: str) -> tuple[dict[str, list[Label]], dict
 
     Examples
     --------
+    >>> from twoway.schema import Variable
     >>> schema = Schema((Variable("age", ("young", "old")), Variable("vote", ("no", "yes"))))
     >>> asked_event(schema, "P(vote = yes | age != old)")
     ({'vote': ['yes']}, {'age': ['young']})
     """
     question = parse(text, schema)
-    if isinstance(question, Contrast) or question.kind != "P" or question.axes:
+    if isinstance(question, Contrast) or not question.is_one_probability:
         raise QuestionError(f"a range needs one probability, such as P(vote = yes | age = old); got {question}")
     return asked_evidence(schema, question.targets), asked_evidence(schema, question.given)
 
@@ -301,86 +225,6 @@ def asked_given(pmf: JointPMF, conditions: str | Iterable[Term]) -> JointPMF:
     except ImpossibleEvidenceError:
         shown = ", ".join(map(str, terms))
         raise ImpossibleEvidenceError(f"the evidence {shown} has probability 0 under the model") from None
-
-
-def asked_evidence(schema: Schema, terms: Iterable[Term]) -> dict[str, list[Label]]:
-    """Return the labels that terms allow, for each variable that they constrain."""
-    allowed = asked_evidence_codes(schema, terms)
-    return {name: [schema[name].categories[code] for code in codes] for name, codes in allowed.items()}
-
-
-def asked_evidence_codes(schema: Schema, terms: Iterable[Term]) -> dict[str, list[int]]:
-    """Return the codes of the labels that terms allow, for each variable that they constrain."""
-    allowed: dict[str, list[int]] = {}
-    for term in terms:
-        if term.operator:
-            codes = asked_codes(schema[term.name], term)
-            kept = [code for code in allowed.get(term.name, codes) if code in codes]
-            if not kept:
-                raise QuestionError(f"the conditions on {term.name!r} exclude every category")
-            allowed[term.name] = kept
-    return allowed
-
-
-def asked_codes(variable: Variable, term: Term) -> list[int]:
-    """Return the codes of the categories that a term allows.
-
-    Numbers are compared by value; ordered categories by their order; bins with a number that lies between two of them.
-    """
-    if term.operator in _COMPARE and variable.edges is not None and variable.find(term.labels[0]) is None:
-        codes = _asked_bins(variable, variable.edges, term)
-    elif term.operator in _COMPARE:
-        if not variable.is_ordered:
-            example = Term(variable.name, "in", variable.categories[:2])
-            raise QuestionError(
-                f"{term} cannot be answered: the categories of {variable.name!r} have no declared order. Name those "
-                f"that you mean, as in {example}, or declare the order before the fit: by ordered categories, or by "
-                "order = […] in a file for --columns"
-            )
-        (label,), compare = term.labels, _COMPARE[term.operator]
-        by_order = variable.values is None or (variable.ordered and variable.find(label) is not None)
-        values: Sequence[float] = range(len(variable)) if by_order else variable.values or ()
-        is_between = variable.values is not None and variable.find(label) is None
-        threshold = float(label) if is_between else values[variable.code(label)]
-        codes = [code for code, value in enumerate(values) if compare(value, threshold)]
-    else:
-        named = {variable.code(label) for label in term.labels}
-        wanted = term.operator in ("=", "in")
-        codes = [code for code in range(len(variable)) if (code in named) == wanted]
-    if not codes:
-        shown = variable.categories if len(variable) <= 4 else (*variable.categories[:2], "…", variable.categories[-1])
-        raise QuestionError(f"no category of {term.name!r} is {term}: it has {', '.join(map(str, shown))}")
-    return codes
-
-
-def _asked_bins(variable: Variable, edges: Sequence[float], term: Term) -> list[int]:
-    """Return the codes of the bins on one side of a number, which must be an edge: the others hold numbers of both."""
-    threshold, is_above = float(term.labels[0]), term.operator[0] == ">"
-    # The first number above the division: an edge belongs to the bin above it.
-    start = threshold if term.operator in (">=", "<") else math.nextafter(threshold, math.inf)
-    place = bisect.bisect_left(edges, start)
-    if start not in edges:
-        near = [
-            f"{quote_word(variable.name)} {_asked_division(edge, is_above)}"
-            for edge in edges[max(place - 1, 0) : place + 1]
-        ]
-        shown = shortlist([plain_label(float(_asked_division(edge, is_above).split()[1])) for edge in edges])
-        raise QuestionError(
-            f"{term} cannot be answered: {variable.name!r} is in bins, and {variable.categories[place]!r} has numbers "
-            f"on both sides; the bins are divided at {shown}: ask for {' or '.join(near)}"
-        )
-    return list(range(place + 1, len(variable)) if is_above else range(place + 1))
-
-
-def _asked_division(edge: float, is_above: bool) -> str:
-    """Return the comparison that divides numbers at an edge, such as ">= 40".
-
-    Bins that hold their upper end begin just above a shorter number: that of "> 30" at 30.000000000000004.
-    """
-    before = math.nextafter(edge, -math.inf)
-    if len(format_bin_edge(before)) < len(format_bin_edge(edge)):
-        return f"{'>' if is_above else '<='} {format_bin_edge(before)}"
-    return f"{'>=' if is_above else '<'} {format_bin_edge(edge)}"
 
 
 def _ask_probability(pmf: JointPMF, targets: tuple[Term, ...], groups: list[str]) -> float | Distribution:

@@ -15,7 +15,8 @@ from twoway.checks.chance import SIGNIFICANT, holm, standardized_residuals
 from twoway.data.weights import effective_weights
 from twoway.model.pmf import JointPMF, model_of
 from twoway.notebook import Shown
-from twoway.questions.answer import aligned_sides, asked_evidence_codes, contrast_of, share_in_groups
+from twoway.questions.answer import aligned_sides, contrast_of, share_in_groups
+from twoway.questions.conditions import asked_evidence_codes
 from twoway.questions.language import parse
 from twoway.questions.question import Contrast, Question
 from twoway.text import aligned

@@ -73,6 +73,11 @@ class Question:
         targets = self.targets if self.kind == "P" else ()
         return tuple(term.name for term in (*self.given, *targets) if not term.operator)
 
+    @property
+    def is_one_probability(self) -> bool:
+        """Whether the answer is a single probability."""
+        return self.kind == "P" and not self.axes
+
 
 @dataclass(frozen=True)
 class Contrast:

@@ -20,7 +20,8 @@ from twoway.model.events import Names
 from twoway.model.intervals import Intervals, Scale
 from twoway.model.pmf import JointPMF, model_of
 from twoway.model.posterior import records_for
-from twoway.questions.answer import asked_evidence_codes, share_in_groups
+from twoway.questions.answer import share_in_groups
+from twoway.questions.conditions import asked_evidence_codes
 from twoway.questions.language import parse_terms
 from twoway.schema import Variable, first_duplicate
 from twoway.tabulation.banner import BannerGroup, heads_of, opened_banner

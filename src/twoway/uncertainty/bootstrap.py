@@ -200,12 +200,12 @@ class Bootstrap:
         """Return intervals that contain all that tables allow of each cell, as far as it is known, and a note."""
         note = f"{observed.open_note}: the interval "
         some = cells if len(cells) <= _MAX_RANGES else ()
-        ranges = [self._allowed(ends, place, event, given, observed) for place, (event, given) in enumerate(some)]
-        if not any(ranges):
+        allowed = [self._allowed(ends, place, event, given, observed) for place, (event, given) in enumerate(some)]
+        if not any(known for known, _ in allowed):
             return ends, note + "is valid only if the model is right"
-        allowed = np.array([bounds or (np.nan, np.nan) for bounds in ranges])
-        wider = ends.widened(*allowed.T.reshape(2, *ends.estimate.shape))
-        if _is_as_wide(wider, ends, observed):
+        low, high = np.array([known or (np.nan, np.nan) for known, _ in allowed]).T.reshape(2, *ends.estimate.shape)
+        wider, is_open = ends.widened(low, high), np.reshape([own for _, own in allowed], ends.estimate.shape)
+        if not (is_open & ((wider.low < ends.low) | (wider.high > ends.high))).any():
             return wider, ""
         note += "contains all that the tables allow"
         if len(cells) == 1:
@@ -214,17 +214,17 @@ class Bootstrap:
 
     def _allowed(
         self, ends: Intervals, place: int, event: Event, given: Event, observed: ObservedTables
-    ) -> tuple[float, float] | None:
-        """Return the least and greatest probability that tables allow of one of an answer's cells, if it is known.
+    ) -> tuple[tuple[float, float] | None, bool]:
+        """Return what tables allow of one of an answer's cells, if it is known, and whether they leave it open.
 
         Where published tables leave little open, such as by rounding, sampling error is that of the answer.
         """
         known = {**self.evidence, **given}
         value, low, high = (float(np.ravel(own)[place]) for own in (ends.estimate, ends.low, ends.high))
         if (near := observed.determined(event, known, high - low)) is not None:
-            return max(near.low - (value - low), 0.0), min(near.high + (high - value), 1.0)
+            return (max(near.low - (value - low), 0.0), min(near.high + (high - value), 1.0)), False
         bounds = observed.range(event, known, self.level)
-        return None if bounds is None else (bounds.low, bounds.high)
+        return None if bounds is None else (bounds.low, bounds.high), True
 
     def _ends(self, question: Question, scale: Scale, own: Question | None = None) -> Intervals:
         if own is not None and not self.reflected and self.scales is None:
@@ -426,13 +426,6 @@ class Bootstrap:
                 "`twoway fit --intervals` or Bootstrap.save writes one with replicates"
             )
         return model
-
-
-def _is_as_wide(wider: Intervals, ends: Intervals, observed: ObservedTables) -> bool:
-    """Return whether intervals were hardly widened: not at all, or by what rounding of published tables leaves open."""
-    most = 0.0 if observed.published is None else 1.0
-    grown = (wider.high - wider.low) - (ends.high - ends.low)
-    return bool((grown <= most * (ends.high - ends.low)).all())
 
 
 def _asked_in_words(pmf: JointPMF, question: str) -> Any:

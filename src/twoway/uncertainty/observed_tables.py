@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from twoway.arrays import Floats
 from twoway.checks.fit_quality import PairFit, fit_quality
-from twoway.checks.probability_range import ProbabilityRange, probability_range
-from twoway.errors import DataError, ImpossibleEvidenceError
+from twoway.checks.probability_range import ProbabilityRange, quick_range
+from twoway.errors import DataError
 from twoway.model.events import Event
 from twoway.model.pmf import JointPMF
 from twoway.model.posterior import records_for
@@ -32,8 +32,6 @@ _MAX_CATEGORIES = 5000
 _MAX_CELLS = 200_000
 # Tables with fewer records per cell say too little about an answer.
 _LEAST_RECORDS_PER_CELL = 5
-# A range is computed over so many cells of a joint: under a second.
-_RANGE_CELLS = 2000
 # Tables that disagree by less, in total variation, are as good as right: rounding does as much.
 _SMALL_CONTRADICTION = 0.01
 # The arrays of tables that are saved.
@@ -123,22 +121,15 @@ class ObservedTables:
         is_more = self.published is not None
         return "the tables do not determine this" if is_more else "no table shows all these variables together"
 
-    def range(self, event: Event, given: Event, level: float) -> ProbabilityRange | None:
+    def range(self, event: Event, given: Event, level: float | None) -> ProbabilityRange | None:
         """Return the least and greatest probability of an event that the tables allow; None where it is unknown."""
-        return self._range(event, given, level)
+        return quick_range(self.tables if self.published is None else self.published, event, given, level)
 
     def determined(self, event: Event, given: Event, width: float) -> ProbabilityRange | None:
         """Return the range that published tables leave without sampling error, where it is no wider than this."""
-        found = None if self.published is None else self._range(event, given, None)
+        found = None if self.published is None else self.range(event, given, None)
         is_narrow = found is not None and found.width <= width and found.contradiction <= _SMALL_CONTRADICTION
         return found if is_narrow else None
-
-    def _range(self, event: Event, given: Event, level: float | None) -> ProbabilityRange | None:
-        tables = self.tables if self.published is None else self.published
-        try:
-            return probability_range(tables, event, given or None, level=level, max_cells=_RANGE_CELLS)
-        except (DataError, ImpossibleEvidenceError):  # too many variables, or impossible evidence
-            return None
 
     # Files
 

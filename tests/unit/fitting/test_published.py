@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 import twoway as tw
-from twoway.questions.answer import open_notes
 from twoway.questions.language import parse
+from twoway.questions.open_answers import open_notes
 
 NAMES = ["age", "sex", "marital", "work"]
 LABELS = [["0-14", "15-24", "25-64", "65+"], ["m", "f"], ["never", "married", "gone"], ["yes", "no"]]
@@ -299,8 +299,8 @@ def test_an_answer_about_people_beyond_a_universe_is_a_guess(question, is_guess,
 
 
 def test_what_is_impossible_leaves_nothing_to_guess():
-    assert of_adults().parts_unknown
-    assert not of_adults(impossible=[{"age": "0-14", "work": "yes"}]).parts_unknown
+    assert of_adults().unknown_parts("work") == {"age": [0]}
+    assert not of_adults(impossible=[{"age": "0-14", "work": "yes"}]).unknown_parts("work")
 
 
 def test_a_model_keeps_all_that_was_published(pmf_of_adults):

@@ -316,25 +316,23 @@ class PublishedTables:
         sets = [sorted(self.schema.indices([*table.variables, *self._outer(table)])) for table in self.tables]
         return sorted({pair for positions in sets for pair in combinations(positions, 2)})
 
-    @property
-    def parts_unknown(self) -> list[tuple[int, int]]:
-        """Each variable that no table tells of some people, by position, with the cell of the category that these have.
+    def unknown_parts(self, name: str) -> dict[str, list[int]]:
+        """Return the people of whom no table tells a variable: the codes of categories of another variable.
 
-        Only of categories of one other variable: those of 0-14, where a variable is known of ages from 15 on. Where
-        impossible combinations leave them one value, it is known.
+        Those of 0-14, where a variable is known of ages from 15 on. Where impossible combinations leave them one value,
+        it is known.
         """
-        parts = []
-        for position, name in enumerate(self.schema.names):
-            universes = [self.universe(table.within) for table in self.tables if name in table.variables]
-            for other in {position for universe in universes for position in universe} - {position}:
-                if not all(set(universe) == {other} for universe in universes):
-                    continue
-                told = {code for universe in universes for code in universe[other]}
-                for code in sorted(set(range(self.schema.sizes[other])) - told):
-                    ruled = [rule for rule in self.rules if set(rule) == {position, other} and code in rule[other]]
-                    impossible = {own for rule in ruled for own in rule[position]}
-                    if len(impossible) < self.schema.sizes[position] - 1:
-                        parts.append((position, int(self.schema.offsets[other]) + code))
+        position, parts = self.schema.index(name), dict[str, list[int]]()
+        universes = [self.universe(table.within) for table in self.tables if name in table.variables]
+        for other in {one for universe in universes for one in universe} - {position}:
+            if not all(set(universe) == {other} for universe in universes):
+                continue
+            told = {code for universe in universes for code in universe[other]}
+            for code in sorted(set(range(self.schema.sizes[other])) - told):
+                ruled = [rule for rule in self.rules if set(rule) == {position, other} and code in rule[other]]
+                impossible = {own for rule in ruled for own in rule[position]}
+                if len(impossible) < self.schema.sizes[position] - 1:
+                    parts.setdefault(self.schema.names[other], []).append(code)
         return parts
 
     def _outer(self, table: PublishedTable) -> list[str]:
