@@ -1,6 +1,6 @@
 """Compare fits from published tables with the records behind them, and with iterative proportional fitting (IPF).
 
-  python benchmarks/published.py [halves] [consistent] [large] [many] [intervals] [mixed] [mbi] [--seeds 10] [--data …]
+  python benchmarks/published.py [halves] [consistent] [large] [many] [--seeds 10] [--data …]
 
 Needs TWOWAY_DATA (uci/adult.data.gz, lca/poLCA__election.csv, surveys/bfi.csv.gz, crosstabs/acs2012_ca_counties).
 Prints the tables of docs/published-tables.md.
@@ -11,9 +11,6 @@ marginals, and the pairs that were not published. A suppressed cell is filled by
 rows and columns were independent, the same for all methods. IPF begins at independence, on the whole joint; where
 rounded tables do not agree it ends in a circle, of which the mean is taken. "consistent": the same without rounding.
 "large": ten variables of Adult and seven tables of each of six counties, without rounding. "many": the 25 items of bfi.
-"intervals": how often 90 % intervals from tables of 2,000 people contain the truth, and how wide they are. "mixed": the
-same for Adult from tables of other kinds: of three variables, in coarser categories, and of some people only.
-"mbi": the tables of "halves" for mbi, in an environment that is made: its graphical model, and mixtures of products.
 """
 
 from __future__ import annotations
@@ -23,23 +20,17 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from board.environments import Environments, default_folder
-from peer_mbi import estimated
 from trees import COUNTY_SHEETS, county_tables
 
 import twoway as tw
 
 ROUNDED_TO, SUPPRESSED = 10, 0.05
-N_PEOPLE, N_REPLICATES, N_QUESTIONS, MOST_RANGE_CELLS = 2000, 40, 5, 2000
-N_MIXED = 15
 MOST_CYCLES, SETTLED = 300, 1e-6
-N_COMPONENTS = (10, 100, 1000)
 ADULT = {0: "age", 1: "workclass", 4: "education", 5: "marital", 6: "occupation", 9: "sex", 12: "hours", 14: "income"}
 MORE_OF_ADULT = {7: "relationship", 8: "race"}
 BINS = {
@@ -49,14 +40,6 @@ BINS = {
     "AGE": [0, 29, 39, 49, 59, 69, 100],
 }
 OF_ELECTION = ["MORALG", "CARESG", "KNOWG", "VOTE3", "AGE", "EDUC", "GENDER", "PARTY"]
-
-MIXED_QUESTIONS = {
-    "one of the three-way table": ["hours", "income", "sex"],
-    "one in coarser categories": ["age", "marital"],
-    "one of the older only": ["education", "income"],
-    "a pair in finer categories than published": ["age", "marital"],
-    "a pair that no table shows": ["marital", "income"],
-}
 
 Pair = tuple[str, str]
 Crosstabs = dict[Pair, pd.DataFrame]
@@ -68,8 +51,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--data", nargs="*", default=list(RECORDS))
     options = parser.parse_args()
-    sections = {"halves": halves, "consistent": consistent, "large": large, "many": many, "intervals": intervals}
-    sections |= {"mixed": mixed, "mbi": mbi}
+    sections = {"halves": halves, "consistent": consistent, "large": large, "many": many}
     for name in options.sections or sections:
         sections[name](options.seeds, options.data)
         print()
@@ -235,9 +217,7 @@ def distances(model: Joint | Model, truth: Joint, tables: Crosstabs) -> list[flo
     return [max(own), float(np.mean(own)), float(np.mean(triples)), float(np.mean(others)) if others else 0.0]
 
 
-def halves(
-    n_seeds: int, data: Iterable[str], *, is_rounded: bool = True, methods: Mapping[str, Method] | None = None
-) -> None:
+def halves(n_seeds: int, data: Iterable[str], *, is_rounded: bool = True) -> None:
     """Half of the pairs published, rounded and with suppressed cells."""
     print("| records | method | worst table | mean table | triples | pairs not published | CPU seconds |")
     print("|---|---|---:|---:|---:|---:|---:|", flush=True)
@@ -254,7 +234,7 @@ def halves(
                 if is_rounded
                 else {pair: pd.crosstab(frame[pair[0]], frame[pair[1]]).astype(float) for pair in pairs}
             )
-            for method, fit in (methods or METHODS).items():
+            for method, fit in METHODS.items():
                 began = time.process_time()
                 model = fit(truth.categories, tables)
                 seconds = getattr(model, "seconds", None) or time.process_time() - began
@@ -327,123 +307,12 @@ Method = Callable[[Mapping[str, list[str]], Crosstabs], Joint | Model]
 METHODS: dict[str, Method] = {"twoway": fitted, "IPF": ipf, "independence": independent}
 
 
-def of_mbi(
-    categories: Mapping[str, list[str]],
-    tables: Crosstabs,
-    *,
-    n_components: int = 0,
-    environments: Environments = Environments(default_folder()),  # noqa: B008
-) -> Joint:
-    names = list(categories)
-    arrays = {(names.index(one), names.index(other)): table.to_numpy() for (one, other), table in tables.items()}
-    return Joint(categories, *estimated([len(own) for own in categories.values()], arrays, n_components, environments))
-
-
-def mbi(n_seeds: int, data: Iterable[str]) -> None:
-    """The same tables for mbi."""
-    mixtures = {f"mbi, mixture of {n:,}": partial(of_mbi, n_components=n) for n in N_COMPONENTS}
-    methods = {"twoway": fitted, "IPF": ipf, "mbi, graphical model": of_mbi, **mixtures}
-    halves(n_seeds, data, methods=methods)
-
-
 def show(records: str, method: str, numbers: np.ndarray) -> None:
     *of_tables, seconds = numbers
     print(
         f"| {records} | {method} |" + "".join(f" {number:.4f} |" for number in of_tables) + f" {seconds:.1f} |",
         flush=True,
     )
-
-
-def intervals(n_seeds: int, data: Iterable[str]) -> None:
-    """How often 90 % intervals contain the truth, and how wide they are, with tables of 2,000 people."""
-    print("| records | question | questions | contained | mean width | width of the sharp bounds |")
-    print("|---|---|---:|---:|---:|---:|", flush=True)
-    for name in data:
-        frame = RECORDS[name]()
-        truth, found = Joint.of_records(frame), dict[str, list[tuple[bool, float, float]]]()
-        for seed in range(n_seeds):
-            for question, answer in asked(frame, truth, seed):
-                found.setdefault(question, []).append(answer)
-        for question, answers in found.items():
-            contained, width, sharp = np.mean(answers, axis=0)
-            numbers = f"{len(answers)} | {100 * contained:.0f} % | {width:.3f} | {sharp:.3f}"
-            print(f"| {name} | {question} | {numbers} |", flush=True)
-
-
-def asked(frame: pd.DataFrame, truth: Joint, seed: int) -> Iterable[tuple[str, tuple[bool, float, float]]]:
-    """Yield questions about random cells: whether the interval has the truth, its width, that of the sharp bounds."""
-    random = np.random.default_rng(seed)
-    pairs = published_pairs(frame.columns, random)
-    # A sample of a population of which the records are a picture.
-    tables = tw.Tables.from_crosstabs(counted(frame.sample(N_PEOPLE, replace=True, random_state=seed), pairs))
-    boot = tw.bootstrap(tw.fit(tables), tables, n=N_REPLICATES, seed=seed)
-    open_pairs = [pair for pair in combinations(frame.columns, 2) if pair not in pairs]
-    for kind, some in (("published pair", pairs), ("pair not published", open_pairs)):
-        for at in random.choice(len(some), N_QUESTIONS, replace=False):
-            one, other = some[at]
-            # A cell as probable as those that people ask about.
-            shares = truth.marginal((one, other))
-            row, column = np.unravel_index(random.choice(shares.size, p=shares.ravel()), shares.shape)
-            event, given = {other: truth.categories[other][column]}, {one: truth.categories[one][row]}
-            bounds = tw.probability_range(tables, {**event, **given}, level=None, max_cells=MOST_RANGE_CELLS)
-            yield kind, judged(boot.prob({**event, **given}), shares[row, column], bounds.width)
-            bounds = tw.probability_range(tables, event, given, level=None, max_cells=MOST_RANGE_CELLS)
-            share = shares[row, column] / shares[row].sum()
-            yield f"{kind}, one given the other", judged(boot.given(given).prob(event), share, bounds.width)
-
-
-def mixed(n_seeds: int, _: Iterable[str]) -> None:
-    """How often 90 % intervals contain the truth, from tables that say more or less than pairs."""
-    frame = adult()[["age", "education", "marital", "sex", "hours", "income"]]
-    ages = sorted(frame["age"].unique())
-    groups = {"age": {"younger": ages[:2], "older": ages[2:]}}
-    print("| question | questions | contained | mean width | width of the sharp bounds |\n|---|---:|---:|---:|---:|")
-    found = dict[str, list[tuple[bool, float, float]]]()
-    for seed in range(n_seeds):
-        sample = frame.sample(N_PEOPLE, replace=True, random_state=seed)
-        of_ages = (
-            sample["age"].where(sample["age"].isin(ages[:2]), "older").where(sample["age"].isin(ages[2:]), "younger")
-        )
-        older = sample[sample["age"].isin(ages[2:])]
-        tables = tw.PublishedTables.of(
-            [
-                tw.PublishedTable.of(["age", "sex"], pd.crosstab(sample["age"], sample["sex"])),
-                of_columns(sample, ["hours", "income", "sex"]),
-                of_columns(sample.assign(age=of_ages), ["age", "marital"]),
-                of_columns(older, ["education", "income"], within={"age": ["older"]}),
-            ],
-            groups=groups,
-        )
-        boot = tw.bootstrap(tw.fit(tables), tables, n=N_REPLICATES, seed=seed)
-        random = np.random.default_rng(seed)
-        for kind, names in MIXED_QUESTIONS.items():
-            for _ in range(N_MIXED):
-                person = frame.iloc[int(random.integers(len(frame)))]
-                event = {name: person[name] for name in names}
-                if "coarser" in kind:
-                    event["age"] = next(own for own in groups["age"].values() if person["age"] in own)
-                given = {"age": ages[2:]} if "older" in kind else {}
-                known = frame[frame["age"].isin(given.get("age", ages))]
-                share = float(
-                    np.logical_and.reduce([known[name].isin(np.atleast_1d(own)) for name, own in event.items()]).mean()
-                )
-                bounds = tw.probability_range(tables, event, given, level=None, max_cells=MOST_RANGE_CELLS)
-                answer = (boot.given(given) if given else boot).prob(event)
-                found.setdefault(kind, []).append(judged(answer, share, bounds.width))
-    for question, answers in found.items():
-        contained, width, sharp = np.mean(answers, axis=0)
-        print(f"| {question} | {len(answers)} | {100 * contained:.0f} % | {width:.3f} | {sharp:.3f} |", flush=True)
-
-
-def of_columns(frame: pd.DataFrame, names: list[str], **options: Mapping[str, list[str]]) -> tw.PublishedTable:
-    """Return the table of some columns, with zeros where nobody is."""
-    labels = [sorted(frame[name].unique()) for name in names]
-    index = pd.MultiIndex.from_product(labels, names=names)
-    return tw.PublishedTable.of(names, frame.value_counts(names).reindex(index, fill_value=0), **options)
-
-
-def judged(answer: tw.Interval, share: float, sharp: float) -> tuple[bool, float, float]:
-    return bool(answer.low <= share <= answer.high), answer.high - answer.low, sharp
 
 
 if __name__ == "__main__":

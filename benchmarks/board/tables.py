@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
 import published
+from peer_mbi import estimated
 
 from board.environments import Environments
 from board.store import Result
@@ -23,7 +24,7 @@ def run(data: str, case: str, seed: int, methods: Sequence[str], environments: E
     fits: dict[str, published.Method] = {
         "twoway": published.fitted,
         "IPF": published.ipf,
-        **{name: partial(published.of_mbi, n_components=n, environments=environments) for name, n in MBI.items()},
+        **{name: partial(of_mbi, n_components=n, environments=environments) for name, n in MBI.items()},
     }
     frame, random = published.RECORDS[data](), np.random.default_rng(seed)
     truth = published.Joint.of_records(frame)
@@ -34,3 +35,11 @@ def run(data: str, case: str, seed: int, methods: Sequence[str], environments: E
         seconds = getattr(model, "seconds", None) or time.process_time() - began
         *_, triples, pairs = published.distances(model, truth, tables)
         yield Result("tables", data, case, method, seed, {"triples": triples, "pairs not published": pairs}, seconds)
+
+
+def of_mbi(
+    categories: Mapping[str, list[str]], tables: published.Crosstabs, n_components: int, environments: Environments
+) -> published.Joint:
+    names, sizes = list(categories), [len(own) for own in categories.values()]
+    arrays = {(names.index(one), names.index(other)): table.to_numpy() for (one, other), table in tables.items()}
+    return published.Joint(categories, *estimated(sizes, arrays, n_components, environments))

@@ -25,17 +25,15 @@ def one_hot(codes, sizes, with_missing):
     return np.hstack([column[:, None] == own for column, own in zip(codes.T, categories, strict=True)]).astype(float)
 
 
-def boosting(train, labels, sizes, seed, rate, leaves):
+def boosting(train, labels, sizes, seed, rate, leaves, rounds):
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     model = HistGradientBoostingClassifier(
         learning_rate=rate,
         max_leaf_nodes=leaves,
-        max_iter=300,
+        max_iter=rounds,
         min_samples_leaf=10,
-        early_stopping=True,
-        n_iter_no_change=8,
-        validation_fraction=0.2,
+        early_stopping=False,
         categorical_features=[size > 2 for size in sizes],
         random_state=seed,
     )
@@ -47,10 +45,10 @@ def boosting(train, labels, sizes, seed, rate, leaves):
     return lambda test: (model.predict_proba(with_nan(test)), model.classes_)
 
 
-def forest(train, labels, sizes, seed, leaf):
+def forest(train, labels, sizes, seed, leaf, columns):
     from sklearn.ensemble import RandomForestClassifier
 
-    model = RandomForestClassifier(200, min_samples_leaf=leaf, random_state=seed)
+    model = RandomForestClassifier(200, min_samples_leaf=leaf, max_features=columns, random_state=seed)
     model.fit(one_hot(train, sizes, True), labels)
     return lambda test: (model.predict_proba(one_hot(test, sizes, True)), model.classes_)
 
@@ -81,11 +79,25 @@ def naive_bayes(train, labels, sizes, seed, pseudo):
 
 
 METHODS = {
-    "gradient boosting": (boosting, [{"rate": rate, "leaves": leaves} for leaves in (4, 12) for rate in (0.1, 0.04)]),
-    "random forest": (forest, [{"leaf": leaf} for leaf in (1, 3, 8)]),
+    "gradient boosting": (
+        boosting,
+        [
+            {"rate": rate, "leaves": leaves, "rounds": rounds}
+            for leaves in (4, 12)
+            for rate, rounds in ((0.1, 40), (0.1, 120), (0.04, 50), (0.04, 250))
+        ],
+    ),
+    "random forest": (
+        forest,
+        [{"leaf": leaf, "columns": columns} for columns in ("sqrt", 0.4) for leaf in (1, 2, 4, 8)],
+    ),
     "logistic regression": (
         logistic,
-        [{"C": C, "with_missing": with_missing} for with_missing in (False, True) for C in (0.03, 0.1, 0.3, 1.0, 10.0)],
+        [
+            {"C": C, "with_missing": with_missing}
+            for with_missing in (False, True)
+            for C in (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0)
+        ],
     ),
     "naive Bayes": (naive_bayes, [{"pseudo": pseudo} for pseudo in (0.1, 0.5, 1.0, 3.0, 10.0)]),
 }

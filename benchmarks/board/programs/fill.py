@@ -1,9 +1,9 @@
 """Fill hidden cells by a method of another package, in its own environment: python fill.py GIVEN.npz FOUND.npz.
 
 Each method is tuned on a quarter of the training records, in which as great a share of the cells is hidden as in the
-test: first its own options, then how its answers become probabilities. Probabilities of its own are mixed with the
-overall shares of the categories; where it fills in one category only, they are those of the true categories of
-held-out cells that it filled in so. Then it learns from all training records.
+test: its own options, and how its answers become probabilities. Either they are mixed with the overall shares of the
+categories, or they are the shares of the true categories among held-out cells that it filled in with the same one,
+whichever predicts these better. Then it learns from all training records.
 Drafts, by which options are compared, have fewer trees and rounds.
 """
 
@@ -61,14 +61,17 @@ def knn(train, test, cells, sizes, seed, draft, n_neighbors, weights):
     return cells_of_blocks(model.transform(one_hot(test, sizes)), cells, sizes)
 
 
-def iterative(train, test, cells, sizes, seed, draft, max_iter, n_nearest):
+def iterative(train, test, cells, sizes, seed, draft, coded, n_nearest):
+    """Fill in codes, or the columns of the categories as if they were numbers, which can be read as chances."""
     from sklearn.experimental import enable_iterative_imputer  # noqa: F401
     from sklearn.impute import IterativeImputer
 
     model = IterativeImputer(
-        max_iter=max_iter, n_nearest_features=n_nearest, random_state=seed, keep_empty_features=True
+        max_iter=20 if coded else 5, n_nearest_features=n_nearest, random_state=seed, keep_empty_features=True
     )
-    return as_points(model.fit(with_nan(train)).transform(with_nan(test)), cells, sizes)
+    if coded:
+        return as_points(model.fit(with_nan(train)).transform(with_nan(test)), cells, sizes)
+    return cells_of_blocks(model.fit(one_hot(train, sizes)).transform(one_hot(test, sizes)), cells, sizes)
 
 
 def forest_chain(train, test, cells, sizes, seed, draft, leaf, soft):
@@ -141,19 +144,20 @@ MODULES = {
     "missForest": "missforest",
     "miceforest": "miceforest",
 }
-# Each method: its function, whether it fills in categories without probabilities, and its options.
+# Each method: its function and its options.
 METHODS = {
-    "KNN": (knn, False, [{"n_neighbors": n, "weights": "uniform"} for n in (5, 10, 20, 40, 80)]),
-    "IterativeImputer": (iterative, True, [{"max_iter": 20, "n_nearest": n} for n in (None, 5)]),
+    "KNN": (knn, [{"n_neighbors": n, "weights": w} for w in ("uniform", "distance") for n in (5, 10, 20, 40, 80)]),
+    "IterativeImputer": (
+        iterative,
+        [{"coded": coded, "n_nearest": n} for coded in (False, True) for n in (None, 5)],
+    ),
     "random-forest chain": (
         forest_chain,
-        False,
-        [{"leaf": 2, "soft": True}, {"leaf": 2, "soft": False}, {"leaf": 6, "soft": True}],
+        [*({"leaf": leaf, "soft": True} for leaf in (2, 4, 8, 16)), {"leaf": 4, "soft": False}],
     ),
-    "missForest": (missforest, True, [{"leaf": 1}, {"leaf": 4}]),
+    "missForest": (missforest, [{"leaf": 2}, {"leaf": 8}, {"leaf": 20}]),
     "miceforest": (
         miceforest,
-        False,
         [
             {"n_estimators": 50, "num_leaves": 16, "min_data_in_leaf": 3},
             {"n_estimators": 30, "num_leaves": 4, "min_data_in_leaf": 5, "boosting": "gbdt", "learning_rate": 0.1},
@@ -176,12 +180,10 @@ def mixed(raw, columns, shares, amount):
     return smoothed / smoothed.sum(axis=1, keepdims=True)
 
 
-def calibrations(raw, columns, truth, shares, is_point):
+def calibrations(raw, columns, truth, shares):
     """Yield the loss on held-out cells, and a function from answers to chances."""
-    if not is_point:
-        for amount in MIXED:
-            yield loss(mixed(raw, columns, shares, amount), truth), partial(mixed, shares=shares, amount=amount)
-        return
+    for amount in MIXED:
+        yield loss(mixed(raw, columns, shares, amount), truth), partial(mixed, shares=shares, amount=amount)
     counts, filled = np.zeros((len(shares), *shares.shape[1:] * 2)), raw.argmax(axis=1)
     np.add.at(counts, (columns, filled, truth), 1.0)
     for amount in PSEUDO_CELLS:
@@ -202,7 +204,7 @@ def loss(chances, truth):
     return -np.log(np.maximum(chances[np.arange(len(truth)), truth], 1e-6)).mean()
 
 
-def tuned(function, is_point, grid, train, sizes, share, seed, budget):
+def tuned(function, grid, train, sizes, share, seed, budget):
     """Return the best options and the function that makes probabilities; half of the budget is for this."""
     random, began = np.random.default_rng(seed), time.process_time()
     order = random.permutation(len(train))
@@ -216,7 +218,7 @@ def tuned(function, is_point, grid, train, sizes, share, seed, budget):
         if best[2] is not None and time.process_time() - began > budget / 2:
             break
         raw = function(learn, np.where(hidden, -1, held), cells, sizes, seed, draft=True, **options)
-        for found, calibrate in calibrations(raw, cells[1], truth, shares, is_point):
+        for found, calibrate in calibrations(raw, cells[1], truth, shares):
             if found < best[0]:
                 best = (found, options, calibrate)
     return best[1], best[2]
@@ -229,10 +231,10 @@ def main(given, found):
         share, budget = float(stored["share"]), float(stored["budget"])
     results = {}
     for name in names:
-        function, is_point, grid = METHODS[name]
+        function, grid = METHODS[name]
         import_module(MODULES[name])
         began = time.process_time()
-        options, calibrate = tuned(function, is_point, grid, train, sizes, share, seed, budget)
+        options, calibrate = tuned(function, grid, train, sizes, share, seed, budget)
         chances = calibrate(function(train, test, cells, sizes, seed, draft=False, **options), cells[1])
         results[f"chances {name}"] = chances
         results[f"seconds {name}"] = time.process_time() - began

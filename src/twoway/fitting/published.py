@@ -60,7 +60,8 @@ def fit_published_tables(
         # Copies of a state have nothing to tell of variables that are in pairs only, and must not begin to.
         start = with_more_states(start, least, published.names_beyond_pairs)
     start = _only_possible(start, published)
-    descent = fit_sums_near(published, start, watch, threads, passes=_PASSES, quiet_cycles=10)
+    margins = published.exact_margins
+    descent = fit_sums_near(published, start, watch, threads, margins=margins, passes=_PASSES, quiet_cycles=10)
     return published_report(descent.pmf, published, replace(report, seconds=None), descent, warnings, watch, began)
 
 

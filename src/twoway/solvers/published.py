@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -16,6 +17,7 @@ from twoway.report import StopReason
 from twoway.solvers.em import fit_near
 from twoway.solvers.loop import Descent, Loop, Watch
 from twoway.solvers.table_sums import TableSums
+from twoway.tables.published.pairs import Codes
 from twoway.tables.published.places import TablePlaces
 from twoway.tables.published.table import PublishedTable
 from twoway.tables.published.tables import PublishedTables
@@ -34,24 +36,29 @@ REPLICATE_PASSES = 500
 
 
 def fit_sums_near(
-    published: PublishedTables, start: JointPMF, watch: Watch, threads: int | None, *, passes: int, quiet_cycles: int
+    published: PublishedTables,
+    start: JointPMF,
+    watch: Watch,
+    threads: int | None,
+    *,
+    margins: Mapping[int, tuple[list[Codes], Floats]],
+    passes: int,
+    quiet_cycles: int,
 ) -> Descent:
-    """Return the fit of all that was published that is nearest to a start; margins that must hold exactly do."""
+    """Return the fit of all that was published that is nearest to a start; ``margins`` hold exactly."""
     sums = TableSums.of(published, threads)
     small = _SMALL_GAIN / (_TOL * sums.total_weight)
     loop = Loop("published tables", passes, _TOL, watch, quiet_cycles=quiet_cycles, small=small)
     descent = fit_near(sums, start, _PSEUDO_PEOPLE, loop)
-    return _with_exact_margins(descent, published)
-
-
-def _with_exact_margins(descent: Descent, published: PublishedTables) -> Descent:
-    margins = published.exact_margins
     return replace(descent, pmf=raked_to(descent.pmf, margins)) if margins else descent
 
 
 def modelled_table(pmf: JointPMF, published: PublishedTables, table: PublishedTable) -> Floats:
     """Return the shares of a model for the cells of a published table, within its universe."""
-    places = TablePlaces.of(published, table)
+    return _expected_shares(pmf, TablePlaces.of(published, table), table)
+
+
+def _expected_shares(pmf: JointPMF, places: TablePlaces, table: PublishedTable) -> Floats:
     return places.shares(pmf.trees.of_variables(places.variables).joint(), table)
 
 
@@ -81,17 +88,16 @@ class PublishedResampling:
     @cached_property
     def _modelled(self) -> list[tuple[TablePlaces, Floats]]:
         """The cells of each table, and the shares that the model expects there."""
-        return [
-            (TablePlaces.of(self.published, table), modelled_table(self.pmf, self.published, table))
-            for table in self.published.tables
-        ]
+        places = [TablePlaces.of(self.published, table) for table in self.published.tables]
+        tables = zip(places, self.published.tables, strict=True)
+        return [(own, _expected_shares(self.pmf, own, table)) for own, table in tables]
 
     def refit(self, seed: int, number: int, watch: Watch) -> tuple[JointPMF, StopReason]:
         """Return the model of another sample of people, and why its fit ended."""
         drawn = self.draw(seed, number)
-        descent = fit_sums_near(drawn, self.pmf, watch, 1, passes=REPLICATE_PASSES, quiet_cycles=3)
         # What must hold exactly is known: no sample changes it.
-        descent = _with_exact_margins(descent, self.published)
+        margins = self.published.exact_margins
+        descent = fit_sums_near(drawn, self.pmf, watch, 1, margins=margins, passes=REPLICATE_PASSES, quiet_cycles=3)
         return descent.pmf, descent.stop_reason
 
     def draw(self, seed: int, number: int) -> PublishedTables:

@@ -22,8 +22,7 @@ from twoway.solvers.evidence import CellSets, Evidence
 from twoway.solvers.heldout import CHOICE_CELLS, FAR_BEHIND, N_FOLDS, HeldOut, held_out_folds, held_out_scores
 from twoway.solvers.loop import Loop, Watch
 from twoway.solvers.problem import Problem, Smoothing, Solution
-from twoway.solvers.rank import choose_rank_from
-from twoway.solvers.reference import reference_tables
+from twoway.solvers.reference import mean_of_random_models, reference_tables
 from twoway.solvers.tree_starts import (
     TreeShape,
     local_spa_start,
@@ -49,6 +48,8 @@ _OPEN_STATES, _OPEN_SMOOTHING = 24, Smoothing(0.02, 0.02)
 # Their fits go on in stages, after each of which the tables that are off count more, up to so many times.
 _STAGES, _STAGE_PASSES, _STAGE_TOL, _LAST_TOL, _MOST_TIMES = 8, 300, 1e-5, 3e-4, 8.0
 _LITTLE_SPREAD = 0.1
+# Of the random models that say what the tables leave open.
+_RANDOM_SMOOTHING = Smoothing(0.5, 0.5)
 # How much the tables that others imply count, for each count of these: triples of the whole joint, which has these
 # tables; and pairs of its parts, which agree with them less.
 _REFERENCE = {3: 0.2, 2: 0.02}
@@ -83,7 +84,7 @@ class Tree:
         evidence, watch, tree = problem.evidence, problem.watch, self
         choice, short = SmoothingChoice(_TABLE_SMOOTHING, (), None), None
         if evidence.records is None:
-            evidence.tables(2).check_connected()
+            evidence.connected_tables(2)
         if self.chooses_states and not evidence.bridges_all_pairs:
             problem = replace(problem, rank=_OPEN_STATES)
         if problem.smoothing is None:
@@ -170,8 +171,9 @@ class Tree:
         evidence = problem.evidence
         if evidence.has_all_pairs or problem.watch.ends():
             return None
-        single = choose_rank_from(evidence, None, seed=problem.seed, watch=problem.watch).pmf
-        return None if single is None else reference_tables(evidence.tables(2), single)
+        smoothing = _RANDOM_SMOOTHING if evidence.has_counts or problem.smoothing is None else problem.smoothing
+        single = mean_of_random_models(evidence, smoothing, problem.seed, problem.watch)
+        return reference_tables(evidence.tables(2), single)
 
     def n_hidden(self, evidence: Evidence) -> int:
         """Return how many hidden variables the tree has."""

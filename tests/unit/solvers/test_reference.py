@@ -5,10 +5,13 @@ import pytest
 
 from twoway.fitting.fit import fit
 from twoway.model.pmf import JointPMF
+from twoway.report import StopReason
 from twoway.schema import Schema, Variable
 from twoway.solvers import reference
 from twoway.solvers.evidence import Evidence, theta_of
-from twoway.solvers.reference import reference_joint, reference_tables
+from twoway.solvers.loop import Watch
+from twoway.solvers.problem import Smoothing
+from twoway.solvers.reference import mean_of_random_models, reference_joint, reference_tables
 from twoway.tables.tables import Tables
 
 NAMES, SIZES = "abcd", (2, 3, 2, 3)
@@ -122,3 +125,26 @@ def test_default_fit_meets_consistent_tables_and_invents_nothing():
     made, with_c, base = (np.asarray(pmf.marginal(list(names))) for names in ("bd", "cd", "bc"))
     implied = base @ (with_c / with_c.sum(axis=1, keepdims=True))
     assert 0.5 * np.abs(made - implied).sum() < 0.005
+
+
+def test_mean_of_random_models_meets_the_tables_whatever_the_order_of_variables():
+    whole = model(3, rank=3).trees.joint()
+    tables = tables_of(whole, [(0, 1), (1, 2), (2, 3), (0, 3)])
+    backwards = tables.subset(tuple(reversed(NAMES)))
+    first, second = (
+        mean_of_random_models(Evidence(own.schema, tables=own, threads=1), Smoothing(0.5, 0.5), 7, Watch())
+        for own in (tables, backwards)
+    )
+    assert worst(first.trees.joint(), tables) < 0.02
+    assert second.schema.names == tuple(reversed(NAMES))
+    np.testing.assert_allclose(first.trees.joint(), second.trees.joint().transpose(), atol=1e-9)
+
+
+def test_mean_of_random_models_has_at_least_one_when_the_time_is_over():
+    tables, watch = tables_of(random_joint(2), [(0, 1), (1, 2), (0, 2)]), Watch()
+    evidence = Evidence(tables.schema, tables=tables, threads=1)
+    all_of_them = mean_of_random_models(evidence, Smoothing(0.5, 0.5), 0, Watch())
+    watch.interrupt(StopReason.TIME_LIMIT)
+    only = mean_of_random_models(evidence, Smoothing(0.5, 0.5), 0, watch)
+    assert only.rank < all_of_them.rank
+    np.testing.assert_allclose(only.trees.joint().sum(), 1.0)
