@@ -48,8 +48,8 @@ _OPEN_STATES, _OPEN_SMOOTHING = 24, Smoothing(0.02, 0.02)
 # Their fits go on in stages, after each of which the tables that are off count more, up to so many times.
 _STAGES, _STAGE_PASSES, _STAGE_TOL, _LAST_TOL, _MOST_TIMES = 8, 300, 1e-5, 3e-4, 8.0
 _LITTLE_SPREAD = 0.1
-# Of the random models that say what the tables leave open.
-_RANDOM_SMOOTHING = Smoothing(0.5, 0.5)
+# Of the random models that say what tables leave open; shares are taken to count so many records.
+_RANDOM_SMOOTHING, _USUAL_RECORDS = 0.5, 1000.0
 # How much the tables that others imply count, for each count of these: triples of the whole joint, which has these
 # tables; and pairs of its parts, which agree with them less.
 _REFERENCE = {3: 0.2, 2: 0.02}
@@ -171,9 +171,10 @@ class Tree:
         evidence = problem.evidence
         if evidence.has_all_pairs or problem.watch.ends():
             return None
-        smoothing = _RANDOM_SMOOTHING if evidence.has_counts or problem.smoothing is None else problem.smoothing
-        single = mean_of_random_models(evidence, smoothing, problem.seed, problem.watch)
-        return reference_tables(evidence.tables(2), single)
+        tables = evidence.tables(2)
+        amount = _RANDOM_SMOOTHING * (1.0 if evidence.has_counts else float(np.median(tables.weights)) / _USUAL_RECORDS)
+        single = mean_of_random_models(evidence, Smoothing(amount, amount), problem.seed, problem.watch)
+        return reference_tables(tables, single)
 
     def n_hidden(self, evidence: Evidence) -> int:
         """Return how many hidden variables the tree has."""
