@@ -1,4 +1,4 @@
-"""Biased matrix factorisation at its best: tuned on held-out ratings, averaged over many fits, with fitted noise.
+"""Biased matrix factorization at its best: tuned on held-out ratings, averaged over many fits, with fitted noise.
 
 A rating is μ + b_user + c_item + p_user · q_item, fitted by alternating ridge regressions with one penalty of vectors
 and one of biases. Held-out ratings choose the rank, both penalties and the number of sweeps, and then the noise:
@@ -41,7 +41,7 @@ Folds = list[tuple[Ratings, Ratings]]
 
 @dataclass(frozen=True)
 class Options:
-    """How a factorisation is fitted."""
+    """How a factorization is fitted."""
 
     rank: int
     penalty: float
@@ -115,8 +115,8 @@ def averaged(train: Ratings, asked: Ratings, shape: tuple[int, int], options: Op
     return np.mean([predict(fit, asked) for fit in fits], axis=0)
 
 
-def tune(folds: Folds, shape: tuple[int, int], points: Floats, near: Options | None = None) -> Options:
-    """Return the options of the lowest held-out error: of a grid, or near others, then along axes until none helps.
+def tune(folds: Folds, shape: tuple[int, int], points: Floats) -> Options:
+    """Return the options of the lowest held-out error: of a grid, then along axes until none helps.
 
     A penalty at the upper end of its axis is an error; the least ones are almost none.
     """
@@ -142,13 +142,11 @@ def tune(folds: Folds, shape: tuple[int, int], points: Floats, near: Options | N
         return float(np.sqrt(np.mean(gaps**2)))
 
     grid = [Options(*point) for point in product((2, 10, 50), (4.0, 8.0, 16.0), (1.0, 4.0))]
-    best, before = min(grid, key=error) if near is None else replace(near, n_sweeps=0), None
+    best, before = min(grid, key=error), None
     while best != before:
         before = best
         for axis, values in AXES.items():
-            place = values.index(getattr(best, axis))
-            some = values if near is None else values[max(0, place - 1) : place + 2]
-            best = min((replace(best, **{axis: value}) for value in some), key=error)
+            best = min((replace(best, **{axis: value}) for value in values), key=error)
     if best.penalty == AXES["penalty"][-1] or best.bias_penalty == AXES["bias_penalty"][-1]:
         raise ValueError(f"the best penalty is at the end of the grid: {best}")
     return replace(best, n_sweeps=tried[best][1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +18,8 @@ from twoway.solvers.loop import Loop
 from twoway.solvers.problem import Smoothing
 from twoway.solvers.tree_mixture import fit_random_mixture
 
-N_TREES = (2, 4, 8, 16, 32)
-SMOOTHING = (0.1, 1.0, 10.0)
+N_TREES = (2, 4, 8, 16, 32, 64, 128)
+SMOOTHING = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 BUDGET_SECONDS = 300.0
 METHODS = ("mixture of trees", "Chow-Liu tree", "LearnSPN")
 
@@ -37,9 +38,7 @@ def file_of(place: Path, part: str) -> Path:
 
 def run(data: str, case: str, seed: int, methods: Sequence[str], environments: Environments) -> Iterator[Result]:
     """Fit the training part; the parts are the same for all seeds, random starts differ."""
-    place = folder() / "density" / data
-    parts = (np.loadtxt(file_of(place, part), delimiter=",", dtype=np.int64) for part in ("train", "valid", "test"))
-    train, valid, test = parts
+    train, valid, test = parts_of(data)
     for method in methods:
         began = time.process_time()
         if method == "twoway":
@@ -47,18 +46,38 @@ def run(data: str, case: str, seed: int, methods: Sequence[str], environments: E
             note = ", ".join(f"{form} {share:.2f}" for form, share in model.forms_.items())
             scores = model.score_samples(test)
         elif method == "LearnSPN":
-            with tempfile.TemporaryDirectory() as own:
-                arrays = {"train": train, "valid": valid, "test": test}
-                numbers = {"seed": np.array(seed), "budget": np.array(BUDGET_SECONDS)}
-                found = environments.run("deeprob-kit", "spn", own, **arrays, **numbers)
-            scores, note = found["scores"], str(found["options"])
+            note, tuning = spn_options(data, environments)
+            scores, _, spent = by_learnspn(data, seed, environments, options=np.array(note))
         else:
             pmf, note = best_trees(train, valid, (1,) if method == "Chow-Liu tree" else N_TREES, seed)
             scores = pmf.log_prob(coded(test))
-        seconds = float(found["seconds"]) if method == "LearnSPN" else time.process_time() - began
+        seconds = tuning + spent if method == "LearnSPN" else time.process_time() - began
         error = float(scores.std(ddof=1) / np.sqrt(len(scores)))
         reached = {"log-probability": float(scores.mean()), "standard error": error}
         yield Result("density", data, case, method, seed, reached, seconds, note)
+
+
+@cache
+def parts_of(data: str) -> tuple[np.ndarray, ...]:
+    """Return the training, validation and test part."""
+    files = (file_of(folder() / "density" / data, part) for part in ("train", "valid", "test"))
+    return tuple(np.loadtxt(file, delimiter=",", dtype=np.int64) for file in files)
+
+
+@cache
+def spn_options(data: str, environments: Environments) -> tuple[str, float]:
+    """Return the options of LearnSPN and the seconds of choosing them: once, since all seeds have the same parts."""
+    _, options, seconds = by_learnspn(data, 0, environments)
+    return options, seconds
+
+
+def by_learnspn(data: str, seed: int, environments: Environments, **more: np.ndarray) -> tuple[np.ndarray, str, float]:
+    """Return the scores of test records, the options, and CPU seconds."""
+    arrays = dict(zip(("train", "valid", "test"), parts_of(data), strict=True)) | more
+    numbers = {"seed": np.array(seed), "budget": np.array(BUDGET_SECONDS)}
+    with tempfile.TemporaryDirectory() as own:
+        found = environments.run("deeprob-kit", "spn", own, **arrays, **numbers)
+    return found["scores"], str(found["options"]), float(found["seconds"])
 
 
 def coded(values: np.ndarray) -> tw.Records:

@@ -194,11 +194,12 @@ def part(section: Section, store: Store, why: Mapping[Loss, str]) -> Iterator[st
     if not any(key[0] == section.name for key in store.results):
         yield f"Not run yet: `python benchmarks/peers.py --section {section.name}`."
         return
-    said = f"Packages of the peers: {versions(section)}."
+    said = f"Packages of the peers: {versions(section)}." if section.environments else ""
     there = {key[3] for key in store.results if key[0] == section.name}
     if without := [method for method in section.methods if method not in there]:
         said += f" Not run where this page was written: {', '.join(without)}."
-    yield from (said, "")
+    if said:
+        yield from (said.strip(), "")
     for score in section.scores:
         rows = rows_of(section, score, store)
         yield from (*table(rows), "", places(rows), "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from board import annotators, classes, classification, density, imputation, tables
+from board import annotators, classes, classification, density, films, imputation, tables
 from board.data import N_TEST, N_TRAIN
 from board.sections import OURS, Score, Section
 
@@ -23,6 +23,29 @@ HIDDEN_CHOW_LIU = {
     "dna": -79.06,
     "bbc": -251.05,
 }
+# Gens and Domingos, Learning the structure of sum-product networks, 2013.
+LEARN_SPN = {
+    "nltcs": -6.11,
+    "msnbc": -6.11,
+    "kdd": -2.18,
+    "plants": -12.98,
+    "audio": -40.50,
+    "jester": -53.48,
+    "netflix": -57.33,
+    "accidents": -30.04,
+    "retail": -11.04,
+    "pumsb_star": -24.78,
+    "dna": -82.52,
+    "kosarek": -10.99,
+    "msweb": -10.25,
+    "book": -35.89,
+    "eachmovie": -52.49,
+    "webkb": -158.20,
+    "reuters": -85.07,
+    "20newsgroups": -155.93,
+    "bbc": -250.69,
+    "ad": -19.73,
+}
 
 
 def of_cases(data: Sequence[str], cases: Sequence[str]) -> Mapping[str, Sequence[str]]:
@@ -37,7 +60,7 @@ DENSITY = Section(
     {"LearnSPN": "deeprob-kit"},
     (Score("log-probability", is_low_better=False),),
     density.run,
-    published={"published: hidden Chow-Liu tree": HIDDEN_CHOW_LIU},
+    published={"published: hidden Chow-Liu tree": HIDDEN_CHOW_LIU, "published: LearnSPN": LEARN_SPN},
 )
 IMPUTATION = Section(
     "imputation",
@@ -89,11 +112,24 @@ LABELS = Section(
     annotators.run,
     order=tuple(annotators.data()),
 )
-SECTIONS = {section.name: section for section in (DENSITY, IMPUTATION, CLASSIFICATION, CLASSES, TABLES, LABELS)}
+RATINGS = Section(
+    "ratings",
+    "Ratings",
+    partial(of_cases, films.DATA, ("",)),
+    (OURS, *films.METHODS),
+    {},
+    (Score("RMSE", is_low_better=True, digits=4), Score("log-loss", is_low_better=True, digits=4)),
+    films.run,
+    order=films.DATA,
+)
+SECTIONS = {
+    section.name: section for section in (DENSITY, IMPUTATION, CLASSIFICATION, CLASSES, TABLES, LABELS, RATINGS)
+}
 FACTS = {
     "n_train": N_TRAIN,
     "n_test": N_TEST,
     "n_starts": classes.N_STARTS,
     "n_questions": classes.N_QUESTIONS,
+    "n_fits": films.N_FITS,
 }
 """What the text of the page says of the runs."""

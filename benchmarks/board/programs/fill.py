@@ -1,9 +1,9 @@
 """Fill hidden cells by a method of another package, in its own environment: python fill.py GIVEN.npz FOUND.npz.
 
 Each method is tuned on a quarter of the training records, in which as great a share of the cells is hidden as in the
-test: its own options, and how its answers become probabilities. Either they are mixed with the overall shares of the
-categories, or they are the shares of the true categories among held-out cells that it filled in with the same one,
-whichever predicts these better. Then it learns from all training records.
+test: its own options, and how its answers become probabilities. They are mixed with the overall shares of the
+categories; where it fills in a single category, they may also be the shares of the true categories among held-out cells
+that it filled in with the same one, whichever predicts these better. Then it learns from all training records.
 Drafts, by which options are compared, have fewer trees and rounds.
 """
 
@@ -62,7 +62,10 @@ def knn(train, test, cells, sizes, seed, draft, n_neighbors, weights):
 
 
 def iterative(train, test, cells, sizes, seed, draft, coded, n_nearest):
-    """Fill in codes, or the columns of the categories as if they were numbers, which can be read as chances."""
+    """Fill in codes, or columns of the categories as if they were numbers, which can be read as chances.
+
+    The first category of each variable has no column: it would follow from the others.
+    """
     from sklearn.experimental import enable_iterative_imputer  # noqa: F401
     from sklearn.impute import IterativeImputer
 
@@ -71,7 +74,12 @@ def iterative(train, test, cells, sizes, seed, draft, coded, n_nearest):
     )
     if coded:
         return as_points(model.fit(with_nan(train)).transform(with_nan(test)), cells, sizes)
-    return cells_of_blocks(model.fit(one_hot(train, sizes)).transform(one_hot(test, sizes)), cells, sizes)
+    own = np.concatenate([np.arange(size) > 0 for size in sizes])
+    filled = np.zeros((len(test), len(own)))
+    filled[:, own] = model.fit(one_hot(train, sizes)[:, own]).transform(one_hot(test, sizes)[:, own])
+    first = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    filled[:, first] = 1.0 - np.add.reduceat(filled, first, axis=1)
+    return cells_of_blocks(filled, cells, sizes)
 
 
 def forest_chain(train, test, cells, sizes, seed, draft, leaf, soft):
@@ -111,9 +119,9 @@ def missforest(train, test, cells, sizes, seed, draft, leaf):
 
     names = [f"v{n}" for n in range(len(sizes))]
     frame = pd.DataFrame(with_nan(np.vstack([train, test])), columns=names)
-    options = {"n_estimators": 30 if draft else 100, "min_samples_leaf": leaf, "random_state": seed}
+    options = {"n_estimators": 15 if draft else 100, "min_samples_leaf": leaf, "random_state": seed}
     forests = RandomForestClassifier(**options), RandomForestRegressor(**options)
-    model = MissForest(*forests, categorical=names, max_iter=2 if draft else 4, verbose=0)
+    model = MissForest(*forests, categorical=names, max_iter=2 if draft else 3, verbose=0)
     return as_points(model.fit_transform(frame)[names].to_numpy(float)[len(train) :], cells, sizes)
 
 
@@ -126,7 +134,7 @@ def miceforest(train, test, cells, sizes, seed, draft, **options):
     frame = pd.DataFrame(
         {f"v{n}": pd.Categorical.from_codes(own, categories=range(size)) for n, (own, size) in enumerate(columns)}
     )
-    n_chains, n_rounds = 2, 3 if draft else 6
+    n_chains, n_rounds = 2, 4  # drafts, too: how far draws are mixed depends on their number
     kernel = mf.ImputationKernel(frame, num_datasets=n_chains, random_state=seed)
     kernel.mice(n_rounds, num_threads=1, **options)
     found = np.zeros((len(cells[0]), max(sizes)))
@@ -146,7 +154,7 @@ MODULES = {
 }
 # Each method: its function and its options.
 METHODS = {
-    "KNN": (knn, [{"n_neighbors": n, "weights": w} for w in ("uniform", "distance") for n in (5, 10, 20, 40, 80)]),
+    "KNN": (knn, [{"n_neighbors": n, "weights": w} for w in ("uniform", "distance") for n in (5, 10, 20, 40, 80, 160)]),
     "IterativeImputer": (
         iterative,
         [{"coded": coded, "n_nearest": n} for coded in (False, True) for n in (None, 5)],
@@ -155,7 +163,7 @@ METHODS = {
         forest_chain,
         [*({"leaf": leaf, "soft": True} for leaf in (2, 4, 8, 16)), {"leaf": 4, "soft": False}],
     ),
-    "missForest": (missforest, [{"leaf": 2}, {"leaf": 8}, {"leaf": 20}]),
+    "missForest": (missforest, [{"leaf": 4}, {"leaf": 15}, {"leaf": 50}]),
     "miceforest": (
         miceforest,
         [
@@ -184,6 +192,8 @@ def calibrations(raw, columns, truth, shares):
     """Yield the loss on held-out cells, and a function from answers to chances."""
     for amount in MIXED:
         yield loss(mixed(raw, columns, shares, amount), truth), partial(mixed, shares=shares, amount=amount)
+    if (raw.max(axis=1) < raw.sum(axis=1)).any():
+        return  # it says more than one category
     counts, filled = np.zeros((len(shares), *shares.shape[1:] * 2)), raw.argmax(axis=1)
     np.add.at(counts, (columns, filled, truth), 1.0)
     for amount in PSEUDO_CELLS:

@@ -1,7 +1,7 @@
 """Learn a sum-product network by LearnSPN (deeprob-kit), in its own environment: python spn.py GIVEN.npz FOUND.npz.
 
-Options are those under which the validation part is most probable: leaves of one variable, or trees of Chow and Liu;
-how few records are not split any further; and the threshold of the test of independence.
+Unless they are given, options are those under which the validation part is most probable: leaves of one variable, or
+trees of Chow and Liu; how few records are not split any further; and the threshold of the test of independence.
 """
 
 from __future__ import annotations
@@ -40,20 +40,26 @@ def learnt(train, seed, leaf, rows, p):
     )
 
 
+GRID = [
+    {"leaf": leaf, "rows": rows, "p": p}
+    for leaf, rows, p in product(("binary-clt", "mle"), (200, 50, 500), (15.0, 5.0))
+]
+
+
 def main(given, found):
     from deeprob.spn.algorithms.inference import log_likelihood
 
     with np.load(given) as stored:
         train, valid, test = (stored[part] for part in ("train", "valid", "test"))
         seed, budget = int(stored["seed"]), float(stored["budget"])
+        grid = [json.loads(str(stored["options"]))] if "options" in stored else GRID
     began, best = time.process_time(), (-np.inf, {}, np.empty(0))
-    for leaf, rows, p in product(("binary-clt", "mle"), (500, 200, 50), (5.0, 15.0)):
+    for options in grid:
         if best[1] and time.process_time() - began > budget:
             break
-        network = learnt(train, seed, leaf, rows, p)
+        network = learnt(train, seed, **options)
         reached = log_likelihood(network, valid).mean()
         if reached > best[0]:
-            options = {"leaf": leaf, "rows": rows, "p": p}
             best = (reached, options, log_likelihood(network, test).ravel())
     seconds = time.process_time() - began
     np.savez(found, scores=best[2], seconds=seconds, options=json.dumps(best[1]))

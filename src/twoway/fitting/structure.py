@@ -205,7 +205,7 @@ def fit_better(problem: Problem, solver: Solver, tree: Tree) -> Fitted:
     if can_be_tree(evidence):
         reason = ""
         if not evidence.bridges_all_pairs:
-            reason = "some pairs have no table: a tree says of them what the variables between them imply, and no more"
+            reason = "some pairs have no table: a tree says of them what the other tables imply"
         elif not evidence.has_counts:
             reason = "the tables do not say how many records they count: of the structures, a tree assumes least"
         if reason:

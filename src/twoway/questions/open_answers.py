@@ -68,10 +68,12 @@ def beyond_universe(pmf: JointPMF, asked: Question | Contrast) -> str:
     ''
     """
     published = None if pmf.counts is None else pmf.counts.published
-    for side in () if published is None else asked.sides:
+    if published is None:
+        return ""
+    for side in asked.sides:
         restricted = asked_evidence_codes(pmf.schema, (*side.targets, *side.given))
         for name in side.names:
-            for other, codes in published.unknown_parts(name).items() if published is not None else ():
+            for other, codes in published.unknown_parts(name).items():
                 if left := [code for code in codes if code in restricted.get(other, codes)]:
                     labels = tuple(pmf.schema[other].categories[code] for code in left)
                     who = Term(other, "in", labels) if len(labels) > 1 else Term(other, "=", labels)

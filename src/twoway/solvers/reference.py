@@ -5,8 +5,8 @@ relative entropy from where it begins. From independence that is the joint of ma
 other only as far as the tables between them make them. Real variables mostly have more in common than that; so it
 begins most of the way from independence to the mean of random models of one hidden variable, but only among variables
 that tables connect in a circle. Where a single variable is all that connects two others, these are independent given
-it. Each of the random models has states to spare and meets the tables in another way; in their mean is what most ways
-have in common.
+it. Each random model has more states than it needs and meets the tables in its own way; their mean keeps what they have
+in common.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MOST_PARTS = 100
 _HIDDEN = 0.9
 # The random models: their number and states, and their passes. More of any change little.
 _N_MODELS, _STATES, _PASSES, _TOL = 5, 60, 60, 1e-5
-# They begin so near to independence: what they learn first is what the tables say loudest.
+# They begin close to independence, so that the strongest dependences are learned first.
 _INDEPENDENT = 0.9
 _CYCLES, _SETTLED = 50, 1e-5
 _LEAST = 1e-300
@@ -55,7 +55,7 @@ def mean_of_random_models(evidence: Evidence, smoothing: Smoothing, seed: int, w
 
 
 def reference_tables(tables: Tables, single: JointPMF) -> Tables:
-    """Return tables of the least committed joint that has given two-way tables.
+    """Return tables of the joint that has given two-way tables and is nearest to where it begins.
 
     They are of all triples where the joint is small enough, otherwise of the pairs that have no table; with very many
     variables, of some of these.
@@ -83,7 +83,7 @@ def reference_tables(tables: Tables, single: JointPMF) -> Tables:
 
 
 def reference_joint(tables: Tables, single: JointPMF, variables: Sequence[int]) -> Floats:
-    """Return the least committed joint of some variables, in schema order, that has the tables between them."""
+    """Return the joint of some variables, in schema order, with the tables between them; the nearest to its start."""
     joint = _start(tables, single, variables)
     place_of = {variable: place for place, variable in enumerate(variables)}
     targets = []

@@ -31,6 +31,7 @@ from twoway.solvers.tree_starts import (
     visible_tree_start,
 )
 from twoway.solvers.tuning import SmoothingChoice, choose_smoothing
+from twoway.tables.flat_counts import NOMINAL_TOTAL
 from twoway.tables.tables import Tables
 
 _FIRST, _FIRST_WITHOUT = Smoothing(0.2, 0.2), Smoothing(1.0, 1.0)
@@ -48,8 +49,8 @@ _OPEN_STATES, _OPEN_SMOOTHING = 24, Smoothing(0.02, 0.02)
 # Their fits go on in stages, after each of which the tables that are off count more, up to so many times.
 _STAGES, _STAGE_PASSES, _STAGE_TOL, _LAST_TOL, _MOST_TIMES = 8, 300, 1e-5, 3e-4, 8.0
 _LITTLE_SPREAD = 0.1
-# Of the random models that say what tables leave open; shares are taken to count so many records.
-_RANDOM_SMOOTHING, _USUAL_RECORDS = 0.5, 1000.0
+# The smoothing of the random models that say what tables leave open.
+_RANDOM_SMOOTHING = 0.5
 # How much the tables that others imply count, for each count of these: triples of the whole joint, which has these
 # tables; and pairs of its parts, which agree with them less.
 _REFERENCE = {3: 0.2, 2: 0.02}
@@ -171,10 +172,12 @@ class Tree:
         evidence = problem.evidence
         if evidence.has_all_pairs or problem.watch.ends():
             return None
-        tables = evidence.tables(2)
-        amount = _RANDOM_SMOOTHING * (1.0 if evidence.has_counts else float(np.median(tables.weights)) / _USUAL_RECORDS)
+        tables, amount = evidence.tables(2), _RANDOM_SMOOTHING
+        if not evidence.has_counts:
+            # Shares that add up to one person, or to a hundred, are taken to count as many as tables without a total.
+            amount *= min(1.0, float(np.median(tables.weights)) / NOMINAL_TOTAL)
         single = mean_of_random_models(evidence, Smoothing(amount, amount), problem.seed, problem.watch)
-        return reference_tables(tables, single)
+        return None if problem.watch.ends() else reference_tables(tables, single)
 
     def n_hidden(self, evidence: Evidence) -> int:
         """Return how many hidden variables the tree has."""
@@ -258,7 +261,7 @@ class _TreeStart:
     counts_tables: bool = False
     edges: tuple[tuple[int, int], ...] | None = None
     reference: Tables | None = field(default=None, compare=False, repr=False)
-    """What the given tables leave open, as tables of the least committed joint, which count a little besides."""
+    """What the given tables leave open, as tables of a joint that has them, which count a little besides."""
     times: Floats | None = field(default=None, compare=False, repr=False)
     """How many times each of the given tables counts, (n_tables,); once by default."""
 

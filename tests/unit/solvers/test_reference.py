@@ -1,4 +1,4 @@
-"""The least committed joint that has given tables."""
+"""The joint that has given tables and says what they leave open."""
 
 import numpy as np
 import pytest

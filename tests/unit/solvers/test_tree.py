@@ -193,3 +193,27 @@ def test_tables_of_given_edges_count_as_much_as_those_of_a_tree_that_was_found()
     assert sets.copies.tolist() == [once + 4 * strong, *([once + strong] * 4)]
     found = fit_cells_by_em(sets, pmf, Smoothing(0.5, 0.5), Loop("", 1, 0.0, Watch())).objectives[0]
     assert found == pytest.approx(pmf.report.objective, rel=1e-4)
+
+
+def test_what_tables_leave_open_is_the_same_for_counts_and_for_shares():
+    random, names = np.random.default_rng(4), "abcd"
+    factors = (random.dirichlet(np.full(3, 0.5), 3).T for _ in names)
+    joint = np.einsum("r,ar,br,cr,dr->abcd", np.full(3, 1 / 3), *factors)
+    shares = {
+        tuple(pair): pd.DataFrame(
+            joint.sum(axis=tuple(axis for axis, name in enumerate(names) if name not in pair)), list("xyz"), list("xyz")
+        )
+        for pair in ("ab", "bc", "cd", "ad")
+    }
+
+    def open_pair(tables, **options):
+        return tw.fit(tw.Tables.from_crosstabs(tables, **options)).marginal(["a", "c"]).array
+
+    # Shares, and as many hundredths of a person.
+    np.testing.assert_allclose(open_pair(shares), open_pair(shares, kind="joint"), atol=2e-3)
+    # Counts, and one of the tables as shares among them.
+    counts = {pair: 7e6 * own for pair, own in shares.items()}
+    mixed = open_pair(
+        counts | {("a", "d"): shares["a", "d"]}, kind=dict.fromkeys(counts, "counts") | {("a", "d"): "joint"}
+    )
+    np.testing.assert_allclose(mixed, open_pair(counts), atol=2e-3)

@@ -317,14 +317,14 @@ class PublishedTables:
         return sorted({pair for positions in sets for pair in combinations(positions, 2)})
 
     def unknown_parts(self, name: str) -> dict[str, list[int]]:
-        """Return the people of whom no table tells a variable: the codes of categories of another variable.
+        """Return the people of whom no table tells a variable: codes of categories, by the name of another variable.
 
         Those of 0-14, where a variable is known of ages from 15 on. Where impossible combinations leave them one value,
         it is known.
         """
         position, parts = self.schema.index(name), dict[str, list[int]]()
         universes = [self.universe(table.within) for table in self.tables if name in table.variables]
-        for other in {one for universe in universes for one in universe} - {position}:
+        for other in sorted({one for universe in universes for one in universe} - {position}):
             if not all(set(universe) == {other} for universe in universes):
                 continue
             told = {code for universe in universes for code in universe[other]}
