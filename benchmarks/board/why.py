@@ -16,4 +16,9 @@ WHY = {
     ("classification", "mushroom", "as they are", "log-loss"): (
         "Both are right nearly always, as the accuracy below shows; they differ in how certain they are."
     ),
+    ("density", "pumsb_star", "", "log-probability"): (
+        "LearnSPN splits records and variables in turn, each part as it needs: its network for the first seed has 546 "
+        "sums, and 219 trees of seven variables each in the mean. Ours averages models of one shape, or of a few, for "
+        "all records."
+    ),
 }

@@ -119,7 +119,7 @@ def missforest(train, test, cells, sizes, seed, draft, leaf):
 
     names = [f"v{n}" for n in range(len(sizes))]
     frame = pd.DataFrame(with_nan(np.vstack([train, test])), columns=names)
-    options = {"n_estimators": 15 if draft else 100, "min_samples_leaf": leaf, "random_state": seed}
+    options = {"n_estimators": 12 if draft else 50, "min_samples_leaf": leaf, "random_state": seed}
     forests = RandomForestClassifier(**options), RandomForestRegressor(**options)
     model = MissForest(*forests, categorical=names, max_iter=2 if draft else 3, verbose=0)
     return as_points(model.fit_transform(frame)[names].to_numpy(float)[len(train) :], cells, sizes)
