@@ -3,10 +3,10 @@
 Of all joints with given tables, iterative proportional fitting (Deming and Stephan, 1940) finds the one of least
 relative entropy from where it begins. From independence that is the joint of maximum entropy: variables depend on each
 other only as far as the tables between them make them. Real variables mostly have more in common than that; so it
-begins most of the way from independence to the mean of random models of one hidden variable, but only among variables
-that tables connect in a circle. Where a single variable is all that connects two others, these are independent given
-it. Each random model has more states than it needs and meets the tables in its own way; their mean keeps what they have
-in common.
+begins on the way from independence to the mean of random models of one hidden variable, but only among variables that
+tables connect in a circle. Where a single variable is all that connects two others, these are independent given it.
+Each random model has more states than it needs and meets the tables in its own way; their mean keeps what they have in
+common. How far it goes toward them is what predicts the given tables best, each from the others.
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from itertools import combinations
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from twoway.arrays import Bools, Floats
+from twoway.arrays import Bools, Floats, Ints
 from twoway.model.pmf import JointPMF
+from twoway.schema import Schema
 from twoway.solvers.em import fit_cells_by_em
 from twoway.solvers.evidence import Evidence
 from twoway.solvers.loop import Loop, Watch
@@ -30,8 +33,10 @@ from twoway.tables.tables import Tables
 # The joint of all variables is fitted up to so many cells; else joints of some of them at a time.
 _MOST_CELLS, _MOST_PART_CELLS = 2**21, 2**14
 _MOST_PARTS = 100
-# How far the start is from independence: the power of what one hidden variable makes of it.
-_HIDDEN = 0.9
+# How far the start is from independence: the powers of what one hidden variable makes of it that are tried.
+_POWERS = (0.0, 0.3, 0.6, 0.9)
+# They are compared in so many folds, each without up to this share of the tables, by the errors of so many tables.
+_N_FOLDS, _HELD_OUT, _MOST_COMPARED = 4, 0.25, 16
 # The random models: their number and states, and their passes. More of any change little.
 _N_MODELS, _STATES, _PASSES, _TOL = 5, 60, 60, 1e-5
 # They begin close to independence, so that the strongest dependences are learned first.
@@ -54,7 +59,52 @@ def mean_of_random_models(evidence: Evidence, smoothing: Smoothing, seed: int, w
     return JointPMF.from_stacked(evidence.schema, weights, np.hstack([model.stacked for model in models]))
 
 
-def reference_tables(tables: Tables, single: JointPMF) -> Tables:
+def best_power(evidence: Evidence, smoothing: Smoothing, seed: int, watch: Watch) -> float:
+    """Return how far from independence the start best predicts tables, each from others that still connect all.
+
+    The largest power where no table can be held out: then no variables are connected in a circle.
+    """
+    tables, random = evidence.tables(2), np.random.default_rng(seed)
+    errors = np.zeros(len(_POWERS))
+    for held in _folds(tables, random):
+        if watch.ends():
+            break
+        left = np.ones(len(tables), dtype=bool)
+        left[held] = False
+        others = tables.part(left)
+        single = mean_of_random_models(Evidence(evidence.schema, tables=others, threads=1), smoothing, seed, watch)
+        for number in held[: -(-_MOST_COMPARED // _N_FOLDS)]:
+            pair, observed = tables.sets[number].tolist(), tables.array(number) / tables.totals[number]
+            part = _grown(pair, others.together, ~others.together, np.array(evidence.schema.sizes))
+            away = tuple(place for place, index in enumerate(part) if index not in pair)
+            for place, power in enumerate(_POWERS):
+                joint = reference_joint(others, single, part, power, tables.together)
+                errors[place] += np.abs(joint.sum(axis=away) - observed).sum()
+    return _POWERS[int(np.flatnonzero(errors == errors.min())[-1])]
+
+
+def _folds(tables: Tables, random: np.random.Generator) -> Iterator[list[int]]:
+    """Yield tables to hold out together, so that the others still connect all variables; all that can be, once."""
+    # By names, so that the order of variables does not matter.
+    order = sorted(range(len(tables)), key=lambda number: sorted(tables.names[number]))
+    waiting = [order[place] for place in random.permutation(len(order))]
+    most = max(1, int(_HELD_OUT * len(tables)))
+    for _ in range(_N_FOLDS):
+        held: list[int] = []
+        left = np.ones(len(tables), dtype=bool)
+        for number in waiting:
+            left[number] = False
+            if len(held) < most and len(tables.part(left).components()) == 1:
+                held.append(number)
+            else:
+                left[number] = True
+        if not held:
+            return
+        waiting = [number for number in waiting if number not in held]
+        yield held
+
+
+def reference_tables(tables: Tables, single: JointPMF, power: float) -> Tables:
     """Return tables of the joint that has given two-way tables and is nearest to where it begins.
 
     They are of all triples where the joint is small enough, otherwise of the pairs that have no table; with very many
@@ -66,6 +116,8 @@ def reference_tables(tables: Tables, single: JointPMF) -> Tables:
         Two-way tables that connect all variables.
     single
         A model of one hidden variable of the same tables.
+    power
+        How far toward it from independence the joint begins, from 0 to 1.
     """
     sizes, everything = tables.schema.sizes, list(range(len(tables.schema)))
     order, parts = 3, iter([everything])
@@ -73,7 +125,7 @@ def reference_tables(tables: Tables, single: JointPMF) -> Tables:
         order, parts = 2, _parts(tables)
     weight, entries = float(np.median(tables.weights)), {}
     for part in parts:
-        joint = reference_joint(tables, single, part)
+        joint = reference_joint(tables, single, part, power)
         for some in combinations(range(len(part)), order):
             key = tuple(part[place] for place in some)
             if key not in entries and (order == 3 or not tables.together[key]):
@@ -82,9 +134,15 @@ def reference_tables(tables: Tables, single: JointPMF) -> Tables:
     return Tables(tables.schema, *layout_entries(order, ((key, own, weight) for key, own in entries.items())))
 
 
-def reference_joint(tables: Tables, single: JointPMF, variables: Sequence[int]) -> Floats:
-    """Return the joint of some variables, in schema order, with the tables between them; the nearest to its start."""
-    joint = _start(tables, single, variables)
+def reference_joint(
+    tables: Tables, single: JointPMF, variables: Sequence[int], power: float, together: Bools | None = None
+) -> Floats:
+    """Return the joint of some variables, in schema order, with the tables between them; the nearest to its start.
+
+    ``together`` says which variables tables connect; by default these tables.
+    """
+    start = _start(tables.schema, single, variables, power, tables.together if together is None else together)
+    joint = start
     place_of = {variable: place for place, variable in enumerate(variables)}
     targets = []
     for number, row in enumerate(tables.sets.tolist()):
@@ -102,12 +160,11 @@ def reference_joint(tables: Tables, single: JointPMF, variables: Sequence[int]) 
         if np.abs(joint - before).sum() < 2.0 * _SETTLED:
             break
     # Tables that do not quite agree lead round in a circle; their zeros may leave nothing.
-    return np.asarray(total / total.sum() if total.any() else _start(tables, single, variables))
+    return np.asarray(total / total.sum() if total.any() else start)
 
 
-def _start(tables: Tables, single: JointPMF, variables: Sequence[int]) -> Floats:
+def _start(schema: Schema, single: JointPMF, variables: Sequence[int], power: float, together: Bools) -> Floats:
     """Return a joint between independence and one hidden variable; blocks of variables differ from it by themselves."""
-    schema = tables.schema
     own = {index: np.maximum(single.stacked[schema.cells(index)] @ single.weights, _LEAST) for index in variables}
 
     def independent(some: Sequence[int]) -> Floats:
@@ -117,10 +174,10 @@ def _start(tables: Tables, single: JointPMF, variables: Sequence[int]) -> Floats
         return plain
 
     joint = independent(variables)
-    for block in _blocks(tables.together, variables):
+    for block in _blocks(together, variables):
         hidden = single.trees.of_variables(block).joint() / np.maximum(independent(block), _LEAST)
         others = tuple(place for place, index in enumerate(variables) if index not in block)
-        joint *= np.expand_dims(np.maximum(hidden, _LEAST) ** _HIDDEN, others)
+        joint *= np.expand_dims(np.maximum(hidden, _LEAST) ** power, others)
     return joint
 
 
@@ -153,16 +210,20 @@ def _parts(tables: Tables) -> Iterator[list[int]]:
         pairs = np.argwhere(is_open)
         if not len(pairs):
             return
-        part = pairs[0].tolist()
-        while True:
-            # What has tables with most of them tells most; of these, what has most open pairs with them.
-            gains = linked[part].sum(axis=0) + 0.5 * (is_open | is_open.T)[part].sum(axis=0)
-            gains[part] = -1.0
-            gains[sizes * sizes[part].prod() > _MOST_PART_CELLS] = -1.0
-            if gains.max() <= 0:
-                break
-            part.append(int(gains.argmax()))
-        part.sort()
+        part = _grown(pairs[0].tolist(), linked, is_open | is_open.T, sizes)
         is_open[np.ix_(part, part)] = False
         if linked[np.ix_(part, part)].any():
             yield part
+
+
+def _grown(part: Sequence[int], linked: NDArray[Any], is_open: Bools, sizes: Ints) -> list[int]:
+    """Return a part with more variables, in schema order, as long as its joint is small."""
+    part = list(part)
+    while True:
+        # What has tables with most of them tells most; of these, what has most open pairs with them.
+        gains = linked[part].sum(axis=0) + 0.5 * is_open[part].sum(axis=0)
+        gains[part] = -1.0
+        gains[sizes * sizes[part].prod() > _MOST_PART_CELLS] = -1.0
+        if gains.max() <= 0:
+            return sorted(part)
+        part.append(int(gains.argmax()))

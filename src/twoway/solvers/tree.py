@@ -22,7 +22,7 @@ from twoway.solvers.evidence import CellSets, Evidence
 from twoway.solvers.heldout import CHOICE_CELLS, FAR_BEHIND, N_FOLDS, HeldOut, held_out_folds, held_out_scores
 from twoway.solvers.loop import Loop, Watch
 from twoway.solvers.problem import Problem, Smoothing, Solution
-from twoway.solvers.reference import mean_of_random_models, reference_tables
+from twoway.solvers.reference import best_power, mean_of_random_models, reference_tables
 from twoway.solvers.tree_starts import (
     TreeShape,
     local_spa_start,
@@ -176,8 +176,9 @@ class Tree:
         if not evidence.has_counts:
             # Shares that add up to one person, or to a hundred, are taken to count as many as tables without a total.
             amount *= min(1.0, float(np.median(tables.weights)) / NOMINAL_TOTAL)
-        single = mean_of_random_models(evidence, Smoothing(amount, amount), problem.seed, problem.watch)
-        return None if problem.watch.ends() else reference_tables(tables, single)
+        given = evidence, Smoothing(amount, amount), problem.seed, problem.watch
+        power, single = best_power(*given), mean_of_random_models(*given)
+        return None if problem.watch.ends() else reference_tables(tables, single, power)
 
     def n_hidden(self, evidence: Evidence) -> int:
         """Return how many hidden variables the tree has."""

@@ -11,7 +11,7 @@ from twoway.solvers import reference
 from twoway.solvers.evidence import Evidence, theta_of
 from twoway.solvers.loop import Watch
 from twoway.solvers.problem import Smoothing
-from twoway.solvers.reference import mean_of_random_models, reference_joint, reference_tables
+from twoway.solvers.reference import best_power, mean_of_random_models, reference_joint, reference_tables
 from twoway.tables.tables import Tables
 
 NAMES, SIZES = "abcd", (2, 3, 2, 3)
@@ -47,7 +47,7 @@ def worst(joint, tables):
 def test_chain_is_independent_given_its_middle(seed):
     # Whatever one hidden variable would make of it: nothing but b connects a with c.
     tables = tables_of(random_joint(seed), [(0, 1), (1, 2), (2, 3)])
-    joint = reference_joint(tables, model(seed), range(4))
+    joint = reference_joint(tables, model(seed), range(4), 0.9)
     ab, bc, cd = (tables.array(n) / tables.totals[n] for n in range(3))
     implied = np.einsum("ab,bc,cd,b,c->abcd", ab, bc, cd, 1 / ab.sum(axis=0), 1 / bc.sum(axis=0))
     np.testing.assert_allclose(joint, implied, atol=1e-6)
@@ -55,7 +55,7 @@ def test_chain_is_independent_given_its_middle(seed):
 
 def test_variable_with_one_table_hangs_on_its_neighbour_beside_a_circle():
     tables = tables_of(random_joint(1), [(0, 1), (0, 2), (1, 2), (2, 3)])
-    joint = reference_joint(tables, model(1), range(4))
+    joint = reference_joint(tables, model(1), range(4), 0.9)
     cd = tables.array(3) / tables.totals[3]
     implied = joint.sum(axis=3)[..., None] * (cd / cd.sum(axis=1, keepdims=True))
     np.testing.assert_allclose(joint, implied, atol=1e-6)
@@ -65,7 +65,7 @@ def test_all_tables_are_met_and_a_circle_leans_to_the_hidden_variable():
     truth = model(3)
     whole = truth.trees.joint()
     tables = tables_of(whole, [(0, 1), (1, 2), (2, 3), (0, 3)])
-    leaning, plain = (reference_joint(tables, single, range(4)) for single in (truth, model(0, rank=1)))
+    leaning, plain = (reference_joint(tables, single, range(4), 0.9) for single in (truth, model(0, rank=1)))
     assert worst(leaning, tables) < 1e-4
     assert worst(plain, tables) < 1e-4
 
@@ -83,7 +83,7 @@ def test_contradicting_tables_and_empty_categories_end():
     flat = tables.flat.copy()
     flat[: len(tables.array(0).ravel())] = [1000, 0, 0, 0, 2000, 0]
     odd = Tables(SCHEMA, tables.sets, flat)
-    joint = reference_joint(odd, model(2), range(4))
+    joint = reference_joint(odd, model(2), range(4), 0.9)
     assert joint.sum() == pytest.approx(1.0)
     assert np.isfinite(joint).all()
     assert joint.min() >= 0
@@ -91,18 +91,18 @@ def test_contradicting_tables_and_empty_categories_end():
 
 def test_parts_say_of_missing_pairs_what_the_whole_says(monkeypatch):
     tables = tables_of(random_joint(4), [(0, 1), (1, 2), (2, 3)])
-    whole = reference_tables(tables, model(4))
+    whole = reference_tables(tables, model(4), 0.9)
     assert whole.order == 3
     assert len(whole) == 4
     monkeypatch.setattr(reference, "_MOST_CELLS", 20)
-    parts = reference_tables(tables, model(4))
+    parts = reference_tables(tables, model(4), 0.9)
     assert parts.sets.tolist() == [[0, 2], [0, 3], [1, 3]]
-    joint = reference_joint(tables, model(4), range(4))
+    joint = reference_joint(tables, model(4), range(4), 0.9)
     for number, pair in enumerate(parts.sets.tolist()):
         of_whole = joint.sum(axis=tuple(set(range(4)) - set(pair)))
         np.testing.assert_allclose(parts.array(number) / parts.totals[number], of_whole, atol=1e-5)
     monkeypatch.setattr(reference, "_MOST_PART_CELLS", 12)  # nothing is said of b and d without c
-    assert reference_tables(tables, model(4)).sets.tolist() == [[0, 2], [0, 3]]
+    assert reference_tables(tables, model(4), 0.9).sets.tolist() == [[0, 2], [0, 3]]
 
 
 def test_tables_beside_others_leave_the_divergence_of_a_perfect_model_at_zero():
@@ -148,3 +148,31 @@ def test_mean_of_random_models_has_at_least_one_when_the_time_is_over():
     only = mean_of_random_models(evidence, Smoothing(0.5, 0.5), 0, watch)
     assert only.rank < all_of_them.rank
     np.testing.assert_allclose(only.trees.joint().sum(), 1.0)
+
+
+def chosen(joint, pairs):
+    tables = tables_of(joint, pairs)
+    return best_power(Evidence(tables.schema, tables=tables, threads=1), Smoothing(0.5, 0.5), 0, Watch())
+
+
+def test_tables_say_how_far_to_lean_to_the_hidden_variable():
+    circle = [(0, 1), (1, 2), (2, 3), (0, 3)]
+    # Each variable depends on its neighbours only, in opposite directions: what goes round the circle cancels.
+    near = np.exp(-0.75 * np.abs(np.subtract.outer(np.arange(2), np.arange(3))))
+    joint = np.einsum("ab,cb,cd,ad->abcd", near, near, near, 1.0 / near)
+    assert chosen(joint / joint.sum(), circle) == 0.0
+    # One hidden variable behind all of them.
+    two, three = np.array([[0.85, 0.2], [0.15, 0.8]]), np.array([[0.7, 0.1], [0.2, 0.2], [0.1, 0.7]])
+    assert chosen(np.einsum("r,ar,br,cr,dr->abcd", [0.6, 0.4], two, three, two, three), circle) > 0.5
+    # Nothing can be held out of a chain, and nothing depends on it there.
+    assert chosen(random_joint(0), [(0, 1), (1, 2), (2, 3)]) == 0.9
+
+
+def test_held_out_tables_leave_all_variables_connected():
+    tables = tables_of(random_joint(0), [(0, 1), (0, 2), (1, 2), (2, 3), (1, 3)])
+    folds = list(reference._folds(tables, np.random.default_rng(0)))
+    assert sorted(number for held in folds for number in held) == sorted({number for held in folds for number in held})
+    for held in folds:
+        left = np.ones(len(tables), dtype=bool)
+        left[held] = False
+        assert len(tables.part(left).components()) == 1
