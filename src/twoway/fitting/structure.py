@@ -9,15 +9,17 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
+from twoway.arrays import times_log
 from twoway.checks.fit_quality import fit_check
 from twoway.errors import DataError, check_known
+from twoway.model.parameters import normalized_factors
 from twoway.model.pmf import JointPMF
-from twoway.report import FitCheck
+from twoway.report import FitCheck, StopReason
 from twoway.schema import Schema
 from twoway.solvers import Evidence, Problem, Smoothing, Solution, Solver
 from twoway.solvers.em import fit_near
 from twoway.solvers.heldout import FAR_BEHIND, HeldOut
-from twoway.solvers.loop import Loop
+from twoway.solvers.loop import Descent, Loop
 from twoway.solvers.mixture import Mixture, MixtureChoice, can_be_mixture, choose_mixture, with_more_trees
 from twoway.solvers.rank import RankChoice, choose_rank_from
 from twoway.solvers.tree import USUAL_STATES, Tree
@@ -139,9 +141,7 @@ def fit_best(problem: Problem, solver: Solver, tree: Tree, mixture: Mixture) -> 
     A mixture is tried where even the best of the others leaves tables off, or where it was not tried at all.
     """
     if _is_one_table(problem.evidence):
-        smoothing = Smoothing(_LITTLE_SMOOTHING, _LITTLE_SMOOTHING)
-        fitted = fit_single(replace(problem, smoothing=smoothing), min(problem.evidence.schema.sizes), solver)
-        return replace(fitted, reason="one table is all that is known of its two variables: the model is that table")
+        return _fit_one_table(problem, solver)
     best = fit_better(problem, solver, tree)
     rival, watch = best.held_out, problem.watch
     if rival is None or watch.interrupted or best.reason == _ONE_IS_ENOUGH or not can_be_mixture(problem.evidence):
@@ -170,6 +170,25 @@ def _is_one_table(evidence: Evidence) -> bool:
     if evidence.records is not None or len(evidence.schema) != 2 or not evidence.has_counts:
         return False
     return float(evidence.tables(2).weights[0]) >= _PEOPLE_PER_CELL * math.prod(evidence.schema.sizes)
+
+
+def _fit_one_table(problem: Problem, solver: Solver) -> Fitted:
+    """Return a two-way table as a model, whose components are the categories of the variable that has fewer."""
+    tables = problem.evidence.tables(2)
+    # So small a part of a person in each cell that only empty ones notice.
+    cells = tables.array(0) + _LITTLE_SMOOTHING / tables.flat.size
+    is_tall = cells.shape[0] > cells.shape[1]
+    plain = np.eye(min(cells.shape))
+    factors = normalized_factors(tables.schema, np.vstack((cells, plain) if is_tall else (plain, cells.T)))
+    weights = cells.sum(axis=0 if is_tall else 1)
+    pmf = JointPMF.from_stacked(tables.schema, weights / weights.sum(), factors)
+    observed = tables.array(0) / tables.totals[0]
+    divergence = float(times_log(observed, observed * cells.sum() / cells).sum())
+    problem = replace(problem, rank=pmf.rank, smoothing=Smoothing(_LITTLE_SMOOTHING, _LITTLE_SMOOTHING))
+    descent = Descent(pmf, (max(divergence, 0.0),), StopReason.DIRECT)
+    solution = problem.solution(solver, descent, "Kullback-Leibler divergence of the table")
+    reason = "one table is all that is known of its two variables: the model is that table"
+    return Fitted(solver.name, problem, solution, reason=reason)
 
 
 def fit_closer(fitted: Fitted) -> Fitted:

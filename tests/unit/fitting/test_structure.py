@@ -236,3 +236,16 @@ def test_large_tables_of_all_pairs_are_met():
     few = replace(tables, flat=tables.flat / 10, weights=tables.weights / 10)
     small = replace(rough, problem=replace(problem, evidence=Evidence(few.schema, tables=few, threads=1)))
     assert fit_closer(small) is small
+
+
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_one_table_is_its_own_model(is_turned):
+    counts = pd.DataFrame([[693, 676, 0, 10], [856, 0, 764, 20], [565, 615, 572, 30]], list("xyz"), list("stuv"))
+    counts = counts.T if is_turned else counts
+    pmf = tw.fit(tw.Tables.from_crosstabs({("a", "b"): counts}))
+    assert pmf.report is not None
+    assert pmf.report.converged
+    np.testing.assert_allclose(pmf.marginal(["a", "b"]).array, counts / counts.to_numpy().sum(), atol=1e-5)
+    assert pmf.rank == 3
+    # What nobody answered stays possible.
+    assert 0 < pmf.prob({"a": "u", "b": "x"} if is_turned else {"a": "x", "b": "u"}) < 1e-5

@@ -113,7 +113,14 @@ def _check_no_base(region: Region, groups: Sequence[list[Group]]) -> None:
 
 
 def adds_up(sums: Floats, numbers: Floats) -> bool:
-    """Return whether sums of numbers are all 100, or all 1, but for rounding."""
+    """Return whether sums of numbers are all 100, or all 1, but for rounding.
+
+    Examples
+    --------
+    >>> shares, few_people = np.array([[0.2, 0.8], [0.55, 0.45]]), np.array([[0.0, 1.0], [0.0, 2.0]])
+    >>> adds_up(shares.sum(axis=1), shares), adds_up(few_people.sum(axis=1), few_people)
+    (True, False)
+    """
     known = sums[~np.isnan(sums)]
     if not known.size:
         return False
@@ -122,5 +129,7 @@ def adds_up(sums: Floats, numbers: Floats) -> bool:
     if n_terms < 2 or np.abs(known - scale).max() > max(0.5 * n_terms, 1.0):
         return False
     decimals = max((len(f"{x:.10g}".partition(".")[2]) for x in numbers.ravel() if not np.isnan(x)), default=0)
+    if scale == 1.0 and decimals == 0:
+        return False  # few people, not shares
     slack = min(0.5 * n_terms, 4 * np.sqrt(n_terms / 12)) * 10.0**-decimals
     return bool((np.abs(known - scale) <= max(slack, 1e-3 * scale) * (1 + 1e-9)).all())
