@@ -22,9 +22,9 @@ WHY = (
     }
     | {
         ("density", "pumsb_star", "", "log-probability"): (
-            "LearnSPN splits records and variables in turn, each part as it needs: its network for the first seed has 546 "
-            "sums, and 219 trees of seven variables each in the mean. Ours averages models of one shape, or of a few, for "
-            "all records."
+            "LearnSPN splits records and variables in turn, each part as it needs: its network for the first seed has "
+            "546 sums, and 219 trees of seven variables each in the mean. Ours averages models of one shape, or of a "
+            "few, for all records."
         ),
     }
 )
