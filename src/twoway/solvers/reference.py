@@ -28,6 +28,7 @@ from twoway.solvers.loop import Loop, Watch
 from twoway.solvers.problem import Smoothing
 from twoway.solvers.starts import random_start, softened_start
 from twoway.tables.flat_counts import layout_entries
+from twoway.tables.pair_graph import PairGraph
 from twoway.tables.tables import Tables
 
 # The joint of all variables is fitted up to so many cells; else joints of some of them at a time.
@@ -72,7 +73,9 @@ def best_power(evidence: Evidence, smoothing: Smoothing, seed: int, watch: Watch
         left = np.ones(len(tables), dtype=bool)
         left[held] = False
         others = tables.part(left)
-        single = mean_of_random_models(Evidence(evidence.schema, tables=others, threads=1), smoothing, seed, watch)
+        single = mean_of_random_models(
+            Evidence(evidence.schema, tables=others, threads=evidence.threads), smoothing, seed, watch
+        )
         for number in held[: -(-_MOST_COMPARED // _N_FOLDS)]:
             pair, observed = tables.sets[number].tolist(), tables.array(number) / tables.totals[number]
             part = _grown(pair, others.together, ~others.together, np.array(evidence.schema.sizes))
@@ -91,13 +94,14 @@ def _folds(tables: Tables, random: np.random.Generator) -> Iterator[list[int]]:
     most = max(1, int(_HELD_OUT * len(tables)))
     for _ in range(_N_FOLDS):
         held: list[int] = []
-        left = np.ones(len(tables), dtype=bool)
+        together = tables.together.copy()
         for number in waiting:
-            left[number] = False
-            if len(held) < most and len(tables.part(left).components()) == 1:
+            one, other = tables.sets[number]
+            together[one, other] = together[other, one] = False
+            if len(held) < most and len(PairGraph(together, tables.schema.sizes).groups()) == 1:
                 held.append(number)
             else:
-                left[number] = True
+                together[one, other] = together[other, one] = True
         if not held:
             return
         waiting = [number for number in waiting if number not in held]
