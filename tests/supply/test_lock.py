@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from packaging.version import Version
 ROOT = Path(__file__).resolve().parents[2]
 LOCK = (ROOT / "requirements-dev.lock").read_text(encoding="utf-8")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^ ;\\]+)", re.MULTILINE)
+PINNED = re.compile(r"^([A-Za-z0-9._-]+)(?:\[([^\]]*)\])?==([^ ;\\]+)", re.MULTILINE)
 
 
 def developers_need():
@@ -29,9 +30,25 @@ def developers_need():
 
 @pytest.mark.parametrize("needed", developers_need(), ids=str)
 def test_every_requirement_is_pinned_within_its_bounds(needed):
-    versions = [Version(version) for name, version in PINNED.findall(LOCK) if name == canonicalize_name(needed.name)]
+    versions = [Version(version) for name, _, version in PINNED.findall(LOCK) if name == canonicalize_name(needed.name)]
     assert versions, f"requirements-dev.lock lacks {needed.name}: make lock"
     assert all(version in needed.specifier for version in versions), "make lock"
+
+
+def test_a_pin_names_the_extras_that_other_pins_require():
+    # With hashes, pip takes coverage[toml] only if the lock says coverage[toml].
+    extras = {name: set(re.findall(r"[^\s,]+", named)) for name, named, _ in PINNED.findall(LOCK)}
+    assert any(extras.values()), "make lock"
+    for name, chosen in extras.items():
+        try:
+            needed = [Requirement(text) for text in requires(name) or ()]
+        except PackageNotFoundError:  # a package for another system
+            continue
+        for requirement in needed:
+            marker, other = requirement.marker, canonicalize_name(requirement.name)
+            is_needed = marker is None or any(marker.evaluate({"extra": extra}) for extra in ("", *chosen))
+            if is_needed and other != name:
+                assert requirement.extras <= extras.get(other, requirement.extras), f"{name}: {requirement}; make lock"
 
 
 def test_every_pin_has_hashes_and_no_address():
