@@ -27,6 +27,7 @@ from twoway.solvers.starts import softened_start
 
 Loss = Literal["kl", "euclidean"]
 
+_TINY = 1e-300  # below every probability, and far enough from zero to divide by
 _SEARCHES = 30  # halvings of a step before a block is left as it is
 
 
@@ -97,27 +98,24 @@ def fit_coupled_by_mirror(
     of_pair = pairs.weights if pair_weights == "counts" else (pairs.weights > 0).astype(float)
     of_pair = of_pair / (of_pair.sum() / 2.0)
     weights = np.repeat(np.repeat(of_pair, schema.sizes, axis=0), schema.sizes, axis=1)
+    everything = _TableLoss(loss, pairs.shares, weights)
+    blocks = []
+    for index in range(len(schema)):
+        rows, others = schema.cells(index), np.repeat(of_pair[index] > 0, schema.sizes)
+        blocks.append((rows, others, _TableLoss(loss, pairs.shares[rows, others], weights[rows, others])))
     steps = np.ones(len(schema) + 1)
 
-    def value_and_slope(shares: Floats, weight: Floats, model: Floats) -> tuple[float, Floats]:
-        """Return the weighted loss of some tables, and its derivative by the model."""
-        if loss == "euclidean":
-            residual = model - shares
-            return float(0.5 * (weight * residual**2).sum()), weight * residual
-        seen = shares > 0
-        ratio = np.divide(shares, model, out=np.zeros_like(shares), where=seen)
-        logs = np.log(ratio, out=np.zeros_like(shares), where=seen)
-        return float((weight * shares * logs).sum()), -weight * ratio
-
-    def move(block: int, here: Floats, axis: int, evaluate: Callable[[Floats], tuple[float, Floats]]) -> Floats:
+    def move(
+        block: int, here: Floats, axis: int, value: Callable[[Floats], float], gradient: Callable[[Floats], Floats]
+    ) -> Floats:
         """Return one step from here along the simplex, of the longest length found that does not rise."""
-        value, gradient = evaluate(here)
+        least, slope = value(here), gradient(here)
         # Adding the same to a whole column changes nothing on the simplex, and keeps exponents small.
-        gradient = gradient - gradient.min(axis=axis, keepdims=True)
+        slope = slope - slope.min(axis=axis, keepdims=True)
         for _ in range(_SEARCHES):
-            there: Floats = here * np.exp(-np.minimum(steps[block] * gradient, 50.0))
+            there: Floats = here * np.exp(-np.minimum(steps[block] * slope, 50.0))
             there /= there.sum(axis=axis, keepdims=True)
-            if evaluate(there)[0] <= value:
+            if value(there) <= least:
                 steps[block] *= 2.0
                 return there
             steps[block] /= 2.0
@@ -126,26 +124,49 @@ def fit_coupled_by_mirror(
     def sweep(theta: Theta) -> tuple[Theta, float]:
         following = theta.copy()
         lam, stacked = following[0, :rank], following[1:, :rank]
-        objective, _ = value_and_slope(pairs.shares, weights, (stacked * lam) @ stacked.T)
-        for index in range(len(schema)):
-            rows = schema.cells(index)
-            others = np.repeat(of_pair[index] > 0, schema.sizes)
+        objective = everything.value((stacked * lam) @ stacked.T)
+        for index, (rows, others, tables) in enumerate(blocks):
             basis = stacked[others] * lam
-            shares, weight = pairs.shares[rows, others], weights[rows, others]
 
-            def evaluate(
-                factor: Floats, basis: Floats = basis, shares: Floats = shares, weight: Floats = weight
-            ) -> tuple[float, Floats]:
-                value, slope = value_and_slope(shares, weight, factor @ basis.T)
-                return value, slope @ basis
+            def value(factor: Floats, tables: _TableLoss = tables, basis: Floats = basis) -> float:
+                return tables.value(factor @ basis.T)
 
-            stacked[rows] = move(index, stacked[rows], 0, evaluate)
+            def gradient(factor: Floats, tables: _TableLoss = tables, basis: Floats = basis) -> Floats:
+                return tables.slope(factor @ basis.T) @ basis
 
-        def evaluate_weights(row: Floats) -> tuple[float, Floats]:
-            value, slope = value_and_slope(pairs.shares, weights, (stacked * row[0]) @ stacked.T)
-            return value, np.einsum("if,ij,jf->f", stacked, slope, stacked)[None]
+            stacked[rows] = move(index, stacked[rows], 0, value, gradient)
 
-        lam[:] = move(len(schema), lam[None].copy(), 1, evaluate_weights)[0]
+        def value_of_weights(row: Floats) -> float:
+            return everything.value((stacked * row) @ stacked.T)
+
+        def gradient_of_weights(row: Floats) -> Floats:
+            slope = everything.slope((stacked * row) @ stacked.T)
+            return (stacked * (slope @ stacked)).sum(axis=0, keepdims=True)
+
+        lam[:] = move(len(schema), lam[None].copy(), 1, value_of_weights, gradient_of_weights)[0]
         return following, objective / 2.0
 
     return loop.descend(sweep, start)
+
+
+class _TableLoss:
+    """The weighted loss of some tables side by side, as a function of the model's."""
+
+    def __init__(self, loss: Loss, shares: Floats, weights: Floats) -> None:
+        self.is_kl = loss == "kl"
+        self.shares = shares
+        self.weights = weights
+        self.targets = weights * shares
+        self.at_best = float((self.targets * np.log(np.maximum(shares, _TINY))).sum())
+
+    def value(self, model: Floats) -> float:
+        """Return the loss."""
+        if self.is_kl:
+            return self.at_best - float((self.targets * np.log(np.maximum(model, _TINY))).sum())
+        return float(0.5 * (self.weights * (model - self.shares) ** 2).sum())
+
+    def slope(self, model: Floats) -> Floats:
+        """Return the derivative of the loss by each cell of the model."""
+        if self.is_kl:
+            return -self.targets / np.maximum(model, _TINY)
+        return self.weights * (model - self.shares)
