@@ -40,6 +40,11 @@ class HiddenTree:
     factors: tuple[Floats, ...]
     """For each visible variable an array (n_categories, n_states of its home); columns sum to one."""
 
+    def __post_init__(self) -> None:
+        # A product of matrices is rounded by their order in memory: a model and its file must agree to the last bit.
+        for name in ("transitions", "factors"):
+            object.__setattr__(self, name, tuple(map(np.ascontiguousarray, getattr(self, name))))
+
     def __repr__(self) -> str:
         return f"HiddenTree({self.n_hidden} hidden of {self.n_states} states, {len(self.homes)} visible variables)"
 
