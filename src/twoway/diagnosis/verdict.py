@@ -15,6 +15,7 @@ from twoway.checks.fit_quality import PairFit
 from twoway.checks.probability_range import MAX_CELLS, ProbabilityRange, probability_range
 from twoway.diagnosis.conditions import Check, Status
 from twoway.errors import ImpossibleEvidenceError
+from twoway.model.counts import pairs_without_table
 from twoway.model.events import Event
 from twoway.model.pmf import JointPMF
 from twoway.notebook import Shown
@@ -265,7 +266,7 @@ def judge(findings: Diagnosis, graph: PairGraph) -> Diagnosis:
         more_data = "you have the records: fit them, not their tables"
     for reason, *advice in _verdict_objections(findings, graph, more_data):
         return replace(findings, kind="not from these tables", reason=reason, advice=tuple(advice or [more_data]))
-    if conditions := _verdict_conditions(findings):
+    if conditions := _verdict_conditions(findings, graph):
         advice = [more_data] if _verdict_error(findings) > SMALL else []
         return replace(findings, kind="recoverable if", reason="; and ".join(conditions), advice=tuple(advice))
     fitted = "" if findings.is_exact else " for the factors as fitted"
@@ -346,9 +347,18 @@ def _verdict_objections(d: Diagnosis, graph: PairGraph, more_data: str) -> Itera
         )
 
 
-def _verdict_conditions(d: Diagnosis) -> list[str]:
+def _verdict_conditions(d: Diagnosis, graph: PairGraph) -> list[str]:
     """Return what must be true for the joint to be known, and was not shown."""
     conditions, error = [], _verdict_error(d)
+    without = pairs_without_table(d.tables.schema, graph.available)
+    # Data, unlike a model, need not have the rank.
+    if without and not d.is_exact and (d.any_joint is None or d.any_joint > SMALL):
+        apart = "an amount that was not searched for, since the joint has too many cells"
+        apart = apart if d.any_joint is None else f"up to {d.any_joint:.2f} (total variation)"
+        conditions.append(
+            f"{_n_components(d.rank)} also explain{'s' * (d.rank == 1)} the pairs without a table ({without}): joints "
+            f"with the same tables differ by {apart}"
+        )
     if d.rank == 1 and d.n_three_way:
         conditions.append(
             "no dependence appears only among four or more variables: in the two-way and three-way tables of the "
@@ -375,7 +385,6 @@ def _verdict_conditions(d: Diagnosis) -> list[str]:
         )
     if not d.converged:
         conditions.append("longer fits agree: these had not converged")
-    # Data, unlike a model, need not have the rank.
     if not conditions and not d.is_exact and (d.any_joint or 0.0) > SMALL:
         conditions.append(
             f"there are no more than {_n_components(d.rank)}: another joint, which has more, has the same tables and "

@@ -8,6 +8,7 @@ from verdict_cases import KNOWN, MORE_NOT_KNOWN, NOT_KNOWN, contradicting, sampl
 
 import twoway as tw
 from twoway.checks.contradiction import find_contradiction
+from twoway.datasets import dirichlet_rows
 
 CASES = {**NOT_KNOWN, **MORE_NOT_KNOWN, **KNOWN}
 
@@ -141,3 +142,23 @@ def test_an_assumed_rank_is_reported():
     assert found.kind == "recoverable if"
     assert found.any_joint == pytest.approx(0.5, abs=0.02)
     assert "0.50 away" in found.reason
+
+
+def test_pairs_without_a_table_are_in_the_headline():
+    tables = tw.count(dirichlet_rows(5, 3, 2, seed=3).sample(20_000, seed=1))
+    found = tw.diagnose(
+        tables.select([pair for pair in tables.pairs if set(pair) not in ({"x1", "x5"}, {"x1", "x4"})]), 2
+    )
+    assert found.kind == "recoverable if"
+    assert found.any_joint > 0.5
+    head, _, rest = found.reason.partition("; and ")
+    assert "2 components also explain the pairs without a table (2 of 10 pairs: x1 × x4, x1 × x5)" in head
+    assert f"joints with the same tables differ by up to {found.any_joint:.2f}" in head
+    assert rest.startswith("an error of up to about")
+
+
+def test_of_a_large_joint_the_headline_says_that_nothing_was_searched_for():
+    tables = tw.count(dirichlet_rows(5, 6, 2, seed=3).sample(20_000, seed=1))
+    found = tw.diagnose(tables.select([pair for pair in tables.pairs if set(pair) != {"x1", "x5"}]), 2)
+    assert found.any_joint is None
+    assert "(1 of 10 pairs: x1 × x5): joints with the same tables differ by an amount" in found.reason
