@@ -75,9 +75,10 @@ class ProbabilityRange(Shown):
         if self.merged:
             used += f", categories of {shortlist(self.merged, 4)} merged"
         lines.append(used + ("" if self.is_sharp else "; more variables or finer categories could narrow it"))
-        if self.models is not None:
-            low, high = self.models
-            lines.append(f"  in the {self.n_models} models found that fit the tables: {low:.4f} to {high:.4f}")
+        if self.models is not None and f"{self.low:.4f}" != f"{self.high:.4f}":
+            low, high = (f"{end:.4f}" for end in self.models)
+            several = f"in the {self.n_models} models found that fit the tables: {low} to {high}"
+            lines.append(f"  in the best model found: {low}" if low == high else f"  {several}")
         return "\n".join(lines)
 
 

@@ -267,6 +267,14 @@ def test_text_and_json():
     assert described["variables"] == ["v0", "v1", "v2"]
 
 
+def test_models_that_agree_are_one_number_beside_a_range_and_none_beside_a_number():
+    found = replace(tw.probability_range(contradicting(), {"v0": 1}), low=0.1, high=0.6, n_models=8)
+    assert "in the 8 models found that fit the tables: 0.3000 to 0.3252" in str(replace(found, models=(0.3, 0.3252)))
+    agreeing = replace(found, models=(0.32519, 0.32521))
+    assert str(agreeing).endswith("in the best model found: 0.3252")
+    assert "found" not in str(replace(agreeing, low=0.3252, high=0.3252))
+
+
 def test_the_only_joint_of_constants():
     tables = tw.count({"a": ["x"] * 5, "b": [1] * 5, "c": [True] * 5})
     found = tw.probability_range(tables, {"a": "x", "b": 1, "c": True}, level=None)
