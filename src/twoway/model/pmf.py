@@ -99,17 +99,27 @@ class JointPMF:
     def __init__(
         self, weights: ArrayLike, factors: Sequence[ArrayLike], schema: Schema, *, report: Report | None = None
     ) -> None:
-        self._set(schema, *stack_parameters(schema, weights, factors), report)
+        self._set(schema, stack_parameters(schema, weights, factors), report)
 
     def _set(
-        self, schema: Schema, weights: Floats, stacked: Floats, report: Report | None, library: str = "pandas"
+        self,
+        schema: Schema,
+        parameters: Parameters,
+        report: Report | None = None,
+        counts: Counts | None = None,
+        library: str = "pandas",
     ) -> None:
-        weights, stacked = read_only(weights), read_only(stacked)
-        factors = tuple(stacked[schema.cells(index)] for index in range(len(schema)))
-        trees = Trees(np.ones(1), (HiddenTree.single(weights, factors),))
-        for name, value in zip(
-            self.__slots__, (None, factors, library, report, schema, stacked, trees, weights), strict=True
-        ):
+        values: dict[str, Any] = {"schema": schema, "report": report, "counts": counts, "library": library}
+        if isinstance(parameters, Trees) and (single := parameters.single) is not None:
+            parameters = single.weights, np.vstack(single.factors)
+        if isinstance(parameters, Trees):
+            values |= {"trees": parameters, "factors": parameters.factors}
+        else:
+            weights, stacked = map(read_only, parameters)
+            factors = tuple(stacked[schema.cells(index)] for index in range(len(schema)))
+            trees = Trees(np.ones(1), (HiddenTree.single(weights, factors),))
+            values |= {"weights": weights, "stacked": stacked, "trees": trees, "factors": factors}
+        for name, value in values.items():
             object.__setattr__(self, name, value)
 
     def __getattr__(self, name: str) -> Never:
@@ -136,28 +146,14 @@ class JointPMF:
 
         ``weights`` has the shape (rank,), ``stacked`` (schema.n_categories, rank): the factors below one another.
         """
-        pmf = cls.__new__(cls)
-        pmf._set(schema, weights, stacked, report, library)
-        return pmf
+        return cls.from_parameters(schema, (weights, stacked), report, library=library)
 
     @classmethod
     def from_trees(
         cls, schema: Schema, trees: Trees, report: Report | None = None, library: str = "pandas"
     ) -> JointPMF:
         """Return the PMF of hidden variables on trees: nothing is checked or rescaled."""
-        if (single := trees.single) is not None:
-            return cls.from_stacked(schema, single.weights, np.vstack(single.factors), report, library)
-        pmf = cls.__new__(cls)
-        for name, value in (
-            ("counts", None),
-            ("factors", trees.factors),
-            ("library", library),
-            ("report", report),
-            ("schema", schema),
-            ("trees", trees),
-        ):
-            object.__setattr__(pmf, name, value)
-        return pmf
+        return cls.from_parameters(schema, trees, report, library=library)
 
     @property
     def parameters(self) -> Parameters:
@@ -174,11 +170,8 @@ class JointPMF:
         library: str = "pandas",
     ) -> JointPMF:
         """Return the PMF of valid `parameters`: nothing is checked or rescaled."""
-        if isinstance(parameters, Trees):
-            pmf = cls.from_trees(schema, parameters, report, library)
-        else:
-            pmf = cls.from_stacked(schema, *parameters, report, library)
-        object.__setattr__(pmf, "counts", counts)
+        pmf = cls.__new__(cls)
+        pmf._set(schema, parameters, report, counts, library)
         return pmf
 
     @classmethod
