@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -177,33 +177,18 @@ class HiddenTree:
 
         ``rows`` holds for each variable concerned the logarithm of its likelihood in each state of its home.
         """
-        up, _ = self._up({variable: row[None] for variable, row in rows.items()})
-        return float(self._at_root(up)[0])
+        return float(self._at_root(self._up(self._at_homes(rows))[0])[0])
 
     def log_joint(self, codes: Sequence[Codes]) -> Floats:
         """Return the logarithm of the joint at some cells, shape (n,); ``codes`` holds (n,) for each variable."""
         result = np.empty(len(codes[0]))
         step = max(1, _CHUNK // sum(self.n_states))
         logs = [_log(factor) for factor in self.factors]
-        firsts = dict(zip(self.homes[::-1], range(len(codes))[::-1], strict=True))
         for first in range(0, len(result), step):
             part = slice(first, first + step)
-            rows: dict[int, Floats] = {}  # of all variables of a home together, under the first of them
-            for log, home, code in zip(logs, self.homes, codes, strict=True):
-                if firsts[home] in rows:
-                    rows[firsts[home]] += log[code[part]]
-                else:
-                    rows[firsts[home]] = log[code[part]]
+            rows = ((home, log[code[part]]) for log, home, code in zip(logs, self.homes, codes, strict=True))
             result[part] = self._at_root(self._up(rows)[0])
         return result
-
-    def given(self, allowed: Mapping[int, Codes]) -> tuple[HiddenTree, float]:
-        """Return the tree given that some variables have one of some codes, and the logarithm of the probability."""
-        times = {}
-        for variable, codes in allowed.items():
-            times[variable] = np.zeros(len(self.factors[variable]))
-            times[variable][codes] = 1.0
-        return self.reweighted(times)
 
     def reweighted(self, times: Mapping[int, Floats]) -> tuple[HiddenTree, float]:
         """Return the tree in which each category of some variables is so many times as probable, up to a scale.
@@ -215,11 +200,11 @@ class HiddenTree:
         for variable, own in times.items():
             raised = self.factors[variable] * own[:, None]
             mass = raised.sum(axis=0)
-            rows[variable] = _log(mass)[None]
+            rows[variable] = _log(mass)
             # A state that is ruled out has no weight left, but is still a PMF.
             plain = np.broadcast_to((own / max(own.sum(), 1e-300))[:, None], raised.shape)
             factors[variable] = np.divide(raised, mass, out=plain.copy(), where=mass > 0)
-        up, messages = self._up(rows)
+        up, messages = self._up(self._at_homes(rows))
         log_probability = float(self._at_root(up)[0])
         if log_probability == -np.inf:
             return self, log_probability
@@ -235,7 +220,8 @@ class HiddenTree:
                 following = np.exp(_log(transition) + likelihood[0][:, None] - message[0])
             # A state of the parent that the evidence rules out may be followed by any.
             transitions.append(np.where(possible, following, transition))
-        tree = HiddenTree(self.parents, self.homes, weights / weights.sum(), tuple(transitions), tuple(factors))
+        weights = weights / weights.sum()
+        tree = replace(self, weights=weights, transitions=tuple(transitions), factors=tuple(factors))
         return tree, log_probability
 
     def joint(self) -> Floats:
@@ -308,29 +294,34 @@ class HiddenTree:
         It is one number for each state of the variable's home: the probability of a category is the sum over states of
         its factor's row times these. ``rows`` is as for `log_mass`.
         """
-        _up, messages = self._up({variable: row[None] for variable, row in rows.items()})
+        _, messages = self._up(self._at_homes(rows))
+        # What comes from below each hidden variable: from child k under ~k, and from visible variables.
+        below: list[dict[int, Floats]] = [{} for _ in self.parents]
+        for child, (parent, message) in enumerate(zip(self.parents, messages, strict=True)):
+            if message is not None:
+                below[parent][~child] = message[0]
+        for variable, row in rows.items():
+            below[self.homes[variable]][variable] = row
+
+        def without(here: int, left_out: int) -> Floats:
+            parts = (part for key, part in below[here].items() if key != left_out)
+            return sum(parts, np.zeros(self.n_states[here]))
+
         # What comes from above and from all sides of each hidden variable.
         down: list[Floats] = [_log(self.weights)]
         for child, transition in enumerate(self.transitions, start=1):
             parent = self.parents[child]
-            others = down[parent] + self._without(parent, rows, messages, child=child)
-            down.append(_log_product(others[None], transition.T)[0])
-        return [
-            down[home] + self._without(home, rows, messages, variable=variable)
-            for variable, home in enumerate(self.homes)
-        ]
+            down.append(_log_product((down[parent] + without(parent, ~child))[None], transition.T)[0])
+        return [down[home] + without(home, variable) for variable, home in enumerate(self.homes)]
 
     def draw_states(self, codes: Codes, rng: np.random.Generator) -> list[Codes]:
         """Return a state of each hidden variable for each record, drawn given what is observed of it.
 
         ``codes`` has the shape (n_records, n_variables), -1 where a cell is missing. No record may be impossible.
         """
-        rows = {}
-        for variable, factor in enumerate(self.factors):
-            # The row behind the last, which -1 finds, stands for a missing cell.
-            logs = np.vstack([_log(factor), np.zeros(factor.shape[1])])
-            rows[variable] = logs[codes[:, variable]]
-        up, _ = self._up(rows)
+        # The row behind the last, which -1 finds, stands for a missing cell.
+        tables = (np.vstack([_log(factor), np.zeros(factor.shape[1])]) for factor in self.factors)
+        up, _ = self._up((home, logs[own]) for home, logs, own in zip(self.homes, tables, codes.T, strict=True))
         states: list[Codes] = []
         for here, likelihood in enumerate(up):
             logs = _log(self.weights) if here == 0 else _log(self.transitions[here - 1]).T[states[self.parents[here]]]
@@ -345,47 +336,13 @@ class HiddenTree:
         from twoway.kernels.trees import TreeRows
 
         width, prototype = layout(max(self.n_states))
-        sizes = [len(factor) for factor in self.factors]
-        firsts = np.cumsum([0, 1, *self.n_states[1:]])
-        theta = np.zeros((firsts[-1] + sum(sizes), width))
-        theta[0, : self.n_states[0]] = self.weights
-        first = 1
-        for matrix in (*self.transitions, *self.factors):
+        matrices = (self.weights[None], *self.transitions, *self.factors)
+        starts = np.cumsum([0, *map(len, matrices)])
+        theta = np.zeros((starts[-1], width))
+        for first, matrix in zip(starts, matrices, strict=False):
             theta[first : first + len(matrix), : matrix.shape[1]] = matrix
-            first += len(matrix)
-        homes = np.repeat(np.array(self.homes, dtype=np.int64), sizes)
-        return TreeRows(np.array(self.parents, dtype=np.int64), firsts, homes), theta, prototype
-
-    @cached_property
-    def _sides(self) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
-        """The children of each hidden variable, and the visible variables attached to it."""
-        children: list[list[int]] = [[] for _ in self.parents]
-        attached: list[list[int]] = [[] for _ in self.parents]
-        for child, parent in enumerate(self.parents[1:], start=1):
-            children[parent].append(child)
-        for variable, home in enumerate(self.homes):
-            attached[home].append(variable)
-        return tuple((tuple(c), tuple(a)) for c, a in zip(children, attached, strict=True))
-
-    def _without(
-        self,
-        here: int,
-        rows: Mapping[int, Floats],
-        messages: Sequence[Floats | None],
-        *,
-        child: int = -1,
-        variable: int = -1,
-    ) -> Floats:
-        """Return the likelihood below a hidden variable, without one child's or one variable's part in it."""
-        children, attached = self._sides[here]
-        total = np.zeros(self.n_states[here])
-        for other in children:
-            if other != child and (message := messages[other]) is not None:
-                total = total + message[0]
-        for other in attached:
-            if other != variable and other in rows:
-                total = total + rows[other]
-        return total
+        homes = np.repeat(np.array(self.homes, dtype=np.int64), [len(factor) for factor in self.factors])
+        return TreeRows(np.array(self.parents, dtype=np.int64), starts[: self.n_hidden + 1], homes), theta, prototype
 
     def _at_root(self, up: Sequence[Floats | None]) -> Floats:
         """Return the logarithm of the probability of what was sent up."""
@@ -394,16 +351,21 @@ class HiddenTree:
             return np.zeros(1)
         return np.asarray(np.logaddexp.reduce(likelihood + _log(self.weights), axis=1))
 
-    def _up(self, rows: Mapping[int, Floats]) -> tuple[list[Floats | None], list[Floats | None]]:
+    def _at_homes(self, rows: Mapping[int, Floats]) -> Iterator[tuple[int, Floats]]:
+        """Yield the home of each variable concerned, and a copy of its row as an array of one."""
+        return ((self.homes[variable], row[None].copy()) for variable, row in rows.items())
+
+    def _up(self, rows: Iterable[tuple[int, Floats]]) -> tuple[list[Floats | None], list[Floats | None]]:
         """Return the log-likelihood (n, n_states) of what lies below each hidden variable, and its message upward.
 
-        ``rows`` holds for each variable concerned an array (n, n_states of its home). None means that nothing is known.
+        ``rows`` has the home of each variable concerned, and an array (n, n_states), which is overwritten. None means
+        that nothing is known.
         """
         up: list[Floats | None] = [None] * self.n_hidden
         messages: list[Floats | None] = [None] * self.n_hidden
-        for variable, row in rows.items():
-            before = up[self.homes[variable]]
-            up[self.homes[variable]] = row if before is None else before + row
+        for home, row in rows:
+            before = up[home]
+            up[home] = row if before is None else np.add(before, row, out=before)
         for here in range(self.n_hidden - 1, 0, -1):
             likelihood = up[here]
             if likelihood is None:
@@ -421,28 +383,20 @@ def packed_tree(tree: HiddenTree) -> tuple[TreeRows, Floats, tuple[int, ...]]:
 
 def unpacked_tree(tree: HiddenTree, theta: Floats) -> HiddenTree:
     """Return a tree of the same form with other parameters, as the kernels take them."""
-    matrices = []
-    first = 1
-    for matrix in (*tree.transitions, *tree.factors):
-        matrices.append(theta[first : first + len(matrix), : matrix.shape[1]].copy())
-        first += len(matrix)
+    matrices = (*tree.transitions, *tree.factors)
+    rows = np.split(theta[1:], np.cumsum([len(matrix) for matrix in matrices])[:-1])
+    own = [part[:, : matrix.shape[1]].copy() for part, matrix in zip(rows, matrices, strict=True)]
     n = len(tree.transitions)
-    weights = theta[0, : len(tree.weights)].copy()
-    return HiddenTree(tree.parents, tree.homes, weights, tuple(matrices[:n]), tuple(matrices[n:]))
+    return replace(tree, weights=theta[0, : len(tree.weights)].copy(), transitions=(*own[:n],), factors=(*own[n:],))
 
 
-def _product(items: Iterable[tuple[list[int], Floats]]) -> tuple[list[int], Floats]:
+def _product(items: Sequence[tuple[list[int], Floats]]) -> tuple[list[int], Floats]:
     """Return the product of arrays (cells, n_states) for every combination of their cells, and all their axes."""
-    axes: list[int] = []
-    product: Floats | None = None
-    for more, item in items:
-        axes = axes + more
-        if product is None:
-            product = item
-        else:
-            product = (product[:, None, :] * item[None, :, :]).reshape(-1, item.shape[1])
-    assert product is not None
-    return axes, product
+
+    def times(product: Floats, item: Floats) -> Floats:
+        return (product[:, None, :] * item).reshape(-1, item.shape[1])
+
+    return [axis for axes, _ in items for axis in axes], reduce(times, (item for _, item in items))
 
 
 def _log(numbers: Floats) -> Floats:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -147,17 +147,17 @@ class Trees:
 
     def given(self, allowed: Mapping[int, Codes]) -> Trees | None:
         """Return the mixture given that some variables have one of some codes each; None where that is impossible."""
-        return self._weighted([tree.given(allowed) for tree in self.trees])
+        times = {variable: np.zeros(len(self.trees[0].factors[variable])) for variable in allowed}
+        for variable, codes in allowed.items():
+            times[variable][codes] = 1.0
+        return self.reweighted(times)
 
     def reweighted(self, times: Mapping[int, Floats]) -> Trees | None:
         """Return the mixture in which each category of some variables is so many times as probable, up to a scale.
 
         None where nothing is left.
         """
-        return self._weighted([tree.reweighted(times) for tree in self.trees])
-
-    def _weighted(self, parts: Sequence[tuple[HiddenTree, float]]) -> Trees | None:
-        trees, logs = zip(*parts, strict=True)
+        trees, logs = zip(*(tree.reweighted(times) for tree in self.trees), strict=True)
         with np.errstate(divide="ignore"):
             weights = np.log(self.shares) + np.array(logs)
         if weights.max() == -np.inf:
@@ -177,7 +177,7 @@ class Trees:
             weights = mixed(tree.weights[:, None], np.full(tree.n_states[0], 1 / tree.n_states[0]))[:, 0]
             transitions = tuple(mixed(matrix, np.full(len(matrix), 1 / len(matrix))) for matrix in tree.transitions)
             factors = tuple(mixed(factor, around) for factor, around in zip(tree.factors, own, strict=True))
-            trees.append(HiddenTree(tree.parents, tree.homes, weights, transitions, factors))
+            trees.append(replace(tree, weights=weights, transitions=transitions, factors=factors))
         return Trees(self.shares, tuple(trees))
 
     def draw(self, n: int, rng: np.random.Generator) -> list[Codes]:
