@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from twoway.arrays import Floats
-from twoway.model.mixture import Codes, draw_codes, draw_components, draw_each
+from twoway.model.mixture import Codes, draw_codes, draw_components, draw_each, log_of, log_product
 
 if TYPE_CHECKING:
     from twoway.kernels.trees import TreeRows
@@ -94,13 +94,8 @@ class HiddenTree:
             self.transitions[old - 1] if self.parents[old] == above[old] else self._turned(above[old])
             for old in order[1:]
         )
-        return HiddenTree(
-            (-1, *(number[above[old]] for old in order[1:])),
-            tuple(number[home] for home in self.homes),
-            self.shares[root],
-            transitions,
-            self.factors,
-        )
+        parents, homes = (-1, *(number[above[old]] for old in order[1:])), tuple(number[home] for home in self.homes)
+        return HiddenTree(parents, homes, self.shares[root], transitions, self.factors)
 
     def _turned(self, child: int) -> Floats:
         """Return the probabilities of the states of a hidden variable's parent, given its own."""
@@ -157,13 +152,11 @@ class HiddenTree:
 
     def _middle(self, variables: Sequence[int]) -> int:
         """Return the hidden variable whose removal leaves parts with the fewest cells of these variables."""
-        own = np.zeros(self.n_hidden)
-        largest = np.zeros(self.n_hidden)
+        sizes, largest = np.zeros((2, self.n_hidden))
         for variable in variables:
             size = math.log(len(self.factors[variable]))
-            own[self.homes[variable]] += size
+            sizes[self.homes[variable]] += size
             largest[self.homes[variable]] = max(largest[self.homes[variable]], size)
-        sizes = own.copy()
         for here in range(self.n_hidden - 1, 0, -1):
             parent = self.parents[here]
             sizes[parent] += sizes[here]
@@ -183,12 +176,17 @@ class HiddenTree:
         """Return the logarithm of the joint at some cells, shape (n,); ``codes`` holds (n,) for each variable."""
         result = np.empty(len(codes[0]))
         step = max(1, _CHUNK // sum(self.n_states))
-        logs = [_log(factor) for factor in self.factors]
+        logs = [log_of(factor) for factor in self.factors]
         for first in range(0, len(result), step):
             part = slice(first, first + step)
             rows = ((home, log[code[part]]) for log, home, code in zip(logs, self.homes, codes, strict=True))
             result[part] = self._at_root(self._up(rows)[0])
         return result
+
+    def given(self, allowed: Mapping[int, Codes]) -> tuple[HiddenTree, float]:
+        """Return the tree given that some variables have one of some codes, and the logarithm of the probability."""
+        sizes = {variable: np.arange(len(self.factors[variable])) for variable in allowed}
+        return self.reweighted({v: np.isin(sizes[v], codes).astype(np.float64) for v, codes in allowed.items()})
 
     def reweighted(self, times: Mapping[int, Floats]) -> tuple[HiddenTree, float]:
         """Return the tree in which each category of some variables is so many times as probable, up to a scale.
@@ -200,7 +198,7 @@ class HiddenTree:
         for variable, own in times.items():
             raised = self.factors[variable] * own[:, None]
             mass = raised.sum(axis=0)
-            rows[variable] = _log(mass)
+            rows[variable] = log_of(mass)
             # A state that is ruled out has no weight left, but is still a PMF.
             plain = np.broadcast_to((own / max(own.sum(), 1e-300))[:, None], raised.shape)
             factors[variable] = np.divide(raised, mass, out=plain.copy(), where=mass > 0)
@@ -208,7 +206,7 @@ class HiddenTree:
         log_probability = float(self._at_root(up)[0])
         if log_probability == -np.inf:
             return self, log_probability
-        weights = np.exp(_log(self.weights) + (0.0 if up[0] is None else up[0][0]) - log_probability)
+        weights = np.exp(log_of(self.weights) + (0.0 if up[0] is None else up[0][0]) - log_probability)
         transitions = []
         for child, transition in enumerate(self.transitions, start=1):
             likelihood, message = up[child], messages[child]
@@ -217,7 +215,7 @@ class HiddenTree:
                 continue
             possible = message[0] > -np.inf
             with np.errstate(invalid="ignore"):
-                following = np.exp(_log(transition) + likelihood[0][:, None] - message[0])
+                following = np.exp(log_of(transition) + likelihood[0][:, None] - message[0])
             # A state of the parent that the evidence rules out may be followed by any.
             transitions.append(np.where(possible, following, transition))
         weights = weights / weights.sum()
@@ -270,15 +268,15 @@ class HiddenTree:
 
     def likeliest_states(self) -> list[int]:
         """Return the codes of the variables in the most probable cell and states together."""
-        tops = [_log(factor).max(axis=0) for factor in self.factors]
+        tops = [log_of(factor).max(axis=0) for factor in self.factors]
         up = [np.zeros(n_states) for n_states in self.n_states]
         for top, home in zip(tops, self.homes, strict=True):
             up[home] += top
         for here in range(self.n_hidden - 1, 0, -1):
-            up[self.parents[here]] += (_log(self.transitions[here - 1]) + up[here][:, None]).max(axis=0)
-        states = [int((_log(self.weights) + up[0]).argmax())]
+            up[self.parents[here]] += (log_of(self.transitions[here - 1]) + up[here][:, None]).max(axis=0)
+        states = [int((log_of(self.weights) + up[0]).argmax())]
         for here, transition in enumerate(self.transitions, start=1):
-            states.append(int((_log(transition[:, states[self.parents[here]]]) + up[here]).argmax()))
+            states.append(int((log_of(transition[:, states[self.parents[here]]]) + up[here]).argmax()))
         return [int(factor[:, states[home]].argmax()) for factor, home in zip(self.factors, self.homes, strict=True)]
 
     def draw(self, n: int, rng: np.random.Generator) -> list[Codes]:
@@ -308,10 +306,10 @@ class HiddenTree:
             return sum(parts, np.zeros(self.n_states[here]))
 
         # What comes from above and from all sides of each hidden variable.
-        down: list[Floats] = [_log(self.weights)]
+        down: list[Floats] = [log_of(self.weights)]
         for child, transition in enumerate(self.transitions, start=1):
             parent = self.parents[child]
-            down.append(_log_product((down[parent] + without(parent, ~child))[None], transition.T)[0])
+            down.append(log_product((down[parent] + without(parent, ~child))[None], transition.T)[0])
         return [down[home] + without(home, variable) for variable, home in enumerate(self.homes)]
 
     def draw_states(self, codes: Codes, rng: np.random.Generator) -> list[Codes]:
@@ -320,11 +318,13 @@ class HiddenTree:
         ``codes`` has the shape (n_records, n_variables), -1 where a cell is missing. No record may be impossible.
         """
         # The row behind the last, which -1 finds, stands for a missing cell.
-        tables = (np.vstack([_log(factor), np.zeros(factor.shape[1])]) for factor in self.factors)
+        tables = (np.vstack([log_of(factor), np.zeros(factor.shape[1])]) for factor in self.factors)
         up, _ = self._up((home, logs[own]) for home, logs, own in zip(self.homes, tables, codes.T, strict=True))
         states: list[Codes] = []
         for here, likelihood in enumerate(up):
-            logs = _log(self.weights) if here == 0 else _log(self.transitions[here - 1]).T[states[self.parents[here]]]
+            logs = (
+                log_of(self.weights) if here == 0 else log_of(self.transitions[here - 1]).T[states[self.parents[here]]]
+            )
             logs = np.broadcast_to(logs, (len(codes), self.n_states[here]))
             logs = logs if likelihood is None else logs + likelihood
             states.append(draw_each(np.exp(logs - logs.max(axis=1, keepdims=True)), rng))
@@ -349,7 +349,7 @@ class HiddenTree:
         likelihood = up[0]
         if likelihood is None:
             return np.zeros(1)
-        return np.asarray(np.logaddexp.reduce(likelihood + _log(self.weights), axis=1))
+        return np.asarray(np.logaddexp.reduce(likelihood + log_of(self.weights), axis=1))
 
     def _at_homes(self, rows: Mapping[int, Floats]) -> Iterator[tuple[int, Floats]]:
         """Yield the home of each variable concerned, and a copy of its row as an array of one."""
@@ -370,7 +370,7 @@ class HiddenTree:
             likelihood = up[here]
             if likelihood is None:
                 continue
-            message = messages[here] = _log_product(likelihood, self.transitions[here - 1])
+            message = messages[here] = log_product(likelihood, self.transitions[here - 1])
             before = up[self.parents[here]]
             up[self.parents[here]] = message if before is None else before + message
         return up, messages
@@ -397,20 +397,3 @@ def _product(items: Sequence[tuple[list[int], Floats]]) -> tuple[list[int], Floa
         return (product[:, None, :] * item).reshape(-1, item.shape[1])
 
     return [axis for axes, _ in items for axis in axes], reduce(times, (item for _, item in items))
-
-
-def _log(numbers: Floats) -> Floats:
-    with np.errstate(divide="ignore"):
-        return np.log(numbers)
-
-
-def _log_product(logs: Floats, matrix: Floats) -> Floats:
-    """Return log(exp(logs) @ matrix), shape (n, columns), exact also where single terms underflow."""
-    top = logs.max(axis=1, keepdims=True)
-    top = np.where(top > -np.inf, top, 0.0)
-    result = _log(np.exp(logs - top) @ matrix) + top
-    lost = np.argwhere(result == -np.inf)
-    if len(lost):
-        terms = logs[lost[:, 0]] + _log(matrix).T[lost[:, 1]]
-        result[lost[:, 0], lost[:, 1]] = np.logaddexp.reduce(terms, axis=1)
-    return result

@@ -76,6 +76,24 @@ def draw_each(memberships: Floats, rng: np.random.Generator) -> NDArray[np.int64
     return np.asarray(np.minimum(drawn, last))
 
 
+def log_of(numbers: Floats) -> Floats:
+    """Return the logarithm of numbers, minus infinity for 0."""
+    with np.errstate(divide="ignore"):
+        return np.log(numbers)
+
+
+def log_product(logs: Floats, matrix: Floats) -> Floats:
+    """Return log(exp(logs) @ matrix), shape (n, columns), exact also where single terms underflow."""
+    top = logs.max(axis=1, keepdims=True)
+    top = np.where(top > -np.inf, top, 0.0)
+    result = log_of(np.exp(logs - top) @ matrix) + top
+    lost = np.argwhere(result == -np.inf)
+    if len(lost):
+        terms = logs[lost[:, 0]] + log_of(matrix).T[lost[:, 1]]
+        result[lost[:, 0], lost[:, 1]] = np.logaddexp.reduce(terms, axis=1)
+    return result
+
+
 def _invert_mixture_shares(cumulative: Floats, uniform: Floats) -> Codes:
     """Return the first position whose cumulated share exceeds each number: never one of probability 0."""
     return np.searchsorted(cumulative / cumulative[-1], uniform, side="right")

@@ -14,12 +14,12 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from twoway.arrays import Bools, Floats, Ints
 from twoway.data.distribution import MAX_ROWS
+from twoway.model.mixture import log_of
 from twoway.model.trees import Trees
 from twoway.notebook import html_table
 from twoway.schema import Label
@@ -110,7 +110,9 @@ def search_mode(trees: Trees, max_nodes: int | None = None) -> tuple[list[int], 
     return best.tolist(), best_log, not nodes
 
 
-def _tighten_mode_bounds(allowed: Bools, best_log: float, ceilings: _ModeBounds, offsets: Ints) -> Floats | None:
+def _tighten_mode_bounds(
+    allowed: Bools, best_log: float, ceilings: _MixtureBounds | _TreeBounds, offsets: Ints
+) -> Floats | None:
     """Drop what cannot beat the best from ``allowed``, in place; return the bound of each cell, relative to the best.
 
     None means that nothing in this node can.
@@ -127,38 +129,48 @@ def _tighten_mode_bounds(allowed: Bools, best_log: float, ceilings: _ModeBounds,
         allowed[:] = keep
 
 
-class _ModeBounds(Protocol):
-    """Upper bounds of the probabilities of cells."""
-
-    def first_cell(self) -> tuple[Ints, float]:
-        """Return the codes of a probable cell, and the logarithm of its probability."""
-
-    def log_probability(self, codes: Ints) -> float:
-        """Return the logarithm of the probability of a cell."""
-
-    def over(self, allowed: Bools, best_log: float) -> tuple[float, Floats]:
-        """Return bounds, divided by the best probability: of all allowed cells, and of those with each category."""
-
-
 class _MixtureBounds:
     """The bounds of one hidden variable."""
 
     def __init__(self, weights: Floats, factors: Sequence[Floats]) -> None:
         self._factors = factors
-        with np.errstate(divide="ignore"):
-            self._log_weights = np.log(weights)
-            self._logs = [np.log(factor) for factor in factors]
+        self._log_weights = log_of(weights)
+        self._logs = [log_of(factor) for factor in factors]
         self._log_stacked = np.vstack(self._logs)
         self._offsets = np.cumsum([0, *(len(factor) for factor in factors)])
         self._variable_of = np.repeat(np.arange(len(factors)), np.diff(self._offsets))
 
     def first_cell(self) -> tuple[Ints, float]:
-        return _climb_to_mode(self._log_weights, self._factors, self._logs)
+        """Return the best of the cells that changing one variable at a time leads to, from each component's mode."""
+        starts = np.column_stack([factor.argmax(axis=0) for factor in self._factors])[self._log_weights > -np.inf]
+        best, best_log = starts[0], -np.inf
+        for start in np.unique(starts, axis=0):
+            codes = start.copy()
+            for _ in range(_MAX_SWEEPS):
+                before = codes.copy()
+                rows = np.array([log[code] for log, code in zip(self._logs, codes, strict=True)])
+                # after[n] holds the variables behind n: with those in front, all but n itself.
+                after = np.vstack([np.cumsum(rows[::-1], axis=0)[::-1][1:], np.zeros((1, rows.shape[1]))])
+                front = self._log_weights.copy()
+                for n, factor in enumerate(self._factors):
+                    others = front + after[n]
+                    others -= others.max()
+                    codes[n] = (factor @ np.exp(others)).argmax()
+                    front += self._logs[n][codes[n]]
+                if (codes == before).all():
+                    break
+            log_probability = self.log_probability(codes)
+            if log_probability > best_log:
+                best, best_log = codes, log_probability
+        return best, best_log
 
     def log_probability(self, codes: Ints) -> float:
-        return _log_probability_of_mode(codes, self._log_weights, self._logs)
+        """Return the logarithm of the probability of a cell."""
+        rows = sum((log[code] for log, code in zip(self._logs, codes, strict=True)), self._log_weights)
+        return float(np.logaddexp.reduce(rows))
 
     def over(self, allowed: Bools, best_log: float) -> tuple[float, Floats]:
+        """Return bounds, divided by the best probability: of all allowed cells, and of those with each category."""
         logs = np.where(allowed[:, np.newaxis], self._log_stacked, -np.inf)
         top = np.maximum.reduceat(logs, self._offsets[:-1], axis=0)
         # Components that cannot produce any cell of the node drop out here.
@@ -173,9 +185,8 @@ class _TreeBounds:
 
     def __init__(self, trees: Trees) -> None:
         self._trees = trees
-        with np.errstate(divide="ignore"):
-            self._log_shares = np.log(trees.shares).tolist()
-            self._logs = [[np.log(factor) for factor in tree.factors] for tree in trees.trees]
+        self._log_shares = log_of(trees.shares).tolist()
+        self._logs = [[log_of(factor) for factor in tree.factors] for tree in trees.trees]
         self._offsets = np.cumsum([0, *(len(factor) for factor in trees.factors)])
 
     def first_cell(self) -> tuple[Ints, float]:
@@ -213,33 +224,3 @@ class _TreeBounds:
             sums = np.concatenate([np.logaddexp.reduce(term, axis=1) for term in terms])
             bounds += np.exp(np.minimum(sums + log_share - best_log, 700.0))
         return total, bounds
-
-
-def _climb_to_mode(log_weights: Floats, factors: Sequence[Floats], logs: Sequence[Floats]) -> tuple[Ints, float]:
-    """Return the best of the cells that changing one variable at a time leads to, from each component's own mode."""
-    starts = np.column_stack([factor.argmax(axis=0) for factor in factors])[log_weights > -np.inf]
-    best, best_log = starts[0], -np.inf
-    for start in np.unique(starts, axis=0):
-        codes = start.copy()
-        for _ in range(_MAX_SWEEPS):
-            before = codes.copy()
-            rows = np.array([log[code] for log, code in zip(logs, codes, strict=True)])
-            # after[n] holds the variables behind n: with those in front, all but n itself.
-            after = np.vstack([np.cumsum(rows[::-1], axis=0)[::-1][1:], np.zeros((1, len(log_weights)))])
-            front = log_weights.copy()
-            for n, factor in enumerate(factors):
-                others = front + after[n]
-                others -= others.max()
-                codes[n] = (factor @ np.exp(others)).argmax()
-                front += logs[n][codes[n]]
-            if (codes == before).all():
-                break
-        log_probability = _log_probability_of_mode(codes, log_weights, logs)
-        if log_probability > best_log:
-            best, best_log = codes, log_probability
-    return best, best_log
-
-
-def _log_probability_of_mode(codes: Ints, log_weights: Floats, logs: Sequence[Floats]) -> float:
-    rows = sum((log[code] for log, code in zip(logs, codes, strict=True)), log_weights)
-    return float(np.logaddexp.reduce(rows))

@@ -15,7 +15,7 @@ from twoway.data.records import Records
 from twoway.data.source import Block
 from twoway.errors import DataError, UnknownNameError
 from twoway.model.hidden_tree import HiddenTree, packed_tree
-from twoway.model.mixture import Codes, draw_each
+from twoway.model.mixture import Codes, draw_each, log_of
 from twoway.model.trees import Trees
 from twoway.report import Report
 from twoway.schema import Schema
@@ -151,8 +151,7 @@ def log_prob_of(trees: Trees, block: Block) -> Floats:
 
 def _weighted_logs(trees: Trees, logs: Sequence[Floats]) -> tuple[Floats, Floats]:
     """Return the logarithm of each record's probability with each tree, (n_records, n_trees), and with any of them."""
-    with np.errstate(divide="ignore"):
-        weighted = np.column_stack(logs) + np.log(trees.shares)
+    weighted = np.column_stack(logs) + log_of(trees.shares)
     return weighted, np.asarray(np.logaddexp.reduce(weighted, axis=1))
 
 

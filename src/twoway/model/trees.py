@@ -133,33 +133,30 @@ class Trees:
 
     def _log_sum(self, logs: Sequence[Floats]) -> Floats:
         """Return the logarithm of the trees' probabilities together."""
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.logaddexp.reduce(np.log(self.shares)[:, None] + np.array(logs), axis=0))
+        return np.asarray(np.logaddexp.reduce(mixture.log_of(self.shares)[:, None] + np.array(logs), axis=0))
 
     def log_probability(self, allowed: Mapping[int, Codes]) -> float:
         """Return the logarithm of the probability that some variables have one of some codes each."""
-        with np.errstate(divide="ignore"):
-            logs = [
-                tree.log_mass({v: np.log(tree.factors[v][codes].sum(axis=0)) for v, codes in allowed.items()})
-                for tree in self.trees
-            ]
+        logs = [
+            tree.log_mass({v: mixture.log_of(tree.factors[v][codes].sum(axis=0)) for v, codes in allowed.items()})
+            for tree in self.trees
+        ]
         return float(self._log_sum([np.array([log]) for log in logs])[0])
 
     def given(self, allowed: Mapping[int, Codes]) -> Trees | None:
         """Return the mixture given that some variables have one of some codes each; None where that is impossible."""
-        times = {variable: np.zeros(len(self.trees[0].factors[variable])) for variable in allowed}
-        for variable, codes in allowed.items():
-            times[variable][codes] = 1.0
-        return self.reweighted(times)
+        return self._weighted([tree.given(allowed) for tree in self.trees])
 
     def reweighted(self, times: Mapping[int, Floats]) -> Trees | None:
         """Return the mixture in which each category of some variables is so many times as probable, up to a scale.
 
         None where nothing is left.
         """
-        trees, logs = zip(*(tree.reweighted(times) for tree in self.trees), strict=True)
-        with np.errstate(divide="ignore"):
-            weights = np.log(self.shares) + np.array(logs)
+        return self._weighted([tree.reweighted(times) for tree in self.trees])
+
+    def _weighted(self, parts: Sequence[tuple[HiddenTree, float]]) -> Trees | None:
+        trees, logs = zip(*parts, strict=True)
+        weights = mixture.log_of(self.shares) + np.array(logs)
         if weights.max() == -np.inf:
             return None
         shares = np.exp(weights - weights.max())

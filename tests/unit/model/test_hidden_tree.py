@@ -49,12 +49,6 @@ def marginal_of(joint, variables):
     return joint.sum(axis=others).transpose(np.argsort(np.argsort(variables)))
 
 
-def given(tree, allowed):
-    """Return the tree given that some variables have one of some codes, and the logarithm of the probability."""
-    times = {v: np.isin(np.arange(len(tree.factors[v])), codes).astype(float) for v, codes in allowed.items()}
-    return tree.reweighted(times)
-
-
 def test_joint(tree, truth):
     np.testing.assert_allclose(tree.joint(), truth, rtol=1e-13)
     for variable in range(6):
@@ -92,7 +86,7 @@ def test_given(tree, truth, evidence):
         keep = np.zeros(SIZES[variable])
         keep[codes] = 1.0
         mask *= keep.reshape([-1 if axis == variable else 1 for axis in range(6)])
-    known, log_probability = given(tree, allowed)
+    known, log_probability = tree.given(allowed)
     assert math.exp(log_probability) == pytest.approx((truth * mask).sum(), rel=1e-13)
     np.testing.assert_allclose(known.joint(), truth * mask / (truth * mask).sum(), rtol=1e-12, atol=1e-18)
     rows = {v: np.log(tree.factors[v][codes].sum(axis=0)) for v, codes in allowed.items()}
@@ -103,10 +97,10 @@ def test_given_with_zeros():
     # b copies a and c copies b: states that the evidence rules out must not spread NaN.
     copy = np.eye(2)
     tree = HiddenTree((-1, 0), (0, 1, 1), np.array([0.3, 0.7]), (copy,), (copy, copy, np.array([[1, 0.5], [0, 0.5]])))
-    known, log_probability = given(tree, {1: np.array([1])})
+    known, log_probability = tree.given({1: np.array([1])})
     assert math.exp(log_probability) == pytest.approx(0.7)
     np.testing.assert_allclose(known.joint(), tree.joint() * [[[0], [1]]] / 0.7, rtol=1e-13)
-    assert given(tree, {0: np.array([0]), 1: np.array([1])})[1] == -math.inf
+    assert tree.given({0: np.array([0]), 1: np.array([1])})[1] == -math.inf
 
 
 def test_contexts(tree, truth):
@@ -147,6 +141,6 @@ def test_many_variables_do_not_underflow():
     logs = tree.log_joint(codes)
     assert np.isfinite(logs).all()
     assert (logs < -3000).all()
-    known, log_probability = given(tree, {v: codes[v][:1] for v in range(n)})
+    known, log_probability = tree.given({v: codes[v][:1] for v in range(n)})
     assert log_probability == pytest.approx(logs[0], rel=1e-12)
     assert known.marginal(17)[codes[17][0]] == pytest.approx(1.0)
