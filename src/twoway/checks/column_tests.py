@@ -65,7 +65,7 @@ def compare_columns(sums: Floats, scores: Floats, sampled: SampledTable | None =
         freedom = (own + other) ** 2 / (own**2 / (n_first - 1.0) + other**2 / (n_second - 1.0))
         by_mean = 2.0 * stdtr(freedom, -np.abs(first - second) / np.sqrt(own + other))
         if sampled is not None:
-            both = _column_covariance(scores, sampled)
+            both = sampled.column_covariance(scores)
             own = np.einsum("ibb->ib", both)
             between = own[:, :, None] + own[:, None, :] - 2.0 * both
             by_share = by_mean = 2.0 * stdtr(sampled.degrees, -np.abs(first - second) / np.sqrt(between))
@@ -74,16 +74,6 @@ def compare_columns(sums: Floats, scores: Floats, sampled: SampledTable | None =
     is_share = ((scores == 0.0) | (scores == 1.0)).all(axis=1)[:, None, None]
     allowed = np.where(is_share, enough, least >= 2.0 * LEAST_EXPECTED)
     return np.asarray(np.where(allowed, np.where(is_share, by_share, by_mean), np.nan))
-
-
-def _column_covariance(scores: Floats, sampled: SampledTable) -> Floats:
-    """Return the covariances of the shares or means of columns, (n_scores, n_columns, n_columns)."""
-    shares = sampled.shares.reshape(scores.shape[1], -1)
-    totals = shares.sum(axis=0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        slopes = (scores[:, :, None] - (scores @ (shares / totals))[:, None, :]) / totals
-    covariance = sampled.covariance.reshape(*shares.shape, *shares.shape)
-    return np.asarray(np.einsum("irb,rbsc,isc->ibc", slopes, covariance, slopes, optimize=True))
 
 
 def column_intervals(scores: Floats, sampled: SampledTable, level: float) -> tuple[Floats, Floats]:
@@ -100,7 +90,7 @@ def column_intervals(scores: Floats, sampled: SampledTable, level: float) -> tup
     is_share = ((scores == 0.0) | (scores == 1.0)).all(axis=1)[:, None]
     with np.errstate(invalid="ignore", divide="ignore"):
         means = scores @ (shares / totals)
-        variances = np.einsum("ibb->ib", _column_covariance(scores, sampled))
+        variances = np.einsum("ibb->ib", sampled.column_covariance(scores))
         spread = means * (1.0 - means)
         n = np.where(spread * variances > 1e-12, spread / variances, totals**2 / squares)
         centre = np.where(is_share, (means + z**2 / (2.0 * n)) / (1.0 + z**2 / n), means)

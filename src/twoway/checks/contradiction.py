@@ -161,16 +161,12 @@ def followed_side(share: float, sides: Sequence[tuple[float, str]]) -> str:
 
 def _contradicting_margins(tables: Tables) -> tuple[Ints, Ints, Floats]:
     """Return cells, tables that count them, and their shares in these; each of shape (n_margins,)."""
-    n_categories = tables.schema.n_categories
-    table = np.repeat(np.arange(len(tables)), np.diff(tables.starts))
-    keys: list[Ints] = [np.zeros(0, dtype=np.int64)]
-    counts: list[Floats] = [np.zeros(0)]
-    for cells in tables.cells(np.arange(len(tables.flat))).T:
-        key, place = np.unique(table * n_categories + cells, return_inverse=True)
-        keys.append(key)
-        counts.append(np.bincount(place, tables.flat).astype(np.float64))
-    table, cells = np.divmod(np.concatenate(keys), max(n_categories, 1))
-    return cells, table, np.concatenate(counts) / tables.totals[table]
+    n_categories, table = max(tables.schema.n_categories, 1), np.repeat(np.arange(len(tables)), np.diff(tables.starts))
+    keys = [table * n_categories + cells for cells in tables.cells(np.arange(len(tables.flat))).T]
+    margins, place = np.unique(np.concatenate(keys), return_inverse=True)
+    counts = np.bincount(place, np.tile(tables.flat, len(keys))).astype(np.float64)
+    table, cells = np.divmod(margins, n_categories)
+    return cells, table, counts / tables.totals[table]
 
 
 def _contradiction_by_rounding(tables: Tables) -> Floats:

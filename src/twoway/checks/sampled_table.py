@@ -158,7 +158,11 @@ def design_effects(covariance: Floats, expected: Floats) -> tuple[float, float]:
     one. Cells that are not expected are left out.
     """
     inverse = np.divide(1.0, expected, out=np.zeros_like(expected), where=expected > 0)
-    effects = inverse[:, None] * covariance
+    return _sum_of_effects(inverse[:, None] * covariance)
+
+
+def _sum_of_effects(effects: Floats) -> tuple[float, float]:
+    """Return the sum of the eigenvalues of a matrix, and the degrees of freedom that they are worth."""
     trace, squares = float(np.trace(effects)), float((effects * effects.T).sum())
     return trace, trace**2 / squares if squares > 0 else 0.0
 
@@ -219,6 +223,8 @@ class SampledTable:
     @cached_property
     def independence(self) -> DesignTest:
         """The test that two variables are independent, as `svychisq` of R's survey package computes it."""
+        from scipy.special import fdtrc
+
         names = tuple(variable.name for variable in self.variables)
         if len(names) != 2:
             raise DataError(f"independence needs a table of two variables; this one is of {crossed(names)}")
@@ -238,11 +244,24 @@ class SampledTable:
         effects = np.linalg.lstsq(
             contrasts.T @ scaled, scaled.T @ self.covariance[np.ix_(kept, kept)] @ scaled, rcond=None
         )[0]
-        trace, squares = float(np.trace(effects)), float((effects * effects.T).sum())
-        if not squares > 0:
+        trace, degrees = _sum_of_effects(effects)
+        if not degrees > 0:
             return DesignTest(names, math.inf if pearson > 0 else 0.0, 0.0, float(self.degrees), float(pearson == 0))
-        degrees = trace**2 / squares
-        return DesignTest(names, *f_test(pearson / trace, degrees, degrees * self.degrees))
+        statistic, other_degrees = pearson / trace, degrees * self.degrees
+        return DesignTest(names, statistic, degrees, other_degrees, float(fdtrc(degrees, other_degrees, statistic)))
+
+    def column_covariance(self, scores: Floats) -> Floats:
+        """Return the covariances of the shares or means of columns, (n_scores, n_columns, n_columns).
+
+        ``scores`` is (n_scores, n_rows). NaN for a column without records.
+        """
+        shares = self.shares.reshape(scores.shape[1], -1)
+        totals = shares.sum(axis=0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            # What a change of a cell does to the shares or means of its column.
+            slopes = (scores[:, :, None] - (scores @ (shares / totals))[:, None, :]) / totals
+        covariance = self.covariance.reshape(*shares.shape, *shares.shape)
+        return np.asarray(np.einsum("irb,rbsc,isc->ibc", slopes, covariance, slopes, optimize=True))
 
     def groups(self) -> GroupShares:
         """Return the shares of the first variable in each category of the second, and how groups differ.
@@ -254,16 +273,11 @@ class SampledTable:
 
         if len(self.variables) != 2:
             raise DataError("groups need a table of two variables")
-        n_rows, n_groups = self.shares.shape
         of_groups = self.shares.sum(axis=0)
+        covariance = self.column_covariance(np.eye(len(self.shares)))
         with np.errstate(invalid="ignore", divide="ignore"):
             shares = self.shares / of_groups
-            # What a change of the cells of a group does to its shares.
-            slopes = (np.eye(n_rows) - shares.T[:, :, None]) / of_groups[:, None, None]
-            effective = effective_weights(of_groups, self.squares.sum(axis=0))
-            least = 1.0 / effective**2
-        whole = self.covariance.reshape(n_rows, n_groups, n_rows, n_groups)
-        covariance = np.einsum("arx,xayb,bry->rab", slopes, whole, slopes, optimize=True)
+            least = 1.0 / effective_weights(of_groups, self.squares.sum(axis=0)) ** 2
         variances = np.maximum(np.einsum("raa->ra", covariance), least)
         np.einsum("raa->ra", covariance)[:] = variances
         spread = variances[:, :, None] + variances[:, None, :] - 2.0 * covariance
@@ -271,13 +285,6 @@ class SampledTable:
         with np.errstate(invalid="ignore", divide="ignore"):
             distances = np.where(apart == 0, 0.0, np.abs(apart) / np.sqrt(np.maximum(spread, 0.0)))
         return GroupShares(shares, np.sqrt(variances), 2.0 * stdtr(self.degrees, -distances))
-
-
-def f_test(statistic: float, degrees: float, other_degrees: float) -> tuple[float, float, float, float]:
-    """Return F, its degrees of freedom, and the p-value."""
-    from scipy.special import fdtrc
-
-    return statistic, degrees, other_degrees, float(fdtrc(degrees, other_degrees, statistic))
 
 
 def _contrasts(n: int) -> Floats:

@@ -164,9 +164,7 @@ def interval_ends(
         if reflected:
             below, above = 2.0 * middle - above, 2.0 * middle - below
         low, high = back(here + (below - middle)), back(here + (above - middle))
-    known = np.isfinite(spread).all(axis=0) & np.isfinite(here) & np.isfinite(middle)
-    low, high = np.where(known, low, -np.inf), np.where(known, high, np.inf)
-    return Intervals(estimate, np.minimum(low, estimate), np.maximum(high, estimate))
+    return _known_ends(estimate, low, high, np.isfinite(spread).all(axis=0) & np.isfinite(here) & np.isfinite(middle))
 
 
 def interval_by_error(
@@ -180,7 +178,11 @@ def interval_by_error(
     with np.errstate(invalid="ignore"):
         reach = stdtrit(degrees, 0.5 + 0.5 * level) * np.sqrt(squared_error(to(replicates) - to(center), scales))
         low, high = back(here - reach), back(here + reach)
-    known = np.isfinite(reach) & np.isfinite(here)
+    return _known_ends(estimate, low, high, np.isfinite(reach) & np.isfinite(here))
+
+
+def _known_ends(estimate: Floats, low: Floats, high: Floats, known: NDArray[np.bool_]) -> Intervals:
+    """Return intervals that contain the estimates, and all numbers where nothing is known."""
     low, high = np.where(known, low, -np.inf), np.where(known, high, np.inf)
     return Intervals(estimate, np.minimum(low, estimate), np.maximum(high, estimate))
 

@@ -91,12 +91,10 @@ def _parse_single(schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> tuple[F
 
 def replicate_arrays(pmfs: Sequence[Parameters]) -> dict[str, NDArray[Any]]:
     """Return the parameters of models of the same form, such as replicates, as arrays that go with one of them."""
-    if isinstance(pmfs[0], Trees):
-        numbers = [_tree_arrays(parameters)["tree_numbers"] for parameters in pmfs if isinstance(parameters, Trees)]
-        shares = [parameters.shares for parameters in pmfs if isinstance(parameters, Trees)]
-        return {"replicate_numbers": np.array(numbers)} | (
-            {"replicate_shares": np.array(shares)} if len(shares[0]) > 1 else {}
-        )
+    if trees := [parameters for parameters in pmfs if isinstance(parameters, Trees)]:
+        arrays = {"replicate_numbers": np.array([_tree_arrays(own)["tree_numbers"] for own in trees])}
+        shares = np.array([own.shares for own in trees])
+        return arrays | ({"replicate_shares": shares} if shares.shape[1] > 1 else {})
     weights, stacked = zip(*pmfs, strict=True)
     return {"replicate_weights": np.array(weights), "replicate_stacked": np.array(stacked)}
 
