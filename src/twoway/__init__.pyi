@@ -26,13 +26,13 @@ from .data.sql.records import DatabaseTable as DatabaseTable
 from .data.weights import WeightTotals as WeightTotals
 from .diagnosis import bounds as bounds
 from .diagnosis.conditions import Check as Check
+from .diagnosis.conditions import HiddenVerdict as HiddenVerdict
 from .diagnosis.diagnose import diagnose as diagnose
 from .diagnosis.plan import Plan as Plan
 from .diagnosis.plan import Trial as Trial
 from .diagnosis.plan import plan as plan
 from .diagnosis.verdict import ComponentNote as ComponentNote
 from .diagnosis.verdict import Diagnosis as Diagnosis
-from .diagnosis.verdict import HiddenVerdict as HiddenVerdict
 from .diagnosis.verdict import MissingTable as MissingTable
 from .errors import ClusterError as ClusterError
 from .errors import DatabaseError as DatabaseError

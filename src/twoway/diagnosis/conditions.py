@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -24,6 +24,9 @@ from twoway.tables.pair_graph import PairGraph, Split
 from twoway.text import shortlist
 
 Status = Literal["holds", "fails", "unknown"]
+
+SMALL = 0.01
+"""A total variation that does not matter."""
 
 _MAX_STACKS = 200
 _NO_RANK = 1e-9
@@ -100,6 +103,39 @@ class SplitConditions:
         outside = shortlist([names[index] for index in self.outside], 6)
         detail = f"not {outside}" if outside else "each shares enough tables with them"
         yield Check("(iv) every other variable is tied to the groups", _status(not outside), detail)
+
+
+@dataclass(frozen=True)
+class HiddenVerdict:
+    """What exact two-way tables tell about one hidden variable of a tree."""
+
+    variables: tuple[str, ...]
+    """The variables that are attached to it; where there are none, one from each of its sides."""
+    n_states: int
+    n_sides: int
+    """The groups of variables that are independent given its state."""
+    is_proven: bool
+    """Whether Theorem 2 or its extension holds for the tables between its sides, or two sides make that needless."""
+    by_three_way: bool
+    """Whether three-way tables between its sides determine it (Kruskal)."""
+    ambiguity: float
+    """How far another tree with the same tables is, in which only its states differ, as far as found."""
+    checks: tuple[Check, ...] = field(repr=False)
+
+    @property
+    def check(self) -> Check:
+        """The verdict as one condition of that on the tree."""
+        status: Status = "holds" if self.is_proven else "fails" if self.ambiguity > SMALL else "unknown"
+        detail = {
+            "holds": "determined by the tables between them"
+            if self.n_sides > 2
+            else "which do not matter to the joint",
+            "fails": f"not determined: others have the same tables and move the joint by {self.ambiguity:.3f}",
+            "unknown": "not proven, but no others with the same tables were found",
+        }[status]
+        more = "; three-way tables determine them" if self.by_three_way and not self.is_proven else ""
+        name = f"hidden variable of {shortlist(self.variables, 4)}"
+        return Check(name, status, f"{self.n_states} states between {self.n_sides} sides, {detail}{more}")
 
 
 def check_conditions(

@@ -15,9 +15,9 @@ from twoway.checks.fit_quality import FitQuality, fit_quality
 from twoway.data.source import RecordSource
 from twoway.diagnosis import alternatives
 from twoway.diagnosis.alternatives import Alternatives, JointDistance, exact_tables, fit_alternatives
-from twoway.diagnosis.conditions import check_conditions
+from twoway.diagnosis.conditions import SMALL, check_conditions
 from twoway.diagnosis.hidden import diagnose_tree
-from twoway.diagnosis.verdict import SMALL, ComponentNote, Diagnosis, MissingTable, judge, judge_graph
+from twoway.diagnosis.verdict import ComponentNote, Diagnosis, MissingTable, judge, judge_graph
 from twoway.errors import DataError, whole_number
 from twoway.fitting.sources import evidence_of_source
 from twoway.model.comparison import match_components
@@ -101,8 +101,7 @@ def diagnose(
             tables = evidence.tables(2)
         records = None if evidence is None else evidence.records
         graph = PairGraph.of(tables)
-        findings = Diagnosis("recoverable", "", rank or 1, len(tables.schema), len(tables), tables=tables)
-        findings = replace(findings, given=given)
+        findings = Diagnosis("recoverable", "", rank or 1, len(tables.schema), len(tables), tables=tables, given=given)
         if model is not None:
             findings = replace(findings, is_exact=True, models=(model,))
         if (verdict := judge_graph(findings, graph, rank)) is not None:

@@ -13,8 +13,8 @@ from dataclasses import replace
 import numpy as np
 
 from twoway.diagnosis.alternatives import JointDistance, far_alternatives, same_tables
-from twoway.diagnosis.conditions import check_conditions, three_way_tables_prove
-from twoway.diagnosis.verdict import Diagnosis, HiddenVerdict
+from twoway.diagnosis.conditions import HiddenVerdict, check_conditions, three_way_tables_prove
+from twoway.diagnosis.verdict import Diagnosis
 from twoway.errors import DataError
 from twoway.model.hidden_tree import HiddenTree
 from twoway.model.pmf import JointPMF

@@ -13,7 +13,7 @@ import numpy as np
 from twoway.checks.contradiction import Contradiction
 from twoway.checks.fit_quality import PairFit
 from twoway.checks.probability_range import MAX_CELLS, ProbabilityRange, probability_range
-from twoway.diagnosis.conditions import Check, Status
+from twoway.diagnosis.conditions import SMALL, Check, HiddenVerdict, Status
 from twoway.errors import ImpossibleEvidenceError
 from twoway.model.counts import pairs_without_table
 from twoway.model.events import Event
@@ -27,8 +27,6 @@ from twoway.text import crossed, plain_data, shortlist
 
 Kind = Literal["recoverable", "recoverable if", "not from these tables"]
 
-SMALL = 0.01
-"""A total variation that does not matter."""
 # Total variation: beyond these, answers are not known.
 _LARGE_AMBIGUITY = 0.25
 _LARGE_DISAGREEMENT = 0.15
@@ -54,39 +52,6 @@ class ComponentNote:
     component: int
     """Its position, as in ``pmf.weights``."""
     what: str
-
-
-@dataclass(frozen=True)
-class HiddenVerdict:
-    """What exact two-way tables tell about one hidden variable of a tree."""
-
-    variables: tuple[str, ...]
-    """The variables that are attached to it; where there are none, one from each of its sides."""
-    n_states: int
-    n_sides: int
-    """The groups of variables that are independent given its state."""
-    is_proven: bool
-    """Whether Theorem 2 or its extension holds for the tables between its sides, or two sides make that needless."""
-    by_three_way: bool
-    """Whether three-way tables between its sides determine it (Kruskal)."""
-    ambiguity: float
-    """How far another tree with the same tables is, in which only its states differ, as far as found."""
-    checks: tuple[Check, ...] = field(repr=False)
-
-    @property
-    def check(self) -> Check:
-        """The verdict as one condition of that on the tree."""
-        status: Status = "holds" if self.is_proven else "fails" if self.ambiguity > SMALL else "unknown"
-        detail = {
-            "holds": "determined by the tables between them"
-            if self.n_sides > 2
-            else "which do not matter to the joint",
-            "fails": f"not determined: others have the same tables and move the joint by {self.ambiguity:.3f}",
-            "unknown": "not proven, but no others with the same tables were found",
-        }[status]
-        more = "; three-way tables determine them" if self.by_three_way and not self.is_proven else ""
-        name = f"hidden variable of {shortlist(self.variables, 4)}"
-        return Check(name, status, f"{self.n_states} states between {self.n_sides} sides, {detail}{more}")
 
 
 @dataclass(frozen=True, repr=False)
