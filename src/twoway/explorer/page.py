@@ -25,7 +25,8 @@ from twoway.model.pmf import JointPMF, check_model, model_of
 from twoway.schema import Variable
 from twoway.segmentation.segments import Segments
 from twoway.storage.container import check_path, whole_or_not_at_all
-from twoway.uncertainty.bootstrap import LEAST_REPLICATES, Bootstrap
+from twoway.uncertainty.bootstrap import Bootstrap
+from twoway.uncertainty.observed_tables import LEAST_REPLICATES
 
 LINKS = 20
 """The page contains the strongest links of each variable, to this many others."""

@@ -44,7 +44,28 @@ if TYPE_CHECKING:
     from twoway.tabulation.result import Tabulation
 
 
-class JointPMF:
+class Tabulated:
+    """A model, or one with replicates, of which tables can be made."""
+
+    __slots__ = ()
+
+    def table(
+        self,
+        rows: Names | None = None,
+        columns: Names = (),
+        *,
+        nets: Mapping[str, str] | None = None,
+        records: Any = None,
+        design: Design | None = None,
+    ) -> Tabulation:
+        """Return a table for each question by a banner, with intervals where there are any; `tabulate` says more."""
+        import twoway  # the package loads what it names on demand, so this layer needs none above it
+
+        model: Any = self
+        return twoway.tabulate(model, rows, columns, nets=nets, records=records, design=design)
+
+
+class JointPMF(Tabulated):
     """The joint probability mass function of discrete variables, as a mixture of independent ones.
 
     That is the model of one hidden variable, which this constructor makes. ``fit(structure="tree")`` returns one of
@@ -417,20 +438,6 @@ class JointPMF:
         if not indices:
             raise DataError(f"at least one variable is needed; known: {shortlist(self.schema.names)}")
         return indices
-
-    def table(
-        self,
-        rows: Names | None = None,
-        columns: Names = (),
-        *,
-        nets: Mapping[str, str] | None = None,
-        records: Any = None,
-        design: Design | None = None,
-    ) -> Tabulation:
-        """Return a table for each question by a banner; `tabulate` says more."""
-        import twoway  # the package loads what it names on demand, so this layer needs none above it
-
-        return twoway.tabulate(self, rows, columns, nets=nets, records=records, design=design)
 
     # Records
 

@@ -1,14 +1,13 @@
-"""How sure the answers are: the same questions, answered by models of other samples; one class of many methods."""
+"""How sure the answers are: the same questions, answered by models of other samples."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -31,29 +30,17 @@ from twoway.model.intervals import (
 )
 from twoway.model.mode import Mode
 from twoway.model.model_file import parse_model, parse_replicates, replicate_arrays, write_model
-from twoway.model.pmf import JointPMF
+from twoway.model.pmf import JointPMF, Tabulated
 from twoway.model.posterior import records_for
 from twoway.report import Report
 from twoway.schema import Schema
 from twoway.storage import container
-from twoway.text import crossed
-from twoway.uncertainty.observed_tables import DOUBT, ObservedTables
-
-if TYPE_CHECKING:
-    from twoway.data.design import Design
-    from twoway.tabulation.result import Tabulation
+from twoway.uncertainty.observed_tables import Cells, ObservedTables, Question
 
 # The part of the model's shares that a replicate gives to categories that its sample lacks.
 _UNSEEN = 1e-6
-# Ranges are computed for answers of up to so many cells; each takes up to a second.
-_MAX_RANGES = 24
-Question = Callable[[JointPMF], Any]
-Cells = Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]
-"""The event and what is given, for each probability of an answer."""
 # The arrays of a file that hold the scales of a design's replicates and their degrees of freedom.
 _SCALES, _DEGREES = "replicate_scales", "replicate_degrees"
-LEAST_REPLICATES = 20
-"""With fewer, the ends of a 90 % interval are unknown."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +52,7 @@ class SureMode(Mode):
 
 
 @dataclass(frozen=True)
-class Bootstrap:
+class Bootstrap(Tabulated):
     """A model and its replicates: answers each question of a `JointPMF` with an interval."""
 
     pmf: JointPMF
@@ -157,74 +144,7 @@ class Bootstrap:
         names = tuple(dict.fromkeys([*self.evidence, *about]))
         if self.observed is None or not about:
             return ends, ""
-        if self.observed.leaves_open(names):
-            return self._widened(ends, self.observed, cells)
-        if (by_table := self._by_table(question, scale, names, self.observed)) is not None:
-            normal = NormalDist()
-            z = normal.inv_cdf(1.0 - 0.5 * DOUBT) / normal.inv_cdf(0.5 + 0.5 * self.level)
-            doubtful = ends.differs_from(by_table, z)
-            note = f"the model may not fit {crossed(names)}; the interval also contains what was observed"
-            if self.observed.is_all:
-                # The table is all that is known of these variables: the model cannot be surer than it.
-                return ends.widened(by_table.low, by_table.high), note if doubtful.any() else ""
-            if doubtful.any():
-                low, high = (np.where(doubtful, end, np.nan) for end in (by_table.low, by_table.high))
-                return ends.widened(low, high), note
-        # The table of a pair is the whole evidence about it; that of a triple is sparser than its pairs.
-        misfits = [] if by_table is not None and len(names) == 2 else self.observed.misfits(names)
-        if not misfits:
-            return ends, ""
-        # Off by so many standard errors there, the model may be off by as many here.
-        shown = crossed(self.observed.tables.names[misfits[0]])
-        times = 1.0 + self.observed.residuals[misfits[0]] / NormalDist().inv_cdf(0.5 + 0.5 * self.level)
-        note = f"the model may not fit {shown}; the interval is {times:.1f} times as wide"
-        return ends.stretched(times, scale), note
-
-    def _by_table(
-        self, question: Question, scale: Scale, names: Sequence[str], observed: ObservedTables
-    ) -> Intervals | None:
-        """Return the answer of the one table that shows all variables of a question, None where there is none."""
-        # Chance raises measures of dependence in draws from a table, as it does in the table: they are reflected.
-        posterior = scale != "nonnegative"
-        n = max(len(self.replicates), LEAST_REPLICATES)
-        models = observed.draws(names, n, posterior=posterior) if len(names) in (2, 3) else []
-        if not models:
-            return None
-        table = Bootstrap(models[0], tuple(models[1:]), models[0], self.level, reflected=not posterior)
-        try:
-            return (table.given(self.evidence) if self.evidence else table).of(question, scale)
-        except ImpossibleEvidenceError:  # no record of the table shows the evidence
-            return None
-
-    def _widened(self, ends: Intervals, observed: ObservedTables, cells: Cells) -> tuple[Intervals, str]:
-        """Return intervals that contain all that tables allow of each cell, as far as it is known, and a note."""
-        note = f"{observed.open_note}: the interval "
-        some = cells if len(cells) <= _MAX_RANGES else ()
-        allowed = [self._allowed(ends, place, event, given, observed) for place, (event, given) in enumerate(some)]
-        if not any(known for known, _ in allowed):
-            return ends, note + "is valid only if the model is right"
-        low, high = np.array([known or (np.nan, np.nan) for known, _ in allowed]).T.reshape(2, *ends.estimate.shape)
-        wider, is_open = ends.widened(low, high), np.reshape([own for _, own in allowed], ends.estimate.shape)
-        if not (is_open & ((wider.low < ends.low) | (wider.high > ends.high))).any():
-            return wider, ""
-        note += "contains all that the tables allow"
-        if len(cells) == 1:
-            note += f"; {float(ends.low):.4g} to {float(ends.high):.4g} if the model is right"
-        return wider, note
-
-    def _allowed(
-        self, ends: Intervals, place: int, event: Event, given: Event, observed: ObservedTables
-    ) -> tuple[tuple[float, float] | None, bool]:
-        """Return what tables allow of one of an answer's cells, if it is known, and whether they leave it open.
-
-        Where published tables leave little open, such as by rounding, sampling error is that of the answer.
-        """
-        known = {**self.evidence, **given}
-        value, low, high = (float(np.ravel(own)[place]) for own in (ends.estimate, ends.low, ends.high))
-        if (near := observed.determined(event, known, high - low)) is not None:
-            return (max(near.low - (value - low), 0.0), min(near.high + (high - value), 1.0)), False
-        bounds = observed.range(event, known, self.level)
-        return None if bounds is None else (bounds.low, bounds.high), True
+        return self.observed.widened(self, ends, question, scale, names, cells)
 
     def _ends(self, question: Question, scale: Scale, own: Question | None = None) -> Intervals:
         if own is not None and not self.reflected and self.scales is None:
@@ -323,20 +243,6 @@ class Bootstrap:
         """Return how much one variable tells about another; see `JointPMF.mutual_information`."""
         about = [name for names in (a, b, given or ()) for name in ([names] if isinstance(names, str) else names)]
         return self._number(lambda pmf: pmf.mutual_information(a, b, given, base, seed=seed), "nonnegative", about)
-
-    def table(
-        self,
-        rows: Names | None = None,
-        columns: Names = (),
-        *,
-        nets: Mapping[str, str] | None = None,
-        records: Any = None,
-        design: Design | None = None,
-    ) -> Tabulation:
-        """Return a table for each question by a banner, with intervals; `tabulate` says more."""
-        import twoway  # the package loads what it names on demand, so this layer needs none above it
-
-        return twoway.tabulate(self, rows, columns, nets=nets, records=records, design=design)
 
     def log_prob(self, source: Any) -> Intervals:
         """Return the logarithm of each record's probability, arrays (n_records,); see `JointPMF.log_prob`."""

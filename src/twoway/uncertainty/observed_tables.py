@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,13 +13,18 @@ from numpy.typing import NDArray
 from twoway.arrays import Floats
 from twoway.checks.fit_quality import PairFit, fit_quality
 from twoway.checks.probability_range import ProbabilityRange, quick_range
-from twoway.errors import DataError
+from twoway.errors import DataError, ImpossibleEvidenceError
 from twoway.model.events import Event
+from twoway.model.intervals import Intervals, Scale
 from twoway.model.pmf import JointPMF
 from twoway.model.posterior import records_for
 from twoway.tables.counting import n_set_cells
 from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
+from twoway.text import crossed
+
+if TYPE_CHECKING:
+    from twoway.uncertainty.bootstrap import Bootstrap
 
 DOUBT = 0.2
 """A pair, or the answer to a question, is doubtful if what was observed differs from it with a p-value below this.
@@ -26,6 +32,13 @@ DOUBT = 0.2
 A verdict on all pairs is corrected for their number; an interval is about one question, and it costs little that it
 also contains what was observed.
 """
+LEAST_REPLICATES = 20
+"""With fewer, the ends of a 90 % interval are unknown."""
+Question: TypeAlias = Callable[[JointPMF], Any]
+Cells: TypeAlias = Sequence[tuple[Event, Event]]
+"""The event and what is given, for each probability of an answer."""
+# Ranges are computed for answers of up to so many cells; each takes up to a second.
+_MAX_RANGES = 24
 # With more categories, records are not compared: the tables would be larger than the model.
 _MAX_CATEGORIES = 5000
 # Tables of all pairs, or of all triples, are kept up to so many cells: 1.6 MB.
@@ -115,12 +128,6 @@ class ObservedTables:
             return not any(wanted.issubset(table.variables) for table in self.published.plain)
         return self.is_all and len(wanted) > 1 and not any(wanted.issubset(known) for known in self.tables.names)
 
-    @property
-    def open_note(self) -> str:
-        """In words, why an answer is open."""
-        is_more = self.published is not None
-        return "the tables do not determine this" if is_more else "no table shows all these variables together"
-
     def range(self, event: Event, given: Event, level: float | None) -> ProbabilityRange | None:
         """Return the least and greatest probability of an event that the tables allow; None where it is unknown."""
         return quick_range(self.tables if self.published is None else self.published, event, given, level)
@@ -130,6 +137,81 @@ class ObservedTables:
         found = None if self.published is None else self.range(event, given, None)
         is_narrow = found is not None and found.width <= width and found.contradiction <= _SMALL_CONTRADICTION
         return found if is_narrow else None
+
+    def widened(
+        self, boot: Bootstrap, ends: Intervals, question: Question, scale: Scale, names: Sequence[str], cells: Cells
+    ) -> tuple[Intervals, str]:
+        """Return the intervals of an answer, wider where these tables contradict it or leave it open, and a note.
+
+        ``question``, ``scale`` and ``cells`` are as for `Bootstrap.answer`, ``names`` the variables, with the evidence.
+        """
+        if self.leaves_open(names):
+            return self._widened_to_ranges(boot, ends, cells)
+        half = NormalDist().inv_cdf(0.5 + 0.5 * boot.level)
+        if (by_table := self._answer_of_table(boot, question, scale, names)) is not None:
+            doubtful = ends.differs_from(by_table, NormalDist().inv_cdf(1.0 - 0.5 * DOUBT) / half)
+            note = f"the model may not fit {crossed(names)}; the interval also contains what was observed"
+            if self.is_all:
+                # The table is all that is known of these variables: the model cannot be surer than it.
+                return ends.widened(by_table.low, by_table.high), note if doubtful.any() else ""
+            if doubtful.any():
+                low, high = (np.where(doubtful, end, np.nan) for end in (by_table.low, by_table.high))
+                return ends.widened(low, high), note
+        # The table of a pair is the whole evidence about it; that of a triple is sparser than its pairs.
+        misfits = [] if by_table is not None and len(names) == 2 else self.misfits(names)
+        if not misfits:
+            return ends, ""
+        # Off by so many standard errors there, the model may be off by as many here.
+        times = 1.0 + self.residuals[misfits[0]] / half
+        shown = crossed(self.tables.names[misfits[0]])
+        return ends.stretched(times, scale), f"the model may not fit {shown}; the interval is {times:.1f} times as wide"
+
+    def _answer_of_table(
+        self, boot: Bootstrap, question: Question, scale: Scale, names: Sequence[str]
+    ) -> Intervals | None:
+        """Return the answer of the one table that shows all variables of a question, None where there is none."""
+        # Chance raises measures of dependence in draws from a table, as it does in the table: they are reflected.
+        posterior = scale != "nonnegative"
+        n = max(len(boot.replicates), LEAST_REPLICATES)
+        models = self.draws(names, n, posterior=posterior) if len(names) in (2, 3) else []
+        if not models:
+            return None
+        table = type(boot)(models[0], tuple(models[1:]), models[0], boot.level, reflected=not posterior)
+        try:
+            return (table.given(boot.evidence) if boot.evidence else table).of(question, scale)
+        except ImpossibleEvidenceError:  # no record of the table shows the evidence
+            return None
+
+    def _widened_to_ranges(self, boot: Bootstrap, ends: Intervals, cells: Cells) -> tuple[Intervals, str]:
+        """Return intervals that contain all that tables allow of each cell, as far as it is known, and a note."""
+        is_more = self.published is not None
+        note = "the tables do not determine this" if is_more else "no table shows all these variables together"
+        some = cells if len(cells) <= _MAX_RANGES else ()
+        allowed = [self._allowed(boot, ends, place, *cell) for place, cell in enumerate(some)]
+        if not any(known for known, _ in allowed):
+            return ends, f"{note}: the interval is valid only if the model is right"
+        low, high = np.array([known or (np.nan, np.nan) for known, _ in allowed]).T.reshape(2, *ends.estimate.shape)
+        wider, is_open = ends.widened(low, high), np.reshape([own for _, own in allowed], ends.estimate.shape)
+        if not (is_open & ((wider.low < ends.low) | (wider.high > ends.high))).any():
+            return wider, ""
+        note += ": the interval contains all that the tables allow"
+        if len(cells) == 1:
+            note += f"; {float(ends.low):.4g} to {float(ends.high):.4g} if the model is right"
+        return wider, note
+
+    def _allowed(
+        self, boot: Bootstrap, ends: Intervals, place: int, event: Event, given: Event
+    ) -> tuple[tuple[float, float] | None, bool]:
+        """Return what tables allow of one of an answer's cells, if it is known, and whether they leave it open.
+
+        Where published tables leave little open, such as by rounding, sampling error is that of the answer.
+        """
+        known = {**boot.evidence, **given}
+        value, low, high = (float(np.ravel(own)[place]) for own in ends)
+        if (near := self.determined(event, known, high - low)) is not None:
+            return (max(near.low - (value - low), 0.0), min(near.high + (high - value), 1.0)), False
+        bounds = self.range(event, known, boot.level)
+        return None if bounds is None else (bounds.low, bounds.high), True
 
     # Files
 

@@ -29,8 +29,8 @@ from twoway.solvers.starts import softened_start
 from twoway.solvers.visible_trees import VisibleMixture
 from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
-from twoway.uncertainty.bootstrap import LEAST_REPLICATES, Bootstrap
-from twoway.uncertainty.observed_tables import ObservedTables
+from twoway.uncertainty.bootstrap import Bootstrap
+from twoway.uncertainty.observed_tables import LEAST_REPLICATES, ObservedTables
 
 _TOL_RECORDS, _TOL_TABLES = 1e-8, 1e-6
 _LEAST_SHARE = 1e-300
