@@ -134,7 +134,7 @@ def _tree_arrays(trees: Trees) -> dict[str, NDArray[Any]]:
 
 
 def _parse_trees(schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> Trees:
-    """Return the trees in the arrays of a file, or raise where they are none."""
+    """Return the trees in the arrays of a file, or raise where they are invalid."""
     shares, numbers = arrays["tree_shares"], arrays["tree_numbers"]
     if shares.dtype != np.float64 or numbers.dtype != np.float64:
         raise DataError(f"its arrays are of {shares.dtype} and {numbers.dtype}, not float64")
