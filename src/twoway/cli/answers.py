@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 import twoway as tw
-from twoway.cli.output import is_terminal, note, output_json, say, say_json
-from twoway.errors import DataError
+from twoway.cli.output import is_terminal, note, output_json, output_wording, say, say_json
+from twoway.errors import DataError, QuestionError, TwowayError
 from twoway.questions import Answer, Contrast, Question, parse
 from twoway.questions.answer import answer_of, asked_given
 from twoway.questions.conditions import asked_codes, asked_evidence
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _SHOWN_LABELS = 8
 _RECORDS, _EFFECTIVE = ("records", "other_records"), ("effective_records", "other_effective_records")
 _NUMBERS = ("value", "low", "high", "observed", *_RECORDS, *_EFFECTIVE)
+
+T = TypeVar("T")
 
 
 def read_questions(questions: list[str]) -> list[str]:
@@ -48,8 +50,9 @@ def print_answers(
     json: bool = False,
 ) -> None:
     """Print the answer to each question, below the question if there are several."""
-    for number, question in enumerate(questions):
-        content, text = printed_answer(pmf, question, base, boot)
+    for number, (content, text) in enumerate(
+        each_answer(questions, lambda asked: printed_answer(pmf, asked, base, boot))
+    ):
         if json:
             say_json(content)
             continue
@@ -58,6 +61,25 @@ def print_answers(
         say(text)
         for remark in content["notes"]:
             note(remark)
+
+
+def each_answer(questions: Sequence[str], answer: Callable[[str], T]) -> Iterator[T]:
+    """Yield the answer to each question; one without an answer is reported at the end, with its text, as an error."""
+    errors: dict[str, TwowayError] = {}
+    for question in questions:
+        try:
+            answered = answer(question)
+        except TwowayError as error:
+            if len(questions) == 1:
+                raise
+            errors[question] = error
+        else:
+            yield answered
+    for question, error in errors.items():
+        message = str(error)
+        say(f"twoway: {output_wording(message if question in message else f'{question}: {message}')}", err=True)
+    if errors:
+        raise QuestionError(f"of {len(questions)} questions, {len(errors)} could not be answered")
 
 
 def printed_answer(

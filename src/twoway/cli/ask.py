@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from typer import Argument, Option
 
@@ -50,14 +51,28 @@ def ask(
 
     twoway ask survey.twoway "mode(vote, age | region = north)" "H(vote)" "I(vote; age | region)"
     """
-    from twoway.cli.answers import print_answers, printed_answer, read_questions, write_answers
+    from twoway.cli.answers import (
+        each_answer,
+        note_answer,
+        print_answers,
+        printed_answer,
+        read_questions,
+        write_answers,
+    )
 
     check_output(out, force, model, is_records=True)
     boot = tw.Bootstrap.load(model) if interval else None
     pmf = tw.JointPMF.load(model) if boot is None else boot.pmf
     if out is not None:
-        contents = [printed_answer(pmf, question, base, boot)[0] for question in read_questions(questions or ["-"])]
-        write_answers(contents, out)
+        contents: list[dict[str, Any]] = []
+        try:
+            answers = each_answer(
+                read_questions(questions or ["-"]), lambda asked: printed_answer(pmf, asked, base, boot)
+            )
+            contents.extend(content for content, _ in answers)
+        finally:  # questions without an answer are an error, but the others have theirs
+            if contents:
+                write_answers(contents, out)
         for text in (text for content in contents for text in content["notes"]):
             note(text)
     elif not questions and is_terminal(sys.stdin):

@@ -180,9 +180,10 @@ def _is_half_fitted(out: Path) -> bool:
 
 def _check_questions_to_fit(questions: list[str], schema: tw.Schema) -> None:
     """Raise before the fit if a question cannot be answered: ask a model that knows nothing yet."""
+    from twoway.cli.answers import each_answer
+
     uniform = tw.JointPMF([1.0], [[[1 / len(variable)]] * len(variable) for variable in schema], schema)
-    for question in questions:
-        tw.ask(uniform, question)
+    list(each_answer(questions, lambda question: tw.ask(uniform, question)))
 
 
 def _fit_summary(pmf: tw.JointPMF, source: Any) -> dict[str, Any]:

@@ -236,6 +236,27 @@ def test_bins_at_given_numbers(cli, folder, tmp_path):
         assert cli(*fit, "--force", "--bins", wrong)[0] == 3
 
 
+def test_ask_answers_the_other_questions_and_reports_each_bad_one(cli, tmp_path):
+    asked = ("P(vot)", "P(vote)", "H(age) / H(vote)", "H(vote)")
+    code, out, err = cli("ask", "m.twoway", *asked)
+    assert code == 3
+    assert out == cli("ask", "m.twoway", asked[1], asked[3])[1]
+    assert asked[0] in err
+    assert asked[2] in err
+    assert asked[1] not in err
+    assert err.count("^\n") == 2
+    assert err.endswith("twoway: of 4 questions, 2 could not be answered\n")
+    code, out, err = cli("ask", "m.twoway", "P(vote | age)", "P(vote) - P(age)", "E(age)", "--json")
+    assert (code, out.count("\n")) == (3, 1)
+    assert "\ntwoway: E(age): " in err  # an error that does not show the question itself
+    assert cli("ask", "m.twoway", *asked, "-o", str(tmp_path / "some.csv"))[0] == 3
+    assert set(pd.read_csv(tmp_path / "some.csv")["question"]) == {"P(vote)", "H(vote)"}
+    assert cli("ask", "m.twoway", "P(vot)", "P(a)", "-o", str(tmp_path / "none.csv"))[0] == 3
+    assert not (tmp_path / "none.csv").exists()
+    code, _, err = cli("fit", "survey.csv", "-o", "never.twoway", "--ask", "P(vot)", "--ask", "P(agee)")
+    assert (code, err.count("did you mean")) == (3, 2)
+
+
 def test_ask_notes_what_could_be_misread(cli):
     _, out, err = cli("ask", "m.twoway", "P(age >= 40+)")
     assert "note: age >= 40+ selects, in the order of the categories: 40+" in err
