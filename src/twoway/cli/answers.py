@@ -59,8 +59,13 @@ def print_answers(
         if len(questions) > 1:
             say(("\n" if number else "") + content["question"])
         say(text)
-        for remark in content["notes"]:
-            note(remark)
+        note_answer(content, is_one=len(questions) == 1)
+
+
+def note_answer(content: dict[str, Any], *, is_one: bool) -> None:
+    """Print the notes on an answer, each with the question where others are asked, too."""
+    for remark in content["notes"]:
+        note(remark if is_one else f"{content['question']}: {remark}")
 
 
 def each_answer(questions: Sequence[str], answer: Callable[[str], T]) -> Iterator[T]:

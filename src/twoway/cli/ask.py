@@ -13,7 +13,7 @@ from typer import Argument, Option
 
 import twoway as tw
 from twoway.cli.options import Force, Json, Model
-from twoway.cli.output import check_output, is_terminal, note, say
+from twoway.cli.output import check_output, is_terminal, say
 from twoway.errors import TwowayError
 
 _HISTORY_LINES = 1000
@@ -73,8 +73,8 @@ def ask(
         finally:  # questions without an answer are an error, but the others have theirs
             if contents:
                 write_answers(contents, out)
-        for text in (text for content in contents for text in content["notes"]):
-            note(text)
+        for content in contents:
+            note_answer(content, is_one=len(contents) == 1)
     elif not questions and is_terminal(sys.stdin):
         ask_at_prompt(pmf, lambda question: print_answers(pmf, [question], base=base, boot=boot))
     else:

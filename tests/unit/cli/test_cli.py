@@ -265,6 +265,13 @@ def test_ask_notes_what_could_be_misread(cli):
     assert "of the 600 records" in err
 
 
+def test_notes_name_their_question_where_several_are_asked(cli, tmp_path):
+    asked = ("P(age >= 40+)", "P(vote)")
+    said = "note: P(age >= 40+): age >= 40+ selects, in the order of the categories: 40+\n"
+    assert cli("ask", "m.twoway", *asked)[2] == said
+    assert cli("ask", "m.twoway", *asked, "-o", str(tmp_path / "answers.csv"))[2] == said
+
+
 def test_ask_reads_standard_input(cli, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO("# a remark\n\nH(vote)\nP(vote = yes)\n"))
     code, out, _ = cli("ask", "m.twoway", "-")
