@@ -19,9 +19,12 @@ def open_notes(pmf: JointPMF, asked: Question | Contrast) -> list[str]:
 
     event, given = asked_evidence(pmf.schema, asked.targets), asked_evidence(pmf.schema, asked.given)
     found = quick_range(pmf.counts.published or pmf.counts.tables, event, given, None)
-    return notes + (
-        [] if found is None else [f"joints with these tables have from {found.low:.4f} to {found.high:.4f}"]
-    )
+    if found is not None:
+        notes.append(
+            f"joints with exactly these tables have from {found.low:.4f} to {found.high:.4f}; allowing for sampling and "
+            "rounding of the tables, more is possible"
+        )
+    return notes
 
 
 def never_together(pmf: JointPMF, asked: Question | Contrast) -> str:
