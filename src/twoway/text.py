@@ -103,6 +103,18 @@ def printable(text: object, width: int | None = MAX_WIDTH) -> str:
     return clean if width is None or len(clean) <= width else clean[: width - 1] + "…"
 
 
+def counted(number: float, noun: str) -> str:
+    """Return a number with its noun, in the plural unless it is one.
+
+    Examples
+    --------
+    >>> counted(1, "table"), counted(1200, "record"), counted(2, "pass")
+    ('1 table', '1,200 records', '2 passes')
+    """
+    ending = "" if number == 1 else "es" if noun.endswith("s") else "s"
+    return f"{number:,.6g} {noun}{ending}" if isinstance(number, float) else f"{number:,} {noun}{ending}"
+
+
 def markdown_text(text: object) -> str:
     """Return text for Markdown, in which no character means anything else."""
     return "".join(f"\\{char}" if char in "\\`*_{}[]<>#|~$&" else char for char in printable(text, None))

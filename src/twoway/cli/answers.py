@@ -183,7 +183,8 @@ def _printed_base(beside: dict[str, Any], place: int = 0) -> str:
         " and ".join(f"{np.ravel(beside[name])[place]:,.0f}" for name in names if name in beside)
         for names in (_RECORDS, _EFFECTIVE)
     )
-    return f"{records} records" + (f" that count as {effective}" if effective else "")
+    weighted = f" that count as {effective}" if effective else ""
+    return f"{records} {'record' if records == '1' else 'records'}{weighted}"
 
 
 def _printed_zeros(question: Contrast, result: tw.Distribution, divisor: Answer) -> Iterator[str]:

@@ -15,6 +15,7 @@ import twoway as tw
 from twoway.cli.options import Force, Json, Model
 from twoway.cli.output import check_output, is_terminal, say
 from twoway.errors import TwowayError
+from twoway.text import counted
 
 _HISTORY_LINES = 1000
 
@@ -85,7 +86,7 @@ def ask_at_prompt(pmf: tw.JointPMF, respond: Callable[[str], None]) -> None:
     """Let ``respond`` answer questions until the end of input; an error does not end the prompt."""
     names = pmf.schema.names
     shown = ", ".join(names[:12]) + (f", … ({len(names) - 12} more)" if len(names) > 12 else "")
-    say(f"{len(names)} variables: {shown}")
+    say(f"{counted(len(names), 'variable')}: {shown}")
     say("Ask a question, such as P(a | b = x). Tab completes names, ? lists variables, Ctrl-D ends.")
     with _ask_with_readline(pmf):
         while True:

@@ -11,6 +11,7 @@ from twoway.cli.options import DataFile, Force
 from twoway.cli.output import check_output, say
 from twoway.cli.reading import Reading
 from twoway.storage.container import whole_or_not_at_all
+from twoway.text import counted
 
 
 def columns(
@@ -42,4 +43,5 @@ def columns(
         return
     with whole_or_not_at_all(out) as stream:
         stream.write(text.encode())
-    say(f"{text.count('[columns.') - text.count('.categories]')} columns: {out}")
+    n_columns = text.count("[columns.") - text.count(".categories]")
+    say(f"{counted(n_columns, 'column')}: {out}")

@@ -18,7 +18,7 @@ from twoway.cli.reading import Reading
 from twoway.data.sql.connections import is_address
 from twoway.errors import DataError, FileFormatError, TwowayError
 from twoway.storage import container
-from twoway.text import brief
+from twoway.text import brief, counted
 
 _SCHEMA_SHAPE = '{"vote": ["no", "yes"], "income": {"cuts": [10000, 20000]}}'
 
@@ -119,8 +119,8 @@ def count(
     content: dict[str, Any] = {"tables": len(tables), "variables": len(tables.schema), "records": n_records}
     content |= {"largest_total": float(tables.totals.max(initial=0.0)), "out": str(target)}
     added = "added to" if add is not None else "counted:"
-    what = f"{len(tables)} {'table' if len(tables) == 1 else 'tables'} of {len(tables.schema)} variables"
-    lines = [f"{n_records:,} records {added} {what} in {target}"]
+    what = f"{counted(len(tables), 'table')} of {counted(len(tables.schema), 'variable')}"
+    lines = [f"{counted(n_records, 'record')} {added} {what} in {target}"]
     if epsilon is not None:
         lines.append(str(tables.releases[-1]))
         if len(tables.releases) > 1:

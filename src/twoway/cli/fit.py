@@ -19,7 +19,7 @@ from twoway.data.design import opened_design
 from twoway.errors import DataError, TwowayError
 from twoway.report import described_form, listed_codes
 from twoway.schema import first_duplicate
-from twoway.text import aligned, crossed, printable, shortlist
+from twoway.text import aligned, counted, crossed, printable, shortlist
 
 _LONGEST_NAME = 255  # bytes, in every file system in use
 # Above this share of tables off by more than chance, another structure is suggested.
@@ -200,9 +200,9 @@ def _fit_text(learned: dict[str, Any]) -> str:
         holes = learned["holes"] / max(learned["cells"], 1)
         effective = learned["effective_records"]
         weighted = "" if abs(effective - learned["records"]) < 0.5 else f" that count as {effective:,.0f}"
-        evidence = f"{learned['records']:,} records{weighted}, {holes:.1%} of their cells missing"
+        evidence = f"{counted(learned['records'], 'record')}{weighted}, {holes:.1%} of their cells missing"
     else:
-        evidence = f"{learned['tables']:,} tables"
+        evidence = counted(learned["tables"], "table")
     if learned["sources"] > 1:
         evidence = f"{learned['sources']} sources together: {evidence}"
     end = {"converged": "converged", "direct": "solved directly", "interrupted": "interrupted by Ctrl-C"}
@@ -214,8 +214,8 @@ def _fit_text(learned: dict[str, Any]) -> str:
         ["learned from", evidence],
         *([["design", learned["design"]]] if "design" in learned else []),
         *([["set to missing", listed_codes(gone)]] if gone else []),
-        ["model", f"{learned['variables']} variables, {form}: {learned['model']}"],
-        ["fit", f"{ended} after {learned['passes']} passes, {learned['seconds']:.1f} s"],
+        ["model", f"{counted(learned['variables'], 'variable')}, {form}: {learned['model']}"],
+        ["fit", f"{ended} after {counted(learned['passes'], 'pass')}, {learned['seconds']:.1f} s"],
     ]
     if learned["structure"]:
         rows.append(["structure", learned["structure"]])
@@ -225,18 +225,25 @@ def _fit_text(learned: dict[str, Any]) -> str:
     if likelihood is not None:
         rows.append(["", f"log-likelihood {likelihood:.4f} per record, BIC {learned['bic']:,.1f}"])
     for number, worst in enumerate(learned.get("worst_fit", [])):
-        text = f"{crossed(worst['variables'], 40)}: total variation {worst['total_variation']:.3f}"
+        text = f"{crossed(worst['variables'], 40)}: total variation {_small(worst['total_variation'])}"
         rows.append(["" if number else "worst fit", text])
     if learned["check"] is not None:
         rows.append(["check", printable(str(tw.FitCheck(**learned["check"])), 400)])
     for number, strong in enumerate(learned["strongest"]):
-        rows.append(["" if number else "strongest", f"{crossed(strong['variables'], 40)}: {strong['nats']:.3f} nats"])
+        rows.append(
+            ["" if number else "strongest", f"{crossed(strong['variables'], 40)}: {_small(strong['nats'])} nats"]
+        )
     rows += [["hint", hint] for hint in _fit_hints(learned)]
     warnings = learned["warnings"]
     rows += [["warning", printable(warning, 400)] for warning in warnings[:_MOST_WARNINGS]]
     if len(warnings) > _MOST_WARNINGS:
         rows.append(["", f"{len(warnings) - _MOST_WARNINGS} more: twoway info {learned['model']}"])
     return aligned(rows)
+
+
+def _small(number: float) -> str:
+    """Return a number of at least 0 with three digits, which does not look like 0 unless it is."""
+    return f"{number:.3f}" if number >= 0.0005 or number == 0 else "< 0.0005"
 
 
 def _fit_hints(learned: dict[str, Any]) -> Iterator[str]:

@@ -12,6 +12,7 @@ from twoway.cli.options import DataFile, Force, Json, Model, Out, Seed
 from twoway.cli.output import check_output, show, write_result
 from twoway.cli.reading import Reading
 from twoway.errors import DataError
+from twoway.text import counted
 
 
 def impute(
@@ -91,7 +92,9 @@ def impute(
         summary = {"records": records.n_records, "filled": n_filled, "out": str(out)}
         copies_made = "" if draws is None else f", in {draws} copies"
         done = "with the probability of each category" if proba else "filled"
-        text = f"{n_filled:,} missing cells in {records.n_records:,} records {done}{copies_made}: {out}"
+        text = (
+            f"{counted(n_filled, 'missing cell')} in {counted(records.n_records, 'record')} {done}{copies_made}: {out}"
+        )
         show(summary | ({} if draws is None else {"draws": draws}), text, json=json)
 
 

@@ -13,7 +13,7 @@ from twoway.cli.options import Json
 from twoway.cli.output import is_terminal, output_wording, show
 from twoway.report import described_form
 from twoway.storage.container import container_kind
-from twoway.text import aligned, crossed, printable
+from twoway.text import aligned, counted, crossed, printable
 
 _MOST_TABLES = 20
 _WIDE = 40  # longer names get a line of their own
@@ -59,7 +59,7 @@ def _model_info(path: Path) -> tuple[dict[str, Any], str]:
         "report": None if pmf.report is None else pmf.report.to_dict(),
     }
     form = described_form(len(pmf.trees.trees), pmf.n_hidden, pmf.rank)
-    parts = [f"a model of {form} with {len(pmf.schema)} variables", _variables_info(pmf.schema)]
+    parts = [f"a model of {form} with {counted(len(pmf.schema), 'variable')}", _variables_info(pmf.schema)]
     if pmf.report is not None:
         parts.append(output_wording(str(pmf.report)))
     kept = "the two-way counts that the model was fitted to: exact numbers, also small ones"
@@ -84,7 +84,7 @@ def _tables_info(path: Path) -> tuple[dict[str, Any], str]:
     n_shown = _MOST_TABLES if is_terminal(sys.stdout) else len(tables)
     for names, total in list(zip(tables.names, tables.totals, strict=True))[:n_shown]:
         rows.append([crossed(names), f"{total:,.6g}"])
-    more = f"… {len(tables) - n_shown} more tables" if len(tables) > n_shown else ""
+    more = f"… {counted(len(tables) - n_shown, 'more table')}" if len(tables) > n_shown else ""
     parts = [repr(tables).strip("<>"), _variables_info(tables.schema), aligned(rows, more)]
     if tables.notes:
         parts.append("\n".join(f"note: {note}" for note in tables.notes))
@@ -96,10 +96,8 @@ def _tables_info(path: Path) -> tuple[dict[str, Any], str]:
 def _records_info(path: Path) -> tuple[dict[str, Any], str]:
     records = tw.FileRecords(path)
     content = {"kind": "records", "records": records.n_records, "variables": records.schema.to_dict()}
-    return (
-        content,
-        f"{records.n_records:,} records of {len(records.schema)} variables\n\n{_variables_info(records.schema)}",
-    )
+    size = f"{counted(records.n_records, 'record')} of {counted(len(records.schema), 'variable')}"
+    return content, f"{size}\n\n{_variables_info(records.schema)}"
 
 
 def _variables_info(schema: Any) -> str:

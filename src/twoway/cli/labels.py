@@ -10,7 +10,7 @@ from typer import Option
 import twoway as tw
 from twoway.cli.options import DataFile, Force, Json, Seed, Threads, missing_option
 from twoway.cli.output import check_output, show
-from twoway.text import aligned, printable
+from twoway.text import aligned, counted, printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -139,9 +139,11 @@ def _text(content: dict[str, Any]) -> str:
         n_hidden = content["annotators"] - 2 * _SHOWN
         if which == "best" and n_hidden > 0:
             rows.append([f"… {n_hidden:,} more", "", "", "", ""])
-    n_items = content["items"]
+    n_items, n_uncertain = content["items"], content["uncertain"]
+    be = "is" if n_uncertain == 1 else "are"
     head = [
-        f"{content['labels']:,} labels of {n_items:,} items by {content['annotators']:,} annotators",
-        f"{content['uncertain']:,} items ({content['uncertain'] / n_items:.1%}) are less than {_SURE:.0%} certain",
+        f"{counted(content['labels'], 'label')} of {counted(n_items, 'item')} by "
+        f"{counted(content['annotators'], 'annotator')}",
+        f"{counted(n_uncertain, 'item')} ({n_uncertain / n_items:.1%}) {be} less than {_SURE:.0%} certain",
     ]
     return "\n".join([*head, "", aligned(classes), "", aligned(rows)])

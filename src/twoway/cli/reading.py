@@ -24,7 +24,7 @@ from twoway.cli.options import (
 )
 from twoway.errors import DataError, UnknownNameError, check_known
 from twoway.storage.container import container_kind
-from twoway.text import shortlist, without_password
+from twoway.text import counted, shortlist, without_password
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -420,7 +420,7 @@ class Reading:
             return
         shown = [f"column {name!r} has {n:,} distinct values in {table.num_rows:,} records" for name, n in many.items()]
         more = len(shown) - _MOST_NAMED
-        shown = [*shown[:_MOST_NAMED], *([f"{more} more columns have too many"] if more > 0 else [])]
+        shown = [*shown[:_MOST_NAMED], *([f"{counted(more, 'more column')} with too many"] if more > 0 else [])]
         texts = [name for name in many if name not in numbers]
         kinds = ["free text"] * bool(texts) + ["measurements"] * bool(numbers)
         ways = []

@@ -12,7 +12,7 @@ import twoway as tw
 from twoway.cli.options import Force, Json
 from twoway.cli.output import check_output, note, say, show
 from twoway.errors import DataError, check_known
-from twoway.text import aligned, crossed, printable, shortlist
+from twoway.text import aligned, counted, crossed, printable, shortlist
 
 if TYPE_CHECKING:
     from twoway.tables.crosstabs.sheet_table import SheetTable
@@ -120,13 +120,13 @@ def _tables_text(tables: Sequence[dict[str, Any]], groups: Mapping[str, Any], ar
     rows: list[list[str]] = []
     for table in tables[:_MOST_TABLES]:
         total = "" if table["sum"] is None else f", sum {table['sum']:,.6g}"
-        base = "" if table["total"] is None else f", of {table['total']:,.6g} records"
+        base = "" if table["total"] is None else f", of {counted(table['total'], 'record')}"
         rows.append(["table", crossed(table["variables"], 60)])
         rows.append(["", f"{table['kind']}{total}{base}; {table['check']}; first cell: {table['first_cell']}"])
         rows += [["", f"{printable(name, 40)}: {shortlist(labels, 8)}"] for name, labels in table["variables"].items()]
         rows.append(["", f"margins: {', '.join(table['margins']) or 'none'}"])
     if len(tables) > _MOST_TABLES:
-        rows.append(["", f"{len(tables) - _MOST_TABLES} more tables; --json shows all"])
+        rows.append(["", f"{counted(len(tables) - _MOST_TABLES, 'more table')}; --json shows all"])
     for name, members in groups.items():
         for label, own in list(members.items())[:_MOST_TABLES]:
             rows.append(["group", f"{printable(name, 40)} {printable(label, 40)} = {shortlist(own, 8)}"])

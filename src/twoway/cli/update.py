@@ -11,6 +11,7 @@ import twoway as tw
 from twoway.cli.options import DataFile, Force, Json, Model, Threads
 from twoway.cli.output import check_output, note, show, shows_progress
 from twoway.cli.reading import Reading
+from twoway.text import counted
 
 
 def update(
@@ -51,7 +52,7 @@ def update(
     report = updated.report
     assert report is not None
     passes, was_interrupted = report.starts[report.best].n_iter, report.stop_reason == "interrupted"
-    lines = [f"{records.n_records:,} records added to {target} in {passes} passes"]
+    lines = [f"{counted(records.n_records, 'record')} added to {target} in {counted(passes, 'pass')}"]
     lines += ["interrupted by Ctrl-C: the model is the best one found so far"] if was_interrupted else []
     lines += [f"new category of {added['variable']!r}: {added['category']!r}" for added in new]
     content = {"model": str(target), "records": records.n_records, "total": report.n_records, "passes": passes}

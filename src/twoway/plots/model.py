@@ -15,6 +15,7 @@ from twoway.model.information import pairwise_information
 from twoway.model.pmf import JointPMF, model_behind, model_of
 from twoway.plots.drawing import draw_heatmap, draw_pairs, drawing_axes, drawn_label, drawn_variables, hatch_cells
 from twoway.segmentation.segments import Segments
+from twoway.text import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -248,7 +249,7 @@ def plot_scatter(
     for number, (corner, weight) in enumerate(zip(_CORNERS, pmf.weights, strict=True), 1):
         offset, side = ((0, -12), "top") if corner[1] == 0 else ((0, 8), "bottom")
         ax.annotate(f"{number} ({weight:.0%})", corner, offset, textcoords="offset points", ha="center", va=side)
-    ax.set_title(f"{len(points)} categories of {len(indices)} variable{'s' * (len(indices) > 1)}", pad=18)
+    ax.set_title(f"{len(points)} categories of {counted(len(indices), 'variable')}", pad=18)
     ax.set_aspect("equal")
     ax.set_axis_off()
     return ax

@@ -21,8 +21,8 @@ def open_notes(pmf: JointPMF, asked: Question | Contrast) -> list[str]:
     found = quick_range(pmf.counts.published or pmf.counts.tables, event, given, None)
     if found is not None:
         notes.append(
-            f"joints with exactly these tables have from {found.low:.4f} to {found.high:.4f}; allowing for sampling and "
-            "rounding of the tables, more is possible"
+            f"joints with exactly these tables have from {found.low:.4f} to {found.high:.4f}; allowing for sampling "
+            "and rounding of the tables, more is possible"
         )
     return notes
 

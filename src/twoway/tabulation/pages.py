@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from twoway.tabulation.writing import Line, banner_groups, explained, table_lines, table_title
-from twoway.text import printable
+from twoway.text import counted, printable
 
 if TYPE_CHECKING:
     from twoway.tabulation.result import BannerTable, Tabulation
@@ -34,7 +34,7 @@ def tabulation_html(tabulation: Tabulation) -> str:
     """Return the first tables as a part of a page, such as a notebook."""
     shown = tabulation.tables[:_MOST_IN_NOTEBOOK]
     more = len(tabulation) - len(shown)
-    last = [*([f"… {more} more tables"] if more else []), *explained(tabulation)]
+    last = [*([f"… {counted(more, 'more table')}"] if more else []), *explained(tabulation)]
     return "".join([*map(_html_of_table, shown), *(f"<p>{escape(text)}</p>" for text in last)])
 
 

@@ -910,3 +910,19 @@ def test_a_record_meets_all_conditions(cli, folder):
         code, out, err = cli("count", "where.csv", "-o", "where.tables", "--force", "--json", *options)
         assert code == 0, err
         assert json.loads(out)["records"] == expected
+
+
+def test_one_of_a_kind_is_singular_and_small_numbers_are_not_zero(cli, tmp_path):
+    (tmp_path / "vote_by_age.csv").write_text("age \\ vote,no,yes\nyoung,3000,1000\nold,1500,2500\n")
+    out = str(tmp_path / "one.twoway")
+    _, text, _ = cli("fit", "--tables", str(tmp_path), "-o", out)
+    assert "learned from  1 table\n" in text
+    assert "total variation < 0.0005\n" in text
+    (tmp_path / "one.csv").write_text("vote,age\nyes,old\n")
+    (tmp_path / "hole.csv").write_text("vote,age\nyes,\n")
+    assert cli("count", str(tmp_path / "one.csv"), "-o", str(tmp_path / "one.tables"))[1].startswith(
+        "1 record counted: 1 table of 2 variables in "
+    )
+    filled = cli("impute", out, str(tmp_path / "hole.csv"), "-o", str(tmp_path / "filled.csv"))[1]
+    assert filled.startswith("1 missing cell in 1 record filled: ")
+    assert cli("info", str(tmp_path / "one.csv"))[1].startswith("1 record of 2 variables\n")

@@ -221,7 +221,7 @@ def test_an_error_about_many_columns_is_short(twoway, tmp_path):
     pd.DataFrame({f"measurement_number_{n}": RNG.random(50) for n in range(60)}).to_csv(path, index=False)
     code, _, err = twoway("fit", path, "-o", tmp_path / "m.twoway", "--max-categories", "40")
     assert code == 3
-    assert "54 more columns have too many" in err
+    assert "54 more columns with too many" in err
     assert "`twoway columns` writes a file" in err
     assert len(err) < 1500
 
