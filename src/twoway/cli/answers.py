@@ -12,8 +12,8 @@ import numpy as np
 import twoway as tw
 from twoway.cli.output import is_terminal, note, output_json, output_wording, say, say_json
 from twoway.errors import DataError, QuestionError, TwowayError
-from twoway.questions import Answer, Contrast, Question, parse
-from twoway.questions.answer import answer_of, asked_given
+from twoway.questions import Answer, Contrast, Question
+from twoway.questions.answer import answer_of, asked_given, asked_question
 from twoway.questions.conditions import asked_codes, asked_evidence
 from twoway.questions.observed import is_table_off, observed
 from twoway.questions.open_answers import beyond_universe, never_together, open_notes
@@ -94,7 +94,7 @@ def printed_answer(
 
     Replicates of the model add an interval to the answer, and its counts what was observed.
     """
-    question = parse(text, pmf.schema)
+    question = asked_question(pmf, text)
     result = answer_of(pmf, question, base)
     seen = observed(pmf, question)
     beside = {} if seen is None else seen.columns

@@ -70,7 +70,7 @@ def check(
             *(evidence.notes if isinstance(evidence, tw.Tables | tw.PublishedTables) else ()),
         ):
             note(output_wording(remark))
-    events = [asked_event(evidence.schema, question) for question in ranges or ()]
+    events = [asked_event(evidence, question) for question in ranges or ()]
     result: Any
     if data is None:
         result = tw.diagnose(evidence, rank, seed=seed, monitor=shows_progress() or None)

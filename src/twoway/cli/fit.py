@@ -101,7 +101,7 @@ def fit(
     checkpoint = None if beside is None else Checkpoint(beside)
     united = reading.source(data or [])
     source = united.source
-    _check_questions_to_fit(ask or [], source.schema)
+    _check_questions_to_fit(ask or [], source)
     if intervals and not isinstance(source, tw.Records | tw.Tables | tw.PublishedTables):
         raise DataError(
             "--intervals needs records that fit into memory; `twoway count` these first, then fit the tables"
@@ -178,12 +178,14 @@ def _is_half_fitted(out: Path) -> bool:
     return report is not None and report.stop_reason in ("interrupted", "time limit")
 
 
-def _check_questions_to_fit(questions: list[str], schema: tw.Schema) -> None:
+def _check_questions_to_fit(questions: list[str], source: Any) -> None:
     """Raise before the fit if a question cannot be answered: ask a model that knows nothing yet."""
     from twoway.cli.answers import each_answer
+    from twoway.questions.language import asked_groups, parse
 
+    schema, groups = source.schema, asked_groups(source)
     uniform = tw.JointPMF([1.0], [[[1 / len(variable)]] * len(variable) for variable in schema], schema)
-    list(each_answer(questions, lambda question: tw.ask(uniform, question)))
+    list(each_answer(questions, lambda question: tw.ask(uniform, parse(question, schema, groups))))
 
 
 def _fit_summary(pmf: tw.JointPMF, source: Any) -> dict[str, Any]:

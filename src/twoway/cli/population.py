@@ -50,12 +50,12 @@ def population(
     twoway population --tables sheet.csv -n 50000 -o people.parquet
     """
     from twoway.questions.conditions import asked_evidence
-    from twoway.questions.language import parse_terms
+    from twoway.questions.language import asked_groups, parse_terms
 
     check_output(out, force, model, reading.tables, reading.layout, reading.errors, is_records=True)
     source, published = _source_and_tables(reading, model)
-    schema = source.schema
-    rules = [asked_evidence(schema, parse_terms(text, schema)) for text in impossible or ()]
+    schema, groups = source.schema, asked_groups(source)
+    rules = [asked_evidence(schema, parse_terms(text, schema, groups)) for text in impossible or ()]
     margins = [names_option([text], schema.names) for text in exact or ()]
     common: dict[str, Any] = {"seed": seed, "threads": threads, "monitor": shows_progress() or None}
     people = tw.population(source, n, tables=published, exact=margins, impossible=rules, **common)

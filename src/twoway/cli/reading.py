@@ -285,9 +285,10 @@ class Reading:
         if not isinstance(source, tw.PublishedTables):
             raise DataError("--impossible and --exact are for tables, and these are records")
         from twoway.questions.conditions import asked_evidence
-        from twoway.questions.language import parse_terms
+        from twoway.questions.language import asked_groups, parse_terms
 
-        rules = [asked_evidence(source.schema, parse_terms(text, source.schema)) for text in self.impossible or ()]
+        schema, groups = source.schema, asked_groups(source)
+        rules = [asked_evidence(schema, parse_terms(text, schema, groups)) for text in self.impossible or ()]
         exact = [names_option([names], source.schema.names) for names in self.exact or ()]
         return source.subject_to(impossible=rules, exact=exact)
 

@@ -15,10 +15,10 @@ from twoway.model.intervals import Interval, IntervalTable, Scale
 from twoway.model.mode import Mode
 from twoway.model.pmf import JointPMF, model_of
 from twoway.questions.conditions import asked_evidence
-from twoway.questions.language import parse, parse_terms
+from twoway.questions.language import asked_groups, parse, parse_terms
 from twoway.questions.open_answers import open_notes
 from twoway.questions.question import Contrast, Question, Term
-from twoway.schema import Label, Schema
+from twoway.schema import Label
 
 if TYPE_CHECKING:
     from twoway.uncertainty.bootstrap import Bootstrap
@@ -57,7 +57,7 @@ def ask(
 
     Examples
     --------
-    >>> from twoway.schema import Variable
+    >>> from twoway.schema import Schema, Variable
     >>> schema = Schema((Variable("age", ("young", "old")), Variable("vote", ("no", "yes"))))
     >>> pmf = JointPMF([0.5, 0.5], [[[1, 0.2], [0, 0.8]], [[0.9, 0.4], [0.1, 0.6]]], schema)
     >>> round(ask(pmf, "P(vote = yes | age = old)"), 6)
@@ -75,7 +75,7 @@ def ask(
     boot, pmf = (None, pmf) if isinstance(pmf, JointPMF) else (pmf, model_of(pmf))
     if not isinstance(question, str | Question | Contrast):
         raise DataError(f"a question must be text, such as 'P(vote | age)', not {question!r}")
-    asked = parse(question, pmf.schema) if isinstance(question, str) else question
+    asked = asked_question(pmf, question)
     if boot is not None and isinstance(asked, Question) and asked.kind == "mode":
         known_labels = asked_evidence(pmf.schema, asked.given)
         return (boot.given(known_labels) if known_labels else boot).mode([term.name for term in asked.targets])
@@ -85,6 +85,11 @@ def ask(
     for unseen in open_notes(pmf, asked):
         warn_caller(unseen)
     return answer
+
+
+def asked_question(pmf: JointPMF, question: str | Question | Contrast) -> Question | Contrast:
+    """Return a question to a model as data."""
+    return parse(question, pmf.schema, asked_groups(pmf)) if isinstance(question, str) else question
 
 
 def answer_of(pmf: JointPMF, asked: Question | Contrast, base: float | None = None) -> Answer:
@@ -197,17 +202,17 @@ def _asked_cells(pmf: JointPMF, question: Question, result: Answer) -> list[tupl
     ]
 
 
-def asked_event(schema: Schema, text: str) -> tuple[dict[str, list[Label]], dict[str, list[Label]]]:
-    """Return the event and the evidence of a question for one probability.
+def asked_event(source: Any, text: str) -> tuple[dict[str, list[Label]], dict[str, list[Label]]]:
+    """Return the event and the evidence of a question for one probability to a model, records or tables.
 
     Examples
     --------
-    >>> from twoway.schema import Variable
+    >>> from twoway.schema import Schema, Variable
     >>> schema = Schema((Variable("age", ("young", "old")), Variable("vote", ("no", "yes"))))
-    >>> asked_event(schema, "P(vote = yes | age != old)")
+    >>> asked_event(JointPMF([1.0], [[[0.5], [0.5]]] * 2, schema), "P(vote = yes | age != old)")
     ({'vote': ['yes']}, {'age': ['young']})
     """
-    question = parse(text, schema)
+    question, schema = parse(text, source.schema, asked_groups(source)), source.schema
     if isinstance(question, Contrast) or not question.is_one_probability:
         raise QuestionError(f"a range needs one probability, such as P(vote = yes | age = old); got {question}")
     return asked_evidence(schema, question.targets), asked_evidence(schema, question.given)
@@ -216,7 +221,7 @@ def asked_event(schema: Schema, text: str) -> tuple[dict[str, list[Label]], dict
 def asked_given(pmf: JointPMF, conditions: str | Iterable[Term]) -> JointPMF:
     """Return the model given conditions such as ``age = 30-39, vote != no``."""
     if isinstance(conditions, str):
-        conditions = parse_terms(conditions, pmf.schema) if conditions.strip() else ()
+        conditions = parse_terms(conditions, pmf.schema, asked_groups(pmf)) if conditions.strip() else ()
     terms = [term for term in conditions if term.operator]
     if not terms:
         return pmf

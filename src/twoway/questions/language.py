@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from twoway.errors import QuestionError, unknown
+from twoway.model.pmf import JointPMF
 from twoway.questions.question import (
     CONTRASTS,
     KINDS,
@@ -39,6 +40,8 @@ _ONE_CONTRAST = "a question is one P, E, mode, H or I, or the difference or rati
 # The end of a text behind which the second question of a difference or ratio begins.
 _BEHIND_OPERATOR = re.compile(r"\)\s*[-−/]\s*\w*$")
 T = TypeVar("T")
+Groups: TypeAlias = Mapping[str, Mapping[Label, Sequence[Label]]]
+"""For each variable, labels that stand for several of its categories."""
 
 
 class _Word(NamedTuple):
@@ -50,7 +53,7 @@ class _Word(NamedTuple):
     stop: int
 
 
-def parse(text: str, schema: Schema) -> Question | Contrast:
+def parse(text: str, schema: Schema, groups: Groups | None = None) -> Question | Contrast:
     """Return the question that a text asks about the variables of a schema.
 
     Parameters
@@ -61,6 +64,8 @@ def parse(text: str, schema: Schema) -> Question | Contrast:
     schema
         The variables. A label without quotes is the number or truth value that it reads as, where the variable has
         that category, otherwise text; one in quotes is text.
+    groups
+        For each variable, labels that stand for several of its categories: ``{"age": {"65+": ["65-74", "75+"]}}``.
 
     Examples
     --------
@@ -76,10 +81,10 @@ def parse(text: str, schema: Schema) -> Question | Contrast:
         P(vot | age = 40+)
           ^^^
     """
-    return _QuestionReader(text, schema).question()
+    return _QuestionReader(text, schema, groups).question()
 
 
-def parse_terms(text: str, schema: Schema) -> tuple[Term, ...]:
+def parse_terms(text: str, schema: Schema, groups: Groups | None = None) -> tuple[Term, ...]:
     """Parse conditions on variables, as after the "|" of a question.
 
     Examples
@@ -88,14 +93,33 @@ def parse_terms(text: str, schema: Schema) -> tuple[Term, ...]:
     >>> print(*parse_terms("age != old, vote = yes", Schema((Variable("age", ("old",)), Variable("vote", ("yes",))))))
     age != old vote = yes
     """
-    return _QuestionReader(text, schema).only_terms()
+    return _QuestionReader(text, schema, groups).only_terms()
+
+
+def asked_groups(source: Any) -> Groups:
+    """Return labels that published tables have for several categories: those of tables, or of what a model knows.
+
+    Examples
+    --------
+    >>> from twoway.tables.published.tables import PublishedTable, PublishedTables
+    >>> tables = [PublishedTable.of("age", {"0-64": 80, "65-74": 15, "75+": 5})]
+    >>> tables += [PublishedTable.of("age", {"0-64": 80, "65+": 20})]
+    >>> asked_groups(PublishedTables.of(tables, groups={"age": {"65+": ["65-74", "75+"]}}))
+    {'age': {'65+': ['65-74', '75+']}}
+    """
+    published = (source.counts and source.counts.published) if isinstance(source, JointPMF) else source
+    groups: Groups = getattr(published, "groups", {})
+    return {
+        name: {label: [source.schema[name].categories[code] for code in published.codes(name, label)] for label in own}
+        for name, own in groups.items()
+    }
 
 
 class _QuestionReader:
     """A text and the position in it."""
 
-    def __init__(self, text: str, schema: Schema) -> None:
-        self.text, self.schema, self.at = text, schema, 0
+    def __init__(self, text: str, schema: Schema, groups: Groups | None) -> None:
+        self.text, self.schema, self.groups, self.at = text, schema, groups or {}, 0
 
     def error(self, message: str, start: int | None = None, stop: int | None = None) -> QuestionError:
         """Return an error that shows the text around the place, with a mark below."""
@@ -235,15 +259,15 @@ class _QuestionReader:
         if operator is None:
             return Term(variable.name)
         self.at = operator.end()
-        word = self.word("a label")
-        compares = operator.group() not in ("=", "!=")
-        return Term(variable.name, operator.group(), (self.label(variable, word, compares=compares),))
+        labels = self.labels(variable, compares=operator.group() not in ("=", "!="))
+        among = {"=": "in", "!=": "not in"} if len(labels) > 1 else {}
+        return Term(variable.name, among.get(operator.group(), operator.group()), labels)
 
     def listed(self, variable: Variable) -> tuple[Label, ...]:
         self.accept("{")
-        labels = self.separated(lambda: self.label(variable, self.word("a label")))
+        labels = self.separated(lambda: self.labels(variable))
         self.expect("}", "which closes the list of labels")
-        return labels
+        return tuple(label for own in labels for label in own)
 
     def word(self, what: str) -> _Word:
         """Return the next name or label."""
@@ -265,16 +289,23 @@ class _QuestionReader:
             raise self.error(f"expected {what} here; {_HINT}")
         return _Word(text, False, start, start + len(text))
 
-    def label(self, variable: Variable, word: _Word, *, compares: bool = False) -> Label:
-        """Return the category that a word names; a number to compare with need not be a category."""
+    def labels(self, variable: Variable, *, compares: bool = False) -> tuple[Label, ...]:
+        """Return the category that the next word names, or those of a group; a number to compare with may be none."""
+        word = self.word("a label")
         # A number comes first: text can be given in quotes.
         readings: list[Label] = [*([] if word.is_quoted else _unquoted(word.text)), word.text]
         for reading in readings:
             if variable.find(reading) is not None:
-                return reading
+                return (reading,)
+        members = {str(label): own for label, own in self.groups.get(variable.name, {}).items()}.get(word.text)
+        if members and compares:
+            stands_for = f"{brief(word.text)} stands for {shortlist(members)}: compare with one of these"
+            raise self.error(stands_for, word.start, word.stop)
+        if members:
+            return tuple(members)
         is_number = isinstance(readings[0], int | float) and not isinstance(readings[0], bool)
         if compares and is_number and (variable.values is not None or variable.edges is not None):
-            return readings[0]
+            return (readings[0],)
         where = f" of {variable.name!r}"
         raise self.error(str(unknown("category", readings[0], variable.categories, where=where)), word.start, word.stop)
 

@@ -15,9 +15,8 @@ from twoway.checks.chance import SIGNIFICANT, holm, standardized_residuals
 from twoway.data.weights import effective_weights
 from twoway.model.pmf import JointPMF, model_of
 from twoway.notebook import Shown
-from twoway.questions.answer import aligned_sides, contrast_of, share_in_groups
+from twoway.questions.answer import aligned_sides, asked_question, contrast_of, share_in_groups
 from twoway.questions.conditions import asked_evidence_codes
-from twoway.questions.language import parse
 from twoway.questions.question import Contrast, Question
 from twoway.text import aligned
 
@@ -115,7 +114,7 @@ def observed(pmf: JointPMF | Bootstrap, question: str | Question | Contrast) -> 
     (array([0.5, 0. ]), array([2., 1.]))
     """
     pmf = model_of(pmf)
-    asked = parse(question, pmf.schema) if isinstance(question, str) else question
+    asked = asked_question(pmf, question)
     if isinstance(asked, Contrast):
         sides = [side for side in (observed(pmf, side) for side in asked.sides) if side is not None]
         if len(sides) < 2:

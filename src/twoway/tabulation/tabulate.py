@@ -22,7 +22,7 @@ from twoway.model.pmf import JointPMF, model_of
 from twoway.model.posterior import records_for
 from twoway.questions.answer import share_in_groups
 from twoway.questions.conditions import asked_evidence_codes
-from twoway.questions.language import parse_terms
+from twoway.questions.language import asked_groups, parse_terms
 from twoway.schema import Variable, first_duplicate
 from twoway.tabulation.banner import BannerGroup, heads_of, opened_banner
 from twoway.tabulation.observed import Evidence, Observed
@@ -128,7 +128,7 @@ def _listed_nets(pmf: JointPMF, nets: Mapping[str, str], questions: Sequence[str
     """Return the codes of each net, by the name of its variable and its own."""
     listed: dict[str, dict[str, list[int]]] = {}
     for net, condition in nets.items():
-        codes_of = asked_evidence_codes(pmf.schema, parse_terms(condition, pmf.schema))
+        codes_of = asked_evidence_codes(pmf.schema, parse_terms(condition, pmf.schema, asked_groups(pmf)))
         (name, codes), *others = codes_of.items()
         if others:
             raise DataError(f"the net {net!r} is of {shortlist(codes_of)}; a net joins categories of one variable")

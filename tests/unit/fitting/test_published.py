@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import twoway as tw
-from twoway.questions.language import parse
+from twoway.questions.language import asked_groups, parse
 from twoway.questions.open_answers import open_notes
 
 NAMES = ["age", "sex", "marital", "work"]
@@ -327,6 +327,25 @@ def test_one_table_of_enough_people_is_the_joint():
         assert pmf.given({"region": "north"}).prob({"work": "yes"}) == pytest.approx(105 / 188, abs=1e-3)
     few = tw.Tables.from_crosstabs({("a", "b"): pd.DataFrame(np.eye(4))})  # one person in four cells of sixteen
     assert tw.fit(few).prob({"a": 0, "b": 1}) > 0.01
+
+
+def test_questions_accept_the_labels_of_groups(pmf, published):
+    parts = "P(work = yes | age in {15-24, 25-64})"
+    assert tw.ask(pmf, "P(work = yes | age = 15-64)") == tw.ask(pmf, parts)
+    groups = asked_groups(pmf)
+    assert groups == asked_groups(published) == {"age": {"15-64": ["15-24", "25-64"]}}
+    for text, same in (
+        ("P(work = yes | age = 15-64)", parts),
+        ("P(age != 15-64)", "P(age not in {15-24, 25-64})"),
+        ("P(age in {0-14, '15-64'})", "P(age in {0-14, 15-24, 25-64})"),
+    ):
+        assert str(parse(text, pmf.schema, groups)) == same
+    with pytest.raises(tw.QuestionError, match="'15-64' stands for '15-24', '25-64': compare with one of these"):
+        parse("P(age < 15-64)", pmf.schema, groups)
+    with pytest.raises(tw.QuestionError, match="no category '15-64' of 'age'"):
+        parse("P(age = 15-64)", pmf.schema)
+    tables = tw.tabulate(pmf, "age", nets={"of working age": "age = 15-64"})
+    assert tables["age"].modelled[4, 0] == pytest.approx(tw.ask(pmf, "P(age = 15-64)"))
 
 
 def test_an_open_answer_comes_with_what_the_tables_allow(pmf_of_adults):

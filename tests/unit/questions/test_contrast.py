@@ -197,7 +197,7 @@ def test_printed_answers_have_both_numbers_of_records():
     assert "evidence_probability" not in content
     assert content["question"] == question
     with pytest.raises(QuestionError, match="a range needs one probability"):
-        asked_event(SCHEMA, "P(vote = yes) - P(vote = no)")
+        asked_event(PMF, "P(vote = yes) - P(vote = no)")
 
 
 @pytest.mark.parametrize(
