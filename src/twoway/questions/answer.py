@@ -182,7 +182,7 @@ def ask_with_interval(
     ends, note = boot.answer(
         lambda pmf: np.asarray(answer_of(pmf, question, base)),
         scales.get(question.kind, "nonnegative"),
-        [*targets, *(term.name for term in (*question.others, *question.given))],
+        question.names,
         entropies if question.kind == "H" else None,
         _asked_cells(boot.pmf, question, answer) if question.kind == "P" else (),
     )

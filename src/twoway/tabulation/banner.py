@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from string import ascii_uppercase
@@ -90,18 +90,9 @@ def _nest(schema: Schema, text: str) -> list[str]:
 
 def heads_of(groups: Sequence[BannerGroup]) -> tuple[BannerColumn, ...]:
     """Return the heads of all columns, with letters."""
-    return tuple(_heads(groups))
-
-
-def _heads(groups: Sequence[BannerGroup]) -> Iterator[BannerColumn]:
-    place = 0
-    for group in groups:
-        if group.variable is None:
-            yield BannerColumn("", TOTAL, "")
-            continue
-        for label in group.variable.categories:
-            yield BannerColumn(group.title, label, _letter(place))
-            place += 1
+    named = [(group.title, group.variable) for group in groups if group.variable is not None]
+    heads = [(title, label) for title, variable in named for label in variable.categories]
+    return BannerColumn("", TOTAL, ""), *(BannerColumn(*head, _letter(place)) for place, head in enumerate(heads))
 
 
 def _letter(place: int) -> str:

@@ -12,8 +12,14 @@ from numpy.typing import NDArray
 
 from twoway.arrays import Floats
 from twoway.checks.sampled_table import DesignTest
+from twoway.data.frames import LIBRARIES
 from twoway.errors import check_known
+from twoway.notebook import Shown
 from twoway.schema import Label
+from twoway.tabulation.files import write_tabulation
+from twoway.tabulation.pages import tabulation_html, tabulation_page
+from twoway.tabulation.writing import NUMBERS, long_table, tabulation_markdown, tabulation_text
+from twoway.text import plain_data
 
 RowKind = Literal["category", "net", "mean"]
 
@@ -86,8 +92,8 @@ class BannerTable:
         return not np.allclose(self.effective, self.records, rtol=1e-9, equal_nan=True)
 
 
-@dataclass(frozen=True, eq=False)
-class Tabulation:
+@dataclass(frozen=True, eq=False, repr=False)
+class Tabulation(Shown):
     """Tables of several questions by one banner."""
 
     tables: tuple[BannerTable, ...]
@@ -118,23 +124,13 @@ class Tabulation:
         library
             "pandas", "polars" or "pyarrow".
         """
-        from twoway.tabulation.writing import long_table
+        import narwhals as nw
 
-        whole = long_table(self)
-        if library == "pyarrow":
-            return whole
-        check_known("library", ("pandas", "polars", "pyarrow"), library)
-        if library == "polars":
-            import polars
-
-            return polars.from_arrow(whole)
-        return whole.to_pandas()
+        check_known("library", LIBRARIES, library)
+        return nw.from_arrow(long_table(self), backend=library).to_native()  # type: ignore[arg-type]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the tables as plain data, as JSON can hold them."""
-        from twoway.tabulation.writing import NUMBERS
-        from twoway.text import plain_data
-
         parts = (*NUMBERS, "higher_than", "records", "effective", "tests", "notes")
         tables = [
             {
@@ -155,37 +151,22 @@ class Tabulation:
 
         Excel needs ``pip install "twoway[survey]"``.
         """
-        from twoway.tabulation.files import write_tabulation
-
         write_tabulation(self, path)
 
     def to_text(self) -> str:
         """Return the tables as text."""
-        from twoway.tabulation.writing import tabulation_text
-
         return tabulation_text(self)
 
     def to_markdown(self) -> str:
         """Return the tables in Markdown."""
-        from twoway.tabulation.writing import tabulation_markdown
-
         return tabulation_markdown(self)
 
     def to_html(self) -> str:
         """Return the tables as a page."""
-        from twoway.tabulation.pages import tabulation_page
-
         return tabulation_page(self)
 
     def __str__(self) -> str:
         return self.to_text()
 
-    def __repr__(self) -> str:
-        from twoway.notebook import cut_text
-
-        return cut_text(self.to_text())
-
     def _repr_html_(self) -> str:
-        from twoway.tabulation.pages import tabulation_html
-
         return tabulation_html(self)
