@@ -66,7 +66,7 @@ def impute(
     bootstrap = None if draws is None else _load_to_impute(model, draws)
     pmf = tw.JointPMF.load(model) if bootstrap is None else bootstrap.pmf
     files = reading.files(data)
-    table, records = reading.read_by(pmf.schema, files)
+    table, records = reading.read_by(pmf.schema, data)
     column_of = pmf.schema.columns_among(table.column_names)
     names = list(column_of)
     present = pmf.schema.indices(names)

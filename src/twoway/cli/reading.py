@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from inspect import Parameter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
@@ -14,22 +14,19 @@ from typer import BadParameter, Option
 from typer.models import OptionInfo
 
 import twoway as tw
-from twoway.cli.options import (
-    bins_option,
-    missing_option,
-    missing_option_hint,
-    names_option,
-    replicate_kind_option,
-    where_option,
-)
+from twoway.cli.options import bins_option, missing_option, names_option, replicate_kind_option, where_option
+from twoway.cli.table_columns import binned_columns, check_categories
+from twoway.data.files.file_set import FileSet, find_files
+from twoway.data.files.file_table import read_file_table
+from twoway.data.files.text_files import NO_TEXT
+from twoway.data.reading import check_columns_to_read, columns_to_read
 from twoway.errors import DataError, UnknownNameError, check_known
 from twoway.storage.container import container_kind
-from twoway.text import counted, shortlist, without_password
+from twoway.text import without_password
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from twoway.data.files.file_set import FileSet
     from twoway.fitting.sources import United
 
 TO_READ = (
@@ -39,7 +36,6 @@ TO_READ = (
 """The options of commands that read what a model can be fitted to: `Reading.source`."""
 OF_DESIGN = ("strata", "units", "population", "replicate_weights", "replicate_kind")
 """The options that say how a survey was drawn: `Reading.design`."""
-_MOST_NAMED = 6
 MAX_CATEGORIES = 1000
 """Columns with more distinct values are probably free text, identifiers or measurements."""
 
@@ -137,6 +133,8 @@ class Reading:
     )
     offered: tuple[str, ...] = ()
     """The options that the command has."""
+    found: dict[Path, FileSet] = field(default_factory=dict, repr=False)
+    """The files of the names that were looked up."""
 
     def __post_init__(self) -> None:
         defaults = {name: option.default for name, option in vars(self).items() if isinstance(option, OptionInfo)}
@@ -147,19 +145,11 @@ class Reading:
         """What means "not observed"."""
         return missing_option(self.missing, self.missing_only)
 
-    @functools.cached_property
-    def _files(self) -> dict[Path, FileSet]:
-        return {}
-
-    def files(self, path: Path | FileSet) -> FileSet:
+    def files(self, path: Path) -> FileSet:
         """Return the files that a name stands for; what is elsewhere is fetched once per command."""
-        from twoway.data.files.file_set import FileSet, find_files
-
-        if isinstance(path, FileSet):
-            return path
-        if path not in self._files:
-            self._files[path] = find_files(path)
-        return self._files[path]
+        if path not in self.found:
+            self.found[path] = find_files(path)
+        return self.found[path]
 
     @functools.cached_property
     def declared(self) -> tw.Columns:
@@ -184,17 +174,14 @@ class Reading:
 
     def design(self, data: Sequence[Path]) -> tw.Design | None:
         """Return how the sample was drawn; None where no option says it."""
-        from twoway.data.files.file_table import read_file_table
-
-        named = {"strata": self.strata, "units": self.units, "population": self.population}
-        if not any(named.values()) and not self.replicate_weights:
-            if self.replicate_kind:
-                raise DataError("--replicate-kind says what --replicate-weights are; name their columns")
+        if not self.design_columns:
             return None
+        columns = {what: self.design_columns[what] for what in OF_DESIGN[:3] if what in self.design_columns}
+        if not columns and not self.replicate_weights:
+            raise DataError("--replicate-kind says what --replicate-weights are; name their columns")
         if len(data) != 1 or container_kind(data[0]) is not None:
             raise DataError("the design of a survey needs its records, in one file")
         files = self.files(data[0])
-        columns = {what: column for what, column in named.items() if column is not None}
         check_known("column", files.columns, *columns.values())
         replicates = names_option(self.replicate_weights, files.columns)
         wanted = list(dict.fromkeys([*columns.values(), *replicates]))
@@ -207,8 +194,7 @@ class Reading:
     def design_columns(self) -> dict[str, str]:
         """The columns of the design, by the names of the options."""
         replicates = ",".join(self.replicate_weights or ())
-        named = {"strata": self.strata, "units": self.units, "population": self.population}
-        named |= {"replicate_weights": replicates, "replicate_kind": self.replicate_kind}
+        named = {what: getattr(self, what) for what in OF_DESIGN} | {"replicate_weights": replicates}
         return {what: column for what, column in named.items() if column}
 
     def like(self, columns: Mapping[str, str], data: Path | None) -> Reading:
@@ -231,9 +217,7 @@ class Reading:
                         f"--{what} COLUMN names another one, --{what} none does without"
                     )
                 chosen[what] = [column] if what == "replicate_weights" else column
-        reading = replace(self, **chosen)
-        vars(reading).update(_files=self._files)
-        return reading
+        return replace(self, **chosen)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -304,7 +288,6 @@ class Reading:
 
     def proposed_weights(self, data: Sequence[Path]) -> dict[str, str]:
         """Return the weight variables that files name themselves, where no weights are used."""
-
         if self.weights or self.declared.weights:
             return {}
         plain = [path for path in data if container_kind(path) is None]
@@ -337,9 +320,6 @@ class Reading:
 
     def records(self, path: Path, missing: tw.MissingLabels | None = None) -> tw.Records | tw.FileRecords:
         """Return the records of a file; files too large for memory are streamed."""
-        from twoway.data.files.file_table import read_file_table
-        from twoway.data.reading import check_columns_to_read, columns_to_read
-
         files, labels, table = self.files(path), missing or self.labels, None
         declared = (self.declared if missing is None else self.declared.among(files.columns)).over(files.declared)
         declared.check(files.columns)
@@ -357,90 +337,16 @@ class Reading:
             if table.num_rows == 0:
                 met = "" if self.condition is None else f" that meet the condition {self.condition!r}"
                 raise DataError(f"{files.name!r} has columns but no records{met}")
-        cuts_of = self._find_cuts(table, declared.add_to(labels), numbers)
-        bins = {name: {"cuts": cuts} for name, cuts in cuts_of.items()}
-        declared = replace(tw.Columns(bins).over(declared), only=kept)
+        binned = binned_columns(table, self.bins or (), declared.add_to(labels), numbers)
+        declared = replace(binned.over(declared), only=kept)
         if is_streamed:
             most, where = self.max_categories, self.condition
             return tw.FileRecords(files, columns=declared, missing=labels, max_categories=most, where=where, **numbers)
-        self._check_categories(table, [name for name in kept if not declared[name].cuts])
+        check_categories(table, [name for name in kept if not declared[name].cuts], self.max_categories)
         return tw.Records(table, columns=declared, missing=labels, **numbers)
 
-    def _find_cuts(self, table: Any, missing: tw.MissingLabels, weighed: dict[str, Any]) -> dict[str, Any]:
-        """Return where the columns that --bins names are cut: into bins of about equally many records, or as given.
-
-        Counts and weights are taken into account.
-        """
-        import numpy as np
-
-        from twoway.data.binning import make_bins, numbers_to_bin
-        from twoway.data.missing import Markers
-
-        columns = [table.column(name) for name in weighed.values() if name is not None and self.bins]
-        weights = [numbers_to_bin(column, Markers()) for column in columns]
-        # Invalid ones are reported when the records are read.
-        known = [np.where(np.isfinite(numbers), numbers, 0.0) for numbers in weights if numbers is not None]
-        found: dict[str, Any] = {}
-        for request in self.bins or ():
-            name, wanted = bins_option(request, table.column_names)
-            column = table.column(name)
-            numbers = numbers_to_bin(column, missing.markers(name))
-            if numbers is None:
-                odd = missing_option_hint(column.unique().to_pylist())
-                shown = " ".join(f"--missing {label!r}" for label in odd[:3])
-                also = f": it also holds {shortlist(odd, 3)}; {shown} reads that as missing" if odd else ""
-                raise DataError(f"column {name!r} does not hold numbers, which --bins needs{also}")
-            options: dict[str, Any] = {"n_bins": wanted} if isinstance(wanted, int) else {"cuts": wanted}
-            bins = make_bins(name, numbers, np.prod(known, axis=0) if known else None, **options).variable
-            if len(bins) == 1:
-                raise DataError(f"column {name!r} has too few different numbers for {wanted} bins")
-            found[name] = bins.edges
-        return found
-
-    def _check_categories(self, table: Any, names: Sequence[str]) -> None:
-        """Reject columns that are not categorical, all of them in one error: free text, identifiers, measurements."""
-        import pyarrow as pa
-
-        many: dict[str, int] = {}
-        numbers = []
-        for name in names:
-            column = table.column(name)
-            kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-            if pa.types.is_nested(kind):
-                raise DataError(
-                    f"column {name!r} has type {kind}, which is not categorical; --drop {name!r} leaves it out"
-                )
-            n_distinct = len(column.cast(kind).unique().drop_null())
-            if n_distinct > self.max_categories:
-                many[name] = n_distinct
-                # A whole number for each record is an identifier.
-                is_identifier = pa.types.is_integer(kind) and n_distinct == table.num_rows
-                if pa.types.is_floating(kind) or (pa.types.is_integer(kind) and not is_identifier):
-                    numbers.append(name)
-        if not many:
-            return
-        shown = [f"column {name!r} has {n:,} distinct values in {table.num_rows:,} records" for name, n in many.items()]
-        more = len(shown) - _MOST_NAMED
-        shown = [*shown[:_MOST_NAMED], *([f"{counted(more, 'more column')} with too many"] if more > 0 else [])]
-        texts = [name for name in many if name not in numbers]
-        kinds = ["free text"] * bool(texts) + ["measurements"] * bool(numbers)
-        ways = []
-        for group in filter(None, (texts, numbers)):
-            it = "it" if len(group) == 1 else "them"
-            some = [*group[:_MOST_NAMED], *(["…"] if len(group) > _MOST_NAMED else [])]
-            bins = f"{' '.join(f'--bins {name!r}' for name in some)} bins {it}, " if group is numbers else ""
-            ways.append(f"{bins}--drop {','.join(some)!r} leaves {it} out")
-        raise DataError(
-            f"{'; '.join(shown)}: {', '.join(kinds)} or an identifier? {'; '.join(ways)}; "
-            f"--max-categories {max(many.values())} keeps every value as a category"
-            f"{'; `twoway columns` writes a file that bins them or leaves them out' if more > 0 else ''}"
-        )
-
-    def read_by(self, schema: tw.Schema, path: Path | FileSet) -> tuple[Any, tw.Records]:
+    def read_by(self, schema: tw.Schema, path: Path) -> tuple[Any, tw.Records]:
         """Return a file whose columns are a model's variables: as an Arrow table with all columns, and as records."""
-        from twoway.data.files.file_table import read_file_table
-        from twoway.data.files.text_files import NO_TEXT
-
         if self.unseen not in ("error", "missing"):
             raise DataError(f"--unseen must be error or missing, not {self.unseen!r}")
         unseen: Any = "extend" if self.extend else self.unseen
@@ -456,10 +362,9 @@ class Reading:
 
     def open_by(self, schema: tw.Schema, path: Path) -> tw.Records | tw.FileRecords:
         """Return the records of a file whose columns are a model's variables; large files are streamed."""
-
         files = self.files(path)
         if self.extend or not files.is_large(schema.names):
-            return self.read_by(schema, files)[1]
+            return self.read_by(schema, path)[1]
         return tw.FileRecords(files, schema=schema, unseen=self.unseen, **self.options)  # type: ignore[arg-type]
 
 

@@ -136,9 +136,7 @@ def segments_count(text: str) -> list[int]:
 
 def _apart(reading: Reading, data: Path, others: dict[str, list[str] | None]) -> tuple[Reading, dict[str, list[str]]]:
     """Return how the answers are read, without the columns that segments are related to, and these."""
-    from twoway.data.files.file_set import find_files
-
-    known = find_files(data).columns
+    known = reading.files(data).columns
     chosen = {kind: names_option(given, known) for kind, given in others.items()}
     items = set(names_option(reading.only, known))
     for kind, columns in chosen.items():
