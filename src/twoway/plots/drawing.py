@@ -60,6 +60,7 @@ def draw_heatmap(
     legend: str,
     form: str,
     marks: NDArray[np.str_] | None = None,
+    bold: Sequence[bool] | NDArray[np.bool_] | None = None,
     **options: Any,
 ) -> None:
     """Draw a matrix of cells with labels at both sides, numbers in the cells if they fit, and a colour bar.
@@ -80,13 +81,19 @@ def draw_heatmap(
         The format of the numbers.
     marks
         Text behind each number, of the same shape.
+    bold
+        For each row, whether its label is bold. The labels of the columns are then upright, above the cells.
     options
         For ``imshow``: the colour map and its limits.
     """
     image = ax.imshow(colours, aspect="auto", **options)
     ax.set_xticks(range(len(columns)), columns)
     ax.set_yticks(range(len(rows)), rows)
-    if any(len(line) > 6 for label in columns for line in label.splitlines()):
+    for place in np.flatnonzero([] if bold is None else bold):
+        ax.get_yticklabels()[place].set_fontweight("bold")
+    if bold is not None:
+        ax.xaxis.tick_top()
+    elif any(len(line) > 6 for label in columns for line in label.splitlines()):
         ax.set_xticks(range(len(columns)), columns, rotation=60, ha="right", rotation_mode="anchor")
     ax.tick_params(length=0, labelsize="small")
     ax.spines[:].set_visible(False)

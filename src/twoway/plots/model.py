@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,10 +51,8 @@ def plot_components(
     ['x1', '0', '1', '2', 'x2']
     """
     pmf = model_behind(pmf, of, "plot_components")
-    indices = _variables_of_model_shown(pmf) if names is None else pmf.schema.indices(names)
     columns = [f"{number}\n{weight:.0%}" for number, weight in enumerate(pmf.weights, 1)]
-    title = "component, and how common it is" + _model_part_shown(len(indices), pmf)
-    return _draw_profiles(pmf, indices, columns, title, "component", ax)
+    return _draw_profiles(pmf, names, columns, "component", "how common it is", ax)
 
 
 def plot_profiles(segments: Segments, names: str | Sequence[str] | None = None, *, ax: Axes | None = None) -> Axes:
@@ -79,47 +77,40 @@ def plot_profiles(segments: Segments, names: str | Sequence[str] | None = None, 
     """
     if not isinstance(segments, Segments):
         raise DataError(f"plot_profiles draws what tw.segments found, not {type(segments).__name__}")
-    pmf = segments.pmf
-    indices = _variables_of_model_shown(pmf) if names is None else pmf.schema.indices(names)
     columns = [f"{textwrap.fill(drawn_label(name), 12)}\n{size:.0%}" for name, size in segments.sizes.items()]
-    title = "segment, and its size" + _model_part_shown(len(indices), pmf)
-    return _draw_profiles(pmf, indices, columns, title, "segment", ax, segments.profile.marks)
+    return _draw_profiles(segments.pmf, names, columns, "segment", "its size", ax, segments.profile.marks)
 
 
 def _draw_profiles(
     pmf: JointPMF,
-    indices: Sequence[int],
+    names: str | Sequence[str] | None,
     columns: Sequence[str],
-    title: str,
     what: str,
+    size: str,
     ax: Axes | None,
     marks: NDArray[np.int64] | None = None,
 ) -> Axes:
     """Draw the shares of some variables' categories in each component, with marks (n_categories, rank) behind them."""
+    indices = _variables_of_model_shown(pmf) if names is None else pmf.schema.indices(names)
     # A variable is a row of its name, with empty cells, and one for each of its categories.
     empty = np.full((1, pmf.rank), np.nan)
     shares = np.concatenate([part for index in indices for part in (empty, pmf.factors[index])])
     differences = shares - (shares @ pmf.weights)[:, np.newaxis]
     variables = [pmf.schema.variables[index] for index in indices]
     rows = [text for v in variables for text in (drawn_label(v.name, 40), *map(drawn_label, v.categories))]
-    headings = np.cumsum([0, *(len(variable) + 1 for variable in variables)])[:-1]
     largest = max(float(np.nanmax(np.abs(differences))), 1e-12)
     widest = max(len(line) for column in columns for line in column.splitlines())
     ax = drawing_axes(ax, 3.5 + max(0.55, 0.09 * widest) * pmf.rank, 1.5 + 0.24 * len(rows))
     legend = f"share in the {what} minus share in all records"
-    colours = {"cmap": "RdBu", "vmin": -largest, "vmax": largest}
+    style: dict[str, Any] = {"cmap": "RdBu", "vmin": -largest, "vmax": largest, "bold": np.isnan(shares[:, 0])}
     behind = None
     if marks is not None:
         none = np.zeros((1, pmf.rank), dtype=np.int64)
         signs = np.concatenate([part for index in indices for part in (none, marks[pmf.schema.cells(index)])])
         behind = np.array(["−", "", "+"])[signs + 1]
-    draw_heatmap(ax, differences, rows, columns, 100 * shares, legend=legend, form=".0f", marks=behind, **colours)
-    ax.set_xticks(range(pmf.rank), columns, rotation=0, ha="center", rotation_mode="default")
-    for place in headings:
-        ax.get_yticklabels()[place].set_fontweight("bold")
-    ax.xaxis.tick_top()
+    draw_heatmap(ax, differences, rows, columns, 100 * shares, legend=legend, form=".0f", marks=behind, **style)
     ax.xaxis.set_label_position("top")
-    ax.set_xlabel(title, fontsize="small")
+    ax.set_xlabel(f"{what}, and {size}{_model_part_shown(len(indices), pmf)}", fontsize="small")
     return ax
 
 

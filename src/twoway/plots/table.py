@@ -56,15 +56,11 @@ def plot_table(table: BannerTable, *, ax: Axes | None = None) -> Axes:
         legend="observed share, %" if table.is_observed else "modelled share, %",
         form=".0f",
         marks=np.where(letters != "", np.char.add(" ", letters), ""),
+        bold=[table.rows[place].kind == "net" for place in places],
         cmap="Blues",
         vmin=0.0,
         vmax=100.0,
     )
-    for place, row in enumerate(places):
-        if table.rows[row].kind == "net":
-            ax.get_yticklabels()[place].set_fontweight("bold")
-    ax.set_xticks(range(len(columns)), columns, rotation=0, ha="center", rotation_mode="default")
-    ax.xaxis.tick_top()
     ax.set_title(drawn_label(table_title(table), 70), fontsize="medium", loc="left", fontweight="bold")
     return ax
 
