@@ -65,23 +65,21 @@ def check(
     else:
         united = reading.source(source or [])
         evidence = united.source
-        for remark in (
-            *united.warnings,
-            *(evidence.notes if isinstance(evidence, tw.Tables | tw.PublishedTables) else ()),
-        ):
+        tables_notes = evidence.notes if isinstance(evidence, tw.Tables | tw.PublishedTables) else ()
+        for remark in (*united.warnings, *tables_notes):
             note(output_wording(remark))
     events = [asked_event(evidence, question) for question in ranges or ()]
     result: Any
     if data is None:
         result = tw.diagnose(evidence, rank, seed=seed, monitor=shows_progress() or None)
     elif isinstance(evidence, tw.JointPMF):
-        is_tables = container_kind(data) == "tables"
-        if is_tables:
-            result = tw.fit_quality(evidence, tw.Tables.load(data), design=reading.design([data]))
+        observed: Any
+        if container_kind(data) == "tables":
+            observed = tw.Tables.load(data)
         else:
             reading = reading.like({} if evidence.report is None else evidence.report.columns, data)
-            records = reading.read_by(evidence.schema, data)[1]
-            result = tw.fit_quality(evidence, records, design=reading.design([data]))
+            observed = reading.read_by(evidence.schema, data)[1]
+        result = tw.fit_quality(evidence, observed, design=reading.design([data]))
     else:
         raise DataError("--data is compared with a model that `twoway fit` wrote, and there is none")
     answers = [result.range(event, known) for event, known in events]

@@ -83,12 +83,8 @@ def labels(
 def _truth(model: tw.LabelAggregator, label: str, proba: bool) -> pd.DataFrame:
     """Return the items, with their labels and probabilities."""
     probabilities = model.probabilities_
-    truth = model.labels_.rename(label).to_frame()
-    truth["probability"] = probabilities.max(axis=1)
-    if proba:
-        for name in probabilities.columns:
-            truth[f"P({name})"] = probabilities[name]
-    return truth.reset_index()
+    truth = model.labels_.rename(label).to_frame().assign(probability=probabilities.max(axis=1))
+    return (truth.join(probabilities.rename(columns="P({})".format)) if proba else truth).reset_index()
 
 
 def _arrow(frame: Any) -> Any:

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 from typer import Argument, BadParameter, Option
 
 import twoway as tw
-from twoway.cli.options import Force, Json, Seed, Threads, names_option
+from twoway.cli.options import Force, Json, Seed, Threads
 from twoway.cli.output import check_output, output_wording, show, shows_progress
-from twoway.cli.reading import Reading
+from twoway.cli.reading import Reading, rules_option
 from twoway.storage.container import container_kind
 from twoway.text import plain_data
 
@@ -49,16 +49,11 @@ def population(
 
     twoway population --tables sheet.csv -n 50000 -o people.parquet
     """
-    from twoway.questions.conditions import asked_evidence
-    from twoway.questions.language import asked_groups, parse_terms
-
     check_output(out, force, model, reading.tables, reading.layout, reading.errors, is_records=True)
     source, published = _source_and_tables(reading, model)
-    schema, groups = source.schema, asked_groups(source)
-    rules = [asked_evidence(schema, parse_terms(text, schema, groups)) for text in impossible or ()]
-    margins = [names_option([text], schema.names) for text in exact or ()]
+    rules = rules_option(source, impossible, exact)
     common: dict[str, Any] = {"seed": seed, "threads": threads, "monitor": shows_progress() or None}
-    people = tw.population(source, n, tables=published, exact=margins, impossible=rules, **common)
+    people = tw.population(source, n, tables=published, **rules, **common)
     people.save(out, monitor=common["monitor"])
     content = plain_data(people.report) | {"worst": people.report.worst, "out": str(out)}
     show(content, output_wording(f"{people.report}\nwritten  {out}"), json=json)
@@ -66,12 +61,9 @@ def population(
 
 def _source_and_tables(reading: Reading, model: Path | None) -> tuple[Any, tw.Tables | None]:
     """Return the model or what to fit, and the tables to agree with where these are others."""
-    kind = None if model is None else container_kind(model)
-    is_model = kind == "model"
+    is_model = model is not None and container_kind(model) == "model"
     if model is None if reading.tables is None else model is not None and not is_model:
         raise BadParameter("give a MODEL or tables of `twoway count`, or --tables, or a MODEL and --tables")
-    if model is not None and kind == "published":
-        return tw.PublishedTables.load(model), None
     if model is None or not is_model:
         return reading.source([] if model is None else [model]).source, None
     published = None if reading.tables is None else reading.source([]).source

@@ -21,11 +21,13 @@ from twoway.data.files.file_table import read_file_table
 from twoway.data.files.text_files import NO_TEXT
 from twoway.data.reading import check_columns_to_read, columns_to_read
 from twoway.errors import DataError, UnknownNameError, check_known
+from twoway.questions.conditions import asked_evidence
+from twoway.questions.language import asked_groups, parse_terms
 from twoway.storage.container import container_kind
 from twoway.text import without_password
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from twoway.fitting.sources import United
 
@@ -268,13 +270,7 @@ class Reading:
             source = tw.PublishedTables.of([source])
         if not isinstance(source, tw.PublishedTables):
             raise DataError("--impossible and --exact are for tables, and these are records")
-        from twoway.questions.conditions import asked_evidence
-        from twoway.questions.language import asked_groups, parse_terms
-
-        schema, groups = source.schema, asked_groups(source)
-        rules = [asked_evidence(schema, parse_terms(text, schema, groups)) for text in self.impossible or ()]
-        exact = [names_option([names], source.schema.names) for names in self.exact or ()]
-        return source.subject_to(impossible=rules, exact=exact)
+        return source.subject_to(**rules_option(source, self.impossible, self.exact))
 
     def _open(self, data: Path, missing: tw.MissingLabels | None = None) -> tw.Records | tw.FileRecords | tw.Tables:
         match container_kind(data):
@@ -366,6 +362,15 @@ class Reading:
         if self.extend or not files.is_large(schema.names):
             return self.read_by(schema, path)[1]
         return tw.FileRecords(files, schema=schema, unseen=self.unseen, **self.options)  # type: ignore[arg-type]
+
+
+def rules_option(source: Any, impossible: Iterable[str] | None, exact: Iterable[str] | None) -> dict[str, Any]:
+    """Return what nobody is, and the variables of the tables that must hold exactly, of a model's or tables' schema."""
+    schema, groups = source.schema, asked_groups(source)
+    return {
+        "impossible": [asked_evidence(schema, parse_terms(text, schema, groups)) for text in impossible or ()],
+        "exact": [names_option([names], schema.names) for names in exact or ()],
+    }
 
 
 def expand_options(command: Callable[..., None]) -> Callable[..., None]:
