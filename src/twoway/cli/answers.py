@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,9 +19,6 @@ from twoway.questions.conditions import asked_codes, asked_evidence
 from twoway.questions.observed import is_table_off, observed
 from twoway.questions.open_answers import beyond_universe, never_together, open_notes
 from twoway.questions.question import quote_word
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _SHOWN_LABELS = 8
 _RECORDS, _EFFECTIVE = ("records", "other_records"), ("effective_records", "other_effective_records")

@@ -98,10 +98,11 @@ def count(
         )
     if epsilon is not None:
         _check_cuts_to_count(reading.bins)
-    declared = _schema_to_count(schema) if schema is not None else None if before is None else before.schema
     order = order or (2 if before is None else before.order)
-    if schema is not None or before is not None:
-        columns = _columns_to_count(schema) if before is None else before.number_columns
+    declared, columns = (None, {}) if before is None else (before.schema, before.number_columns)
+    if schema is not None:
+        declared, columns = _declared_to_count(schema)
+    if declared is not None:
         reading = reading.like(columns, None if is_address(data) else Path(data))
     if is_address(data):
         tables, n_records = _count_database(data, table, declared, order, reading, inside)
@@ -128,12 +129,16 @@ def count(
     show(content, "\n".join(lines), json=json)
 
 
-def _schema_to_count(path: Path) -> tw.Schema:
-    """Return the schema in a file of tables, a model, or JSON with the categories or cut points of each variable."""
+def _declared_to_count(path: Path) -> tuple[tw.Schema, Mapping[str, str]]:
+    """Return the schema in a file, and the columns of weights and counts that it remembers.
+
+    The file has tables, a model, or JSON with the categories or cut points of each variable.
+    """
     if container.container_kind(path) is not None:
         header, _ = container.read(path)
         try:
-            return tw.Schema.from_dict(header["schema"])
+            columns = (header.get("report") or header).get("columns", {})
+            return tw.Schema.from_dict(header["schema"]), columns if isinstance(columns, dict) else {}
         except (TwowayError, LookupError, TypeError, ValueError, AttributeError) as error:
             raise FileFormatError(f"{str(path)!r} holds no valid schema: {error}") from error
     try:
@@ -145,18 +150,9 @@ def _schema_to_count(path: Path) -> tw.Schema:
     if not isinstance(described, dict) or not described:
         raise FileFormatError(f"{str(path)!r} does not hold a schema, such as {_SCHEMA_SHAPE}")
     try:
-        return tw.Schema(tuple(_variable_to_count(name, listed) for name, listed in described.items()))
+        return tw.Schema(tuple(_variable_to_count(name, listed) for name, listed in described.items())), {}
     except DataError as error:
         raise FileFormatError(f"{str(path)!r}: {error}") from error
-
-
-def _columns_to_count(path: Path | None) -> Mapping[str, str]:
-    """Return the columns of weights and counts that a model or tables remember."""
-    if path is None or container.container_kind(path) is None:
-        return {}
-    header, _ = container.read(path)
-    columns = (header.get("report") or header).get("columns", {})
-    return columns if isinstance(columns, dict) else {}
 
 
 def _variable_to_count(name: str, described: Any) -> tw.Variable:

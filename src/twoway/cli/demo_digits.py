@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import twoway as tw
+from twoway.arrays import Floats, Ints
 from twoway.cli.output import say_json, shows_progress
 from twoway.storage.container import whole_or_not_at_all
-
-if TYPE_CHECKING:
-    from twoway.arrays import Floats, Ints
 
 _LEVELS = 4
 _RANK = 25

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from typer import Option
 
@@ -11,9 +11,6 @@ import twoway as tw
 from twoway.cli.options import DataFile, Force, Json, Seed, Threads, missing_option
 from twoway.cli.output import check_output, show
 from twoway.text import aligned, counted, printable
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 # Annotators and questions printed.
 _SHOWN = 3
@@ -80,7 +77,7 @@ def labels(
     show(content, _text(content), json=json)
 
 
-def _truth(model: tw.LabelAggregator, label: str, proba: bool) -> pd.DataFrame:
+def _truth(model: tw.LabelAggregator, label: str, proba: bool) -> Any:
     """Return the items, with their labels and probabilities."""
     probabilities = model.probabilities_
     truth = model.labels_.rename(label).to_frame().assign(probability=probabilities.max(axis=1))

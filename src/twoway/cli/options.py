@@ -5,17 +5,14 @@ from __future__ import annotations
 import fnmatch
 import itertools
 import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from typer import Argument, Option
 
 import twoway as tw
 from twoway.errors import DataError, check_known, unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
 
 Json = Annotated[bool, Option("--json", help="Print the result as one line of JSON.")]
 Force = Annotated[bool, Option("--force", help="Replace an existing output file.")]

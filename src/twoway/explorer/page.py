@@ -35,18 +35,8 @@ LINKS = 20
 _COMMENT = re.compile(r"^ *//[^\n]*\n|^ */\*\*.*?\*/ *\n", re.MULTILINE | re.DOTALL)
 # One script, in the order in which its parts use one another.
 _SCRIPTS = (
-    "model",
-    "observed",
-    "intervals",
-    "wording",
-    "state",
-    "cards",
-    "tree",
-    "map",
-    "components",
-    "export",
-    "segments",
-    "main",
+    *("model", "observed", "intervals", "wording", "state", "cards"),
+    *("tree", "map", "components", "export", "segments", "main"),
 )
 
 

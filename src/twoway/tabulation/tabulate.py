@@ -178,37 +178,22 @@ class _Sheet:
         seen = [part for part in parts if part is not None]
         if parts[0] is not None and not parts[0].sums.any():
             raise DataError(f"no record shows {self.variable.name!r}: its table would have a base of zero")
-        shape = len(self.rows), len(heads)
-        observed, low, high = np.full((3, *shape), np.nan)
-        records, effective = np.full((2, len(heads)), np.nan)
-        letters = np.full(shape, "", dtype=object)
+        observed, bases = np.full((3, len(self.rows), len(heads)), np.nan), np.full((2, len(heads)), np.nan)
         for part, own in zip(parts, self._places, strict=True):
             if part is not None:
-                observed[:, own], records[own], effective[own] = part.shares(self.scores), part.records, part.effective
-                low[:, own], high[:, own] = part.intervals(self.scores, level)
-        ends, notes = self._modelled(pmf, boot)
-        notes += self._empty_notes(records, heads)
+                observed[:, :, own] = part.shares(self.scores), *part.intervals(self.scores, level)
+                bases[:, own] = part.records, part.effective
+        modelled, notes = self._modelled(pmf, boot)
+        notes += self._empty_notes(bases[0], heads)
         if any(group.among for group, part in zip(self.groups, parts, strict=True) if part is None):
             notes.append(
                 "columns within others show only what is modelled: what was observed in them needs the records"
             )
-        self._mark(letters, parts, observed, heads)
         notes += [note for part in seen if part.test is not None for note in _sparse_notes(part)]
-        return BannerTable(
-            self.variable.name,
-            self.variable.label,
-            self.rows,
-            heads,
-            observed,
-            low,
-            high,
-            *ends,
-            letters.astype(str),
-            records,
-            effective,
-            tuple(part.test for part in seen if part.test is not None),
-            tuple(dict.fromkeys(notes)),
-        )
+        tests = tuple(part.test for part in seen if part.test is not None)
+        letters, named = self._letters(parts, observed[0], heads), (self.variable.name, self.variable.label)
+        said = tuple(dict.fromkeys(notes))
+        return BannerTable(*named, self.rows, heads, *observed, *modelled, letters, *bases, tests, said)
 
     @property
     def _places(self) -> list[slice]:
@@ -250,14 +235,11 @@ class _Sheet:
         inner = [{}] if own is None else [{own.name: label} for label in own.categories]
         return [(event, {**group.given, **given}) for event in events for given in inner]
 
-    def _mark(
-        self,
-        letters: NDArray[np.object_],
-        parts: Sequence[Observed | None],
-        observed: Floats,
-        heads: Sequence[BannerColumn],
-    ) -> None:
-        """Add to each cell the letters of the columns of the same group than which it is higher."""
+    def _letters(
+        self, parts: Sequence[Observed | None], observed: Floats, heads: Sequence[BannerColumn]
+    ) -> NDArray[np.str_]:
+        """Return for each cell the letters of the columns of the same group than which it is higher."""
+        letters = np.full(observed.shape, "", dtype=object)
         places: list[tuple[int, int, int]] = []
         p_values: list[float] = []
         for part, own in zip(parts, self._places, strict=True):
@@ -272,6 +254,7 @@ class _Sheet:
             if p_value < SIGNIFICANT:
                 high, low = (first, second) if observed[row, first] > observed[row, second] else (second, first)
                 letters[row, high] += (" " if letters[row, high] else "") + heads[low].letter
+        return letters.astype(str)
 
     def _empty_notes(self, records: Floats, heads: Sequence[BannerColumn]) -> list[str]:
         empty = [f"{head.variable} = {head.label}" for head, n in zip(heads, records.tolist(), strict=True) if n == 0]
