@@ -13,8 +13,8 @@ import numpy as np
 import twoway as tw
 from twoway.cli.output import is_terminal, note, output_json, output_wording, say, say_json
 from twoway.errors import DataError, QuestionError, TwowayError
-from twoway.questions import Answer, Contrast, Question
-from twoway.questions.answer import answer_of, asked_given, asked_question
+from twoway.questions import Answer, Contrast, Question, ask
+from twoway.questions.answer import answer_of, asked_question
 from twoway.questions.conditions import asked_codes, asked_evidence
 from twoway.questions.observed import is_table_off, observed
 from twoway.questions.open_answers import beyond_universe, never_together, open_notes
@@ -68,18 +68,17 @@ def note_answer(content: dict[str, Any], *, is_one: bool) -> None:
 
 def each_answer(questions: Sequence[str], answer: Callable[[str], T]) -> Iterator[T]:
     """Yield the answer to each question; one without an answer is reported at the end, with its text, as an error."""
-    errors: dict[str, TwowayError] = {}
+    errors: dict[str, str] = {}
     for question in questions:
         try:
             answered = answer(question)
         except TwowayError as error:
             if len(questions) == 1:
                 raise
-            errors[question] = error
+            errors[question] = str(error)
         else:
             yield answered
-    for question, error in errors.items():
-        message = str(error)
+    for question, message in errors.items():
         say(f"twoway: {output_wording(message if question in message else f'{question}: {message}')}", err=True)
     if errors:
         raise QuestionError(f"of {len(questions)} questions, {len(errors)} could not be answered")
@@ -100,8 +99,10 @@ def printed_answer(
     content = {"question": str(question), **content}
     notes: list[str] = []
     if boot is not None:
-        interval, shown = _printed_interval(boot, question, result, shown, base, notes, beside)
+        sure = ask(boot, question, base=base)
+        interval, shown = _printed_interval(sure, shown, beside)
         content |= interval
+        notes += [sure.note] if isinstance(sure, tw.Interval | tw.IntervalTable) and sure.note else []
     if seen is not None:
         content |= {name: numbers.tolist() for name, numbers in beside.items()}
         shown += _printed_observed(beside) if isinstance(result, float) else ""
@@ -142,30 +143,17 @@ def _printed_result(
     return {"value": float(result), "standard_error": error}, shown
 
 
-def _printed_interval(
-    boot: tw.Bootstrap,
-    question: Question | Contrast,
-    result: Answer,
-    text: str,
-    base: float | None,
-    notes: list[str],
-    beside: dict[str, Any],
-) -> tuple[dict[str, Any], str]:
-    """Return the ends of an answer's interval, and the answer with them as text; add what affects them to the notes."""
-    from twoway.questions.answer import ask_with_interval
-
-    if isinstance(result, tw.Mode) and isinstance(question, Question):
-        targets = [term.name for term in question.targets]
-        modes = [asked_given(replicate, question.given).mode(targets).values for replicate in boot.replicates]
-        agreement = float(np.mean([mode == result.values for mode in modes]))
-        return {"agreement": agreement}, f"{text}\n{agreement:.0%} of the replicates agree"
-    sure = ask_with_interval(boot, question, result, base)
-    notes += [sure.note] if sure.note else []
+def _printed_interval(sure: Any, text: str, beside: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """Return what replicates say of an answer, and the answer with that as text."""
+    if isinstance(sure, tw.Mode):
+        agreement = sure.agreement  # type: ignore[attr-defined]  # of a model with replicates
+        said = "" if np.isnan(agreement) else f"\n{agreement:.0%} of the replicates agree"
+        return {"agreement": agreement}, text + said
     if isinstance(sure, tw.IntervalTable):
-        content = {"low": sure.low.array.tolist(), "high": sure.high.array.tolist(), "level": boot.level}
+        content = {"low": sure.low.array.tolist(), "high": sure.high.array.tolist(), "level": sure.level}
         return content, sure.to_text(whole=not is_terminal(sys.stdout), beside=beside)
-    content = {"low": sure.low, "high": sure.high, "level": boot.level}
-    return content, f"{text} ({boot.level:.0%}: {_printed_number(sure.low)} to {_printed_number(sure.high)})"
+    content = {"low": sure.low, "high": sure.high, "level": sure.level}
+    return content, f"{text} ({sure.level:.0%}: {_printed_number(sure.low)} to {_printed_number(sure.high)})"
 
 
 def _printed_observed(beside: dict[str, Any]) -> str:

@@ -64,7 +64,7 @@ def table(
     """
     from twoway.model.pmf import model_of
     from twoway.tabulation.banner import WITHIN
-    from twoway.tabulation.files import tabulation_ending
+    from twoway.tabulation.result import tabulation_ending
 
     check_output(out, force, model, data)
     if out is not None:

@@ -50,10 +50,11 @@ def tables(
 
     check_known("action", ["read"], action)
     check_output(out, force, sheet, layout)
+    options: dict[str, Any] = {"kind": kind}
     try:
-        found = tw.find_layout(sheet, kind=kind) if layout is None else tw.SheetLayout.load(layout)
+        found = tw.find_layout(sheet, **options) if layout is None else tw.SheetLayout.load(layout)
     except DataError as error:
-        if out is None or out.suffix == ".tables" or layout is not None or not _save_draft(sheet, out, kind):
+        if out is None or out.suffix == ".tables" or layout is not None or not _save_draft(sheet, out, options):
             raise
         raise DataError(f"{error}; {out} has all but the names: replace those that begin with '?'") from error
     notes: list[str] = []
@@ -87,12 +88,12 @@ def tables(
         say(f"{'tables' if out.suffix == '.tables' else 'layout'}: {out}")
 
 
-def _save_draft(sheet: Path, out: Path, kind: Any) -> bool:
+def _save_draft(sheet: Path, out: Path, options: dict[str, Any]) -> bool:
     """Write the layout of a sheet that lacks nothing but names; return whether that is so."""
     from twoway.tables.crosstabs.published_files import draft_layout
 
     try:
-        draft_layout(sheet, kind=kind).save(out)
+        draft_layout(sheet, **options).save(out)
     except DataError:
         return False
     return True

@@ -108,6 +108,7 @@ def describe_page(model: JointPMF | Bootstrap | Segments, title: str, *, counts:
     """Return everything that the page shows, as JSON; the exact parameters in base64."""
     pmf = model_of(model)
     information = pairwise_information(pmf.trees)
+    is_silent = None if pmf.counts is None else pmf.counts.are_silent
     return {
         "title": _page_text(title),
         "version": __version__,
@@ -120,7 +121,8 @@ def describe_page(model: JointPMF | Bootstrap | Segments, title: str, *, counts:
         "trees": [{"parents": tree.parents, "states": tree.n_states, "homes": tree.homes} for tree in pmf.trees.trees],
         "numbers": _page_array(page_numbers(pmf)),
         "counts": _describe_page_counts(pmf.counts, information) if counts and pmf.counts is not None else None,
-        "silent": None if pmf.counts is None else _describe_page_silence(pmf.counts),
+        # A bit for each two variables that no table shows together; it is no count: pages without counts have it, too.
+        "silent": None if is_silent is None else _page_array(np.packbits(is_silent, bitorder="little")),
         "replicates": _describe_page_replicates(model) if isinstance(model, Bootstrap) else None,
         "segments": _describe_page_segments(model) if isinstance(model, Segments) else None,
         "links": page_links(information, LINKS),
@@ -219,14 +221,6 @@ def _describe_page_counts(counts: Counts, information: Floats) -> dict[str, Any]
         "areShares": counts.lacks_totals,
         "cells": [_page_array(packed_counts(row)) for row in np.concatenate(cells, axis=1)[:n_rows]],
     }
-
-
-def _describe_page_silence(counts: Counts) -> dict[str, str] | None:
-    """Return a bit for each two variables, row by row: whether no table shows them together; None where all are shown.
-
-    It is no count, so that pages without counts have it, too.
-    """
-    return None if counts.are_silent is None else _page_array(np.packbits(counts.are_silent, bitorder="little"))
 
 
 def _page_array(array: NDArray[Any]) -> dict[str, str]:

@@ -81,7 +81,7 @@ def ask(
         return (boot.given(known_labels) if known_labels else boot).mode([term.name for term in asked.targets])
     answer = answer_of(pmf, asked, base)
     if boot is not None:  # whose notes say the rest
-        return ask_with_interval(boot, asked, answer, base)
+        return _with_interval(boot, asked, answer, base)
     for unseen in open_notes(pmf, asked):
         warn_caller(unseen)
     return answer
@@ -167,7 +167,7 @@ def _surrounded(answer: Answer, low: Floats, high: Floats, level: float, note: s
     return Interval(float(answer), float(low), float(high), level, note)  # type: ignore[arg-type]
 
 
-def ask_with_interval(
+def _with_interval(
     boot: Bootstrap, question: Question | Contrast, answer: Answer, base: float | None
 ) -> Interval | IntervalTable:
     """Return the answer to a question for numbers with the intervals that replicates of the model give it."""

@@ -107,7 +107,7 @@ def asked_groups(source: Any) -> Groups:
     >>> asked_groups(PublishedTables.of(tables, groups={"age": {"65+": ["65-74", "75+"]}}))
     {'age': {'65+': ['65-74', '75+']}}
     """
-    published = (source.counts and source.counts.published) if isinstance(source, JointPMF) else source
+    published: Any = (source.counts and source.counts.published) if isinstance(source, JointPMF) else source
     groups: Groups = getattr(published, "groups", {})
     return {
         name: {label: [source.schema[name].categories[code] for code in published.codes(name, label)] for label in own}

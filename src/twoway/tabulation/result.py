@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -12,11 +14,13 @@ from numpy.typing import NDArray
 
 from twoway.arrays import Floats
 from twoway.checks.sampled_table import DesignTest
+from twoway.data.files.writing import write_table
 from twoway.data.frames import LIBRARIES
-from twoway.errors import check_known
+from twoway.errors import FileFormatError, check_known
 from twoway.notebook import Shown
 from twoway.schema import Label
-from twoway.tabulation.files import write_tabulation
+from twoway.storage.container import whole_or_not_at_all
+from twoway.tabulation.excel import tabulation_workbook
 from twoway.tabulation.pages import tabulation_html, tabulation_page
 from twoway.tabulation.writing import NUMBERS, long_table, tabulation_markdown, tabulation_text
 from twoway.text import plain_data
@@ -151,7 +155,13 @@ class Tabulation(Shown):
 
         Excel needs ``pip install "twoway[survey]"``.
         """
-        write_tabulation(self, path)
+        ending = tabulation_ending(path)
+        if ending in _LONG:
+            write_table(long_table(self), path)
+            return
+        content = _WRITERS[ending](self)
+        with whole_or_not_at_all(path) as stream:
+            stream.write(content if isinstance(content, bytes) else content.encode())
 
     def to_text(self) -> str:
         """Return the tables as text."""
@@ -170,3 +180,25 @@ class Tabulation(Shown):
 
     def _repr_html_(self) -> str:
         return tabulation_html(self)
+
+
+def tabulation_ending(path: str | os.PathLike[str]) -> str:
+    """Return the ending of a file of tables; one that is not written is an error."""
+    ending = Path(path).suffix.lower()
+    if ending not in (*_WRITERS, *_LONG):
+        raise FileFormatError(
+            f"cannot write {os.fspath(path)!r}: its name ends in {ending!r}; tables are written to "
+            f"{', '.join((*_WRITERS, *_LONG))}"
+        )
+    return ending
+
+
+# What writes tables, by the ending of the file; those of a row per number are written as records are.
+_LONG = (".csv", ".tsv", ".parquet", ".arrow")
+_WRITERS: dict[str, Callable[[Tabulation], str | bytes]] = {
+    ".xlsx": tabulation_workbook,
+    ".html": tabulation_page,
+    ".md": tabulation_markdown,
+    ".txt": lambda tables: f"{tables}\n",
+    ".json": lambda tables: json.dumps(tables.to_dict(), ensure_ascii=False, allow_nan=False) + "\n",
+}

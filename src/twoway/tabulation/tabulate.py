@@ -191,9 +191,10 @@ class _Sheet:
             )
         notes += [note for part in seen if part.test is not None for note in _sparse_notes(part)]
         tests = tuple(part.test for part in seen if part.test is not None)
-        letters, named = self._letters(parts, observed[0], heads), (self.variable.name, self.variable.label)
-        said = tuple(dict.fromkeys(notes))
-        return BannerTable(*named, self.rows, heads, *observed, *modelled, letters, *bases, tests, said)
+        letters, said = self._letters(parts, observed[0], heads), tuple(dict.fromkeys(notes))
+        shares = (observed[0], observed[1], observed[2], *modelled)
+        behind = (bases[0], bases[1], tests, said)
+        return BannerTable(self.variable.name, self.variable.label, self.rows, heads, *shares, letters, *behind)
 
     @property
     def _places(self) -> list[slice]:
