@@ -82,14 +82,16 @@ def fit(
     from twoway.cli.answers import print_answers
     from twoway.storage.checkpoint import Checkpoint
 
+    options: dict[str, Any] = {"rank": rank, "solver": solver, "smoothing": smoothing, "structure": structure}
+    options |= {"seconds": seconds}
+    common: dict[str, Any] = {"seed": seed, "threads": threads}
     if areas:
-        common: dict[str, Any] = {"rank": rank, "solver": solver, "smoothing": smoothing, "structure": structure}
-        common |= {"seed": seed, "threads": threads, "seconds": seconds}
         given = {"DATA": data, "--area": reading.area, "--intervals": intervals, "--ask": ask}
         if reading.tables is None or any(given.values()):
             others = [name for name, value in given.items() if value]
             raise DataError(f"--areas needs --tables, and cannot be combined with {' or '.join(others or given)}")
-        _fit_areas(reading, out, common | {"share": share}, counts=not no_counts, force=force, json=json)
+        options |= {"share": share, **common}
+        _fit_areas(reading, out, options, counts=not no_counts, force=force, json=json)
         return
     if share:
         raise DataError("--share is for many areas; add --areas")
@@ -109,10 +111,8 @@ def fit(
     design = reading.design(data or [])
     if design is not None and not intervals:
         raise DataError("the design of a survey matters for intervals; add --intervals")
-    common = {"seed": seed, "threads": threads, "monitor": shows_progress() or None}
-    options: dict[str, Any] = {"rank": rank, "solver": solver, "smoothing": smoothing, "checkpoint": checkpoint}
-    options |= {"structure": structure, "seconds": seconds}
-    pmf = tw.fit(united, **options, **common)
+    common["monitor"] = shows_progress() or None
+    pmf = tw.fit(united, checkpoint=checkpoint, **options, **common)
     if design is not None and pmf.report is not None:
         pmf = pmf.with_report(replace(pmf.report, columns={**pmf.report.columns, **reading.design_columns}))
     model = tw.bootstrap(pmf, source, design=design, **common) if intervals else pmf

@@ -119,16 +119,9 @@ def _text(content: dict[str, Any]) -> str:
     classes += [[printable(one["label"]), f"{one['share']:.3f}", f"{one['items']:,}"] for one in content["classes"]]
     rows = [["annotator", "labels", "accuracy", "95% interval", "information"]]
     for which in ("best", "worst"):
-        rows += [
-            [
-                printable(one["annotator"]),
-                f"{one['labels']:,}",
-                f"{one['accuracy']:.3f}",
-                f"{one['low']:.3f} to {one['high']:.3f}",
-                f"{one['information']:.3f} nats",
-            ]
-            for one in content[which]
-        ]
+        for one in content[which]:
+            shares = f"{one['accuracy']:.3f}", f"{one['low']:.3f} to {one['high']:.3f}"
+            rows.append([printable(one["annotator"]), f"{one['labels']:,}", *shares, f"{one['information']:.3f} nats"])
         n_hidden = content["annotators"] - 2 * _SHOWN
         if which == "best" and n_hidden > 0:
             rows.append([f"… {n_hidden:,} more", "", "", "", ""])
