@@ -53,9 +53,9 @@ def never_together(pmf: JointPMF, asked: Question | Contrast) -> str:
 
 
 def beyond_universe(pmf: JointPMF, asked: Question | Contrast) -> str:
-    """Return in words that a question is also about people of whom no table tells one of its variables.
+    """Return in words that a question is also about people for whom no table shows one of its variables.
 
-    Empty where tables tell it of all people, or the question leaves the others out.
+    Empty where tables show it for all people, or the question leaves the others out.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def beyond_universe(pmf: JointPMF, asked: Question | Contrast) -> str:
     >>> work = PublishedTable.of("work", {"yes": 50, "no": 30}, within={"age": "15+"})
     >>> pmf = fit(PublishedTables.of([ages, work]))
     >>> beyond_universe(pmf, parse("P(work)", pmf.schema))
-    "no table tells 'work' of people with age = 0-14: for them the answer is a guess"
+    "no table shows 'work' for people with age = 0-14: for them the answer is a guess"
     >>> beyond_universe(pmf, parse("P(work | age = 15+)", pmf.schema))
     ''
     """
@@ -80,5 +80,5 @@ def beyond_universe(pmf: JointPMF, asked: Question | Contrast) -> str:
                 if left := [code for code in codes if code in restricted.get(other, codes)]:
                     labels = tuple(pmf.schema[other].categories[code] for code in left)
                     who = Term(other, "in", labels) if len(labels) > 1 else Term(other, "=", labels)
-                    return f"no table tells {brief(name)} of people with {who}: for them the answer is a guess"
+                    return f"no table shows {brief(name)} for people with {who}: for them the answer is a guess"
     return ""

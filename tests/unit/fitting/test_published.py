@@ -295,7 +295,7 @@ def test_an_answer_about_people_beyond_a_universe_is_a_guess(question, is_guess,
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             tw.ask(own, question)
-        assert any("no table tells 'work' of people with age = 0-14" in str(one.message) for one in caught) == is_guess
+        assert any("no table shows 'work' for people with age = 0-14" in str(one.message) for one in caught) == is_guess
 
 
 def test_what_is_impossible_leaves_nothing_to_guess():
