@@ -68,18 +68,19 @@ def note_answer(content: dict[str, Any], *, is_one: bool) -> None:
 
 def each_answer(questions: Sequence[str], answer: Callable[[str], T]) -> Iterator[T]:
     """Yield the answer to each question; one without an answer is reported at the end, with its text, as an error."""
-    errors: dict[str, str] = {}
+    errors: list[str] = []
     for question in questions:
         try:
             answered = answer(question)
         except TwowayError as error:
             if len(questions) == 1:
                 raise
-            errors[question] = str(error)
+            message = str(error)
+            errors.append(message if question in message else f"{question}: {message}")
         else:
             yield answered
-    for question, message in errors.items():
-        say(f"twoway: {output_wording(message if question in message else f'{question}: {message}')}", err=True)
+    for message in errors:
+        say(f"twoway: {output_wording(message)}", err=True)
     if errors:
         raise QuestionError(f"of {len(questions)} questions, {len(errors)} could not be answered")
 
