@@ -17,7 +17,15 @@ from twoway.arrays import Floats
 from twoway.errors import DataError, check_known, unknown
 from twoway.schema import Label, Schema
 from twoway.tables.crosstabs.cells import parse_cell, rounded_unit
-from twoway.tables.crosstabs.sheets import Key, Margin, Sheet, find_label_codes, find_sheet_schema, read_sheets
+from twoway.tables.crosstabs.sheets import (
+    Key,
+    Margin,
+    Sheet,
+    empty_category_notes,
+    find_label_codes,
+    find_sheet_schema,
+    read_sheets,
+)
 from twoway.tables.flat_counts import NO_TOTAL, NOMINAL_TOTAL, Entry, are_shares
 from twoway.text import shortlist
 
@@ -137,6 +145,8 @@ class CrosstabDraft:
                     f"with 0 for none: {shortlist(schema[variable].categories)}"
                 )
             notes.append(f"{name} lacks {shortlist(labels)} of {variable!r}; counted as 0")
+        if sheet.values.any():
+            notes += empty_category_notes(name, printed.key, (printed.rows, printed.columns), printed.values)
         positions = schema.index(sheet.key[0]), schema.index(sheet.key[1])
         if kind in ("row", "column"):
             return cls._of_conditional(sheet, positions, name)

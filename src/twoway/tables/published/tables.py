@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from twoway.arrays import Floats
 from twoway.errors import DataError, FileFormatError, TwowayError, check_known, naming
 from twoway.schema import Label, Schema, label_key
 from twoway.storage import container
-from twoway.tables.crosstabs.sheets import find_label_codes, sheet_categories
+from twoway.tables.crosstabs.sheets import empty_category_notes, find_label_codes, sheet_categories
 from twoway.tables.flat_counts import layout_entries
 from twoway.tables.published.files import packed_tables, unpacked_tables
 from twoway.tables.published.numbers import Labels
@@ -227,7 +227,8 @@ class PublishedTables:
     @property
     def notes(self) -> tuple[str, ...]:
         """What was assumed of the tables, and how they were read."""
-        return (*self.reading_notes, *(note for table in self.tables for note in table.notes))
+        empty = (empty_category_notes(t.name, t.variables, t.categories, t.counts) for t in self.tables)
+        return (*self.reading_notes, *chain.from_iterable(table.notes for table in self.tables), *chain(*empty))
 
     def with_notes(self, notes: Iterable[str]) -> PublishedTables:
         """Return the same with notes on how the tables were read."""

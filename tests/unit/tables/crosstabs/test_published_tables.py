@@ -17,6 +17,7 @@ from twoway.tables.tables import Tables
 AGE, VOTE, REGION = ("young", "middle", "old"), ("no", "yes"), ("north", "south", "east")
 COUNTS = pd.DataFrame([[10, 20], [30, 5], [7, 28]], index=AGE, columns=VOTE)
 KEY = ("age", "vote")
+NOBODY = ("'middle' of 'age'", "'maybe' of 'vote'")
 
 
 def make_joint(seed=4, sizes=(3, 2, 3)):
@@ -538,3 +539,17 @@ def test_truth_values_are_no_numbers_in_a_long_frame():
     tables = Tables(schema, np.array([[0, 1]]), np.arange(10.0))
     read = Tables.from_crosstabs(tables.to_frame(), schema=schema)
     np.testing.assert_array_equal(read.flat, tables.flat)
+
+
+@pytest.mark.parametrize("kind", ["counts", "joint", "row", "column"])
+def test_a_note_says_which_categories_count_nobody(kind):
+    shown = {"no": [30, 0, 20], "maybe": [0, 0, 0], "yes": [20, 0, 30]}
+    frame = pd.DataFrame(shown, index=AGE) * (2 if kind in ("row", "column") else 1)
+    if kind == "row":
+        frame["Base"] = [50, 0, 50]
+    if kind == "column":
+        frame = pd.concat([frame, pd.DataFrame({"no": [50], "maybe": [0], "yes": [50]}, index=["Base"])])
+    notes = Tables.from_crosstabs({KEY: frame}, kind=kind, totals=100).notes
+    told = {f"age × vote counts nobody with {of}; drop such a row or column if it is not a category" for of in NOBODY}
+    assert told <= set(notes)
+    assert not any("nobody" in note for note in Tables.from_crosstabs({KEY: COUNTS}).notes)

@@ -62,6 +62,16 @@ def test_bounds_and_suppressed_cells():
     assert rounded.high.tolist() == [15, 5]
 
 
+def test_a_note_says_which_categories_count_nobody():
+    by_sex = {**BY_SEX, ("80+", "m"): 0, ("80+", "f"): "-"}
+    tables = tw.PublishedTables.of([Table.of(["age", "sex"], by_sex)])
+    note = "age × sex counts nobody with '80+' of 'age'; drop such a row or column if it is not a category"
+    assert tables.notes == tables.pairs().notes == (note,)
+    assert published().notes == ()
+    open_cells = {**BY_SEX, ("80+", "m"): "<5", ("80+", "f"): None}
+    assert tw.PublishedTables.of([Table.of(["age", "sex"], open_cells)]).notes == ()
+
+
 def test_a_total_tells_what_suppressed_cells_add_up_to():
     table = Table.of("age", {"a": 10, "b": None, "c": None, "Total": 40})
     assert table.counts.tolist() == [10, 15, 15]
