@@ -19,7 +19,7 @@ from twoway.tables.flat_counts import NO_TOTAL, NOMINAL_TOTAL
 from twoway.tables.published.numbers import Axes, Labels, people_for_errors
 from twoway.tables.published.ranges import Range, groups_of_ranges, range_of
 from twoway.tables.published.table import PublishedTable
-from twoway.tables.published.tables import PublishedTables
+from twoway.tables.published.tables import PublishedTables, find_published_schema
 from twoway.text import shortlist
 
 # Margins of error are those of 90 % intervals, as census bureaus publish them.
@@ -103,7 +103,8 @@ def published_of(
     }
     for name, members in labels.items():
         notes.append(f"labels of {name!r} that stand for several categories: {shortlist(members, 4)}")
-    return PublishedTables.of(made, groups=labels, impossible=layout.impossible, exact=layout.exact)
+    schema = find_published_schema(made, labels, is_typed=False)
+    return PublishedTables.of(made, groups=labels, impossible=layout.impossible, exact=layout.exact, schema=schema)
 
 
 def _finest(tables: Iterable[SheetTable], groups: Mapping[str, Mapping[str, Labels]]) -> dict[str, set[str]]:

@@ -350,10 +350,14 @@ def empty_category_notes(
             )
 
 
-def sheet_categories(name: str, shown: Sequence[tuple[Label, str]]) -> tuple[Label, ...]:
-    """Return the categories of a variable from its labels, each with the name of its table."""
+def sheet_categories(name: str, shown: Sequence[tuple[Label, str]], *, is_typed: bool = False) -> tuple[Label, ...]:
+    """Return the categories of a variable from its labels, each with the name of its table.
+
+    Text that looks like a number is one, unless labels are typed and all of the variable's are text.
+    """
     labels = [label for label, _ in shown]
-    chosen = _labels_of_kind("number", labels)
+    is_text = is_typed and all(isinstance(label, str) for label in labels)
+    chosen = None if is_text else _labels_of_kind("number", labels)
     if chosen is None and any(isinstance(label, bool) for label in labels):
         chosen = _labels_of_kind("truth", labels)
     if chosen is None:

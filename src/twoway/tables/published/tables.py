@@ -89,7 +89,8 @@ class PublishedTables:
             The variables of tables that must hold exactly: ``["age", ("age", "sex")]``. The margins of single
             variables hold in the model itself; tables of several in a population made from it.
         schema
-            Variables and categories; by default those of the tables, in order of appearance.
+            Variables and categories; by default those of the tables, in order of appearance. Labels stay what they are:
+            text that looks like a number is a number only where another table has numbers for the variable.
 
         Examples
         --------
@@ -117,7 +118,7 @@ class PublishedTables:
             name: {label: tuple(members) for label, members in labels.items()}
             for name, labels in (groups or {}).items()
         }
-        found = _find_schema(own, coarse) if schema is None else schema
+        found = find_published_schema(own, coarse) if schema is None else schema
         check_known("variable", found.names, *coarse, where=" with groups of categories")
         rules = tuple({name: labels_of(wanted) for name, wanted in rule.items()} for rule in impossible)
         exactly = tuple((names,) if isinstance(names, str) else tuple(names) for names in exact)
@@ -370,7 +371,8 @@ def _as_published(given: Any) -> list[PublishedTable]:
     return made
 
 
-def _find_schema(tables: Sequence[PublishedTable], groups: Groups) -> Schema:
+def find_published_schema(tables: Sequence[PublishedTable], groups: Groups, *, is_typed: bool = True) -> Schema:
+    """Return the variables of tables with their finest categories; labels of files, which are all text, are untyped."""
     shown: dict[str, list[tuple[Label, str]]] = {}
     for table in tables:
         for name, labels in (*zip(table.variables, table.categories, strict=True), *table.within.items()):
@@ -380,5 +382,5 @@ def _find_schema(tables: Sequence[PublishedTable], groups: Groups) -> Schema:
     for name, members in groups.items():
         if name in shown:
             shown[name] += [(label, "groups") for own in members.values() for label in own]
-    categories = {name: sheet_categories(name, labels) for name, labels in shown.items()}
+    categories = {name: sheet_categories(name, labels, is_typed=is_typed) for name, labels in shown.items()}
     return Schema.found({name: in_order_of_ranges(labels) for name, labels in categories.items()})

@@ -72,6 +72,16 @@ def test_a_note_says_which_categories_count_nobody():
     assert tw.PublishedTables.of([Table.of(["age", "sex"], open_cells)]).notes == ()
 
 
+def test_labels_stay_what_they_are():
+    text = {("0", "m"): 10, ("0", "f"): 20, ("1", "m"): 30, ("1", "f"): 40}
+    numbers = {(int(child), sex): count for (child, sex), count in text.items()}
+    for labels, tables in ((("0", "1"), [text]), ((0, 1), [numbers]), ((0, 1), [text, numbers])):
+        known = tw.PublishedTables.of([Table.of(["children", "sex"], own) for own in tables])
+        assert known.schema["children"].categories == labels
+        assert [type(label) for label in known.schema["children"].categories] == [type(label) for label in labels]
+        assert known.pairs().array(0).tolist() == (len(tables) * np.array([[10, 20], [30, 40]])).tolist()
+
+
 def test_a_total_tells_what_suppressed_cells_add_up_to():
     table = Table.of("age", {"a": 10, "b": None, "c": None, "Total": 40})
     assert table.counts.tolist() == [10, 15, 15]
