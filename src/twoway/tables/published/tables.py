@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from twoway.arrays import Floats
-from twoway.errors import DataError, FileFormatError, TwowayError, check_known, naming
+from twoway.errors import DataError, FileFormatError, TwowayError, UnknownNameError, check_known, naming
 from twoway.schema import Label, Schema, label_key
 from twoway.storage import container
 from twoway.tables.crosstabs.sheets import empty_category_notes, find_label_codes, sheet_categories
@@ -24,7 +24,7 @@ from twoway.tables.published.ranges import in_order_of_ranges
 from twoway.tables.published.rules import Box, Rule, possible_boxes
 from twoway.tables.published.table import PublishedMean, PublishedTable, labels_of
 from twoway.tables.tables import Tables
-from twoway.text import crossed, shortlist
+from twoway.text import crossed, near_miss, shortlist
 
 Groups = Mapping[str, Mapping[Label, Labels]]
 
@@ -374,7 +374,14 @@ def _as_published(given: Any) -> list[PublishedTable]:
 def find_published_schema(tables: Sequence[PublishedTable], groups: Groups, *, is_typed: bool = True) -> Schema:
     """Return the variables of tables with their finest categories; labels of files, which are all text, are untyped."""
     shown: dict[str, list[tuple[Label, str]]] = {}
+    known = list(dict.fromkeys(name for table in tables for name in table.variables))
     for table in tables:
+        for name in table.within:
+            if name not in known and (hint := near_miss(name, [*known])) != ";":
+                raise UnknownNameError(
+                    f"{table.place()}: no table has the variable {name!r} of within{hint} known: {shortlist(known)}; "
+                    "if it is another variable, give a schema that lists it"
+                )
         for name, labels in (*zip(table.variables, table.categories, strict=True), *table.within.items()):
             coarse = {label_key(label) for label in groups.get(name, {})}
             own = shown.setdefault(name, [])

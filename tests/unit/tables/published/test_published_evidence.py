@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import twoway as tw
+from twoway.errors import UnknownNameError
 from twoway.storage import container
 from twoway.tables.published.files import packed_tables
 from twoway.tables.published.rules import possible_boxes
@@ -80,6 +81,21 @@ def test_labels_stay_what_they_are():
         assert known.schema["children"].categories == labels
         assert [type(label) for label in known.schema["children"].categories] == [type(label) for label in labels]
         assert known.pairs().array(0).tolist() == (len(tables) * np.array([[10, 20], [30, 40]])).tolist()
+
+
+def test_a_misspelt_variable_of_a_universe_is_an_error():
+    by_sex = Table.of(["age", "sex"], BY_SEX)
+    works = Table.of("works", {"yes": 520, "no": 280}, within={"Age": ["15-64", "65+"]})
+    message = (
+        "table works: no table has the variable 'Age' of within; did you mean 'age'\\? known: 'age', 'sex', 'works'"
+    )
+    with pytest.raises(UnknownNameError, match=message):
+        tw.PublishedTables.of([by_sex, works])
+    of_north = Table.of("works", {"yes": 520, "no": 280}, within={"region": "north"})
+    of_south = Table.of("works", {"yes": 50, "no": 20}, within={"region": "south"})
+    assert tw.PublishedTables.of([by_sex, of_north, of_south]).schema["region"].categories == ("north", "south")
+    schema = tw.Schema((*published().schema.variables, tw.Variable("Age", ("15-64", "65+"))))
+    assert len(tw.PublishedTables.of([by_sex, works], schema=schema)) == 2
 
 
 def test_a_total_tells_what_suppressed_cells_add_up_to():
