@@ -15,7 +15,7 @@ from twoway.errors import DataError
 from twoway.schema import Schema
 from twoway.synthesis.raking import Cells
 from twoway.synthesis.targets import NEARLY_WHOLE, Target
-from twoway.text import shortlist
+from twoway.text import counted, shortlist
 
 # Kinds of persons among which a first solution is sought, then all; nodes of the search, a limit that, unlike time,
 # gives the same result on every machine.
@@ -53,8 +53,8 @@ def settle_exact(
             return _apply(changes, kind_of, weights, counts, rng)
     names = shortlist(target.name(schema) for target in exact)
     raise DataError(
-        f"no population of {counts.sum():,} persons was found that has the exact margins {names} together; declare "
-        "fewer of them exact"
+        f"no population of {counted(counts.sum(), 'person')} was found that has the exact margins {names} together; "
+        "declare fewer of them exact"
     )
 
 

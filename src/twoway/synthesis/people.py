@@ -19,7 +19,7 @@ from twoway.notebook import Shown
 from twoway.report import Monitor
 from twoway.schema import Label, Schema, Variable, label_key
 from twoway.solvers.loop import Watch
-from twoway.text import aligned, crossed, printable
+from twoway.text import aligned, counted, crossed, printable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,7 +52,9 @@ class TableDifference:
     def __str__(self) -> str:
         cell = ", ".join(printable(label) for label in self.cell)
         names = crossed(self.variables, 40)
-        return f"{names} at ({cell}): {self.persons:,} persons, goal {self.published:,.1f} ({self.share:.4%} off)"
+        return (
+            f"{names} at ({cell}): {counted(self.persons, 'person')}, goal {self.published:,.1f} ({self.share:.4%} off)"
+        )
 
 
 @dataclass(frozen=True, repr=False)

@@ -27,6 +27,7 @@ from twoway.schema import Schema
 from twoway.tables.counting import CountedSets, counting_step, sets_to_count
 from twoway.tables.flat_counts import layout_ranks, layout_starts
 from twoway.tables.tables import Tables
+from twoway.text import counted
 
 _MOST_WHOLE = 2.0**60
 
@@ -145,7 +146,7 @@ def _check_weights_inside(table: DatabaseTable, wide: Any, n_records: int) -> We
         n_null = n_records - max(numbers(f"{what}_known"))
         allowed = "finite and not negative" if what == "weights" else "whole numbers from 0 to 2**53"
         if n_null:
-            raise DataError(f"record {what} must be {allowed}; column {column!r} has NULL in {n_null} rows")
+            raise DataError(f"record {what} must be {allowed}; column {column!r} has NULL in {counted(n_null, 'row')}")
         least, most = min(numbers(f"{what}_least")), max(numbers(f"{what}_most"))
         is_broken = bool(max(numbers(f"{what}_broken")))
         if not (least >= 0 and math.isfinite(most)) or (what == "counts" and (most > MOST_COUNT or is_broken)):

@@ -28,7 +28,7 @@ from twoway.tables.flat_counts import (
     layout_totals,
 )
 from twoway.tables.pair_graph import PairGraph
-from twoway.text import crossed, shortlist
+from twoway.text import counted, crossed, shortlist
 
 if TYPE_CHECKING:
     from twoway.tables.privacy import Release
@@ -396,14 +396,14 @@ class TableLayout:
         totals, more = self.totals[:MAX_ROWS], len(self) - MAX_ROWS
         listed = zip(self.names[:MAX_ROWS], totals, strict=True)
         rows = [["table", "total"], *([crossed(names), f"{total:,.6g}"] for names, total in listed)]
-        note = f"… {more} more tables" if more > 0 else ""
+        note = f"… {counted(more, 'more table')}" if more > 0 else ""
         return text + html_table(rows, totals[:, None] / self.totals.max(), note)
 
     def __repr__(self) -> str:
-        noun = ("pair", "triple")[self.order - 2] + ("" if len(self) == 1 else "s")
+        noun, of = ("pair", "triple")[self.order - 2], counted(len(self.schema), "variable")
         if not len(self):
-            return f"<Tables: no {noun} of {len(self.schema)} variables>"
+            return f"<Tables: no {noun}s of {of}>"
         low, high = f"{self.totals.min():,.6g}", f"{self.totals.max():,.6g}"
         spread = f"total {low}" if low == high else f"totals {low} to {high}"
-        notes = f", {len(self.notes)} note{'s' * (len(self.notes) > 1)}" if self.notes else ""
-        return f"<Tables: {len(self)} {noun} of {len(self.schema)} variables, {spread}{notes}>"
+        notes = f", {counted(len(self.notes), 'note')}" if self.notes else ""
+        return f"<Tables: {counted(len(self), noun)} of {of}, {spread}{notes}>"

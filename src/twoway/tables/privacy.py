@@ -23,7 +23,7 @@ from twoway.errors import DataError
 from twoway.notebook import Shown
 from twoway.schema import Schema
 from twoway.tables.flat_counts import layout_ranks, layout_starts
-from twoway.text import shortlist
+from twoway.text import counted, shortlist
 
 if TYPE_CHECKING:
     from twoway.tables.tables import Tables
@@ -60,8 +60,8 @@ class Release(Shown):
 
     def __str__(self) -> str:
         return (
-            f"noise of standard deviation {self.sigma:.6g} on each count of {self.n_tables} tables: ε = "
-            f"{self.epsilon:g}, δ = {self.delta:g} for {self.neighbours} (weight at most {self.max_weight:g}, "
+            f"noise of standard deviation {self.sigma:.6g} on each count of {counted(self.n_tables, 'table')}: "
+            f"ε = {self.epsilon:g}, δ = {self.delta:g} for {self.neighbours} (weight at most {self.max_weight:g}, "
             f"sensitivity {self.sensitivity:.6g}); variables, categories and the choice of tables count as known"
         )
 

@@ -20,7 +20,7 @@ from twoway.tables.crosstabs.cells import rounded_unit
 from twoway.tables.crosstabs.grids import Grid
 from twoway.tables.crosstabs.sheet_layout import NO_NAME, Role, SheetLayout, TableBlock, TableLines
 from twoway.tables.crosstabs.sheet_table import Printed, SheetMargin, SheetTable, printed_number
-from twoway.text import shortlist
+from twoway.text import counted, shortlist
 
 
 def read_tables(grids: Sequence[Grid], layout: SheetLayout, notes: list[str]) -> list[SheetTable]:
@@ -168,8 +168,8 @@ def _table_of(
         lacking = next(labels for labels in product(*categories) if labels not in inner)
         if not may_lack:
             raise DataError(f"{grid.name}: table {' × '.join(variables)} has no cell for {shortlist(lacking)}")
-        n_lacking = prod(shape) - len(inner)
-        notes.append(f"{' × '.join(variables)} lacks {n_lacking} cells, such as {shortlist(lacking)}; counted as 0")
+        n_lacking = counted(prod(shape) - len(inner), "cell")
+        notes.append(f"{' × '.join(variables)} lacks {n_lacking}, such as {shortlist(lacking)}; counted as 0")
     for labels, printed in inner.items():
         index = tuple(code[label] for code, label in zip(codes, labels, strict=True))
         arrays["values"][index], arrays["slack"][index] = printed.cell.value, printed.slack
@@ -179,7 +179,7 @@ def _table_of(
         where = tuple(np.argwhere(arrays["slack"])[0])
         text = grid.cells[int(rows[where])][int(columns[where])].strip()
         notes.append(
-            f"{' × '.join(variables)} has {n_bounds} cells shown as a bound, such as {text!r} in "
+            f"{' × '.join(variables)} has {counted(n_bounds, 'cell')} shown as a bound, such as {text!r} in "
             f"{grid.place(int(rows[where]), int(columns[where]))}; what they are is left open within these bounds"
         )
     given = {"row": range(n_down), "column": range(n_down, len(variables))}.get(block.kind, range(0))

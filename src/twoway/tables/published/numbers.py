@@ -16,7 +16,7 @@ from twoway.schema import Label, label_key
 from twoway.tables.crosstabs.cells import MarginRole, margin_role, parse_cell
 from twoway.tables.crosstabs.sheets import is_sheet_frame, sheet_columns, sheet_index
 from twoway.tables.flat_counts import NO_TOTAL, NOMINAL_TOTAL
-from twoway.text import shortlist
+from twoway.text import counted, shortlist
 
 Labels = tuple[Label, ...]
 Axes = tuple[int, ...]
@@ -46,7 +46,7 @@ def labelled_numbers(names: Sequence[str], numbers: Any, called: str) -> dict[La
     found: dict[Labels, object] = {}
     for key, value in zip(keys, values, strict=True):
         if len(key) != len(names):
-            raise DataError(f"table {called}: {len(names)} variables need as many labels for each number; got {key!r}")
+            raise DataError(f"table {called}: each number needs {counted(len(names), 'label')}; got {key!r}")
         if key in found:
             raise DataError(f"table {called}: duplicate cell {shortlist(key)}")
         found[key] = value

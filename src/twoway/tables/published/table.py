@@ -14,7 +14,7 @@ from twoway.arrays import Floats
 from twoway.errors import DataError, check_known
 from twoway.schema import first_duplicate
 from twoway.tables.published.numbers import Axes, Labels, TableParts, labelled_numbers, published_number
-from twoway.text import crossed
+from twoway.text import counted, crossed
 
 _KINDS = ("counts", "shares")
 
@@ -143,7 +143,8 @@ class PublishedTable:
 
     def __repr__(self) -> str:
         within = f" within {', '.join(self.within)}" if self.within else ""
-        return f"<PublishedTable: {self.name}{within}, {self.counts.size} cells, {self.weight:,.6g} people>"
+        people = "1 person" if self.weight == 1 else f"{self.weight:,.6g} people"
+        return f"<PublishedTable: {self.name}{within}, {counted(self.counts.size, 'cell')}, {people}>"
 
     @classmethod
     def of(

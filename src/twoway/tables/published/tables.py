@@ -24,7 +24,7 @@ from twoway.tables.published.ranges import in_order_of_ranges
 from twoway.tables.published.rules import Box, Rule, possible_boxes
 from twoway.tables.published.table import PublishedMean, PublishedTable, labels_of
 from twoway.tables.tables import Tables
-from twoway.text import crossed, near_miss, shortlist
+from twoway.text import counted, crossed, near_miss, shortlist
 
 Groups = Mapping[str, Mapping[Label, Labels]]
 
@@ -222,8 +222,9 @@ class PublishedTables:
         return len(self.tables)
 
     def __repr__(self) -> str:
-        rules = f", {len(self.impossible)} impossible combinations" if self.impossible else ""
-        return f"<PublishedTables: {len(self.tables)} tables of {len(self.schema)} variables{rules}>"
+        rules = f", {counted(len(self.impossible), 'impossible combination')}" if self.impossible else ""
+        of = f"{counted(len(self.tables), 'table')} of {counted(len(self.schema), 'variable')}"
+        return f"<PublishedTables: {of}{rules}>"
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -131,7 +131,7 @@ def test_nothing_observed(database):
 
 @pytest.mark.parametrize(
     ("weights", "told"),
-    [([1.0, None], "has NULL in 1 rows"), ([1.0, -2.0], "has -2.0 to 1.0"), ([0.0, 0.0], "are all zero")],
+    [([1.0, None], "has NULL in 1 row$"), ([1.0, -2.0], "has -2.0 to 1.0"), ([0.0, 0.0], "are all zero")],
 )
 def test_weights_that_are_none(database, weights, told):
     table = database.create_table("t", pa.table({"a": ["x", "y"], "w": pa.array(weights, pa.float64())}))

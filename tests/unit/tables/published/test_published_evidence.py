@@ -98,6 +98,14 @@ def test_a_misspelt_variable_of_a_universe_is_an_error():
     assert len(tw.PublishedTables.of([by_sex, works], schema=schema)) == 2
 
 
+def test_one_of_a_thing_is_singular():
+    one = Table.of("age", {"0+": 1})
+    assert repr(one) == "<PublishedTable: age, 1 cell, 1 person>"
+    assert repr(tw.PublishedTables.of([one])) == "<PublishedTables: 1 table of 1 variable>"
+    impossible = [{"age": "0-14", "works": "yes"}]
+    assert repr(published(impossible=impossible)).endswith("2 tables of 3 variables, 1 impossible combination>")
+
+
 def test_a_total_tells_what_suppressed_cells_add_up_to():
     table = Table.of("age", {"a": 10, "b": None, "c": None, "Total": 40})
     assert table.counts.tolist() == [10, 15, 15]
