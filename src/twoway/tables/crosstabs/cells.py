@@ -100,6 +100,22 @@ def margin_role(label: Label, beside: Iterable[Label]) -> MarginRole | None:
     return next((role for role, known in _ROLES if words in known), None)
 
 
+def share_scale(sums: Floats, n_terms: int, step: float, *, is_percent: bool) -> tuple[float, float]:
+    """Return what sums of shares should be, 1 or 100, and how far rounding to a step may take each of them off.
+
+    Rounding errors are at most half a step each, and with many terms they seldom add up to that.
+
+    Examples
+    --------
+    >>> share_scale(np.array([99.0, 101.0]), 4, 1.0, is_percent=False)
+    (100.0, 2.000000002)
+    """
+    known = sums[np.isfinite(sums)]
+    scale = 100.0 if is_percent or (known.size and float(np.median(known)) > 10) else 1.0
+    slack = min(0.5 * n_terms, 4 * math.sqrt(n_terms / 12)) * step
+    return scale, min(max(slack, 1e-3 * scale), 0.2 * scale) * (1 + 1e-9)
+
+
 def rounded_unit(numbers: Floats, step: float) -> float:
     """Return what numbers are rounded to, at least a step: 10 where all end in a zero.
 

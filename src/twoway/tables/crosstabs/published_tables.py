@@ -16,7 +16,7 @@ import numpy as np
 from twoway.arrays import Floats
 from twoway.errors import DataError, check_known, unknown
 from twoway.schema import Label, Schema
-from twoway.tables.crosstabs.cells import parse_cell, rounded_unit
+from twoway.tables.crosstabs.cells import parse_cell, rounded_unit, share_scale
 from twoway.tables.crosstabs.sheets import (
     Key,
     Margin,
@@ -56,10 +56,8 @@ def read_crosstabs(
             table.total = _published_number(total_of[pair][1], f"the total of {table.name}")
         elif table_kind == "counts" and table.total is not None:
             # Rounding changes each cell by half a step at most.
-            step = sheet.step
-            while sheet.values.any() and (sheet.values % (10.0 * step) == 0.0).all():
-                step *= 10.0
-            counted.append((float(table.values.sum()), 0.5 * step * sheet.values.size, table.name))
+            rounding = 0.5 * rounded_unit(sheet.values, sheet.step) * sheet.values.size
+            counted.append((float(table.values.sum()), rounding, table.name))
         if pair in weight_of and pair in error_of:
             raise DataError(f"table {table.name} has a weight and a standard error; give one of them")
         weight = weight_of[pair][1] if pair in weight_of else sheet.weight
@@ -223,11 +221,7 @@ class CrosstabDraft:
     @staticmethod
     def _scale(sheet: Sheet, sums: Floats, n_terms: int, name: str, places: Sequence[object]) -> float:
         """Return what shares add up to, 1 or 100; sums (NaN to ignore) farther off than by rounding are an error."""
-        centre = float(np.nanmedian(sums)) if np.isfinite(sums).any() else 1.0
-        scale = 100.0 if sheet.is_percent or centre > 10 else 1.0
-        # Rounding errors are at most half a step each, and with many terms they seldom add up to that.
-        slack = min(0.5 * n_terms, 4 * np.sqrt(n_terms / 12)) * sheet.step
-        tolerance = min(max(slack, 1e-3 * scale), 0.2 * scale) * (1 + 1e-9)
+        scale, tolerance = share_scale(sums, n_terms, sheet.step, is_percent=sheet.is_percent)
         wrong = np.flatnonzero(np.abs(sums - scale) > tolerance)
         if wrong.size:
             place, got = places[wrong[0]], sums[wrong[0]]

@@ -32,8 +32,7 @@ def find_kind(
     # For each kind, whether each group of rows adds up to 100.
     fits: dict[str, dict[int, bool]] = {"row": {}, "column": {}, "joint": {}}
     for rows, columns in product(*groups):
-        at = [[place for place, path in group.lines if all(path)] for group in (rows, columns)]
-        numbers = region.numbers(*at)
+        numbers = region.numbers(_inner(rows), _inner(columns))
         for kind, sums in (("row", numbers.sum(1)), ("column", numbers.sum(0)), ("joint", numbers.sum()[None])):
             fits[kind][id(rows)] = fits[kind].get(id(rows), True) and adds_up(sums, numbers)
     kinds = [kind for kind in ("row", "column") if all(fits[kind].values())]
@@ -71,6 +70,11 @@ def find_kind(
     raise region.fail(start, None, "the percentages add up to 100 neither in rows, nor in columns, nor all together")
 
 
+def _inner(*groups: Group) -> list[int]:
+    """Return the lines of groups that are no subtotals."""
+    return [at for group in groups for at, path in group.lines if all(path)]
+
+
 def _check_signs(region: Region, groups: Sequence[list[Group]]) -> None:
     """Raise with the place of a percentage over 100, or of a line without percent signs beside others."""
     for rows, columns in product(*groups):
@@ -85,10 +89,9 @@ def _check_signs(region: Region, groups: Sequence[list[Group]]) -> None:
 
 def _check_no_nets(region: Region, groups: Sequence[list[Group]], fits: dict[int, bool]) -> None:
     """Raise where answers without one of them would add up to 100: it may be the sum of some of the others."""
-    columns = [at for group in groups[1] for at, path in group.lines if all(path)]
     for rows in groups[0]:
-        at = [place for place, path in rows.lines if all(path)]
-        numbers = region.numbers(at, columns)
+        at = _inner(rows)
+        numbers = region.numbers(at, _inner(*groups[1]))
         for place in range(len(at)) if not fits[id(rows)] and len(at) > 2 and not np.isnan(numbers).any() else ():
             rest = np.delete(numbers, place, 0)
             if adds_up(rest.sum(0), rest):
@@ -100,7 +103,7 @@ def _check_no_nets(region: Region, groups: Sequence[list[Group]], fits: dict[int
 def _check_no_base(region: Region, groups: Sequence[list[Group]]) -> None:
     """Raise where numbers without one row, or column, would add up to 100: it may be a base."""
     for rows, columns in product(*groups):
-        at = [[place for place, path in group.lines if all(path)] for group in (rows, columns)]
+        at = _inner(rows), _inner(columns)
         numbers = region.numbers(*at)
         for axis in (0, 1):
             for place in range(numbers.shape[axis]) if min(numbers.shape) > 1 and numbers.shape[axis] > 2 else ():

@@ -117,22 +117,18 @@ def split_lines(lines: Sequence[Line], evidence: Evidence) -> tuple[list[Group],
         if not line.path:
             shared[line.at] = line.role
             continue
-        own = [g for g in groups if line.path == (_group_name(g),)]
+        own = [g for g in groups if len(line.path) == 1 and g.names == [*line.path]]
         nested = [g for g in groups if any(path[: len(line.path)] == line.path for _, path in g.lines)]
         if own:
             own[0].roles[line.at] = line.role
         elif nested and line.role == "total":
             depth = len(nested[0].names)
             nested[0].lines.append((line.at, line.path + ("",) * (depth - len(line.path))))
-        elif line.role == "skip" or line.role == "total":
+        elif line.role in ("skip", "total"):
             shared[line.at] = "skip"
         else:
             raise Ambiguous(line.at, f"the base {'/'.join(line.path)!r} belongs to no group of rows or columns")
     return groups, shared
-
-
-def _group_name(group: Group) -> str | None:
-    return group.names[0] if len(group.names) == 1 else None
 
 
 def _split(lines: Sequence[tuple[int, Path]], evidence: Evidence) -> Iterator[Group]:

@@ -16,7 +16,7 @@ from twoway.arrays import Floats
 from twoway.data.declarations import CHOSEN, NOT_CHOSEN
 from twoway.errors import DataError
 from twoway.schema import first_duplicate
-from twoway.tables.crosstabs.cells import rounded_unit
+from twoway.tables.crosstabs.cells import rounded_unit, share_scale
 from twoway.tables.crosstabs.grids import Grid
 from twoway.tables.crosstabs.sheet_layout import NO_NAME, Role, SheetLayout, TableBlock, TableLines
 from twoway.tables.crosstabs.sheet_table import Printed, SheetMargin, SheetTable, printed_number
@@ -107,6 +107,16 @@ class _Reader:
             shown.append(texts)
         return list(zip(*shown, strict=True))
 
+    def lines(
+        self, group: TableLines, roles: Mapping[int, Role], is_rows: bool
+    ) -> Iterator[tuple[int, tuple[str, ...], Role | None]]:
+        """Yield rows or columns with their categories, then those of totals and bases, with their roles."""
+        for at, labels in zip(group.at, self.labelled(group, is_rows), strict=True):
+            yield at, labels, None
+        for at, role in roles.items():
+            if role != "skip":
+                yield at, ("",) * len(group.variables), role
+
 
 def _read_table(reader: _Reader, rows: TableLines, columns: TableLines, notes: list[str]) -> Iterator[SheetTable]:
     """Yield the table of some rows and columns; one for each category where people could choose several."""
@@ -117,13 +127,8 @@ def _read_table(reader: _Reader, rows: TableLines, columns: TableLines, notes: l
     if (twice := first_duplicate(variables)) is not None:
         raise DataError(f"{grid.name}: {twice!r} is a variable of rows and of columns")
     shown: dict[tuple[Role | None, tuple[str, ...]], Printed] = {}
-    of_rows = list(zip(rows.at, reader.labelled(rows, True), strict=True))
-    of_columns = list(zip(columns.at, reader.labelled(columns, False), strict=True))
-    lines: list[tuple[int, tuple[str, ...], Role | None]] = [(at, labels, None) for at, labels in of_rows]
-    lines += [(at, ("",) * len(rows.variables), role) for at, role in block.row_roles.items() if role != "skip"]
-    across: list[tuple[int, tuple[str, ...], Role | None]] = [(at, labels, None) for at, labels in of_columns]
-    across += [(at, ("",) * len(columns.variables), role) for at, role in block.column_roles.items() if role != "skip"]
-    for (row, down_labels, role), (column, across_labels, other) in product(lines, across):
+    lines = [*reader.lines(rows, block.row_roles, True)], [*reader.lines(columns, block.column_roles, False)]
+    for (row, down_labels, role), (column, across_labels, other) in product(*lines):
         labels = (*down_labels, *across_labels)
         bases = {one for one in (role, other) if one not in (None, "total")}
         if len(bases) > 1:
@@ -260,7 +265,7 @@ def check_sums(table: SheetTable) -> None:
         return
     others = tuple(axis for axis in range(table.values.ndim) if axis not in table.given)
     sums = table.values.sum(axis=others, keepdims=True)
-    scale = 100.0 if table.is_percent or float(np.median(sums)) > 10 else 1.0
+    scale, tolerance = share_scale(sums, table.values.size // sums.size, table.step, is_percent=table.is_percent)
     over = np.argwhere(table.values > scale * (1 + 1e-9))
     if over.size:
         where = tuple(over[0])
@@ -282,11 +287,8 @@ def check_sums(table: SheetTable) -> None:
                     f"{float(margin.values[tuple(wrong[0])]):g}, not {scale:g}; if it is the sum of some categories, "
                     "skip it in a layout: skip_rows, skip_columns"
                 )
-    n_terms = table.values.size // sums.size
-    slack = min(0.5 * n_terms, 4 * np.sqrt(n_terms / 12)) * table.step
-    tolerance = min(max(slack, 1e-3 * scale), 0.2 * scale) * (1 + 1e-9)
-    empty = sums == 0  # groups of nobody
-    wrong = np.argwhere((np.abs(sums - scale) > tolerance + table.slack.sum(axis=others, keepdims=True)) & ~empty)
+    is_off = np.abs(sums - scale) > tolerance + table.slack.sum(axis=others, keepdims=True)
+    wrong = np.argwhere(is_off & (sums != 0))  # 0 are groups of nobody
     if wrong.size:
         where = tuple(wrong[0])
         of = shortlist([table.categories[axis][where[axis]] for axis in table.given]) or "all cells"

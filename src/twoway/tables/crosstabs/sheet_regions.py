@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -60,44 +60,32 @@ def number_in(text: str, letters: bool) -> float:
 
 def find_regions(grid: Grid) -> Iterator[Region]:
     """Yield the parts of a sheet that have numbers."""
-    region, after = Region(grid), [""][:0]
     letters = _has_letters(grid)
+    region = Region(grid, letters=letters)
+    after: dict[int, str] = {}  # lines of text below numbers: headings of more rows, or titles of the next part
     for row, cells in enumerate(grid.cells):
         filled = [column for column, cell in enumerate(cells) if cell.strip()]
-        n_numbers = sum(column > 0 and not np.isnan(number_in(cells[column], letters)) for column in filled)
-        if not filled:
-            after = after and [*after, ""]
-        elif (n_numbers and not _is_numeric_header(region, cells, filled)) or (
-            region.body and len(filled) == 1 < 1 + filled[0]
-        ):
-            region.headings |= dict(_numbered(after))
+        has_numbers = any(column > 0 and not np.isnan(number_in(cells[column], letters)) for column in filled)
+        is_lone_cell = bool(region.body) and len(filled) == 1 and filled != [0]
+        if (has_numbers and not _is_numeric_header(region, cells, filled)) or is_lone_cell:
+            region.headings |= after
             region.body.append(row)
-            after = []
-        elif filled == [0] and not n_numbers:
+            after = {}
+        elif filled == [0]:
             if region.body:
-                after = [*after, f"{row}\0{cells[0].strip()}"]
+                after[row] = cells[0].strip()
+            elif region.header:
+                region.headings[row] = cells[0]
             else:
-                (
-                    region.titles.append(cells[0].strip())
-                    if not region.header
-                    else region.headings.update({row: cells[0]})
-                )
-        else:
+                region.titles.append(cells[0].strip())
+        elif filled:
             if region.body:
-                yield replace(region, letters=letters)
-                region = Region(grid, [text for _, text in _numbered(after)])
-                after = []
+                yield region
+                region, after = Region(grid, list(after.values()), letters=letters), {}
             if not (region.header and all(_LETTER.fullmatch(cells[column].strip()) for column in filled)):
                 region.header.append(row)
     if region.body:
-        yield replace(region, letters=letters)
-
-
-def _numbered(after: Sequence[str]) -> Iterator[tuple[int, str]]:
-    for one in after:
-        if one:
-            row, _, text = one.partition("\0")
-            yield int(row), text
+        yield region
 
 
 def _has_letters(grid: Grid) -> bool:
@@ -222,9 +210,9 @@ def column_lines(region: Region, n_labels: int, columns: Sequence[int]) -> list[
             raise region.fail(region.body[0], column, "its numbers have no label above them")
         lines.append(Line(column, tuple(path)))
     tops = {line.path[0] for line in lines if len(line.path) > 1}
-    if len(tops) == 1 and is_measure(next(iter(tops))):
+    if len(tops) == 1 and is_measure(*tops):
         for line in lines:
-            line.path = line.path[1:] if line.path[:1] == tuple(tops) and len(line.path) > 1 else line.path
+            line.path = line.path[1:] or line.path
     return lines
 
 
