@@ -16,6 +16,7 @@ from twoway.model.imputation import imputed_codes
 from twoway.model.pmf import JointPMF
 from twoway.schema import Schema
 from twoway.synthesis.targets import Codes, Target
+from twoway.tables.published.tables import PublishedTables
 
 # Draws from the model: as many as persons, within these limits; and in all tables together, for the memory they take.
 _FEWEST_DRAWS, _MOST_DRAWS = 200_000, 2_000_000
@@ -66,6 +67,11 @@ def parse_rules(schema: Schema, impossible: Iterable[Event]) -> list[Rule]:
     if not all(rules):
         raise DataError("an impossible combination names no category, so that nobody would be possible")
     return rules
+
+
+def published_rules(published: PublishedTables) -> list[Rule]:
+    """Return the combinations that nobody has."""
+    return [{position: np.array(sorted(codes)) for position, codes in rule.items()} for rule in published.rules]
 
 
 def check_rules(schema: Schema, rules: Sequence[Rule], events: Sequence[Event], targets: Sequence[Target]) -> None:

@@ -18,11 +18,10 @@ from twoway.schema import Schema
 from twoway.solvers.loop import Watch
 from twoway.synthesis.exact import settle_exact
 from twoway.synthesis.people import Population, PopulationReport, TableDifference
-from twoway.synthesis.persons import Rule, check_rules, draw_persons, parse_rules
-from twoway.synthesis.published_targets import published_rules, published_targets
+from twoway.synthesis.persons import Rule, check_rules, draw_persons, parse_rules, published_rules
 from twoway.synthesis.raking import Cells, rake_weights
 from twoway.synthesis.rounding import round_weights
-from twoway.synthesis.targets import Target, table_targets
+from twoway.synthesis.targets import Target, published_targets, table_targets
 from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
 

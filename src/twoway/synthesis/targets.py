@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import NamedTuple, TypeAlias
 
@@ -14,6 +14,10 @@ from twoway.arrays import Floats, Ints
 from twoway.errors import DataError
 from twoway.model.events import Names
 from twoway.schema import Schema
+from twoway.tables.published.pairs import complete_counts
+from twoway.tables.published.places import TablePlaces
+from twoway.tables.published.table import PublishedTable
+from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
 from twoway.text import crossed, shortlist
 
@@ -158,3 +162,53 @@ def _check_same(
     )
     first, second = (f"{float(own[worst]):,.1f} {place}" for own, place in zip(numbers, places, strict=True))
     raise DataError(f"exact margins contradict each other: {', '.join(labels)} has {first} and {second} persons")
+
+
+# Published tables of any kind
+
+
+def published_targets(published: PublishedTables, n: int, exact: Iterable[Names] = ()) -> list[Target]:
+    """Return the targets of a population of n persons; means are left to the model."""
+    is_complete = [published.is_plain(table) and table.is_known for table in published.tables]
+    pairs = list(zip(published.tables, is_complete, strict=True))
+    complete = [_complete_table(published, table) for table, whole in pairs if whole]
+    best = max(complete, key=lambda table: table.weight, default=None)
+    n_people = 0.0 if best is None else float(best.counts.sum())
+    others = [_any_target(published, table, n, n_people) for table, whole in pairs if not whole]
+    wanted, coarse = [], []
+    for names in exact:
+        positions = set(published.schema.indices(names))
+        margin = None
+        if not any(positions <= set(table.positions) for table in complete):
+            margin = _coarse_margin(published, [names] if isinstance(names, str) else list(names))
+        if margin is None:
+            wanted.append(names)
+        else:
+            goals = _any_target(published, margin, n, float(margin.counts.sum()))
+            coarse.append(replace(goals, is_exact=True))
+    # Exact ones come last, so that they hold after each pass.
+    return [*others, *coarse, *complete_targets(published.schema, complete, n, wanted)]
+
+
+def _coarse_margin(published: PublishedTables, names: Sequence[str]) -> PublishedTable | None:
+    """Return the margin of a table of all people in coarser categories, of the one with most of these."""
+    margins = [table.margin(names) for table in published.holding(names)]
+    return max(margins, key=lambda table: table.counts.size, default=None)
+
+
+def _complete_table(published: PublishedTables, table: PublishedTable) -> CompleteTable:
+    positions, counts = published.schema.indices(table.variables), complete_counts(published, table)
+    order = np.argsort(positions)
+    return CompleteTable(tuple(positions[axis] for axis in order), counts.transpose(order), table.weight)
+
+
+def _any_target(published: PublishedTables, table: PublishedTable, n: int, n_people: float) -> Target:
+    """Return the target of a table of which a cell is any set of combinations.
+
+    Of people of a part of all, or of percentages of rows, only shares count: how many they are, others say. Where some
+    numbers are bounds, the table's total is that of other tables, ``n_people``, if it can be.
+    """
+    places = TablePlaces.of(published, table)
+    total = n_people if table.low.sum() <= n_people <= table.high.sum() else float(table.counts.sum())
+    low, high = (numbers.ravel() * (n / total) for numbers in (table.low, np.minimum(table.high, total)))
+    return Target(places.variables, places.cell_of, low, high, table.weight, blocks=places.blocks)

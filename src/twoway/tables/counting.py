@@ -60,16 +60,13 @@ def count_sets(source: RecordSource, order: int, threads: int | None = None) -> 
     square_steps = square_step if totals.is_weighted else None
     per_block = partial(_count_block, schema=schema, order=order, first=first, step=step, square_step=square_steps)
     counts = source.map_reduce(per_block, _add_counts, threads=threads if n_entries <= _THREADED_ENTRIES else 1)
-    flat = np.zeros(n_entries)
     units = {"plain": 1.0, "weighted": step, "heads": 1.0, "square": square_step}
     cells = {
         name: counting.unstrip_counts(counts[name], schema.offsets, order) * unit
         for name, unit in units.items()
         if name in counts
     }
-    flat = np.zeros(n_entries)
-    for name in ("plain", "weighted"):
-        flat += cells.get(name, 0.0)
+    flat = np.zeros(n_entries) + cells.get("plain", 0.0) + cells.get("weighted", 0.0)
     bases = np.stack([cells["heads"], cells["square"]]) if "heads" in cells else None
     squares = None
     if "squares" in counts:

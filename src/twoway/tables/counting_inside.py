@@ -61,12 +61,12 @@ def count_inside(table: DatabaseTable, order: int = 2) -> tuple[Tables, int]:
             if not has_numbers:
                 n_records = max(n_records, *wide.column("w").to_pylist())
     flat = counts["w"].astype(np.float64) * (step if has_numbers else 1.0)
-    if not totals.is_weighted or not len(sets):
-        tables = Tables.of_counted(schema, CountedSets(sets, flat, None, None), 1.0)
-        return replace(tables, number_columns=table.reader.number_columns), n_records
-    bases = np.stack([counts["n"].astype(np.float64), counts["s"] * square_step])
-    squares = np.add.reduceat(counts["s"], starts[:-1]) * square_step
-    tables = Tables.of_counted(schema, CountedSets(sets, flat, squares, bases), totals.largest)
+    squares = bases = None
+    if totals.is_weighted and len(sets):
+        bases = np.stack([counts["n"].astype(np.float64), counts["s"] * square_step])
+        squares = np.add.reduceat(counts["s"], starts[:-1]) * square_step
+    heaviest = 1.0 if squares is None else totals.largest
+    tables = Tables.of_counted(schema, CountedSets(sets, flat, squares, bases), heaviest)
     return replace(tables, number_columns=table.reader.number_columns), n_records
 
 

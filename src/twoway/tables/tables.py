@@ -207,10 +207,12 @@ class Tables(TableLayout):
         if self.schema == other.schema and np.array_equal(self.sets, other.sets):
             weights = effective_weights(self.totals + other.totals, self.squares + other.squares)
             flat, noise, empty = self.flat + other.flat, self.noise + other.noise, np.vstack([self.empty, other.empty])
-            heaviest, bases = self._heaviest_of([self, other]), self._bases_of([self, other])
-            summed = None if bases is None else bases[0] + bases[1]
-            columns = self._columns_of([self, other])
-            return Tables(schema, self.sets, flat, weights, notes, releases, heaviest, noise, empty, summed, columns)
+            of_both = self._bases_of([self, other])
+            bases = None if of_both is None else of_both[0] + of_both[1]
+            known = self._known_of([self, other])
+            return Tables(
+                schema, self.sets, flat, weights, notes, releases, noise=noise, empty=empty, bases=bases, **known
+            )
         lacking = [
             f"some of the tables that were added lack categories of {name!r}, which count as zero there"
             for name in self.schema.names
@@ -244,15 +246,16 @@ class Tables(TableLayout):
             known = (counted >= 0).all(axis=1)
             np.add.at(noise, np.searchsorted(ranks, layout_ranks(schema, counted[known])), parent.noise[known])
             empty.append(uncounted[(uncounted >= 0).all(axis=1)])
-        notes, releases, heaviest = first.notes, first.releases, cls._heaviest_of(parents)
-        whole, columns = np.vstack(empty), cls._columns_of(parents)
-        return cls(schema, sets, flat, weights, notes, releases, heaviest, noise, whole, bases, columns)
+        more = {"noise": noise, "empty": np.vstack(empty), "bases": bases, **cls._known_of(parents)}
+        return cls(schema, sets, flat, weights, first.notes, first.releases, **more)
 
     @staticmethod
-    def _columns_of(parents: Sequence[Tables]) -> Mapping[str, str]:
-        """Return the columns of weights and counts, where those of all tables are called alike."""
-        first = parents[0].number_columns
-        return first if all(part.number_columns == first for part in parents) else {}
+    def _known_of(parents: Sequence[Tables]) -> dict[str, Any]:
+        """Return the largest weight of a record and the columns of weights and counts, as far as all tables agree."""
+        weights, columns = [part.heaviest for part in parents if part.heaviest is not None], parents[0].number_columns
+        heaviest = max(weights) if len(weights) == len(parents) else None
+        is_same = all(part.number_columns == columns for part in parents)
+        return {"heaviest": heaviest, "number_columns": columns if is_same else {}}
 
     @staticmethod
     def _bases_of(parents: Sequence[Tables]) -> list[Floats] | None:
@@ -261,12 +264,6 @@ class Tables(TableLayout):
         known = [own for own in bases if own is not None]
         is_needed = any(part.bases is not None for part in parents)
         return known if is_needed and len(known) == len(parents) else None
-
-    @staticmethod
-    def _heaviest_of(parents: Sequence[Tables]) -> float | None:
-        """Return the largest weight of a record in any of some tables, None where one of them does not know."""
-        known = [parent.heaviest for parent in parents if parent.heaviest is not None]
-        return max(known) if len(known) == len(parents) else None
 
     def recoded(self, schema: Schema) -> Tables:
         """Return the tables of a schema's variables, coded by that schema, which has all their categories."""

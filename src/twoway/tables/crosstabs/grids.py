@@ -197,7 +197,7 @@ class _Page(HTMLParser):
         elif tag in _HIDDEN:
             self._hidden += 1
         elif table is not None and tag == "tr":
-            table.start_row()
+            table.rows.append([])
         elif table is not None and tag in ("td", "th"):
             table.start_cell(dict(attrs))
         elif table is not None and tag == "br":
@@ -235,9 +235,6 @@ class _OpenTable:
         self.merged: list[Span] = []
         self.caption = ""
         self._taken: set[tuple[int, int]] = set()
-
-    def start_row(self) -> None:
-        self.rows.append([])
 
     def start_cell(self, attributes: dict[str, str | None]) -> None:
         if not self.rows:

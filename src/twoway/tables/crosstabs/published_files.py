@@ -17,8 +17,7 @@ from twoway.tables.crosstabs.sheet_finding import find_layout_of
 from twoway.tables.crosstabs.sheet_layout import SheetLayout
 from twoway.tables.crosstabs.sheet_published import ErrorSheets, published_of, with_groups
 from twoway.tables.crosstabs.sheet_reading import read_tables
-from twoway.tables.crosstabs.sheet_table import SheetTable
-from twoway.tables.crosstabs.sheet_tables import check_labels, check_zeros, pair_sheets
+from twoway.tables.crosstabs.sheet_table import SheetTable, check_labels, check_zeros, pair_sheets
 from twoway.tables.crosstabs.sheets import LONG_COLUMNS, Key, read_long_sheets
 from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables

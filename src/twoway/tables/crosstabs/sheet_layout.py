@@ -244,15 +244,12 @@ def _lines_of(group: Any, side: str) -> TableLines:
     other = _SIDES[1 - _SIDES.index(side)]
     names = group.get("variables", [])
     names = [names] if isinstance(names, str) else names
-    categories = group.get("categories", [[]] if not names else [])
-    nested = [one if isinstance(one, list) else [one] for one in categories]
     at = _places_of(group.get(side, []), side)
-    if not names:
-        nested = [[] for _ in at]
+    categories = group.get("categories", []) if names else [[]] * len(at)
     return TableLines(
         tuple(map(str, names)),
         at,
-        tuple(tuple(str(label) for label in one) for one in nested),
+        tuple(tuple(map(str, one)) if isinstance(one, list) else (str(one),) for one in categories),
         _places_of(group.get("labels", []), other),
         bool(group.get("several", False)),
     )

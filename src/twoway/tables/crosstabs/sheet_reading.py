@@ -167,8 +167,8 @@ def _table_of(
     categories = tuple(tuple(dict.fromkeys(labels[axis] for labels in inner)) for axis in range(len(variables)))
     shape = tuple(map(len, categories))
     codes = [{label: code for code, label in enumerate(side)} for side in categories]
-    arrays = {name: np.zeros(shape) for name in ("values", "slack")}
-    rows, columns = (np.zeros(shape, dtype=np.int64) for _ in range(2))
+    values, slack = np.zeros(shape), np.zeros(shape)
+    rows, columns = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
     if len(inner) < prod(shape):
         lacking = next(labels for labels in product(*categories) if labels not in inner)
         if not may_lack:
@@ -177,21 +177,19 @@ def _table_of(
         notes.append(f"{' × '.join(variables)} lacks {n_lacking}, such as {shortlist(lacking)}; counted as 0")
     for labels, printed in inner.items():
         index = tuple(code[label] for code, label in zip(codes, labels, strict=True))
-        arrays["values"][index], arrays["slack"][index] = printed.cell.value, printed.slack
+        values[index], slack[index] = printed.cell.value, printed.slack
         rows[index], columns[index] = printed.row, printed.column
-    n_bounds = np.count_nonzero(arrays["slack"])
-    if n_bounds:
-        where = tuple(np.argwhere(arrays["slack"])[0])
-        text = grid.cells[int(rows[where])][int(columns[where])].strip()
+    if bounds := [printed for printed in inner.values() if printed.slack]:
+        row, column = bounds[0].row, bounds[0].column
         notes.append(
-            f"{' × '.join(variables)} has {counted(n_bounds, 'cell')} shown as a bound, such as {text!r} in "
-            f"{grid.place(int(rows[where]), int(columns[where]))}; what they are is left open within these bounds"
+            f"{' × '.join(variables)} has {counted(len(bounds), 'cell')} shown as a bound, such as "
+            f"{reader.text(row, column)!r} in {grid.place(row, column)}; what they are is left open within these bounds"
         )
     given = {"row": range(n_down), "column": range(n_down, len(variables))}.get(block.kind, range(0))
     table = SheetTable(
         variables,
         categories,
-        arrays["values"],
+        values,
         block.kind,
         tuple(given),
         min((one.cell.step for one in inner.values() if one.cell.value > 0), default=1.0),
@@ -200,7 +198,7 @@ def _table_of(
         grid,
         rows,
         columns,
-        arrays["slack"],
+        slack,
         block.total,
         block.area,
         block.within,
@@ -318,12 +316,11 @@ def _one_each(table: SheetTable, elsewhere: set[str]) -> Iterator[SheetTable]:
         return np.stack([values, scale - values])
 
     for code, label in enumerate(table.categories[0]):
-        margins = []
-        for margin in table.margins:
-            if 0 not in margin.axes:
-                margins += [margin] if margin.role != "total" else []
-            else:
-                margins.append(replace(margin, values=both(margin.values[code])))
+        margins = (
+            replace(margin, values=both(margin.values[code])) if 0 in margin.axes else margin
+            for margin in table.margins
+            if 0 in margin.axes or margin.role != "total"
+        )
         arrays: dict[str, Any] = {
             name: np.stack([getattr(table, name)[code]] * 2) for name in ("rows", "columns", "slack")
         }

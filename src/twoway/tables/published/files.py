@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,10 +41,13 @@ def _flat(parts: Iterable[Floats]) -> Floats:
 
 def unpacked_tables(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
     """Return the fields of the `PublishedTables` in a file."""
-    takers = {what: _Taker(arrays[what].astype(np.float64)) for what in ("counts", "low", "high", "totals")}
-    tables = tuple(_table_of(own, takers) for own in header["tables"])
-    if any(taker.n_left for taker in takers.values()):
-        raise ValueError("its arrays have more numbers than its tables")
+    shapes = [[len(labels) for labels in own["categories"]] for own in header["tables"]]
+    of_totals = [
+        [s[axis] for axis in axes] for own, s in zip(header["tables"], shapes, strict=True) for axes in own["totals"]
+    ]
+    counts, low, high = (_parts(arrays[what], shapes) for what in ("counts", "low", "high"))
+    totals = iter(_parts(arrays["totals"], of_totals))
+    tables = tuple(_table_of(*one, totals) for one in zip(header["tables"], counts, low, high, strict=True))
     return {
         "schema": Schema.from_dict(header["schema"]),
         "tables": tables,
@@ -56,20 +59,13 @@ def unpacked_tables(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]
     }
 
 
-class _Taker:
-    """Numbers that are taken one table after the other."""
-
-    def __init__(self, flat: Floats) -> None:
-        self._flat, self._at = flat, 0
-
-    @property
-    def n_left(self) -> int:
-        return self._flat.size - self._at
-
-    def take(self, shape: Sequence[int]) -> Floats:
-        """Return the next numbers, in this shape; `ValueError` where there are too few."""
-        start, self._at = self._at, self._at + math.prod(shape)
-        return self._flat[start : self._at].reshape(shape)
+def _parts(flat: NDArray[Any], shapes: Sequence[Sequence[int]]) -> list[Floats]:
+    """Return the numbers of tables one after the other, each in its shape; `ValueError` where they are not so many."""
+    ends = np.cumsum([math.prod(shape) for shape in shapes], dtype=np.int64)
+    *parts, rest = np.split(flat.astype(np.float64), ends)
+    if rest.size:
+        raise ValueError("its arrays have more numbers than its tables")
+    return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
 
 
 def _pairs_of_labels(named: Mapping[Any, Labels]) -> list[list[Any]]:
@@ -94,20 +90,19 @@ def _table_header(table: PublishedTable) -> dict[str, Any]:
     }
 
 
-def _table_of(header: Mapping[str, Any], takers: Mapping[str, _Taker]) -> PublishedTable:
-    categories = tuple(tuple(labels) for labels in header["categories"])
-    shape = [len(labels) for labels in categories]
-    counts, low, high = (takers[what].take(shape) for what in ("counts", "low", "high"))
+def _table_of(
+    header: Mapping[str, Any], counts: Floats, low: Floats, high: Floats, totals: Iterator[Floats]
+) -> PublishedTable:
     return PublishedTable(
         tuple(map(str, header["variables"])),
-        categories,
+        tuple(tuple(labels) for labels in header["categories"]),
         counts,
         low,
         high,
         given=tuple(map(str, header["given"])),
         within=_labels_of(header["within"]),
         weight=float(header["weight"]),
-        totals={tuple(axes): takers["totals"].take([shape[axis] for axis in axes]) for axes in header["totals"]},
+        totals={tuple(axes): next(totals) for axes in header["totals"]},
         name=str(header["name"]),
         notes=tuple(map(str, header["notes"])),
         rounded_to=float(header["rounded_to"]),

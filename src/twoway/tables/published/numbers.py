@@ -13,7 +13,7 @@ import numpy as np
 from twoway.arrays import Floats
 from twoway.errors import DataError, check_known
 from twoway.schema import Label, label_key
-from twoway.tables.crosstabs.cells import MarginRole, margin_role, parse_cell
+from twoway.tables.crosstabs.cells import MarginRole, is_missing_cell, margin_role, parse_cell
 from twoway.tables.crosstabs.sheets import is_sheet_frame, sheet_columns, sheet_index
 from twoway.tables.flat_counts import NO_TOTAL, NOMINAL_TOTAL
 from twoway.text import counted, shortlist
@@ -78,7 +78,7 @@ def _frame_cells(names: Sequence[str], frame: Any, called: str) -> tuple[list[La
 def published_number(raw: object, labels: Labels, called: str, symbols: Mapping[str, str]) -> Number:
     """Return a number with its bounds; a missing one was suppressed."""
     meant = symbols.get(raw.strip(), raw) if isinstance(raw, str) else raw
-    if meant is None or type(meant).__name__ == "NAType" or (isinstance(meant, float) and math.isnan(meant)):
+    if is_missing_cell(meant) or (isinstance(meant, float) and math.isnan(meant)):
         return Number(math.nan, 0.0, math.inf)
     try:
         cell = parse_cell(meant)

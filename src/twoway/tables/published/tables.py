@@ -302,16 +302,16 @@ class PublishedTables:
 
     def margin_of(self, name: str) -> tuple[list[Codes], Floats]:
         """Return the shares of sets of a variable's categories, by the table with the finest sets."""
-        holding = [
-            (table, table.variables.index(name))
-            for table in self.tables
-            if name in table.variables and not self.universe(table.within) and not table.given and table.is_known
-        ]
+        holding = sorted(self.holding([name]), key=lambda table: len(table.variables))
         if not holding:
             raise DataError(f"exact: no table of all people has {name!r}, each category with its number of people")
-        table, axis = min(holding, key=lambda one: (-len(one[0].categories[one[1]]), len(one[0].variables)))
-        sums = table.counts.sum(axis=tuple(other for other in range(table.counts.ndim) if other != axis))
-        return self.axis_codes(table, axis), np.asarray(sums / sums.sum())
+        finest = max((table.margin([name]) for table in holding), key=lambda table: table.counts.size)
+        return self.axis_codes(finest, 0), finest.shares
+
+    def holding(self, names: Sequence[str]) -> list[PublishedTable]:
+        """Return the tables of all people that have some variables, and all their numbers."""
+        is_whole = (table.is_known and not table.given and not self.universe(table.within) for table in self.tables)
+        return [t for t, whole in zip(self.tables, is_whole, strict=True) if whole and set(names) <= set(t.variables)]
 
     @property
     def pairs_shown(self) -> list[tuple[int, int]]:

@@ -7,7 +7,7 @@ from random_models import random_pmf
 import twoway as tw
 from twoway.errors import DataError
 from twoway.synthesis import persons
-from twoway.synthesis.published_targets import published_targets
+from twoway.synthesis.targets import published_targets
 
 AGES, SEXES, WORKS, MARITAL = ("0-14", "15-64", "65-79", "80+"), ("m", "f"), ("yes", "no"), ("single", "married")
 SCHEMA = tw.Schema(
