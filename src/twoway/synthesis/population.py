@@ -88,9 +88,7 @@ def population(
     margins: list[Names] = [exact] if isinstance(exact, str) else [*exact]
     if isinstance(source, PublishedTables):
         # The model itself is then fitted to them.
-        source = source.subject_to(
-            impossible=impossible, exact=[[names] if isinstance(names, str) else names for names in margins]
-        )
+        source = source.subject_to(impossible=impossible, exact=margins)
         margins, impossible = [], []
     with Watch.showing(monitor) as watch:
         pmf = _model_to_draw(source, seed, threads, watch)

@@ -177,23 +177,18 @@ def published_targets(published: PublishedTables, n: int, exact: Iterable[Names]
     others = [_any_target(published, table, n, n_people) for table, whole in pairs if not whole]
     wanted, coarse = [], []
     for names in exact:
-        positions = set(published.schema.indices(names))
-        margin = None
-        if not any(positions <= set(table.positions) for table in complete):
-            margin = _coarse_margin(published, [names] if isinstance(names, str) else list(names))
-        if margin is None:
+        positions = published.schema.indices(names)
+        own = [published.schema.names[position] for position in positions]
+        is_complete_margin = any(set(positions) <= set(table.positions) for table in complete)
+        margins = [] if is_complete_margin else [table.margin(own) for table in published.holding(own)]
+        if not margins:
             wanted.append(names)
         else:
-            goals = _any_target(published, margin, n, float(margin.counts.sum()))
+            finest = max(margins, key=lambda table: table.counts.size)
+            goals = _any_target(published, finest, n, float(finest.counts.sum()))
             coarse.append(replace(goals, is_exact=True))
     # Exact ones come last, so that they hold after each pass.
     return [*others, *coarse, *complete_targets(published.schema, complete, n, wanted)]
-
-
-def _coarse_margin(published: PublishedTables, names: Sequence[str]) -> PublishedTable | None:
-    """Return the margin of a table of all people in coarser categories, of the one with most of these."""
-    margins = [table.margin(names) for table in published.holding(names)]
-    return max(margins, key=lambda table: table.counts.size, default=None)
 
 
 def _complete_table(published: PublishedTables, table: PublishedTable) -> CompleteTable:

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from twoway.arrays import Floats
 from twoway.errors import DataError
 from twoway.tables.crosstabs.grids import Grid
 from twoway.tables.crosstabs.published_tables import TableKind
@@ -177,17 +176,11 @@ def _mark_overall(region: Region, lines: list[Line], others: list[Line], is_rows
         if len(line.path) > 1:
             tops.setdefault(line.path[0], []).append(line.at)
     across = [line.at for line in others if line.role is None]
-
-    def values(at: Sequence[int]) -> Floats:
-        return region.numbers(at, across) if is_rows else region.numbers(across, at).T
-
     for line in alone:
-        own = values([line.at])[0]
-        known = ~np.isnan(own)
-        for at in tops.values():
-            group = values(at)
-            known &= ~np.isnan(group).any(axis=0)
-        groups = [values(at)[:, known] for at in tops.values()]
+        own, *shown = (region.lines(at, across, is_rows) for at in ([line.at], *tops.values()))
+        own = own[0]
+        known = ~np.isnan([own, *(group.sum(axis=0) for group in shown)]).any(axis=0)
+        groups = [group[:, known] for group in shown]
         # Who is in no group moves a few numbers beyond those of the groups.
         is_mean = all(
             ((group.min(0) - 1.5 <= own[known]) & (own[known] <= group.max(0) + 1.5)).mean() > 0.95 for group in groups
@@ -206,11 +199,7 @@ def _evidence(region: Region, others: list[Line], is_rows: bool) -> Any:
             across = [line.at for line in others if line.role == role]
             if not across:
                 continue
-            sums = []
-            for at in groups:
-                numbers = region.numbers(at, across) if is_rows else region.numbers(across, at).T
-                sums.append(numbers.sum(axis=0))
-            table = np.array(sums)
+            table = np.array([region.lines(at, across, is_rows).sum(axis=0) for at in groups])
             if np.isnan(table).any():
                 continue
             spread = np.abs(table - table[0]).max()

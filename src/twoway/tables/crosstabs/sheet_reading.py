@@ -16,10 +16,11 @@ from twoway.arrays import Floats
 from twoway.data.declarations import CHOSEN, NOT_CHOSEN
 from twoway.errors import DataError
 from twoway.schema import first_duplicate
-from twoway.tables.crosstabs.cells import rounded_unit, share_scale
+from twoway.tables.crosstabs.cells import MarginRole, rounded_unit, share_scale
 from twoway.tables.crosstabs.grids import Grid
 from twoway.tables.crosstabs.sheet_layout import NO_NAME, Role, SheetLayout, TableBlock, TableLines
-from twoway.tables.crosstabs.sheet_table import Printed, SheetMargin, SheetTable, printed_number
+from twoway.tables.crosstabs.sheet_table import Printed, SheetTable, printed_number
+from twoway.tables.crosstabs.sheets import Margin
 from twoway.text import counted, shortlist
 
 
@@ -109,7 +110,7 @@ class _Reader:
 
     def lines(
         self, group: TableLines, roles: Mapping[int, Role], is_rows: bool
-    ) -> Iterator[tuple[int, tuple[str, ...], Role | None]]:
+    ) -> Iterator[tuple[int, tuple[str, ...], MarginRole | None]]:
         """Yield rows or columns with their categories, then those of totals and bases, with their roles."""
         for at, labels in zip(group.at, self.labelled(group, is_rows), strict=True):
             yield at, labels, None
@@ -126,7 +127,7 @@ def _read_table(reader: _Reader, rows: TableLines, columns: TableLines, notes: l
         raise DataError(f"{grid.name}: the variable {nameless[0]!r} still needs a name; write it into the layout")
     if (twice := first_duplicate(variables)) is not None:
         raise DataError(f"{grid.name}: {twice!r} is a variable of rows and of columns")
-    shown: dict[tuple[Role | None, tuple[str, ...]], Printed] = {}
+    shown: dict[tuple[MarginRole | None, tuple[str, ...]], Printed] = {}
     lines = [*reader.lines(rows, block.row_roles, True)], [*reader.lines(columns, block.column_roles, False)]
     for (row, down_labels, role), (column, across_labels, other) in product(*lines):
         labels = (*down_labels, *across_labels)
@@ -134,7 +135,7 @@ def _read_table(reader: _Reader, rows: TableLines, columns: TableLines, notes: l
         if len(bases) > 1:
             continue  # a base of a base
         is_cell = "" not in labels and role is other is None
-        own: Role | None = None if is_cell else next(iter(bases), "total")
+        own: MarginRole | None = None if is_cell else next(iter(bases), "total")
         printed = reader.number(row, column)
         if printed is None:
             if own is None:
@@ -156,7 +157,7 @@ def _table_of(
     reader: _Reader,
     variables: tuple[str, ...],
     n_down: int,
-    shown: Mapping[tuple[Role | None, tuple[str, ...]], Printed],
+    shown: Mapping[tuple[MarginRole | None, tuple[str, ...]], Printed],
     may_lack: bool,
     notes: list[str],
 ) -> SheetTable:
@@ -209,10 +210,10 @@ def _table_of(
 def _margins_of(
     table: SheetTable,
     codes: Sequence[Mapping[str, int]],
-    shown: Mapping[tuple[Role | None, tuple[str, ...]], Printed],
-) -> Iterator[SheetMargin]:
+    shown: Mapping[tuple[MarginRole | None, tuple[str, ...]], Printed],
+) -> Iterator[Margin]:
     """Yield the margins that the sheet shows for all categories; check those of some as well."""
-    found: dict[tuple[Role, tuple[int, ...]], dict[tuple[int, ...], Printed]] = {}
+    found: dict[tuple[MarginRole, tuple[int, ...]], dict[tuple[int, ...], Printed]] = {}
     for (role, labels), printed in shown.items():
         if role is None:
             continue
@@ -229,7 +230,7 @@ def _margins_of(
             values = np.zeros(shape)
             for index, printed in entries.items():
                 values[index] = printed.cell.value
-            yield SheetMargin(role, axes, values, any(one.cell.is_percent for one in entries.values()))
+            yield Margin(role, axes, values, any(one.cell.is_percent for one in entries.values()))
 
 
 def _check_total(table: SheetTable, axes: tuple[int, ...], index: tuple[int, ...], printed: Printed) -> None:

@@ -39,9 +39,12 @@ class Region:
 
     def numbers(self, rows: Sequence[int], columns: Sequence[int]) -> Floats:
         """Return the numbers of some rows and columns."""
-        return np.array([[self.number(row, column) for column in columns] for row in rows]).reshape(
-            len(rows), len(columns)
-        )
+        numbers = [self.number(row, column) for row in rows for column in columns]
+        return np.array(numbers).reshape(len(rows), len(columns))
+
+    def lines(self, at: Sequence[int], across: Sequence[int], is_rows: bool) -> Floats:
+        """Return the numbers of some rows, or of some columns as if they were rows."""
+        return self.numbers(at, across) if is_rows else self.numbers(across, at).T
 
     def fail(self, row: int, column: int | None, text: str) -> DataError:
         """Return the error for a sheet that may be read in several ways, or in none."""
@@ -148,16 +151,13 @@ def row_lines(region: Region, n_labels: int) -> list[Line]:
     cells, lines = region.grid.cells, []
     outer: list[str] = [""] * n_labels
     heading = ""
-    raw = [cells[row][0] for row in region.body]
-    indents = sorted({len(text) - len(text.lstrip()) for text in raw if text.strip()})
-    is_indented = n_labels == 1 and len(indents) > 1
+    indents = {row: len(cells[row][0]) - len(cells[row][0].lstrip()) for row in [*region.body, *region.headings]}
+    is_indented = n_labels == 1 and len({indents[row] for row in region.body if cells[row][0].strip()}) > 1
     stack: list[tuple[int, str]] = []
-    for row in sorted([*region.body, *region.headings]):
+    for row in sorted(indents):
         texts = [clean_label(cells[row][column]) for column in range(n_labels)]
         if is_indented:
-            depth = len(cells[row][0]) - len(cells[row][0].lstrip())
-            stack = [one for one in stack if one[0] < depth]
-            stack.append((depth, texts[0]))
+            stack = [*(one for one in stack if one[0] < indents[row]), (indents[row], texts[0])]
             if row in region.body:
                 lines.append(Line(row, tuple(text for _, text in stack if text)))
             continue
@@ -166,22 +166,17 @@ def row_lines(region: Region, n_labels: int) -> list[Line]:
                 heading, outer = " ".join(cells[row][0].split()), [""] * n_labels
             continue
         filled = [place for place, text in enumerate(texts) if text]
-        if not filled and lines and n_labels == 1 and _is_share_below(region, row, lines[-1].at):
-            lines.append(Line(row, lines[-1].path, "skip"))
-            continue
         if not filled:
-            shown = [cell.strip() for cell in cells[row] if cell.strip()]
-            if not all(text.casefold().lstrip("( ").startswith("n") for text in shown):
+            if lines and n_labels == 1 and _is_share_below(region, row, lines[-1].at):
+                lines.append(Line(row, lines[-1].path, "skip"))
+            elif all(cell.strip().casefold().lstrip("( ").startswith("n") for cell in cells[row] if cell.strip()):
+                lines.append(Line(row, ("Base",)))
+            else:
                 raise region.fail(row, None, "it has numbers but no label")
-            lines.append(Line(row, ("Base",)))
             continue
-        first = filled[0]
         # A label stands for the rows below it until the next one.
-        outer = [*outer[:first], *texts[first:]]
-        shown = texts if filled[:1] == [0] else outer
-        path = tuple(text for text in shown if text)
-        lines.append(Line(row, (heading, *path) if heading else path))
-        outer = list(shown)
+        outer = [*outer[: filled[0]], *texts[filled[0] :]]
+        lines.append(Line(row, tuple(filter(None, [heading, *outer]))))
     return lines
 
 

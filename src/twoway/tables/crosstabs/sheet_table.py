@@ -17,7 +17,6 @@ from twoway.errors import DataError
 from twoway.tables.crosstabs.cells import Cell, parse_cell
 from twoway.tables.crosstabs.grids import Grid
 from twoway.tables.crosstabs.published_tables import TableKind
-from twoway.tables.crosstabs.sheet_layout import Role
 from twoway.tables.crosstabs.sheets import Key, Margin, Sheet
 from twoway.text import shortlist
 
@@ -52,17 +51,6 @@ class Printed(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SheetMargin:
-    """Totals or bases that a sheet shows for the categories of some of a table's variables."""
-
-    role: Role
-    axes: tuple[int, ...]
-    """The variables that it has, by their positions in the table; none for the grand total."""
-    values: Floats
-    is_percent: bool
-
-
-@dataclass(frozen=True)
 class SheetTable:
     """One table of a sheet: its variables, categories and numbers as printed."""
 
@@ -75,7 +63,7 @@ class SheetTable:
     """The variables that percentages of a row or column are given: 100 % for each of their categories."""
     step: float
     is_percent: bool
-    margins: tuple[SheetMargin, ...]
+    margins: tuple[Margin, ...]
     grid: Grid
     rows: NDArray[np.int64]
     """The row of each number in the grid; and its column below."""
@@ -222,11 +210,7 @@ def _add(pairs: PairSheets, key: Key, sheet: Sheet, kind: TableKind) -> None:
 
 def _add_pair(pairs: PairSheets, table: SheetTable) -> None:
     key = table.variables[0], table.variables[1]
-    margins = tuple(
-        Margin(margin.axes[0], margin.role, margin.role, margin.values, margin.is_percent)
-        for margin in table.margins
-        if len(margin.axes) == 1 and margin.role != "skip"
-    )
+    margins = tuple(replace(margin, label=margin.role) for margin in table.margins if len(margin.axes) == 1)
     step = table.step
     sheet = Sheet(key, table.categories[0], table.categories[1], table.values, step, table.is_percent, margins)
     _add(pairs, key, sheet, table.kind)

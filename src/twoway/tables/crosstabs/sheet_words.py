@@ -127,20 +127,15 @@ def title_names(title: str, n: int) -> list[str]:
     """
     text = _TABLE_NUMBER.sub("", title)
     text = re.sub(r"\s*\([^)]*\)|\bcross-?tab(ulation)?s?\b", "", text, flags=re.IGNORECASE).split(":")[0].split(";")[0]
-    head, by, tail = _split_by(text)
-    if not by:
+    by = re.search(r"\s*[×*]\s*|,?\s+by\s+|\s+x\s+|\s+vs\.?\s+", text, re.IGNORECASE)
+    if by is None:
         return []
-    names = [part.strip(" .,") for part in _JOINED.split(tail)]
+    head = text[: by.start()].strip(" .,")
+    names = [part.strip(" .,") for part in _JOINED.split(text[by.end() :])]
     names = [part for part in names if part and not re.fullmatch(r"[\d\s–-]+|(in )?(percent|counts?).*|%.*", part)]
-    head = head.strip(" .,")
     if len(names) == n and n > 1:
         return names
     return [head, *names] if len(names) == n - 1 and head else []
-
-
-def _split_by(text: str) -> tuple[str, str, str]:
-    found = re.search(r"\s*[×*]\s*|,?\s+by\s+|\s+x\s+|\s+vs\.?\s+", text, re.IGNORECASE)
-    return (text[: found.start()], found.group(), text[found.end() :]) if found else (text, "", "")
 
 
 def area_of_title(title: str) -> str:

@@ -31,18 +31,25 @@ _NUMERIC = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?")
 
 @dataclass(frozen=True)
 class Margin:
-    """A column (axis 0) or row (axis 1) of totals or bases, with one number for each category along that axis."""
+    """Totals or bases, with a number for each combination of categories of some of a table's variables."""
 
-    axis: int
-    label: Label
     role: MarginRole
+    axes: tuple[int, ...]
+    """Their positions in the table: 0 for a column of totals, 1 for a row of them, none for the grand total."""
     values: Floats
     is_percent: bool
+    label: Label = ""
+
+    @property
+    def axis(self) -> int:
+        """The only variable of the margin of a two-way table."""
+        return self.axes[0]
 
     @classmethod
     def of(cls, axis: int, label: Label, role: MarginRole, cells: Sequence[Cell]) -> Margin:
         """Return the margin of some cells."""
-        return cls(axis, label, role, np.array([cell.value for cell in cells]), any(cell.is_percent for cell in cells))
+        values, is_percent = np.array([cell.value for cell in cells]), any(cell.is_percent for cell in cells)
+        return cls(role, (axis,), values, is_percent, label)
 
 
 @dataclass(frozen=True)
@@ -155,7 +162,7 @@ class Sheet:
 
     def transposed(self) -> Sheet:
         """Return the same numbers with rows and columns exchanged; the key too."""
-        margins = tuple(replace(margin, axis=1 - margin.axis) for margin in self.margins)
+        margins = tuple(replace(margin, axes=(1 - margin.axis,)) for margin in self.margins)
         key, rows, columns = (self.key[1], self.key[0]), self.columns, self.rows
         return replace(self, key=key, rows=rows, columns=columns, values=self.values.T, margins=margins)
 

@@ -195,7 +195,8 @@ class TableParts:
         for axes, own in totals.items():
             others = tuple(axis for axis in range(counts.ndim) if axis not in axes)
             n_terms = math.prod(counts.shape[axis] for axis in others) + 1
-            slack = 0.5 * max(rounded_to, _printed_step(counts)) * n_terms
+            is_whole = (counts == np.rint(counts)).all()  # rounded to whole people, at least
+            slack = 0.5 * max(rounded_to, float(is_whole)) * n_terms
             least, most = low.sum(axis=others) - slack, high.sum(axis=others) + slack
             is_wrong = ~((own >= least * (1 - 1e-6)) & (own <= most * (1 + 1e-6))) & ~np.isnan(own)
             if is_wrong.any():
@@ -273,8 +274,3 @@ def people_for_errors(shares: Floats, errors: Floats, called: str) -> float:
     variance = shares[is_between] * (1 - shares[is_between])
     # Sums, so that small cells, whose errors are rough, do not decide.
     return float(variance.sum() / (errors[is_between] ** 2).sum())
-
-
-def _printed_step(numbers: Floats) -> float:
-    """Return 1 where numbers are whole, else 0: rounding to whole people."""
-    return float((numbers == np.rint(numbers)).all())

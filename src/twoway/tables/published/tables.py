@@ -121,8 +121,7 @@ class PublishedTables:
         found = find_published_schema(own, coarse) if schema is None else schema
         check_known("variable", found.names, *coarse, where=" with groups of categories")
         rules = tuple({name: labels_of(wanted) for name, wanted in rule.items()} for rule in impossible)
-        exactly = tuple((names,) if isinstance(names, str) else tuple(names) for names in exact)
-        return cls(found, tuple(own), tuple(means), coarse, rules, exactly)
+        return cls(found, tuple(own), tuple(means), coarse, rules, tuple(map(labels_of, exact)))
 
     def __post_init__(self) -> None:
         for table in self.tables:
@@ -242,13 +241,11 @@ class PublishedTables:
         return np.array([table.counts.sum() for table in self.tables])
 
     def subject_to(
-        self, *, impossible: Iterable[Mapping[str, Any]] = (), exact: Iterable[Sequence[str]] = ()
+        self, *, impossible: Iterable[Mapping[str, Any]] = (), exact: Iterable[str | Sequence[str]] = ()
     ) -> PublishedTables:
         """Return the same with more rules: combinations that nobody has, and tables that must hold exactly."""
         rules = tuple({name: labels_of(wanted) for name, wanted in rule.items()} for rule in impossible)
-        return replace(
-            self, impossible=(*self.impossible, *rules), exact=(*self.exact, *(tuple(names) for names in exact))
-        )
+        return replace(self, impossible=(*self.impossible, *rules), exact=(*self.exact, *map(labels_of, exact)))
 
     @property
     def names_beyond_pairs(self) -> frozenset[str]:
@@ -316,8 +313,8 @@ class PublishedTables:
     @property
     def pairs_shown(self) -> list[tuple[int, int]]:
         """The positions of each two variables that some table is about, in coarser categories or of some people too."""
-        sets = [sorted(self.schema.indices([*table.variables, *self._outer(table)])) for table in self.tables]
-        return sorted({pair for positions in sets for pair in combinations(positions, 2)})
+        sets = ({*self.schema.indices(table.variables), *self.universe(table.within)} for table in self.tables)
+        return sorted({pair for positions in sets for pair in combinations(sorted(positions), 2)})
 
     def unknown_parts(self, name: str) -> dict[str, list[int]]:
         """Return the people of whom no table tells a variable: codes of categories, by the name of another variable.
@@ -337,10 +334,6 @@ class PublishedTables:
                 if len(impossible) < self.schema.sizes[position] - 1:
                     parts.setdefault(self.schema.names[other], []).append(code)
         return parts
-
-    def _outer(self, table: PublishedTable) -> list[str]:
-        names = [self.schema.names[position] for position in self.universe(table.within)]
-        return [name for name in names if name not in table.variables]
 
     # Files
 
