@@ -65,7 +65,7 @@ def with_groups(layout: SheetLayout, tables: Iterable[SheetTable]) -> SheetLayou
             sides.setdefault(name, []).append(labels)
             for code, label in enumerate(labels):
                 if name not in layout.groups and (own := range_of(label)) is not None:
-                    place = table.place(tuple(code if one == axis else 0 for one in range(table.values.ndim)))
+                    place = table.place_of(axis, code)
                     other, elsewhere = spelt.setdefault((name, own), (label, place))
                     if other != label:
                         raise DataError(

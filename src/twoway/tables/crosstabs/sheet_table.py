@@ -83,6 +83,10 @@ class SheetTable:
         """Return where a number is."""
         return self.grid.place(int(self.rows[index]), int(self.columns[index]))
 
+    def place_of(self, axis: int, code: int) -> str:
+        """Return where the first number of a category of a variable is."""
+        return self.place(tuple(code if one == axis else 0 for one in range(self.values.ndim)))
+
     def of_area(self, axis: int, code: int) -> SheetTable:
         """Return the table of one area, where one of its variables is the area."""
         chosen = (slice(None),) * axis + (code,)
@@ -126,7 +130,7 @@ def check_labels(tables: Sequence[SheetTable]) -> None:
             known, other = first.setdefault(("", _plain(name)), (name, table))
             if known != name:
                 raise DataError(
-                    f"{_where(table, axis, 0)}: the variable {name!r} is {known!r} in {_where(other, 0, 0)}; write "
+                    f"{table.place_of(axis, 0)}: the variable {name!r} is {known!r} in {other.place_of(0, 0)}; write "
                     "both the same way"
                 )
             own = labels_of.setdefault(name, {})
@@ -136,11 +140,11 @@ def check_labels(tables: Sequence[SheetTable]) -> None:
                 near = [one for one in lacking if _is_near(one, label)] if label not in own else []
                 if near:
                     raise DataError(
-                        f"{_where(table, axis, code)}: the label {label!r} of {name!r} is nearly {near[0]!r}, in "
+                        f"{table.place_of(axis, code)}: the label {label!r} of {name!r} is nearly {near[0]!r}, in "
                         f"{own[near[0]][1]}; write both the same way, or name the variables differently in a layout"
                     )
             for code, label in enumerate(table.categories[axis]):
-                own.setdefault(label, (table, _where(table, axis, code)))
+                own.setdefault(label, (table, table.place_of(axis, code)))
 
 
 def _plain(text: str) -> str:
@@ -155,12 +159,6 @@ def _is_near(one: str, other: str) -> bool:
     return difflib.SequenceMatcher(None, one.casefold(), other.casefold()).ratio() >= _NEAR
 
 
-def _where(table: SheetTable, axis: int, code: int) -> str:
-    index = [0] * table.values.ndim
-    index[axis] = code
-    return table.place(tuple(index))
-
-
 def check_zeros(tables: Sequence[SheetTable]) -> None:
     """Raise where a table of counts has nobody in a category that another of the same people does not leave empty."""
     seen: dict[tuple[str, str, float], tuple[float, str]] = {}
@@ -171,7 +169,7 @@ def check_zeros(tables: Sequence[SheetTable]) -> None:
         for axis, name in enumerate(table.variables):
             sums = table.values.sum(tuple(one for one in range(table.values.ndim) if one != axis))
             for code, (label, count) in enumerate(zip(table.categories[axis], sums.tolist(), strict=True)):
-                where = _where(table, axis, code)
+                where = table.place_of(axis, code)
                 other, place = seen.setdefault((name, label, people), (count, where))
                 if min(other, count) == 0 < max(other, count):
                     raise DataError(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -30,19 +33,19 @@ class TablePlaces(NamedTuple):
         schema, universe = published.schema, published.universe(table.within)
         own = schema.indices(table.variables)
         positions = sorted({*own, *universe})
-        cells, inside = np.zeros([1] * len(positions), dtype=np.int64), np.ones([1] * len(positions), dtype=bool)
-        for axis, position in enumerate(positions):
-            shape = [-1 if one == axis else 1 for one in range(len(positions))]
-            place = np.full(schema.sizes[position], 0 if position not in own else -1)
+        parts = []  # what each category adds to the number of the cell, -1 for outside of the table
+        for position in positions:
+            part = np.full(schema.sizes[position], -1 if position in own else 0)
             if position in own:
-                for number, codes in enumerate(published.axis_codes(table, own.index(position))):
-                    place[list(codes)] = number
-                stride = int(np.prod(table.counts.shape[own.index(position) + 1 :]))
-                cells = cells + place.reshape(shape) * stride
+                axis = own.index(position)
+                for number, codes in enumerate(published.axis_codes(table, axis)):
+                    part[list(codes)] = number * math.prod(table.counts.shape[axis + 1 :])
             if position in universe:
-                place[~np.isin(np.arange(len(place)), universe[position])] = -1
-            inside = inside & (place >= 0).reshape(shape)
-        cell_of = np.where(inside, cells, -1).astype(np.int32)
+                part[~np.isin(np.arange(len(part)), universe[position])] = -1
+            parts.append(part)
+        crossed = np.ix_(*parts)
+        inside = reduce(and_, (part >= 0 for part in crossed))
+        cell_of = np.where(inside, sum(crossed), -1).astype(np.int32)
         return cls(tuple(positions), cell_of, table_blocks(table, bool(universe)))
 
     def shares(self, joint: Floats, table: PublishedTable) -> Floats:
@@ -68,10 +71,6 @@ def table_blocks(table: PublishedTable, is_part: bool) -> Ints | None:
     """Return the cells within which numbers are shares: each category of what is given, or all of the table."""
     if not table.given:
         return np.zeros(table.counts.size, dtype=np.int64) if is_part else None
-    numbers = np.zeros([1] * table.counts.ndim, dtype=np.int64)
-    for axis, name in enumerate(table.variables):
-        if name in table.given:
-            shape = [-1 if one == axis else 1 for one in range(table.counts.ndim)]
-            size = table.counts.shape[axis]
-            numbers = numbers * size + np.arange(size).reshape(shape)
-    return np.broadcast_to(numbers, table.counts.shape).ravel()
+    shape = table.counts.shape
+    of_given = [size if name in table.given else 1 for name, size in zip(table.variables, shape, strict=True)]
+    return np.broadcast_to(np.arange(math.prod(of_given)).reshape(of_given), shape).ravel()

@@ -203,11 +203,12 @@ class PublishedTables:
             positions = self.schema.indices(table.variables)
             if not set(rule) <= set(positions):
                 continue
-            is_ruled = np.ones(table.counts.shape, dtype=bool)
-            for axis, position in enumerate(positions):
-                if position in rule:
-                    inside = np.array([set(codes) <= rule[position] for codes in self.axis_codes(table, axis)])
-                    is_ruled &= inside.reshape([-1 if one == axis else 1 for one in range(table.counts.ndim)])
+            inside = [
+                [position not in rule or set(codes) <= rule[position] for codes in self.axis_codes(table, axis)]
+                for axis, position in enumerate(positions)
+            ]
+            is_ruled = np.zeros(table.counts.shape, dtype=bool)
+            is_ruled[np.ix_(*inside)] = True
             wrong = np.argwhere(is_ruled & (table.low > 0))
             if wrong.size:
                 cell = tuple(wrong[0].tolist())
