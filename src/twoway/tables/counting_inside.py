@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -66,8 +65,8 @@ def count_inside(table: DatabaseTable, order: int = 2) -> tuple[Tables, int]:
         bases = np.stack([counts["n"].astype(np.float64), counts["s"] * square_step])
         squares = np.add.reduceat(counts["s"], starts[:-1]) * square_step
     heaviest = 1.0 if squares is None else totals.largest
-    tables = Tables.of_counted(schema, CountedSets(sets, flat, squares, bases), heaviest)
-    return replace(tables, number_columns=table.reader.number_columns), n_records
+    counted_sets = CountedSets(sets, flat, squares, bases)
+    return Tables.of_counted(schema, counted_sets, heaviest, table.reader.number_columns), n_records
 
 
 def _weights_inside(rows: Any) -> Any:

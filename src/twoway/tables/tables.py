@@ -108,18 +108,17 @@ class Tables(TableLayout):
         """
         from twoway.tables.counting import count_sets
 
-        tables = cls.of_counted(source.schema, count_sets(source, order, threads), source.weight_totals.largest)
-        columns = dict(getattr(source, "number_columns", {}))
-        return replace(tables, number_columns=columns) if columns else tables
+        columns, heaviest = dict(getattr(source, "number_columns", {})), source.weight_totals.largest
+        return cls.of_counted(source.schema, count_sets(source, order, threads), heaviest, columns)
 
     @classmethod
-    def of_counted(cls, schema: Schema, counted: CountedSets, heaviest: float) -> Tables:
-        """Return the tables of sets of variables that were counted."""
+    def of_counted(cls, schema: Schema, counted: CountedSets, heaviest: float, columns: Mapping[str, str]) -> Tables:
+        """Return the tables of sets of variables that were counted, with the columns of weights and counts."""
         sets, flat, squares, bases = counted
-        if squares is None or not len(sets):
-            return cls(schema, sets, flat, heaviest=heaviest)
-        weights = effective_weights(layout_totals(flat, layout_starts(schema, sets)), squares)
-        return cls(schema, sets, flat, weights, heaviest=heaviest, bases=bases)
+        weights: Any = None
+        if squares is not None:
+            weights = effective_weights(layout_totals(flat, layout_starts(schema, sets)), squares)
+        return cls(schema, sets, flat, weights, heaviest=heaviest, bases=bases, number_columns=columns)
 
     @classmethod
     def from_crosstabs(

@@ -1,10 +1,10 @@
-"""Cells of a published table: the number that a cell shows, and labels that mean a total or a base."""
+"""Cells of a published table: the number that a cell shows, what sums tell, and labels that mean a total or a base."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from twoway.arrays import Floats
 from twoway.schema import Label
+from twoway.text import shortlist
 
 MarginRole: TypeAlias = Literal["total", "base", "unweighted"]
 
@@ -127,3 +128,16 @@ def rounded_unit(numbers: Floats, step: float) -> float:
     while numbers.any() and (np.abs(np.remainder(numbers, 10.0 * step)) < 1e-9).all():
         step *= 10.0
     return step
+
+
+def empty_category_notes(
+    table: str, variables: Sequence[str], categories: Sequence[Sequence[Label]], numbers: Floats
+) -> Iterator[str]:
+    """Yield a note for each variable of a table, an axis of its numbers each, of which some categories count nobody."""
+    for axis, (name, labels) in enumerate(zip(variables, categories, strict=True)):
+        rows = np.moveaxis(numbers, axis, 0).reshape(len(labels), -1)
+        if empty := [labels[code] for code in np.flatnonzero(~rows.any(axis=1))]:
+            yield (
+                f"{table} counts nobody with {shortlist(empty, 4)} of {name!r}; drop such a row or column if it is not "
+                "a category"
+            )

@@ -123,17 +123,17 @@ class PairSheets(NamedTuple):
 
 def check_labels(tables: Sequence[SheetTable]) -> None:
     """Raise where a name or label of one table is nearly that of another, but not the same."""
-    first: dict[tuple[str, str], tuple[str, SheetTable]] = {}
-    labels_of: dict[str, dict[str, tuple[SheetTable, str]]] = {}
+    first: dict[str, tuple[str, SheetTable]] = {}
+    places_of: dict[str, dict[str, str]] = {}
     for table in tables:
         for axis, name in enumerate(table.variables):
-            known, other = first.setdefault(("", _plain(name)), (name, table))
+            known, other = first.setdefault(_plain(name), (name, table))
             if known != name:
                 raise DataError(
                     f"{table.place_of(axis, 0)}: the variable {name!r} is {known!r} in {other.place_of(0, 0)}; write "
                     "both the same way"
                 )
-            own = labels_of.setdefault(name, {})
+            own = places_of.setdefault(name, {})
             # A label that only this table has may be a misspelt one that it lacks.
             lacking = [label for label in own if label not in table.categories[axis]]
             for code, label in enumerate(table.categories[axis]):
@@ -141,10 +141,10 @@ def check_labels(tables: Sequence[SheetTable]) -> None:
                 if near:
                     raise DataError(
                         f"{table.place_of(axis, code)}: the label {label!r} of {name!r} is nearly {near[0]!r}, in "
-                        f"{own[near[0]][1]}; write both the same way, or name the variables differently in a layout"
+                        f"{own[near[0]]}; write both the same way, or name the variables differently in a layout"
                     )
             for code, label in enumerate(table.categories[axis]):
-                own.setdefault(label, (table, table.place_of(axis, code)))
+                own.setdefault(label, table.place_of(axis, code))
 
 
 def _plain(text: str) -> str:

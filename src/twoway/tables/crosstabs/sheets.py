@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, TypeAlias
@@ -342,19 +342,6 @@ def _label_meanings(label: Label) -> list[Label]:
     numbers = [plain_label(float(text))] if _NUMERIC.fullmatch(text) else []
     truths = [text.casefold() == "true"] if text.casefold() in ("true", "false") else []
     return [text, *numbers, *truths]
-
-
-def empty_category_notes(
-    table: str, variables: Sequence[str], categories: Sequence[Sequence[Label]], numbers: Floats
-) -> Iterator[str]:
-    """Yield a note for each variable of a table, an axis of its numbers each, of which some categories count nobody."""
-    for axis, (name, labels) in enumerate(zip(variables, categories, strict=True)):
-        is_counted = numbers.any(axis=tuple(other for other in range(numbers.ndim) if other != axis))
-        if empty := [label for label, counted in zip(labels, is_counted, strict=True) if not counted]:
-            yield (
-                f"{table} counts nobody with {shortlist(empty, 4)} of {name!r}; drop such a row or column if it is not "
-                "a category"
-            )
 
 
 def sheet_categories(name: str, shown: Sequence[tuple[Label, str]], *, is_typed: bool = False) -> tuple[Label, ...]:

@@ -153,41 +153,43 @@ class TableParts:
         rounded_to: float,
     ) -> dict[str, Any]:
         """Return the fields of a `PublishedTable`, with shares made counts."""
-        values, low, high, notes = self.values, self.low.copy(), self.high.copy(), []
+        low, high, weight, notes = self.low, self.high, 0.0, tuple[str, ...]()
         totals = {axes: own for (role, axes), own in self.margins.items() if role == "total"}
         check_known("variable", self.names, *given, where=f" to be given in table {self.called}")
         if is_shares or given:
-            totals = {}
-            counts, factor, note = self._counts_of_shares(tuple(map(self.names.index, given)), total)
-            notes += [note] if note else []
+            totals, rounded_to = {}, 0.0
+            counts, factor, notes = self._counts_of_shares(tuple(map(self.names.index, given)), total)
             # Rounding of shares is part of their error; only suppressed ones are open.
             is_open = low != high
             low, high = (np.where(is_open, side * factor, counts) for side in (low, high))
         else:
-            counts = self._guessed(values, totals)
+            counts = self._guessed(totals)
             self._check_totals(counts, low, high, totals, rounded_to)
             half = np.where(low == high, 0.5 * rounded_to, 0.0)
             low, high = np.maximum(low - half, 0.0), high + half
-        weight = 0.0
         if standard_errors is not None:
             weight = self._people(counts / counts.sum(), standard_errors, is_counts=not is_shares, n=counts.sum())
         for one in (low, high, counts):
             one.flags.writeable = False
         fields = {"variables": self.names, "categories": self.categories, "counts": counts, "low": low, "high": high}
-        rounded_to = 0.0 if is_shares or given else rounded_to
-        fields |= {"totals": totals, "name": self.called, "notes": tuple(notes)}
-        return {**fields, "weight": weight, "rounded_to": rounded_to}
+        return fields | {
+            "totals": totals,
+            "name": self.called,
+            "notes": notes,
+            "weight": weight,
+            "rounded_to": rounded_to,
+        }
 
-    def _guessed(self, values: Floats, totals: Mapping[Axes, Floats]) -> Floats:
+    def _guessed(self, totals: Mapping[Axes, Floats]) -> Floats:
         """Return counts with a guess where none was published: what a total leaves, or the mean of the others."""
-        is_open = np.isnan(values)
+        is_open = np.isnan(self.values)
         if not is_open.any():
-            return values.copy()
-        known = float(np.nansum(values))
+            return self.values.copy()
+        known = float(np.nansum(self.values))
         left = float(totals[()]) - known if () in totals else math.nan
         usual = known / max(int((~is_open).sum()), 1)
         guess = max(left, 0.0) / int(is_open.sum()) if not math.isnan(left) else usual
-        return np.where(is_open, guess, values)
+        return np.where(is_open, guess, self.values)
 
     def _check_totals(
         self, counts: Floats, low: Floats, high: Floats, totals: Mapping[Axes, Floats], rounded_to: float
@@ -207,7 +209,7 @@ class TableParts:
                     f"cells add up to {counts.sum(axis=others)[place]:g}; correct it, or leave it out"
                 )
 
-    def _counts_of_shares(self, given: Axes, total: float | None) -> tuple[Floats, Floats, str]:
+    def _counts_of_shares(self, given: Axes, total: float | None) -> tuple[Floats, Floats, tuple[str, ...]]:
         """Return shares as counts, what each was multiplied by, and a note where their number was assumed."""
         values = np.where(np.isnan(self.values), 0.0, self.values)
         others = tuple(axis for axis in range(values.ndim) if axis not in given)
@@ -227,20 +229,18 @@ class TableParts:
         rest = np.maximum(scale - sums, 0.0) / np.maximum(n_open, 1)
         shares = np.where(np.isnan(self.values), rest, values)
         shares /= shares.sum(axis=others, keepdims=True)
-        bases, note = self._bases(given, total, sums.shape)
-        return shares * bases, np.broadcast_to(bases / scale, shares.shape), note
+        bases, notes = self._bases(given, total, sums.shape)
+        return shares * bases, np.broadcast_to(bases / scale, shares.shape), notes
 
-    def _bases(self, given: Axes, total: float | None, shape: tuple[int, ...]) -> tuple[Floats, str]:
+    def _bases(self, given: Axes, total: float | None, shape: tuple[int, ...]) -> tuple[Floats, tuple[str, ...]]:
         """Return the number of people behind the shares of each category that is given."""
         bases: tuple[MarginRole, ...] = ("unweighted", "base")
         for role in bases:
             own = self.margins.get((role, given))
             if own is not None and not np.isnan(own).any() and own.sum() > 0:
-                return np.maximum(own, 1e-9).reshape(shape), ""
-        if total is not None:
-            return np.full(shape, total / math.prod(shape)), ""
-        note = f"{self.called} has {NO_TOTAL} {NOMINAL_TOTAL:g} records"
-        return np.full(shape, NOMINAL_TOTAL / math.prod(shape)), note
+                return np.maximum(own, 1e-9).reshape(shape), ()
+        notes = () if total is not None else (f"{self.called} has {NO_TOTAL} {NOMINAL_TOTAL:g} records",)
+        return np.full(shape, (NOMINAL_TOTAL if total is None else total) / math.prod(shape)), notes
 
     def _people(self, shares: Floats, errors: Any, *, is_counts: bool, n: float) -> float:
         """Return the number of people for which shares have published standard errors."""

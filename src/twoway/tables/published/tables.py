@@ -15,7 +15,8 @@ from twoway.arrays import Floats
 from twoway.errors import DataError, FileFormatError, TwowayError, UnknownNameError, check_known, naming
 from twoway.schema import Label, Schema, label_key
 from twoway.storage import container
-from twoway.tables.crosstabs.sheets import empty_category_notes, find_label_codes, sheet_categories
+from twoway.tables.crosstabs.cells import empty_category_notes
+from twoway.tables.crosstabs.sheets import find_label_codes, sheet_categories
 from twoway.tables.flat_counts import layout_entries
 from twoway.tables.published.files import packed_tables, unpacked_tables
 from twoway.tables.published.numbers import Labels
