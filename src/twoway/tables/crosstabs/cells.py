@@ -136,7 +136,7 @@ def empty_category_notes(
     """Yield a note for each variable of a table, an axis of its numbers each, of which some categories count nobody."""
     for axis, (name, labels) in enumerate(zip(variables, categories, strict=True)):
         rows = np.moveaxis(numbers, axis, 0).reshape(len(labels), -1)
-        if empty := [labels[code] for code in np.flatnonzero(~rows.any(axis=1))]:
+        if empty := [labels[code] for code in np.flatnonzero(~rows.any(axis=1)).tolist()]:
             yield (
                 f"{table} counts nobody with {shortlist(empty, 4)} of {name!r}; drop such a row or column if it is not "
                 "a category"

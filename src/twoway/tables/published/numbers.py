@@ -172,13 +172,8 @@ class TableParts:
         for one in (low, high, counts):
             one.flags.writeable = False
         fields = {"variables": self.names, "categories": self.categories, "counts": counts, "low": low, "high": high}
-        return fields | {
-            "totals": totals,
-            "name": self.called,
-            "notes": notes,
-            "weight": weight,
-            "rounded_to": rounded_to,
-        }
+        fields |= {"totals": totals, "name": self.called, "notes": notes}
+        return {**fields, "weight": weight, "rounded_to": rounded_to}
 
     def _guessed(self, totals: Mapping[Axes, Floats]) -> Floats:
         """Return counts with a guess where none was published: what a total leaves, or the mean of the others."""

@@ -198,12 +198,11 @@ class PublishedTable:
         ... )
         <PublishedTable: age × sex, 4 cells, 89.5 people>
         """
-        names = (variables,) if isinstance(variables, str) else tuple(variables)
+        names, asked = labels_of(variables), labels_of(given)
         called = name or crossed(names)
         check_known("kind of numbers", _KINDS, kind)
         raw = labelled_numbers(names, numbers, called)
         cells = {labels: published_number(value, labels, called, symbols or {}) for labels, value in raw.items()}
-        asked = (given,) if isinstance(given, str) else tuple(given)
         fields = TableParts.of(names, cells, called).fields(
             is_shares=kind == "shares",
             given=asked,
@@ -214,7 +213,7 @@ class PublishedTable:
         return cls(**fields, given=asked, within={key: labels_of(one) for key, one in (within or {}).items()})
 
 
-def labels_of(given: Any) -> Labels:
-    """Return one label or several."""
+def labels_of(given: Any) -> tuple[Any, ...]:
+    """Return one label or several, or one name."""
     is_one = isinstance(given, str) or not isinstance(given, Iterable)
     return (given,) if is_one else tuple(given)
