@@ -143,7 +143,7 @@ def _split(lines: Sequence[tuple[int, Path]], evidence: Evidence) -> Iterator[Gr
         twice = [label for label, n in Counter(path[0] for _, path in lines).items() if n > 1]
         if twice:
             at = [at for at, path in lines if path[0] == twice[0]][1]
-            raise Ambiguous(at, f"the label {twice[0]!r} is there twice")
+            raise Ambiguous(at, f"duplicate label {twice[0]!r}")
         yield Group([None], list(lines))
         return
     tops: dict[str, list[tuple[int, Path]]] = {}

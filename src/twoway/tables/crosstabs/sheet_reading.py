@@ -59,7 +59,7 @@ def _grid_of(grids: Sequence[Grid], block: TableBlock) -> Grid:
         where = f"file {block.file!r}, " * bool(block.file) + f"sheet {block.sheet!r}"
         known = shortlist(dict.fromkeys(g.sheet or g.file for g in grids))
         raise DataError(
-            f"the layout names {where}, of which there {'is none' if not found else 'are several'}: {known}"
+            f"the layout names {where}, which {'does not exist' if not found else 'is ambiguous'}; known: {known}"
         )
     return found[0]
 
@@ -144,7 +144,7 @@ def _read_table(reader: _Reader, rows: TableLines, columns: TableLines, notes: l
         if own is None and (own, labels) in shown:
             first = shown[own, labels]
             raise DataError(
-                f"{grid.place(row, column)}: the cell of {shortlist(labels)} is there twice, also in "
+                f"{grid.place(row, column)}: duplicate cell {shortlist(labels)}, also in "
                 f"{grid.place(first.row, first.column)}"
             )
         shown[own, labels] = printed

@@ -201,7 +201,9 @@ def pair_sheets(tables: Iterable[SheetTable], notes: list[str]) -> PairSheets:
 def _add(pairs: PairSheets, key: Key, sheet: Sheet, kind: TableKind) -> None:
     for one, other in pairs.kinds.items():
         if set(one) == set(key) and other != kind:
-            raise DataError(f"{' × '.join(key)} is there twice, as {other} and as {kind}; leave one out of the layout")
+            raise DataError(
+                f"there are two tables {' × '.join(key)}, of kind {other} and {kind}; leave one out of the layout"
+            )
     pairs.kinds[key] = kind
     pairs.sheets.append((key, sheet))
 

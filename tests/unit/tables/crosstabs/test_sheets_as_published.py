@@ -114,7 +114,7 @@ def write(folder, text, name="t.csv"):
         # signs, labels and numbers
         ("age × sex,m,f\nyoung,5,*\nold,7,9\n", r"row 2, column C: '\*' is not a number; say in a layout"),
         ("age × sex,m,f\nyoung,5,6\n,7,9\n", "row 3: it has numbers but no label"),
-        ("age × sex,m,f\nyoung,5,6\nyoung,7,9\n", "row 3: the label 'young' is there twice"),
+        ("age × sex,m,f\nyoung,5,6\nyoung,7,9\n", "row 3: duplicate label 'young'"),
         ("age × sex,m,f\nyoung,5,\nold,7,9\n", "row 2, column C: the cell is empty"),
         ("age × sex;m;f\nyoung;1.234;3.456\nold;5.678;1.111\n", "row 2, column B: '1.234' may be 1234"),
         # two ways to read
