@@ -91,17 +91,6 @@ def shortlist(names: Iterable[object], limit: int = 12) -> str:
     return shown + (f", … ({len(listed) - limit} more)" if len(listed) > limit else "")
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number of things, as in "1 table" or "2,000 tables".
-
-    Examples
-    --------
-    >>> counted(1, "table"), counted(2000, "person")
-    ('1 table', '2,000 persons')
-    """
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def printable(text: object, width: int | None = MAX_WIDTH) -> str:
     """Return a label's text for a terminal: control characters escaped, cut at ``width`` if it is not None.
 
