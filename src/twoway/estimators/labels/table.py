@@ -102,8 +102,8 @@ class LabelTable:
             sums[:, place] = np.bincount(self.cells, column[self.item_codes], n_cells)
         return sums.reshape(shape)
 
-    def only(self, kept: Bools) -> LabelTable:
-        """Return the table with some labels, those marked in (n_labels,); every item and annotator stays."""
+    def only(self, kept: Bools | Ints) -> LabelTable:
+        """Return the table with some labels, by marks (n_labels,) or positions; every item and annotator stays."""
         return replace(
             self,
             item_codes=self.item_codes[kept],
@@ -144,34 +144,25 @@ def read_labels(
     import pandas as pd
 
     item_cells, annotator_cells, label_cells = _read_label_columns(source, columns, labels)
-    lengths = [len(cells) for cells in (item_cells, annotator_cells, label_cells)]
-    if len(set(lengths)) > 1:
-        raise DataError("items, annotators and labels differ in number: {}, {} and {}".format(*lengths))
-    (items, item_codes), (annotators, annotator_codes) = (
-        code_names(cells, name, _NEED) for cells, name in zip((item_cells, annotator_cells), columns[:2], strict=True)
-    )
+    items, item_codes = code_names(item_cells, columns[0], _NEED)
+    annotators, annotator_codes = code_names(annotator_cells, columns[1], _NEED)
     gold_items, gold_labels = _read_gold(gold, columns)
     label_codes, classes = _code_classes(label_cells, columns[2], missing)
-    gold_codes = np.empty(0, dtype=np.int64)
+    known = np.full(len(items), -1)
     if len(gold_labels):
         gold_codes, gold_classes = _code_classes(gold_labels, "gold", missing)
         if new := [label for label in gold_classes.categories if classes.find(label) is None]:
             joint = Variable(columns[2], tuple(sort_labels([*classes.categories, *new])))
             label_codes, classes = _codes_among(classes, joint)[label_codes], joint
         gold_codes = _codes_among(gold_classes, classes)[gold_codes]
-    is_known = gold_codes >= 0
-    gold_index = pd.Index(gold_items[is_known])
-    places = _gold_places(items, gold_index)
-    items = items.append(gold_index[places < 0].unique())
-    known = _gold_of_items(items, gold_index, gold_codes[is_known], classes)
+        is_known = gold_codes >= 0
+        items, known = _gold_of_items(items, pd.Index(gold_items[is_known]), gold_codes[is_known], classes)
     table = LabelTable(items, annotators, classes.categories, item_codes, annotator_codes, label_codes, known)
-    return _ordered(table.only(label_codes >= 0))
+    return _ordered(table)
 
 
 def read_new_labels(source: Any, columns: Sequence[str], known: LabelTable, missing: Sequence[Any]) -> LabelTable:
     """Return the labels in a long table, of any items, by the annotators and the classes of another table."""
-    import pandas as pd
-
     item_cells, annotator_cells, label_cells = _read_label_columns(source, columns, None)
     items, item_codes = code_names(item_cells, columns[0], _NEED)
     names, codes = code_names(annotator_cells, columns[1], _NEED)
@@ -187,21 +178,17 @@ def read_new_labels(source: Any, columns: Sequence[str], known: LabelTable, miss
         if schema.find(label) is None:
             raise unknown("label", label, known.classes, where=" among those of training")
     # Strangers keep codes of their own until duplicates are found.
-    table = LabelTable(
-        items,
-        pd.Index(names),
-        known.classes,
-        item_codes,
-        codes,
-        _codes_among(classes, schema)[label_codes],
-        np.full(len(items), -1),
-    )
-    table = _ordered(table.only(table.label_codes >= 0))
+    label_codes, no_gold = _codes_among(classes, schema)[label_codes], np.full(len(items), -1)
+    table = _ordered(LabelTable(items, names, known.classes, item_codes, codes, label_codes, no_gold))
     return replace(table, annotators=known.annotators, annotator_codes=found[table.annotator_codes])
 
 
 def _ordered(table: LabelTable) -> LabelTable:
-    """Return the labels by item and annotator, each once; raise where an annotator gave an item two labels."""
+    """Return the labels by item and annotator, each once, those that are missing left out.
+
+    An annotator who gave an item two labels is an error.
+    """
+    table = table.only(table.label_codes >= 0)
     keys = table.item_codes * len(table.annotators) + table.annotator_codes
     order = np.argsort(keys, kind="stable")
     keys, labels = keys[order], table.label_codes[order]
@@ -216,13 +203,7 @@ def _ordered(table: LabelTable) -> LabelTable:
         )
     if n_again := np.count_nonzero(again):
         warn_caller(f"labels that an annotator repeated for the same item count once; so do {n_again:,} here")
-    kept = order[~again]
-    return replace(
-        table,
-        item_codes=table.item_codes[kept],
-        annotator_codes=table.annotator_codes[kept],
-        label_codes=table.label_codes[kept],
-    )
+    return table.only(order[~again])
 
 
 def _records_of_cells(schema: Schema, items: Ints, cells: Ints, n_items: int) -> Records:
@@ -233,17 +214,21 @@ def _records_of_cells(schema: Schema, items: Ints, cells: Ints, n_items: int) ->
 
 
 def _read_label_columns(source: Any, columns: Sequence[str], labels: Any) -> list[Any]:
-    """Return the items, annotators and labels of a source."""
+    """Return the items, annotators and labels of a source, as many of each."""
+    given = [] if labels is None else [labels]
     if isinstance(source, tuple | list):
-        parts = [*source] if labels is None else [*source, labels]
+        parts = [*source, *given]
         if len(parts) != 3:
             raise DataError(f"labels are three arrays: items, annotators and labels; got {len(parts)}")
-        return [_cells_of(part) for part in parts]
-    source = frame_in_memory(source)
-    names = long_table_columns(source, _ALLOWED)
-    wanted = columns[: 3 if labels is None else 2]
-    check_known("column", names, *wanted, where=" in the table of labels")
-    return [_cells_of(source[name]) for name in wanted] + ([] if labels is None else [_cells_of(labels)])
+    else:
+        source = frame_in_memory(source)
+        wanted = columns[: 3 - len(given)]
+        check_known("column", long_table_columns(source, _ALLOWED), *wanted, where=" in the table of labels")
+        parts = [*(source[name] for name in wanted), *given]
+    cells = [_cells_of(part) for part in parts]
+    if len({len(part) for part in cells}) > 1:
+        raise DataError("items, annotators and labels differ in number: {}, {} and {}".format(*map(len, cells)))
+    return cells
 
 
 def _cells_of(column: Any) -> pd.Series[Any]:
@@ -281,7 +266,7 @@ def _read_gold(gold: Any, columns: Sequence[str]) -> tuple[Any, Any]:
     import pandas as pd
 
     if gold is None:
-        return np.empty(0, dtype=object), []
+        return [], []
     if isinstance(gold, Mapping):
         gold = pd.Series([*gold.values()], index=pd.Index([*gold], dtype=object).infer_objects(), dtype=object)
     if isinstance(gold, pd.Series):
@@ -297,24 +282,20 @@ def _read_gold(gold: Any, columns: Sequence[str]) -> tuple[Any, Any]:
     return items.to_numpy()[codes], _cells_of(gold[others[0]])
 
 
-def _gold_places(items: pd.Index, gold_items: pd.Index) -> Ints:
-    """Return the position of each item with a gold label, -1 where no annotator labelled it."""
-    places: Ints = items.get_indexer(gold_items).astype(np.int64)
-    if len(places) and (places < 0).all() and len(items):
-        raise unknown(
-            "item",
-            plain_label(gold_items[0]),
-            items.tolist(),
-            where=" among those that annotators labelled, nor any other item of the gold labels",
-        )
-    if (places < 0).any():
-        some = shortlist(gold_items[places < 0].unique().tolist(), 5)
+def _gold_of_items(items: pd.Index, gold_items: pd.Index, gold_codes: Ints, classes: Variable) -> tuple[pd.Index, Ints]:
+    """Return the items, with those that no annotator labelled, and the known class of each, -1 where there is none.
+
+    Gold labels that contradict one another are an error, and so are those of unlabelled items alone.
+    """
+    is_new = items.get_indexer(gold_items) < 0
+    if is_new.any():
+        if is_new.all():
+            where = " among those that annotators labelled, nor any other item of the gold labels"
+            raise unknown("item", plain_label(gold_items[0]), items.tolist(), where=where)
+        new = gold_items[is_new].unique()
+        some = shortlist(new.tolist(), 5)
         warn_caller(f"gold labels of items that no annotator labelled count for the class frequencies only: {some}")
-    return places
-
-
-def _gold_of_items(items: pd.Index, gold_items: pd.Index, gold_codes: Ints, classes: Variable) -> Ints:
-    """Return the known class of each item, -1 where there is none; raise where gold labels contradict one another."""
+        items = items.append(new)
     places = items.get_indexer(gold_items)
     known = np.full(len(items), -1)
     known[places] = gold_codes
@@ -325,4 +306,4 @@ def _gold_of_items(items: pd.Index, gold_items: pd.Index, gold_codes: Ints, clas
         raise DataError(
             f"item {shown_name(items, item)} has two gold labels, {' and '.join(map(brief, two))}; keep the right one"
         )
-    return known
+    return items, known
