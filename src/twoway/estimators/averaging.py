@@ -117,14 +117,14 @@ class Average:
         """Return the average of fits, with equal shares."""
         fits = list(fits)
         pmf = JointPMF.average([fit.pmf for fit in fits])
-        return cls(pmf, max(len(fit.objectives) for fit in fits), _first_reason(fit.stop_reason for fit in fits))
+        return cls(pmf, max(len(fit.objectives) for fit in fits), first_reason(fit.stop_reason for fit in fits))
 
     @classmethod
     def of_forms(cls, averages: Sequence[Average], shares: Sequence[float]) -> Average:
         """Return the mixture of averages with these shares, largest components first."""
         models = [average.pmf for average in averages]
         pmf = JointPMF.average(models, shares).sorted_by_weight()
-        reason = _first_reason(average.stop_reason for average in averages)
+        reason = first_reason(average.stop_reason for average in averages)
         return cls(pmf, max(average.n_iter for average in averages), reason, tuple(zip(shares, models, strict=True)))
 
     def describe_end(self, estimator: Any) -> None:
@@ -132,7 +132,7 @@ class Average:
         describe_end(estimator, self.n_iter, self.stop_reason, "a lower rank, or more smoothing, needs fewer")
 
 
-def _first_reason(reasons: Iterable[StopReason]) -> StopReason:
+def first_reason(reasons: Iterable[StopReason]) -> StopReason:
     """Return the first reason other than convergence, if there is one."""
     return next((reason for reason in reasons if reason is not StopReason.CONVERGED), StopReason.CONVERGED)
 

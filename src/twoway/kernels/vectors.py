@@ -38,6 +38,31 @@ def _invert(matrix: Floats) -> float:
     return log_determinant
 
 
+@jit_inline
+def _sum_ratings(
+    user: int,
+    pointers: Ints,
+    cells: Cells,
+    points: Floats,
+    means: Floats,
+    moments: Floats,
+    total: Floats,
+    given: Floats,
+) -> float:
+    """Write Σ E[a aᵀ] and Σ y ā over a user's ratings; return Σ y²."""
+    total[:] = 0.0
+    given[:] = 0.0
+    squares = 0.0
+    for place in range(pointers[user], pointers[user + 1]):
+        item, rating = cells[place] // len(points), points[cells[place] % len(points)]
+        squares += rating * rating
+        for t in range(len(total)):
+            total[t] += moments[item, t]
+        for p in range(len(given)):
+            given[p] += rating * means[item, p]
+    return squares
+
+
 @jit_sums
 def user_moments(
     pointers: Ints, cells: Cells, points: Floats, means: Floats, moments: Floats, noise: float, out: Floats
@@ -51,21 +76,12 @@ def user_moments(
     moments
         E[a aᵀ] of each item, packed, (n_items, n_packed).
     """
-    n_points, size, n_packed = len(points), means.shape[1], moments.shape[1]
-    total, given, mean = np.empty(n_packed), np.empty(size), np.empty(size)
+    size = means.shape[1]
+    total, given, mean = np.empty(moments.shape[1]), np.empty(size), np.empty(size)
     inverse = np.empty((size - 1, size - 1))
     evidence = 0.0
     for user in range(len(pointers) - 1):
-        total[:] = 0.0
-        given[:] = 0.0
-        squares = 0.0
-        for place in range(pointers[user], pointers[user + 1]):
-            item, rating = cells[place] // n_points, points[cells[place] % n_points]
-            squares += rating * rating
-            for t in range(n_packed):
-                total[t] += moments[item, t]
-            for p in range(size):
-                given[p] += rating * means[item, p]
+        squares = _sum_ratings(user, pointers, cells, points, means, moments, total, given)
         for p in range(1, size):
             for q in range(1, p + 1):
                 entry = total[p * (p + 1) // 2 + q] / noise
@@ -85,6 +101,40 @@ def user_moments(
                 out[user, row + q] = inverse[p - 1, q - 1] + mean[p] * mean[q]
         evidence -= 0.5 * unexplained
     return evidence
+
+
+@jit_sums
+def user_guesses(
+    pointers: Ints, cells: Cells, points: Floats, means: Floats, moments: Floats, noise: float, out: Floats
+) -> None:
+    """Write x xᵀ of each user, packed, (n_users, n_packed), with z at its mean: as `user_moments`, without variances.
+
+    The mean is solved for by a Cholesky factorisation, which takes fewer operations than an inverse.
+    """
+    size = means.shape[1]
+    total, given, mean = np.empty(moments.shape[1]), np.empty(size), np.empty(size)
+    root = np.empty((size, size))
+    for user in range(len(pointers) - 1):
+        _sum_ratings(user, pointers, cells, points, means, moments, total, given)
+        for p in range(1, size):
+            row = p * (p + 1) // 2
+            for q in range(1, p + 1):
+                entry = total[row + q] / noise
+                for s in range(1, q):
+                    entry -= root[p, s] * root[q, s]
+                root[p, q] = math.sqrt(entry + 1.0) if p == q else entry / root[q, q]
+            mean[p] = (given[p] - total[row]) / noise
+            for s in range(1, p):
+                mean[p] -= root[p, s] * mean[s]
+            mean[p] /= root[p, p]
+        mean[0] = 1.0
+        for p in range(size - 1, 0, -1):
+            mean[p] /= root[p, p]
+            for s in range(1, p):
+                mean[s] -= root[p, s] * mean[p]
+        for p in range(size):
+            for q in range(p + 1):
+                out[user, p * (p + 1) // 2 + q] = mean[p] * mean[q]
 
 
 @jit_sums

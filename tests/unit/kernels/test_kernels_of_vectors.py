@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from reference.vectors import user_posterior
 
-from twoway.kernels.vectors import add_user_moments, user_moments
+from twoway.kernels.vectors import add_user_moments, user_guesses, user_moments
 
 POINTS = np.array([1.0, 2.0, 3.5])
 POINTERS = np.array([0, 3, 3, 4, 9])
@@ -47,6 +47,16 @@ def test_users_moments_are_those_of_linear_algebra(dtype, size):
     assert evidence == pytest.approx(expected_evidence)
     np.testing.assert_allclose(squares, packed(expected_squares), atol=1e-12)
     np.testing.assert_allclose(products, expected_products, atol=1e-12)
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_users_guesses_are_the_products_of_their_means(size):
+    items, ratings, cells, means, moments = problem(np.uint8, size)
+    found = np.empty((4, size * (size + 1) // 2))
+    user_guesses(POINTERS, cells, POINTS, means, packed(moments), 0.7, found)
+    for user, (first, last) in enumerate(pairwise(POINTERS)):
+        second, _ = user_posterior(items[first:last], ratings[first:last], means, moments, 0.7)
+        np.testing.assert_allclose(found[user], packed(np.outer(second[0], second[0])), rtol=1e-10, atol=1e-12)
 
 
 def test_known_items_give_the_exact_likelihood():

@@ -47,13 +47,8 @@ class RatingAverage:
 
     def of_users(self, users: Records) -> Two:
         """Return the numbers of users, each times the share of its model."""
-        two = [
-            (share * means, share * squares)
-            for share, (means, squares) in zip(
-                self.shares, (expert.of_users(users) for expert in self.experts), strict=True
-            )
-        ]
-        means, squares = zip(*two, strict=True)
+        of_experts = zip(self.shares, (expert.of_users(users) for expert in self.experts), strict=True)
+        means, squares = zip(*((share * first, share * second) for share, (first, second) in of_experts), strict=True)
         return np.hstack(means), np.hstack(squares)
 
 

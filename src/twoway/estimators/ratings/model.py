@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from twoway.arrays import Floats, Ints
-from twoway.estimators.averaging import Average
+from twoway.estimators.averaging import Average, first_reason
 from twoway.estimators.ratings.experts import RatingAverage, RatingExpert, expected_ratings
 from twoway.estimators.ratings.kinds import RatingKinds, fit_ratings
 from twoway.estimators.ratings.ridge import RidgeRecipe, fit_ridge
@@ -104,15 +104,11 @@ class RatingFitting:
         n_each = -(-n_starts // max(1, len(recipe.forms)))
         vectors = [self.fit_vectors(table, form, n_each) for form in recipe.forms]
         kinds = self.fit_kinds(table, recipe.rank, n_starts)
-        ends = [
-            (kinds.n_iter, kinds.stop_reason),
-            *((len(fit.bounds), fit.stop_reason) for of in vectors for fit in of),
-        ]
-        reasons = sorted((reason for _, reason in ends), key=lambda reason: reason is StopReason.CONVERGED)
-        model = RatingModel.of(
-            recipe, [vector_average(of) for of in vectors], RatingKinds(kinds.pmf, table.points), table
-        )
-        return model, max(n_iter for n_iter, _ in ends), reasons[0]
+        averages = [vector_average(fits) for fits in vectors]
+        model = RatingModel.of(recipe, averages, RatingKinds(kinds.pmf, table.points), table)
+        every_fit = [fit for fits in vectors for fit in fits]
+        n_iter = max(kinds.n_iter, *(len(fit.bounds) for fit in every_fit), 0)
+        return model, n_iter, first_reason([kinds.stop_reason, *(fit.stop_reason for fit in every_fit)])
 
     def fit_kinds(self, table: RatingTable, rank: int, n_starts: int) -> Average:
         """Return the average of several mixtures."""
@@ -122,15 +118,8 @@ class RatingFitting:
 
     def fit_vectors(self, table: RatingTable, form: VectorRecipe | RidgeRecipe, n_starts: int) -> list[VectorFit]:
         """Return several fits of a form of vectors."""
-        fits = []
-        for start in range(n_starts):
-            seed, threads = (self.seed, start), self.threads
-            if isinstance(form, VectorRecipe):
-                fits.append(fit_vectors(table, form, seed=seed, threads=threads))
-            else:
-                vectors = fit_ridge(table, form, seed=seed, threads=threads)
-                fits.append(VectorFit(vectors, [], StopReason.CONVERGED))
-        return fits
+        fit: Callable[..., VectorFit] = fit_vectors if isinstance(form, VectorRecipe) else fit_ridge
+        return [fit(table, form, seed=(self.seed, start), threads=self.threads) for start in range(n_starts)]
 
 
 def vector_average(fits: Sequence[VectorFit]) -> RatingAverage:

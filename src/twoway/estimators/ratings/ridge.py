@@ -14,7 +14,8 @@ import numpy as np
 
 from twoway.arrays import Floats
 from twoway.estimators.ratings.table import RatingTable
-from twoway.estimators.ratings.vectors import RatingVectors, packed_products, unpacked
+from twoway.estimators.ratings.vectors import RatingVectors, VectorFit, packed_products, unpacked
+from twoway.report import StopReason
 
 _SWEEPS = 5
 _START_SPREAD = 0.1
@@ -30,7 +31,7 @@ class RidgeRecipe(NamedTuple):
     bias_penalty: float
 
 
-def fit_ridge(table: RatingTable, recipe: RidgeRecipe, *, seed: tuple[int, ...], threads: int | None) -> RatingVectors:
+def fit_ridge(table: RatingTable, recipe: RidgeRecipe, *, seed: tuple[int, ...], threads: int | None) -> VectorFit:
     """Return vectors fitted to ratings from a random start.
 
     An item's numbers are its offset, the same loading of every user's bias, and its vector. A penalty is the noise of a
@@ -53,7 +54,7 @@ def fit_ridge(table: RatingTable, recipe: RidgeRecipe, *, seed: tuple[int, ...],
         left = squares[:, free][:, :, free] + np.diag(penalties)
         means = means.copy()
         means[:, free] = np.linalg.solve(left, right[:, :, np.newaxis])[:, :, 0]
-    return _point_vectors(table, means, penalty)
+    return VectorFit(_point_vectors(table, means, penalty), [], StopReason.CONVERGED)
 
 
 def _point_vectors(table: RatingTable, means: Floats, penalty: float) -> RatingVectors:

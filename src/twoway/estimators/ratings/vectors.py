@@ -10,7 +10,7 @@ many ratings has a narrow posterior, but it is still a weighted average of all o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -86,15 +86,18 @@ class RatingVectors:
         return moments[:, firsts], np.where(is_diagonal, 1.0, 2.0) * moments
 
     def moments_of(self, pointers: Ints, records: Records) -> tuple[Floats, float]:
-        """Return the packed second moments of the users between pointers, and the sum of their log-evidence."""
-        from twoway.kernels.vectors import user_moments
+        """Return the packed second moments of the users between pointers, and the sum of their log-evidence.
+
+        Single guesses have no evidence.
+        """
+        from twoway.kernels.vectors import user_guesses, user_moments
 
         moments = np.empty((len(pointers) - 1, self.moments.shape[1]))
-        evidence = user_moments(pointers, records.cells, self.points, self.means, self.moments, self.noise, moments)
-        if self.error is not None:
-            firsts, _ = packed_places(self.means.shape[1])
-            moments = packed_products(moments[:, firsts])
-        return moments, evidence
+        given = pointers, records.cells, self.points, self.means, self.moments, self.noise, moments
+        if self.error is None:
+            return moments, user_moments(*given)
+        user_guesses(*given)
+        return moments, 0.0
 
     def sums(self, records: Records, threads: int | None) -> UserSums:
         """Return the sums over users, given their ratings."""
@@ -123,30 +126,25 @@ class VectorFit(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _ItemPrior:
-    """What the items' offsets and loadings have in common."""
-
-    center: Floats
-    covariance: Floats
-
-    def divergence(self, deviations: Floats, log_determinants: float, n_items: int) -> float:
-        """Return the divergence of the items' posteriors from it, given the mean second moments around the center."""
-        inverse, size = np.linalg.inv(self.covariance), len(self.center)
-        log_determinant = float(np.linalg.slogdet(self.covariance)[1])
-        return 0.5 * (n_items * (float(np.sum(inverse * deviations)) - size + log_determinant) - log_determinants)
-
-
-@dataclass(frozen=True)
 class _VectorState:
     vectors: RatingVectors
-    prior: _ItemPrior
+    center: Floats
+    """The mean of the items' offsets and loadings."""
+    covariance: Floats
+    """Around the center, before anything is known of an item."""
     divergence: float
+    """Of the items' posteriors from that prior."""
     sums: UserSums
 
 
 def fit_vectors(table: RatingTable, recipe: VectorRecipe, *, seed: tuple[int, ...], threads: int | None) -> VectorFit:
-    """Return vectors fitted to ratings from a random start."""
-    return _VectorProblem(table, recipe, threads).fit(seed)
+    """Return vectors fitted to ratings from a random start; with many ratings, from the fit to a sample."""
+    problem, first = _VectorProblem(table, recipe, threads), None
+    if len(table.keys) > _MOST_RATINGS:
+        sample = table.sample(_MOST_RATINGS, np.random.default_rng(seed))
+        first, *_ = replace(problem, table=sample).run(seed, None)
+    last, bounds, stop_reason = problem.run(seed, first)
+    return VectorFit(last.vectors, bounds, stop_reason)
 
 
 @dataclass(frozen=True)
@@ -157,20 +155,14 @@ class _VectorProblem:
     recipe: VectorRecipe
     threads: int | None
 
-    def fit(self, seed: tuple[int, ...]) -> VectorFit:
-        first = None
-        if len(self.table.keys) > _MOST_RATINGS:
-            sample = self.table.sample(_MOST_RATINGS, np.random.default_rng(seed))
-            first = _VectorProblem(sample, self.recipe, self.threads)._run(seed, None)[0]
-        last, bounds, stop_reason = self._run(seed, first)
-        return VectorFit(last.vectors, bounds, stop_reason)
+    def run(self, seed: tuple[int, ...], first: _VectorState | None) -> tuple[_VectorState, list[float], StopReason]:
+        """Return the last state, the bounds, and why it ended; it begins with the vectors of a state, or at random."""
 
-    def _run(self, seed: tuple[int, ...], first: _VectorState | None) -> tuple[_VectorState, list[float], StopReason]:
         def advance(state: _VectorState | None) -> tuple[_VectorState, float]:
             if state is not None:
                 state = self._next(state)
             elif first is not None:
-                state = self._with_sums(first.vectors, first.prior, first.divergence)
+                state = replace(first, sums=self._sums(first.vectors))
             else:
                 state = self._start(np.random.default_rng(seed))
             return state, state.divergence - state.sums.evidence
@@ -192,10 +184,10 @@ class _VectorProblem:
 
     def _next(self, state: _VectorState) -> _VectorState:
         """Return the items' posteriors given the users', and then the noise and the prior that suit them."""
-        inverse, noise = np.linalg.inv(state.prior.covariance), state.vectors.noise
+        inverse, noise = np.linalg.inv(state.covariance), state.vectors.noise
         squares = unpacked(state.sums.squares)
         covariances = np.linalg.inv(inverse + squares / noise).astype(np.float64, copy=False)
-        right = state.sums.products / noise + inverse @ state.prior.center
+        right = state.sums.products / noise + inverse @ state.center
         means = np.einsum("ipq,iq->ip", covariances, right)
         second = covariances + means[:, :, np.newaxis] * means[:, np.newaxis, :]
         error = float(
@@ -210,14 +202,15 @@ class _VectorProblem:
         if self.recipe.spread is not None:
             covariance = self.recipe.spread * self.table.variance * np.eye(len(center))
             covariance[0, 0] = deviations[0, 0]
-        prior = _ItemPrior(center, covariance)
         moments = packed(covariances) + packed_products(means)
         vectors = RatingVectors(self.table.points, means, moments, noise)
-        log_determinants = float(np.linalg.slogdet(covariances)[1].sum())
-        return self._with_sums(vectors, prior, prior.divergence(deviations, log_determinants, len(means)))
+        spread = float(np.sum(np.linalg.inv(covariance) * deviations)) - len(center)
+        spread += float(np.linalg.slogdet(covariance)[1])
+        divergence = 0.5 * (len(means) * spread - float(np.linalg.slogdet(covariances)[1].sum()))
+        return _VectorState(vectors, center, covariance, divergence, self._sums(vectors))
 
-    def _with_sums(self, vectors: RatingVectors, prior: _ItemPrior, divergence: float) -> _VectorState:
-        return _VectorState(vectors, prior, divergence, vectors.sums(self.table.records, self.threads))
+    def _sums(self, vectors: RatingVectors) -> UserSums:
+        return vectors.sums(self.table.records, self.threads)
 
 
 def packed_places(size: int) -> tuple[Ints, Bools]:

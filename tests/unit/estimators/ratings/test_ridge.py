@@ -14,7 +14,7 @@ def test_sweeps_are_ridge_regressions():
     ratings = np.where(random.uniform(size=(30, 8)) < 0.6, random.integers(1, 6, size=(30, 8)), np.nan)
     table = read_ratings(pd.DataFrame(ratings), ("user", "item", "rating"))
     recipe = RidgeRecipe(2, 3.0, 0.5)
-    found = fit_ridge(table, recipe, seed=(0,), threads=1)
+    found = fit_ridge(table, recipe, seed=(0,), threads=1).vectors
     deviation, mean = np.nanstd(ratings), np.nanmean(ratings)
     penalty = np.diag([3.0 * deviation] * 2 + [0.5])
     items = np.zeros((8, 3))
