@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TypeVar
 
@@ -74,6 +74,11 @@ def reduce_in_order(
     for other in others:
         other.result()
     return combined[0]
+
+
+def map_in_order(tasks: Sequence[Task], work: Callable[[Task], T], *, threads: int | None) -> list[T]:
+    """Return what ``work`` gives for each task, in the order of the tasks; there must be one at least."""
+    return reduce_in_order(tasks, lambda task: [work(task)], list.__add__, threads=threads, n_tasks=len(tasks))
 
 
 @functools.lru_cache(maxsize=4)

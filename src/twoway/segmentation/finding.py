@@ -17,7 +17,7 @@ from twoway.fitting.sources import evidence_of_source
 from twoway.fitting.structure import Fitted
 from twoway.model.parameters import read_only
 from twoway.report import Monitor, Progress, StopReason
-from twoway.segmentation.number import SegmentCount, candidate, likelihood_ratio_test
+from twoway.segmentation.number import candidate, likelihood_ratio_test
 from twoway.segmentation.profile import least_errors
 from twoway.segmentation.quality import quality_of, replicated
 from twoway.segmentation.search import Climb, Search
@@ -83,13 +83,18 @@ def segments(
             return search.best(number, n_starts=starts, seed=[seed])
 
         climbs = {number: fit(number) for number in counts}
-        candidates = [candidate(search, climbs[number], number, seed=seed) for number in counts]
-        best = min(candidates, key=lambda found: (found.bic, found.count)).count
-        if replicates:
-            for number in (best, best + 1):
-                if number > 1 and number in climbs:
-                    climbs.setdefault(number - 1, fit(number - 1))
-                    candidates = _tested(search, climbs, candidates, number, replicates, seed, watch)
+        candidates = {number: candidate(search, climbs[number], number, seed=seed) for number in counts}
+        best = min(candidates.values(), key=lambda found: (found.bic, found.count)).count
+        for number in (best, best + 1):
+            if replicates and number > 1 and number in candidates:
+                if number - 1 not in climbs:
+                    climbs[number - 1] = fit(number - 1)
+                pair, show = (
+                    (climbs[number - 1], climbs[number]),
+                    watch.counting(f"testing {number} segments", replicates),
+                )
+                p_value, n_simulated = likelihood_ratio_test(search, *pair, number, replicates, seed=seed, show=show)
+                candidates[number] = replace(candidates[number], p_value=p_value, n_simulated=n_simulated)
         climb = climbs[best]
         pmf = climb.pmf(records, best)
         stop_reason = StopReason.CONVERGED if climb.converged else StopReason.MAX_ITER
@@ -105,38 +110,13 @@ def segments(
         if len(counts) > 1 and best == counts[-1]:
             warnings.append(f"the lowest BIC is that of {best} segments, the most that were tried: more may be better")
         pmf = reported_model(fitted, warnings, known, began).with_library(frame_library_of(source))
-        quality = quality_of(records, pmf)
-        observed = np.repeat(np.add.reduceat(records.cell_totals(), records.schema.offsets[:-1]), records.schema.sizes)
-        errors = least_errors(pmf, records.total_weight, observed / records.total_weight)
-        of_sizes = np.sqrt(pmf.weights * (1.0 - pmf.weights) / records.total_weight)
-        errors = np.vstack([of_sizes, errors])
+        quality, errors = quality_of(records, pmf), least_errors(pmf, records)
         if replicates:
-            show = watch.counting("drawing replicates", replicates)
-            again = replicated(records, pmf, replicates, seed=seed, threads=evidence.threads, show=show)
-            errors = np.maximum(errors, again.errors)
-            quality = replace(quality, stability=again.stability, agreement=again.agreement, n_replicates=replicates)
+            options: Any = {"threads": evidence.threads, "show": watch.counting("drawing replicates", replicates)}
+            quality, drawn_errors = replicated(quality, records, pmf, replicates, seed=seed, **options)
+            errors = np.maximum(errors, drawn_errors)
     names = tuple(f"segment {number}" for number in range(1, best + 1))
-    return Segments(pmf, names, tuple(candidates), quality, read_only(errors))
-
-
-def _tested(
-    search: Search,
-    climbs: dict[int, Climb],
-    candidates: list[SegmentCount],
-    number: int,
-    replicates: int,
-    seed: int,
-    watch: Watch,
-) -> list[SegmentCount]:
-    """Return the candidates, one of them with its test against one segment less."""
-    show = watch.counting(f"testing {number} segments", replicates)
-    p_value, n_simulated = likelihood_ratio_test(
-        search, climbs[number - 1], climbs[number], number, replicates, seed=seed, show=show
-    )
-    return [
-        replace(found, p_value=p_value, n_simulated=n_simulated) if found.count == number else found
-        for found in candidates
-    ]
+    return Segments(pmf, names, tuple(candidates.values()), quality, read_only(errors))
 
 
 def _checked_counts(count: Any, records: Records) -> list[int]:

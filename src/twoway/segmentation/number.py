@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -12,7 +11,8 @@ import numpy as np
 from twoway.arrays import Floats
 from twoway.data.records import Records
 from twoway.model.pmf import JointPMF
-from twoway.parallel import reduce_in_order
+from twoway.parallel import map_in_order
+from twoway.segmentation.quality import weights_of
 from twoway.segmentation.search import Climb, Search
 from twoway.solvers.heldout import HeldOut, held_out_folds, held_out_scores
 
@@ -47,28 +47,24 @@ class SegmentCount:
 def candidate(search: Search, climb: Climb, rank: int, *, seed: int) -> SegmentCount:
     """Return the criteria of a number of segments, without a test."""
     n_parameters, value = climb.pmf(search.records, rank).n_parameters, climb.log_likelihood
-    n = search.records.total_weight
-    bic = n_parameters * math.log(n) - 2.0 * value
-    return SegmentCount(
-        rank, value, n_parameters, 2.0 * n_parameters - 2.0 * value, bic, _held_out(search, climb, rank, seed=seed)
-    )
+    aic = 2.0 * n_parameters - 2.0 * value
+    bic = n_parameters * math.log(search.records.total_weight) - 2.0 * value
+    return SegmentCount(rank, value, n_parameters, aic, bic, _held_out(search, climb, rank, seed=seed))
 
 
 def _held_out(search: Search, climb: Climb, rank: int, *, seed: int) -> float:
     """Return the mean log-likelihood of held-out records, NaN where there are too few to hold some out."""
     folds = held_out_folds(search.records, seed=seed)
 
-    def score(number: int) -> list[tuple[Floats, Floats]]:
+    def score(number: int) -> tuple[Floats, Floats]:
         train, held = folds[number]
         own = Search(train, 1)
         best = own.best_of_replicate(rank, n_starts=_N_STARTS, seed=[seed, number], others=[climb.theta])
-        return [held_out_scores(softened(best.pmf(train, rank), own.shares, train.total_weight), held)]
+        return held_out_scores(softened(best.pmf(train, rank), own.shares, train.total_weight), held)
 
     if not folds:
         return math.nan
-    tasks = range(len(folds))
-    scores = reduce_in_order(tasks, score, operator.add, threads=search.threads, n_tasks=len(folds))
-    return HeldOut.of_folds(scores).mean
+    return HeldOut.of_folds(map_in_order(range(len(folds)), score, threads=search.threads)).mean
 
 
 def softened(pmf: JointPMF, shares: Floats, n_records: float) -> JointPMF:
@@ -89,20 +85,19 @@ def likelihood_ratio_test(
     records, null = search.records, fewer.pmf(search.records, rank - 1)
     observed = 2.0 * (more.log_likelihood - fewer.log_likelihood)
 
-    def ratio(number: int) -> list[float]:
-        sample = Search(simulated(records, null, np.random.default_rng([seed, rank, number])), 1)
+    def ratio(number: int) -> float:
         seeds = [seed, rank, number]
+        sample = Search(simulated(records, null, np.random.default_rng(seeds)), 1)
         small = sample.best_of_replicate(rank - 1, n_starts=_N_STARTS, seed=seeds, others=[fewer.theta])
         # How large a ratio is matters only where it could be as large as the observed one.
         enough = small.log_likelihood + 0.5 * observed
         large = sample.best_of_replicate(rank, n_starts=_N_STARTS, seed=seeds, others=[more.theta], enough=enough)
-        return [2.0 * (large.log_likelihood - small.log_likelihood)]
+        return 2.0 * (large.log_likelihood - small.log_likelihood)
 
     n_done = n_larger = 0
     while n_done < n:
         tasks = range(n_done, min(n, n_done + _ENOUGH))
-        ratios = reduce_in_order(tasks, ratio, operator.add, threads=search.threads, n_tasks=len(tasks))
-        for simulated_ratio in ratios:
+        for simulated_ratio in map_in_order(tasks, ratio, threads=search.threads):
             n_done += 1
             n_larger += simulated_ratio >= observed
             if n_larger == _ENOUGH:
@@ -115,7 +110,7 @@ def simulated(records: Records, pmf: JointPMF, random: np.random.Generator) -> R
     """Return other people drawn from a model, with the missing cells and the weights of these, equal ones merged."""
     from twoway.kernels.compression import compress
 
-    weights = np.ones(records.n_records) if records.weights is None else records.weights
+    weights = weights_of(records)
     people = np.maximum(np.rint(weights if records.people is None else records.people), 1.0)
     each, n_people = weights / people, people.sum()
     if n_people > _MOST_PEOPLE:

@@ -10,6 +10,7 @@ import numpy as np
 
 from twoway.arrays import Floats, Ints
 from twoway.checks.chance import SIGNIFICANT, holm
+from twoway.data.records import Records
 from twoway.model.pmf import JointPMF
 from twoway.schema import Label
 
@@ -70,11 +71,15 @@ class SegmentProfile:
         signs = np.sign(self.shares - self.average[:, None])
         return np.where(self.p_values < SIGNIFICANT, signs, 0).astype(np.int64)
 
+    @property
+    def cells(self) -> list[tuple[str, Label]]:
+        """The variable and the category of each row."""
+        return [(variable.name, label) for variable in self.pmf.schema for label in variable.categories]
+
     def traits(self, segment: int) -> Iterator[SegmentTrait]:
         """Yield what a segment shows, in the order of variables and categories."""
-        cells = [(variable.name, label) for variable in self.pmf.schema for label in variable.categories]
         numbers = (array[:, segment].tolist() for array in (self.shares, self.index, self.p_values))
-        for (name, label), *of_cell in zip(cells, *numbers, strict=True):
+        for (name, label), *of_cell in zip(self.cells, *numbers, strict=True):
             yield SegmentTrait(name, label, *of_cell)
 
     def telling(self, segment: int, sign: int) -> list[SegmentTrait]:
@@ -85,13 +90,16 @@ class SegmentProfile:
         return [traits[cell] for cell in chosen[np.argsort(-gaps[chosen], kind="stable")]]
 
 
-def least_errors(pmf: JointPMF, n_records: float, observed: Floats) -> Floats:
-    """Return the standard errors of share minus average as if it were known who belongs where, (n_categories, count).
+def least_errors(pmf: JointPMF, records: Records) -> Floats:
+    """Return the standard errors of sizes, and below them of share minus average, (1 + n_categories, count).
 
-    ``observed`` is the share of people who show the variable of each category, (n_categories,). No fit knows more.
+    They are those as if it were known who belongs where: no fit knows more.
     """
+    n_records, schema = records.total_weight, records.schema
+    observed = np.repeat(np.add.reduceat(records.cell_totals(), schema.offsets[:-1]), schema.sizes) / n_records
     average = (pmf.stacked @ pmf.weights)[:, None]
     members = np.maximum(n_records * observed[:, None] * pmf.weights, 1.0)
     # Of a rare category too, chance moves the count by about one.
     variances = np.maximum(average * (1.0 - average), 1.0 / members) / members
-    return np.sqrt(variances * (1.0 - pmf.weights))
+    of_sizes = np.sqrt(pmf.weights * (1.0 - pmf.weights) / n_records)
+    return np.vstack([of_sizes, np.sqrt(variances * (1.0 - pmf.weights))])

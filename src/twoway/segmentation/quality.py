@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from twoway.arrays import Floats, Ints, times_log
 from twoway.data.records import Records
 from twoway.model.pmf import JointPMF
 from twoway.model.posterior import posterior_of
-from twoway.parallel import reduce_in_order
+from twoway.parallel import map_in_order
 from twoway.segmentation.search import Search, padded
 from twoway.solvers.resampling import RecordResampling
 
@@ -34,16 +33,6 @@ class SegmentQuality:
     agreement: float | None = None
     """The mean adjusted Rand index of the assignments of two fits: 1 where all are alike, 0 where as by chance."""
     n_replicates: int = 0
-
-
-@dataclass(frozen=True)
-class Replicates:
-    """What fits to other samples of the same people have in common with segments."""
-
-    stability: tuple[float, ...]
-    agreement: float
-    errors: Floats
-    """(1 + n_categories, count): standard errors of the sizes, and below them those of share minus overall share."""
 
 
 def quality_of(records: Records, pmf: JointPMF) -> SegmentQuality:
@@ -71,15 +60,26 @@ def weights_of(records: Records) -> Floats:
 
 
 def replicated(
-    records: Records, pmf: JointPMF, n: int, *, seed: int, threads: int | None, show: Callable[[int], None]
-) -> Replicates:
-    """Return how segments fare in other samples of the same people, from their own parameters and random starts."""
+    quality: SegmentQuality,
+    records: Records,
+    pmf: JointPMF,
+    n: int,
+    *,
+    seed: int,
+    threads: int | None,
+    show: Callable[[int], None],
+) -> tuple[SegmentQuality, Floats]:
+    """Return the quality with the stability of segments in other samples of the same people, and standard errors.
+
+    Each sample is fitted from the segments' own parameters and from random starts. The errors, (1 + n_categories,
+    count), are those of the sizes, and below them those of share minus overall share.
+    """
     resampling, weights = RecordResampling(records), weights_of(records)
     memberships, theta = memberships_of(records, pmf), padded(pmf.weights, pmf.stacked)
     modal, rank = memberships.argmax(axis=1), pmf.rank
     n_done = 0
 
-    def replicate(number: int) -> list[tuple[Floats, Floats, float]]:
+    def replicate(number: int) -> tuple[Floats, Floats, float]:
         nonlocal n_done
         search = Search(resampling.draw(seed, number).records, 1)  # type: ignore[arg-type]
         climb = search.best_of_replicate(rank, n_starts=_N_STARTS, seed=[seed, number], others=[theta])
@@ -94,11 +94,13 @@ def replicated(
         differences = np.vstack([best.weights[order], own - (own @ best.weights[order])[:, None]])
         n_done += 1
         show(n_done)
-        return [(differences, jaccard, adjusted_rand(table))]
+        return differences, jaccard, adjusted_rand(table)
 
-    results = reduce_in_order(range(n), replicate, operator.add, threads=threads, n_tasks=n)
+    results = map_in_order(range(n), replicate, threads=threads)
     differences, jaccard, agreement = (np.array(part) for part in zip(*results, strict=True))
-    return Replicates(tuple(jaccard.mean(axis=0).tolist()), float(agreement.mean()), differences.std(axis=0, ddof=1))
+    stability = tuple(jaccard.mean(axis=0).tolist())
+    quality = replace(quality, stability=stability, agreement=float(agreement.mean()), n_replicates=n)
+    return quality, differences.std(axis=0, ddof=1)
 
 
 def matched(memberships: Floats, others: Floats, weights: Floats) -> Ints:

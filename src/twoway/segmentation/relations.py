@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
@@ -13,11 +12,11 @@ from twoway.arrays import Bools, Floats
 from twoway.data.frames import frame_columns, frame_in_memory, frame_number_kind
 from twoway.data.records import Records
 from twoway.data.weights import check_weights, weights_as_floats
-from twoway.errors import DataError, check_known, unknown, whole_number
+from twoway.errors import DataError, check_known, whole_number
 from twoway.model.pmf import JointPMF
 from twoway.model.posterior import records_for
 from twoway.notebook import Shown
-from twoway.parallel import reduce_in_order
+from twoway.parallel import map_in_order
 from twoway.schema import Label
 from twoway.segmentation.quality import matched, memberships_of
 from twoway.segmentation.search import Search, padded
@@ -29,6 +28,7 @@ from twoway.segmentation.three_step import (
     segment_means,
     segment_shares,
 )
+from twoway.solvers.loop import Watch
 from twoway.text import aligned, printable
 
 LEAST_REPLICATES = 50
@@ -156,12 +156,31 @@ def _tests_text(tests: Sequence[WaldTest]) -> str:
     )
 
 
+@dataclass(frozen=True)
+class Relation:
+    """How segments are related to other variables."""
+
+    correction: Correction
+    replicates: int
+    seed: int
+    threads: int | None
+    watch: Watch
+
+    def __post_init__(self) -> None:
+        check_known("correction", get_args(Correction), self.correction)
+        whole_number("replicates", self.replicates, LEAST_REPLICATES)
+        whole_number("seed", self.seed, 0)
+
+
 class People:
     """Those whose segments are related to other variables: their answers, weights and other columns."""
 
     def __init__(self, pmf: JointPMF, names: tuple[str, ...], frame: Any, others: Sequence[str], weights: Any) -> None:
+        import narwhals as nw
+
         self.pmf, self.names = pmf, names
         self.frame = frame_in_memory(frame)
+        self._native = nw.from_native(self.frame, eager_only=True)
         self._columns = frame_columns(self.frame, pmf.schema.names)
         others = [others] if isinstance(others, str) else list(others)
         if not others:
@@ -184,10 +203,7 @@ class People:
 
     def _column(self, name: str) -> tuple[Floats, tuple[Label, ...]]:
         """Return a column as numbers with NaN where missing, or as codes and categories."""
-        import narwhals as nw
-
-        series = nw.from_native(self.frame, eager_only=True)[name]
-        records = Records({name: series.to_native()})
+        records = Records({name: self._native[name].to_native()})
         (variable,) = records.schema
         codes = records.codes()[:, 0].astype(np.float64)
         if len(variable) < 2:
@@ -199,16 +215,12 @@ class People:
         return numbers[np.where(np.isnan(codes), len(numbers) - 1, codes).astype(np.int64)], ()
 
     def _weights(self, weights: Any) -> Floats:
-        import narwhals as nw
-
-        native = nw.from_native(self.frame, eager_only=True)
         if weights is None:
-            return np.ones(len(native))
+            return np.ones(len(self._native))
         if isinstance(weights, str):
-            if weights not in self._columns:
-                raise unknown("column", weights, self._columns, where=" for the weights")
-            weights = native[weights].to_numpy()
-        array = weights_as_floats(weights, "weights", len(native))
+            check_known("column", self._columns, weights, where=" for the weights")
+            weights = self._native[weights].to_numpy()
+        array = weights_as_floats(weights, "weights", len(self._native))
         check_weights(array)
         if not array.any():
             raise DataError("the weights are all zero; at least one must be positive")
@@ -224,38 +236,31 @@ class People:
         return known
 
     def replicates(
-        self,
-        estimate: Callable[[Assignment], Floats],
-        known: Bools,
-        *,
-        n: int,
-        seed: int,
-        threads: int | None,
-        progress: Callable[[int], None],
+        self, estimate: Callable[[Assignment], Floats], known: Bools, relation: Relation
     ) -> tuple[Floats, Floats, list[str]]:
         """Return an estimate from these people, those from people drawn again (n, …), and notes.
 
         Each sample finds the segments again, from where they were, so that replicates differ as much as all three steps
         do by chance.
         """
-        records, memberships = self._records, self._memberships
+        records, memberships, rank = self._records, self._memberships, self.pmf.rank
         theta, n_people, n_done = padded(self.pmf.weights, self.pmf.stacked), len(self.weights), 0
+        n, show = relation.replicates, relation.watch.counting("drawing replicates", relation.replicates)
 
-        def replicate(number: int) -> list[Floats | None]:
+        def replicate(number: int) -> Floats | None:
             nonlocal n_done
-            random = np.random.default_rng([seed, number])
+            random = np.random.default_rng([relation.seed, number])
             drawn = self.weights * random.multinomial(n_people, np.full(n_people, 1.0 / n_people))
-            end = Search(records.reweighted(drawn), 1).climb(theta, self.pmf.rank, 500, 1e-8)
-            rank = self.pmf.rank
+            end = Search(records.reweighted(drawn), 1).climb(theta, rank, 500, 1e-8)
             own = JointPMF.from_stacked(self.pmf.schema, end.theta[0, :rank], end.theta[1:, :rank])
             again = memberships_of(records, own)
             again = again[:, matched(memberships, again, self.weights)]
             whole = Assignment.of(again, drawn)
             n_done += 1
-            progress(n_done)
-            return [None if whole.unusable() is not None or not drawn[known].any() else estimate(whole.of_some(known))]
+            show(n_done)
+            return None if whole.unusable() is not None or not drawn[known].any() else estimate(whole.of_some(known))
 
-        drawn = reduce_in_order(range(n), replicate, operator.add, threads=threads, n_tasks=n)
+        drawn = map_in_order(range(n), replicate, threads=relation.threads)
         usable = [part for part in drawn if part is not None and np.isfinite(part).all()]
         lacks = "a value" if self.weights.all() else "a value or a weight"
         notes = [] if known.all() else [f"{np.count_nonzero(~known):,} people without {lacks} were left out"]
@@ -269,15 +274,7 @@ class People:
         return estimate(self.assigned.of_some(known)), np.array(usable), notes
 
 
-def checked_relation(correction: Any, replicates: Any, seed: Any) -> tuple[Correction, int, int]:
-    """Return the options of a relation, or raise where one is wrong."""
-    check_known("correction", get_args(Correction), correction)
-    return correction, whole_number("replicates", replicates, LEAST_REPLICATES), whole_number("seed", seed, 0)
-
-
-def relate_covariates(
-    people: People, correction: Correction, n: int, seed: int, threads: int | None, progress: Callable[[int], None]
-) -> SegmentCovariates:
+def relate_covariates(people: People, relation: Relation) -> SegmentCovariates:
     """Return the multinomial logit of the segment on all columns of some people."""
     if people.pmf.rank < 2:
         raise DataError("one segment is the same for everybody: covariates need at least two")
@@ -305,14 +302,13 @@ def relate_covariates(
 
     def estimate(assigned: Assignment) -> Floats:
         merged, own = assigned.merged(group)
-        slopes = segment_logit(merged, different[own], correction, start)
+        slopes = segment_logit(merged, different[own], relation.correction, start)
         # A sample in which a slope has no limit, though it has one here, would make any standard error.
         is_lost = start is not None and bool((separates(slopes) & ~separates(start)).any())
         return np.full_like(slopes, np.nan) if is_lost else slopes
 
     start = estimate(people.assigned.of_some(known))
-    options = {"n": n, "seed": seed, "threads": threads, "progress": progress}
-    found, drawn, notes = people.replicates(estimate, known, **options)  # type: ignore[arg-type]
+    found, drawn, notes = people.replicates(estimate, known, relation)
     for place in np.flatnonzero(separates(found).any(axis=0)):
         notes.append(f"{terms[1 + place]} separates segments perfectly or nearly so: its coefficients have no limit")
     tests = []
@@ -334,15 +330,7 @@ def _check_rank(design: Floats, terms: Sequence[str]) -> None:
             raise DataError(f"covariate {terms[place - 1]!r} follows from those before it; leave it out")
 
 
-def relate_outcome(
-    people: People,
-    name: str,
-    correction: Correction,
-    n: int,
-    seed: int,
-    threads: int | None,
-    progress: Callable[[int], None],
-) -> SegmentOutcome:
+def relate_outcome(people: People, name: str, relation: Relation) -> SegmentOutcome:
     """Return the mean of a column in each segment, or the shares of its categories."""
     known = people.known(name)
     numbers, categories = people.columns[name]
@@ -351,11 +339,10 @@ def relate_outcome(
     def estimate(assigned: Assignment) -> Floats:
         merged, own = assigned.merged(group)
         if categories:
-            return segment_shares(merged, different[own].astype(np.int64), len(categories), correction)
-        return segment_means(merged, different[own], correction)[:, None]
+            return segment_shares(merged, different[own].astype(np.int64), len(categories), relation.correction)
+        return segment_means(merged, different[own], relation.correction)[:, None]
 
-    options = {"n": n, "seed": seed, "threads": threads, "progress": progress}
-    found, drawn, notes = people.replicates(estimate, known, **options)  # type: ignore[arg-type]
+    found, drawn, notes = people.replicates(estimate, known, relation)
     columns = slice(1, None) if categories else slice(None)  # shares add up to one
     contrasts = (found[1:, columns] - found[:1, columns]).ravel()
     spread = (drawn[:, 1:, columns] - drawn[:, :1, columns]).reshape(len(drawn), -1)

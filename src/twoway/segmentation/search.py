@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from twoway.arrays import Floats
 from twoway.data.records import Records
 from twoway.model.parameters import normalized_factors
 from twoway.model.pmf import JointPMF
-from twoway.parallel import reduce_in_order
+from twoway.parallel import map_in_order
 from twoway.solvers.evidence import CellSets, Theta
 from twoway.solvers.starts import drawn_by_name
 
@@ -61,7 +60,7 @@ class Search:
         if len(climbs) > _MANY:
             climbs = self._heat(climbs, rank, _PASSES, _TOL_HEATS)[: max(_MANY, round(_SHARE * len(climbs)))]
         climbs = self._heat(climbs, rank, _PASSES_TO_END, _TOL_HEATS)[:_FEW]
-        ends = [Climb(climb.theta, climb.log_likelihood, False) for climb in climbs]
+        ends = [replace(climb, converged=False) for climb in climbs]
         return self._heat(ends, rank, _MOST_PASSES, _TOL)[0]
 
     def best_of_replicate(
@@ -88,10 +87,10 @@ class Search:
     def _heat(self, climbs: Sequence[Climb], rank: int, passes: int, tol: float) -> list[Climb]:
         """Return climbs that went on for some passes, highest first."""
 
-        def go_on(climb: Climb) -> list[Climb]:
-            return [climb if climb.converged else self.climb(climb.theta, rank, passes, tol)]
+        def go_on(climb: Climb) -> Climb:
+            return climb if climb.converged else self.climb(climb.theta, rank, passes, tol)
 
-        ends = reduce_in_order(climbs, go_on, operator.add, threads=self.threads, n_tasks=len(climbs))
+        ends = map_in_order(climbs, go_on, threads=self.threads)
         return sorted(ends, key=lambda climb: -climb.log_likelihood)
 
     def climb(self, theta: Theta, rank: int, passes: int = _MOST_PASSES, tol: float = _TOL) -> Climb:

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from twoway.arrays import Floats
 from twoway.data.frames import frame_in_memory, make_frame
@@ -26,9 +27,9 @@ from twoway.segmentation.profile import SegmentProfile, SegmentTrait
 from twoway.segmentation.quality import SegmentQuality, memberships_of
 from twoway.segmentation.relations import (
     People,
+    Relation,
     SegmentCovariates,
     SegmentOutcome,
-    checked_relation,
     relate_covariates,
     relate_outcome,
 )
@@ -188,10 +189,9 @@ class Segments(Shown):
         >>> found.covariates(people, "age", replicates=50).terms
         ('intercept', 'age')
         """
-        given = checked_relation(correction, replicates, seed)
-        people = People(self.pmf, self.names, frame, names, weights)
         with Watch.showing(monitor) as watch:
-            return relate_covariates(people, *given, threads, watch.counting("drawing replicates", replicates))
+            relation = Relation(correction, replicates, seed, threads, watch)
+            return relate_covariates(People(self.pmf, self.names, frame, names, weights), relation)
 
     def outcomes(
         self,
@@ -218,51 +218,38 @@ class Segments(Shown):
         >>> found.outcomes(people, "spent", replicates=50)["spent"].estimates.ravel().round(2).tolist()
         [1.5, 5.5]
         """
-        given = checked_relation(correction, replicates, seed)
-        people = People(self.pmf, self.names, frame, names, weights)
         with Watch.showing(monitor) as watch:
-            progress = watch.counting("drawing replicates", replicates)
-            return {name: relate_outcome(people, name, *given, threads, progress) for name in people.columns}
+            relation = Relation(correction, replicates, seed, threads, watch)
+            people = People(self.pmf, self.names, frame, names, weights)
+            return {name: relate_outcome(people, name, relation) for name in people.columns}
 
     def tables(self) -> dict[str, list[dict[str, Any]]]:
         """Return all results as rows of named columns: "segments", "profiles", "means" and "number of segments".
 
         Means are those of variables whose categories are numbers, or were declared to have values.
         """
-        quality = self.quality
-        of_segments: list[dict[str, Any]] = []
-        for place, (name, size) in enumerate(self.sizes.items()):
-            row = {
-                "segment": name,
-                "size": size,
-                "standard_error": self.errors[0, place],
-                "people": size * self.n_records,
-            }
-            row["certainty"] = quality.certainty[place]
-            if quality.stability:
-                row["stability"] = quality.stability[place]
-            of_segments.append(row)
-        cells = [(variable.name, label) for variable in self.pmf.schema for label in variable.categories]
+
+        def by_name(what: str, numbers: NDArray[Any]) -> dict[str, Any]:
+            return {f"{what}: {name}": number for name, number in zip(self.names, numbers.tolist(), strict=True)}
+
+        profile, sizes = self.profile, list(self.sizes.values())
+        columns: dict[str, Any] = {"segment": self.names, "size": sizes, "standard_error": self.errors[0]}
+        columns |= {"people": [size * self.n_records for size in sizes], "certainty": self.quality.certainty}
+        columns |= {"stability": self.quality.stability} if self.quality.stability else {}
+        parts = {"share": profile.shares, "index": profile.index, "mark": profile.marks}
         profiles: list[dict[str, Any]] = []
-        for cell, (name, label) in enumerate(cells):
-            line: dict[str, Any] = {"variable": name, "category": str(label), "all": self.profile.average[cell]}
-            for what, array in (
-                ("share", self.profile.shares),
-                ("index", self.profile.index),
-                ("mark", self.profile.marks),
-            ):
-                line |= {f"{what}: {own}": array[cell, place].item() for place, own in enumerate(self.names)}
-            profiles.append(line)
-        means: list[dict[str, Any]] = []
-        for index, variable in enumerate(self.pmf.schema):
+        for cell, (name, label) in enumerate(profile.cells):
+            profiles.append({"variable": name, "category": str(label), "all": profile.average[cell]})
+            for what, array in parts.items():
+                profiles[-1] |= by_name(what, array[cell])
+        means = []
+        for variable, factor in zip(self.pmf.schema, self.pmf.factors, strict=True):
             if variable.values is not None:
-                own = np.array(variable.values) @ self.pmf.factors[index]
+                own = np.array(variable.values) @ factor
                 of_all = {"variable": variable.name, "all": float(own @ self.pmf.weights)}
-                means.append(
-                    of_all | {f"mean: {name}": mean for name, mean in zip(self.names, own.tolist(), strict=True)}
-                )
+                means.append(of_all | by_name("mean", own))
         return {
-            "segments": of_segments,
+            "segments": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
             "profiles": profiles,
             "means": means,
             "number of segments": [asdict(candidate) for candidate in self.candidates],
