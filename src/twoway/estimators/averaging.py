@@ -127,17 +127,23 @@ class Average:
         reason = first_reason(average.stop_reason for average in averages)
         return cls(pmf, max(average.n_iter for average in averages), reason, tuple(zip(shares, models, strict=True)))
 
-    def describe_end(self, estimator: Any) -> None:
-        """Set ``converged_``, ``n_iter_`` and ``stop_reason_`` of an estimator; warn if a fit did not converge."""
-        describe_end(estimator, self.n_iter, self.stop_reason, "a lower rank, or more smoothing, needs fewer")
-
 
 def first_reason(reasons: Iterable[StopReason]) -> StopReason:
     """Return the first reason other than convergence, if there is one."""
     return next((reason for reason in reasons if reason is not StopReason.CONVERGED), StopReason.CONVERGED)
 
 
-def describe_end(estimator: Any, n_iter: int, stop_reason: StopReason, advice: str) -> None:
+def record_weights(records: Records) -> Floats:
+    """Return how much each record counts; (n_records,)."""
+    return np.ones(records.n_records) if records.weights is None else records.weights
+
+
+def describe_end(
+    estimator: Any,
+    n_iter: int,
+    stop_reason: StopReason,
+    advice: str = "a lower rank, or more smoothing, needs fewer",
+) -> None:
     """Set ``converged_``, ``n_iter_`` and ``stop_reason_`` of an estimator; warn if it did not converge."""
     estimator.n_iter_, estimator.stop_reason_ = n_iter, stop_reason
     estimator.converged_ = stop_reason is StopReason.CONVERGED
@@ -192,10 +198,11 @@ def _fit_recipe(records: Records, recipe: Recipe, seeds: tuple[int, int], loop: 
     """Return one fit from a random start."""
     sets = CellSets.of_records(records, 1)
     schema, smoothing = sets.schema, Smoothing(recipe.smoothing, recipe.smoothing)
+    if recipe.form == "single":
+        return fit_cells_by_em(sets, random_start(schema, recipe.rank, sets.shares, seeds), smoothing, loop)
     if recipe.form == "tree":
         # Trees of other shapes are as likely: each fit has that of records with random weights (Bayesian bootstrap).
-        weights = np.ones(records.n_records) if records.weights is None else records.weights
-        weights = np.random.default_rng(seeds).gamma(weights)
+        weights = np.random.default_rng(seeds).gamma(record_weights(records))
         shape = TreeShape.of_edges(schema.names, strongest_edges(records, weights))
         start = random_tree_start(schema, shape, recipe.rank, sets.shares, seeds)
         smoothing = Smoothing(recipe.smoothing, recipe.smoothing / _MORE_SMOOTHING)
@@ -204,10 +211,8 @@ def _fit_recipe(records: Records, recipe: Recipe, seeds: tuple[int, int], loop: 
         return Descent(naive_bayes(records, recipe.smoothing), (), StopReason.CONVERGED)
     if recipe.form == "trees":
         return fit_random_mixture(records, recipe.rank, smoothing, seeds, loop)
-    if recipe.form == "class_trees":
-        start = naive_bayes(records, START_SMOOTHING.factors)
-        return fit_tree_mixture(records, start, smoothing, replace(loop, tol=TREE_TOL * loop.tol))
-    return fit_cells_by_em(sets, random_start(schema, recipe.rank, sets.shares, seeds), smoothing, loop)
+    start = naive_bayes(records, START_SMOOTHING.factors)
+    return fit_tree_mixture(records, start, smoothing, replace(loop, tol=TREE_TOL * loop.tol))
 
 
 def _gains(model: HeldOut, other: HeldOut) -> bool:
@@ -272,24 +277,24 @@ class _AveragingChoice:
         if smoothing is None:
             best = self._smoothed(best)
         others = {form: self._best_of(form) for form in self.forms if form != "single" and self._can_try(form)}
-        rivals, shares = [best, *others.values()], {best: 1.0}
+        shares = {best: 1.0}
         if "naive_bayes" in self.forms:
             # Recipes of one form that differ also know different things about the label.
             shares = self._stacked(self.tried)
             if not _gains(self._pooled(shares), self._held_out(others["naive_bayes"])):
                 shares = {others["naive_bayes"]: 1.0}
         elif any(self._is_better(rival, best) for rival in others.values()):
-            shares = self._stacked(rivals)
+            shares = self._stacked([best, *others.values()])
         return shares, tuple({**asdict(recipe), "loss": -self.tried[recipe].mean} for recipe in sorted(self.tried))
 
     def _stacked(self, rivals: Iterable[Recipe]) -> dict[Recipe, float]:
         """Return the recipes that help each other to predict, and their shares, the largest first."""
-        rivals = list(rivals)
-        best = max(rivals, key=lambda rival: self._held_out(rival).mean)
-        if -self._held_out(best).mean <= _SMALL_LOSS:
+        scores = {rival: self._held_out(rival) for rival in rivals}
+        best = max(scores, key=lambda rival: scores[rival].mean)
+        if -scores[best].mean <= _SMALL_LOSS:
             return {best: 1.0}
-        shares = _stacking_shares([self._held_out(rival) for rival in rivals])
-        kept = [(share, rival) for share, rival in zip(shares, rivals, strict=True) if share >= _LEAST_SHARE]
+        shares = zip(_stacking_shares(list(scores.values())), scores, strict=True)
+        kept = [(share, rival) for share, rival in shares if share >= _LEAST_SHARE]
         total = sum(share for share, _ in kept)
         return {rival: float(share / total) for share, rival in sorted(kept, reverse=True)}
 
@@ -341,10 +346,8 @@ class _AveragingChoice:
         def is_better(rank: int) -> bool:
             nonlocal best
             higher = replace(best, rank=rank)
-            if not self._is_better(higher, best):
-                return False
-            best = higher
-            return True
+            best = higher if self._is_better(higher, best) else best
+            return best is higher
 
         try_in_order((rank for rank in _RANKS if best.rank < rank <= most), is_better)
         return best
@@ -370,10 +373,8 @@ class _AveragingChoice:
     def _held_out(self, recipe: Recipe) -> HeldOut:
         """Return the scores of the held-out records under a recipe."""
         if recipe not in self.tried:
-            scored = []
             of_folds = self.fit_all((train for train, _ in self.folds), recipe, _TRIAL_STARTS)
-            for fits, (_, held) in zip(of_folds, self.folds, strict=True):
-                losses, weights = self.loss(JointPMF.average([fit.pmf for fit in fits]), held)
-                scored.append((-losses, weights))
-            self.tried[recipe] = HeldOut.of_folds(scored)
+            models = [JointPMF.average([fit.pmf for fit in fits]) for fits in of_folds]
+            scored = [self.loss(pmf, held) for pmf, (_, held) in zip(models, self.folds, strict=True)]
+            self.tried[recipe] = HeldOut.of_folds((-losses, weights) for losses, weights in scored)
         return self.tried[recipe]

@@ -20,7 +20,7 @@ from twoway.data.reading import check_reading_options
 from twoway.data.records import Records
 from twoway.data.weights import check_weights, weights_as_floats, weights_of_rows
 from twoway.errors import DataError, UnknownNameError, warn_caller, whole_number
-from twoway.estimators.averaging import Average, Loss, fit_average
+from twoway.estimators.averaging import Average, Loss, describe_end, fit_average
 from twoway.schema import Label, Variable, sort_labels
 from twoway.text import shortlist
 
@@ -240,11 +240,6 @@ class JointPMFEstimator(TableEstimator):
         return sort_labels(label for label in new if variable.edges is None or number_to_bin(label) is None)
 
     @staticmethod
-    def _record_weights(records: Records) -> Floats:
-        """Return how much each record counts; (n_records,)."""
-        return np.ones(records.n_records) if records.weights is None else records.weights
-
-    @staticmethod
     def _seed_of(random_state: Any) -> int:
         """Return the seed that scikit-learn's ``random_state`` stands for."""
         if isinstance(random_state, int | np.integer):
@@ -263,5 +258,5 @@ class JointPMFEstimator(TableEstimator):
             of_forms[each.form] = of_forms.get(each.form, 0.0) + share
         total = sum(of_forms.values())
         self.forms_ = {form: of_forms[form] / total for form in sorted(of_forms, key=lambda form: -of_forms[form])}
-        average.describe_end(self)
+        describe_end(self, average.n_iter, average.stop_reason)
         return average

@@ -6,6 +6,7 @@ import operator
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
@@ -15,7 +16,7 @@ from twoway.arrays import Floats, Ints
 from twoway.data.records import Records
 from twoway.data.source import Block
 from twoway.errors import DataError
-from twoway.estimators.averaging import CLASS_FORMS, Losses
+from twoway.estimators.averaging import CLASS_FORMS, Losses, record_weights
 from twoway.estimators.base import JointPMFEstimator
 from twoway.model.imputation import warn_of_impossible
 from twoway.model.pmf import JointPMF
@@ -109,8 +110,6 @@ class JointPMFClassifier(ClassifierMixin, JointPMFEstimator):  # type: ignore[mi
 
     def _read_labels(self, y: Any, n_records: int) -> Ints:
         """Return the class of each record, -1 where it is missing, and remember the classes."""
-        import pandas as pd
-
         if y is None:
             raise DataError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None; NaN or None in y means that "
@@ -175,4 +174,4 @@ class JointPMFClassifier(ClassifierMixin, JointPMFEstimator):  # type: ignore[mi
         shares = cls._class_shares(pmf, held.showing(np.arange(len(pmf.schema)) < len(pmf.schema) - 1))
         shares = np.where(np.isnan(shares), cls._overall_shares(pmf), shares)  # as `predict` guesses
         chances = shares[np.arange(len(codes)), codes]
-        return -np.log(np.maximum(chances, _LEAST_CHANCE)), cls._record_weights(held)
+        return -np.log(np.maximum(chances, _LEAST_CHANCE)), record_weights(held)

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from twoway.arrays import Floats
 from twoway.data import frames
 from twoway.data.records import Records
-from twoway.estimators.averaging import FORMS, Losses
+from twoway.estimators.averaging import FORMS, Losses, record_weights
 from twoway.estimators.base import JointPMFEstimator
 from twoway.model.pmf import JointPMF
 
@@ -87,7 +87,7 @@ class JointPMFDensity(DensityMixin, JointPMFEstimator):  # type: ignore[misc]
         frame = frames.make_frame(columns, "pandas" if library == "numpy" else library)
         return frame.to_numpy() if library == "numpy" else frame
 
-    @classmethod
-    def _loss(cls, pmf: JointPMF, held: Records) -> Losses:
+    @staticmethod
+    def _loss(pmf: JointPMF, held: Records) -> Losses:
         """Return the negative log-probability of each record."""
-        return -np.maximum(pmf.log_prob(held), -1e6), cls._record_weights(held)
+        return -np.maximum(pmf.log_prob(held), -1e6), record_weights(held)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
@@ -13,14 +14,11 @@ from sklearn.utils import Tags
 from twoway.arrays import Floats
 from twoway.data import frames
 from twoway.data.records import Records
-from twoway.estimators.averaging import FORMS, Losses
+from twoway.estimators.averaging import FORMS, Losses, record_weights
 from twoway.estimators.base import JointPMFEstimator
 from twoway.model.imputation import How, impute_probabilities, imputed_codes, imputed_values
 from twoway.model.pmf import JointPMF
 from twoway.model.posterior import Posterior
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 # The share of a held-out record's cells that are hidden, to see how well they are found again.
 _HIDDEN = 0.2
@@ -112,8 +110,6 @@ class JointPMFImputer(OneToOneFeatureMixin, TransformerMixin, JointPMFEstimator)
         ``.loc[3, "vote"]`` are the probabilities of one hole, ``.xs("vote", level="column").unstack()`` those of all
         holes of a column as a table. Those of a record that is impossible under the model are NaN, with a warning.
         """
-        import pandas as pd
-
         _, records = self._read(X)
         schema = records.schema
         rows, columns, codes, shares = impute_probabilities(self.pmf_, records, range(len(schema)))
@@ -125,8 +121,8 @@ class JointPMFImputer(OneToOneFeatureMixin, TransformerMixin, JointPMFEstimator)
         holes: Any = [rows, columns, categories]
         return pd.Series(shares, pd.MultiIndex(levels, holes, names=["row", "column", "category"]), name="probability")
 
-    @classmethod
-    def _loss(cls, pmf: JointPMF, held: Records) -> Losses:
+    @staticmethod
+    def _loss(pmf: JointPMF, held: Records) -> Losses:
         """Return the negative log-probability of each hidden cell, given those of its record that are not hidden."""
         held = held.with_cells(held.schema, held.pointers - held.pointers[0], held.cells)
         # The same cells are hidden each time.
@@ -149,4 +145,4 @@ class JointPMFImputer(OneToOneFeatureMixin, TransformerMixin, JointPMFEstimator)
                 chances = np.einsum("ij,ij->i", shares, factor[cells[here] - held.schema.offsets[variable]])
                 losses[here] = -np.log(np.maximum(chances, 1e-300))
             first = last
-        return losses, cls._record_weights(held)[rows]
+        return losses, record_weights(held)[rows]

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from twoway.arrays import Ints
 from twoway.errors import DataError
 from twoway.text import brief
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def long_table_columns(source: Any, allowed: str) -> list[Any]:
@@ -26,8 +24,6 @@ def long_table_columns(source: Any, allowed: str) -> list[Any]:
 
 def code_names(cells: Any, column: str, need: str) -> tuple[pd.Index, Ints]:
     """Return the names in a column, in order of appearance, and the position of each cell's."""
-    import pandas as pd
-
     codes, uniques = pd.factorize(np.asarray(cells))
     if (codes < 0).any():
         raise DataError(f"column {column!r} is missing in row {np.argmin(codes)}; {need}")

@@ -44,20 +44,17 @@ class Factorization:
 
 def factorization_sweeps(table: RatingTable, rank: int, *, seed: int) -> Iterator[Factorization]:
     """Yield the factorisation after each sweep over users and items, indefinitely."""
-    records, points = table.records, table.points
-    shown = np.zeros((records.n_records, len(table.items)))
+    shown = np.zeros((len(table.users), len(table.items)))
     rating = np.zeros_like(shown)
     shown.ravel()[table.keys] = 1.0
-    rating.ravel()[table.keys] = points[records.cells % table.n_points]
+    rating.ravel()[table.keys] = table.ratings
     mean = float(rating.sum() / shown.sum())
-    random = np.random.default_rng(seed)
-    users = np.zeros((len(shown), rank + 1))
-    items = np.zeros((shown.shape[1], rank + 1))
-    items[:, :-1] = random.normal(scale=0.1, size=(len(items), rank))
+    items = np.zeros((len(table.items), rank + 1))
+    items[:, :-1] = np.random.default_rng(seed).normal(scale=0.1, size=(len(items), rank))
     while True:
         users = _factorization_ridge(shown, rating - mean, items)
         items = _factorization_ridge(shown.T, rating.T - mean, users)
-        yield Factorization(mean, points[0], points[-1], users, items)
+        yield Factorization(mean, table.points[0], table.points[-1], users, items)
 
 
 def _factorization_ridge(shown: NDArray[np.float64], rating: Floats, others: Floats) -> Floats:

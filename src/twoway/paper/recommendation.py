@@ -76,7 +76,7 @@ class Hidden:
     def pairs(self, part: NDArray[np.bool_]) -> tuple[Ints, Ints, Floats]:
         """Return users, items and ratings of a part."""
         users, items = np.divmod(self.table.keys[part], len(self.table.items))
-        return users, items, self.table.points[self.table.records.cells[part] % self.table.n_points]
+        return users, items, self.table.ratings[part]
 
 
 def split_ratings(table: RatingTable, trial: int) -> Hidden:

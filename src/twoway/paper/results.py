@@ -126,13 +126,13 @@ def _summarized_metric(
         ]
         for method in experiment.methods
     }
-    sign = -1.0 if METRICS[metric].is_higher_better else 1.0
+    choose = max if METRICS[metric].is_higher_better else min
     best = []
-    for place in range(len(settings)):
-        column = {method: row[place] for method, row in rows.items()}
+    for column in zip(*rows.values(), strict=True):
+        of_methods = zip(column, rows, strict=True)
         # A method that failed in some trials has the mean of the others only, and cannot be the best.
-        means = {name: cell["mean"] for name, cell in column.items() if cell["mean"] is not None and not cell["failed"]}
-        best.append(min(means, key=lambda name: sign * means[name], default=None))  # called at once
+        means = {name: cell["mean"] for cell, name in of_methods if cell["mean"] is not None and not cell["failed"]}
+        best.append(choose(means, key=means.__getitem__, default=None))
     return {
         "name": metric,
         "title": METRICS[metric].title,

@@ -23,7 +23,6 @@ from twoway.segmentation.search import Search, padded
 from twoway.segmentation.three_step import (
     Assignment,
     Correction,
-    check_usable,
     segment_logit,
     segment_means,
     segment_shares,
@@ -199,7 +198,10 @@ class People:
         self._records = records_for(pmf.schema, self.frame)
         self._memberships = memberships_of(self._records, pmf)
         self.assigned = Assignment.of(self._memberships, self.weights)
-        check_usable(self.assigned, names)
+        if (segment := self.assigned.unusable()) is not None:
+            raise DataError(
+                f"too few people are assigned to {names[segment]!r} to relate it to other variables; use fewer segments"
+            )
 
     def _column(self, name: str) -> tuple[Floats, tuple[Label, ...]]:
         """Return a column as numbers with NaN where missing, or as codes and categories."""

@@ -13,7 +13,6 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from twoway.arrays import Bools, Floats, Ints
-from twoway.errors import DataError
 
 Correction: TypeAlias = Literal["bch", "ml", "none"]
 
@@ -192,11 +191,3 @@ def _moments(values: Floats, weights: Floats) -> tuple[float, float]:
     centre = float(np.average(values, weights=weights))
     variance = float(np.average((values - centre) ** 2, weights=weights))
     return centre, variance if variance > (1e-12 * max(abs(centre), 1e-300)) ** 2 else 0.0
-
-
-def check_usable(assigned: Assignment, names: tuple[str, ...]) -> None:
-    """Raise where a segment cannot be told from the others."""
-    if (segment := assigned.unusable()) is not None:
-        raise DataError(
-            f"too few people are assigned to {names[segment]!r} to relate it to other variables; use fewer segments"
-        )

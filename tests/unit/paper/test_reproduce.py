@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import math
 import os
 import shutil
 import signal
@@ -21,7 +20,7 @@ from twoway.cli.app import make_app
 from twoway.datasets import nearly_separable
 from twoway.model.comparison import match_components
 from twoway.paper import run, show
-from twoway.paper.results import read_results, result_key, summarize_results
+from twoway.paper.results import read_results, result_key
 from twoway.paper.synthetic import SOLVERS, Synthetic, published_mse
 from twoway.paper.tables import EXPERIMENTS, METHODS, _published_tables
 from twoway.paper.trials import trial_seed
@@ -284,105 +283,7 @@ def test_each_fit_is_reported_once(tmp_path):
     assert all(fit.setting.work > 0 for fit in todo.fits)
 
 
-# Means, marks and the page, from lines written by hand
-
-
-def write_lines(path, experiment, values, setting):
-    """Save one trial for each value of a method; None is a failed one."""
-    with path.open("a", encoding="utf-8") as file:
-        for method, numbers in values.items():
-            for trial, value in enumerate(numbers):
-                line = {
-                    "version": __version__,
-                    "setting": {key: getattr(setting, key) for key in setting.__dataclass_fields__},
-                    "trial": trial,
-                    "method": method,
-                    "date": "2026-01-02",
-                    "machine": "a machine",
-                    "scores": None if value is None else dict.fromkeys([*experiment.metrics, "seconds"], value),
-                    "reason": "nothing seen" if value is None else None,
-                }
-                file.write(json.dumps(line) + "\n")
-
-
-@pytest.fixture
-def by_hand(tmp_path):
-    experiment = EXPERIMENTS["synthetic-n15-p0.5"]
-    values = {
-        "CNMF-SPA": [0.1, 0.12],  # the paper: 0.1183
-        "CNMF-OPT": [0.5, 0.7, 0.6],  # the paper: 0.0218
-        "CTD": [0.03286, 0.03294],  # the paper: 0.0329, the same number once it is rounded
-        "RAND-EM": [None, 0.01],
-        "CNMF-SPA-EM": [None],
-        "auto": [0.05],
-    }
-    write_lines(tmp_path / f"{experiment.name}-paper.jsonl", experiment, values, experiment.paper[0])
-    return experiment, tmp_path
-
-
-def test_means_marks_and_notes(by_hand):
-    experiment, out = by_hand
-    summary = summarize_results(experiment, "paper", out)
-    cells = {row["method"]: row["cells"][0] for row in summary["metrics"][0]["rows"]}
-    assert cells["CNMF-SPA"]["mean"] == pytest.approx(0.11)
-    assert cells["CNMF-SPA"]["sd"] == pytest.approx(math.sqrt(0.0002))
-    assert [cells[name]["better"] for name in ("CNMF-SPA", "CNMF-OPT", "CTD", "auto")] == [
-        "ours",
-        "paper",
-        "both",
-        None,
-    ]
-    assert show.shown_ours(cells["RAND-EM"]) == "0.0100†"
-    assert show.shown_ours(cells["CNMF-SPA-EM"]) == "—"
-    assert show.shown_ours(cells["MLE-AD-EM"]) == "not run"
-    # RAND-EM has the lowest mean, but of the trials that did not fail only.
-    assert summary["metrics"][0]["best"] == ["CTD", None, None, None]
-    text = show.show_as_markdown(summary)
-    assert "| CNMF-SPA | **0.110 ± 0.014** (paper 0.1183) | not run (paper 0.103)" in text
-    assert "| CNMF-OPT | 0.600 ± 0.100 (paper **0.0218**)" in text
-    assert "| CTD | **0.0329 ± 0.0001** (paper **0.0329**)" in text
-    assert "- not run: CNMF-OPT-mirror, MLE-AD-EM" in text
-    assert "- S=10³: at least 1 of 20 trials run" in text
-    assert "- RAND-EM, S=10³: failed in 1 of 2 trials: nothing seen" in text
-    assert "2026-01-02; a machine." in text
-
-
-def test_only_the_trials_asked_for_count(by_hand):
-    experiment, out = by_hand
-    summary = summarize_results(experiment, "paper", out, trials=1)
-    cells = {row["method"]: row["cells"][0] for row in summary["metrics"][0]["rows"]}
-    assert (cells["CNMF-OPT"]["mean"], cells["CNMF-OPT"]["sd"], cells["CNMF-OPT"]["trials"]) == (0.5, None, 1)
-
-
-def test_a_line_for_the_same_cell_counts_once(by_hand):
-    experiment, out = by_hand
-    before = summarize_results(experiment, "paper", out)
-    path = out / f"{experiment.name}-paper.jsonl"
-    path.write_text(path.read_text(encoding="utf-8") * 2, encoding="utf-8")
-    assert summarize_results(experiment, "paper", out) == before
-
-
-def test_the_page_keeps_the_text_above_the_mark(by_hand):
-    experiment, out = by_hand
-    page = out / "results.md"
-    assert reproduce("--page", page, "--out", out).exit_code == 0
-    assert page.read_text(encoding="utf-8").startswith("# Results\n")
-    text = page.read_text(encoding="utf-8").replace("# Results\n", "# Results\n\nWhat I make of it.\n")
-    page.write_text(text + "\nthis goes\n", encoding="utf-8")
-    for _ in range(2):
-        assert reproduce("--page", page, "--out", out).exit_code == 0
-        assert page.read_text(encoding="utf-8") == text
-    assert "What I make of it." in text
-    assert f"## {experiment.name}\n" in text
-    assert "**0.110 ± 0.014** (paper 0.1183)" in text
-    assert text.count("Not run.") == len(EXPERIMENTS) - 1
-    # A table whose lines are elsewhere stays on the page as it is.
-    assert reproduce("--page", page, "--out", out / "another").exit_code == 0
-    assert page.read_text(encoding="utf-8") == text
-    page.write_text("# Mine\n", encoding="utf-8")
-    result = reproduce("--page", page, "--out", out)
-    assert "has no line" in str(result.exception)
-    assert page.read_text(encoding="utf-8") == "# Mine\n"
+# The declarations
 
 
 def test_the_published_tables_have_the_columns_of_the_experiments():
@@ -479,10 +380,3 @@ def test_a_damaged_line_is_named(tmp_path):
     result = reproduce(TABLE, "--size", "smoke", "--out", tmp_path)
     assert isinstance(result.exception, tw.FileFormatError)
     assert f"line 1 of {str(tmp_path / f'{TABLE}-smoke.jsonl')!r} is not a result" in str(result.exception)
-
-
-def test_without_matplotlib_there_is_no_plot_and_a_word(by_hand, monkeypatch):
-    experiment, out = by_hand
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    paths = show.show_in_files(summarize_results(experiment, "paper", out), out)
-    assert [path.suffix for path in paths] == [".json", ".md"]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -19,9 +20,6 @@ from twoway.estimators.labels.confusions import choose_label_smoothing, fit_conf
 from twoway.estimators.labels.quality import LabelRows, best_questions, beta_interval, label_information
 from twoway.estimators.labels.table import LabelTable, read_labels, read_new_labels
 from twoway.schema import plain_label
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 # Below so many annotators, who is right cannot be told from how they agree.
 _FEWEST_ANNOTATORS = 3
@@ -136,7 +134,7 @@ class LabelAggregator(BaseEstimator):  # type: ignore[misc]
         self.classes_ = label_array(table.classes)
         self.probabilities_ = self._frame_of(table)
         self.labels_ = self._most_probable(self.probabilities_)
-        self.class_prior_ = self._by_class(self._fit.priors)
+        self.class_prior_ = pd.Series(self._fit.priors, index=pd.Index(self.classes_), name="share")
         self._rows = LabelRows.of(self._fit, table, self.probabilities_.to_numpy())
         self.confusion_ = self._rows.matrices
         describe_end(self, self._fit.n_iter, self._fit.stop_reason, "more smoothing needs fewer")
@@ -175,8 +173,6 @@ class LabelAggregator(BaseEstimator):  # type: ignore[misc]
         level
             The probability of the intervals.
         """
-        import pandas as pd
-
         check_is_fitted(self)
         accuracy, n_labels = self._rows.accuracy(self._fit.priors)
         low, high = beta_interval(accuracy, n_labels, level)
@@ -202,13 +198,11 @@ class LabelAggregator(BaseEstimator):  # type: ignore[misc]
         level
             The probability of the intervals.
         """
-        import pandas as pd
-
         check_is_fitted(self)
         all_places = np.arange(len(self.annotators_))
         places = all_places if annotator is None else self._places("annotator", self.annotators_, [annotator])
         rows = LabelRows(*(array[places] for array in self._rows))
-        low, high = rows.interval(level)
+        low, high = beta_interval(rows.matrices, rows.effective, level)
         n_classes = len(self.classes_)
         columns = {
             "annotator": np.repeat(self.annotators_[places], n_classes**2),
@@ -234,8 +228,6 @@ class LabelAggregator(BaseEstimator):  # type: ignore[misc]
         items, annotators
             Those that can be asked about, and asked; all by default.
         """
-        import pandas as pd
-
         check_is_fitted(self)
         n = whole_number("n", n, 1)
         candidates = np.flatnonzero(self._table.gold < 0)
@@ -267,18 +259,9 @@ class LabelAggregator(BaseEstimator):  # type: ignore[misc]
         return places
 
     def _frame_of(self, table: LabelTable) -> pd.DataFrame:
-        import pandas as pd
-
         index = table.items.rename(self.columns[0])
         return pd.DataFrame(self._fit.probabilities(table), index=index, columns=pd.Index(self.classes_))
 
     def _most_probable(self, probabilities: pd.DataFrame) -> pd.Series[Any]:
-        import pandas as pd
-
         most = self.classes_[probabilities.to_numpy().argmax(axis=1)]
         return pd.Series(most, index=probabilities.index, name=self.columns[2])
-
-    def _by_class(self, shares: Any) -> pd.Series[Any]:
-        import pandas as pd
-
-        return pd.Series(shares, index=pd.Index(self.classes_), name="share")

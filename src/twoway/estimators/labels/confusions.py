@@ -26,7 +26,7 @@ from twoway.report import StopReason
 from twoway.solvers.coupled_nmf import CoupledNMF
 from twoway.solvers.evidence import CellSets, Evidence, Theta
 from twoway.solvers.heldout import HeldOut
-from twoway.solvers.loop import Descent, Loop
+from twoway.solvers.loop import Loop
 from twoway.solvers.problem import Problem, Smoothing
 
 _MAX_ITER = 1000
@@ -64,15 +64,6 @@ class Confusions:
     stop_reason: StopReason
     log_likelihood: float
 
-    @classmethod
-    def of_descent(cls, descent: Descent, smoothing: float) -> Confusions:
-        """Return what a loop ended with."""
-        n_classes = descent.pmf.rank
-        # The last variable is the truth itself.
-        matrices = descent.pmf.stacked[:-n_classes].reshape(-1, n_classes, n_classes)
-        ending = len(descent.objectives), descent.stop_reason, -descent.objective
-        return cls(descent.pmf.weights, matrices, smoothing, *ending)
-
     def probabilities(self, table: LabelTable) -> Floats:
         """Return the probability of each class for each item of a table, (n_items, n_classes)."""
         n_classes = len(self.priors)
@@ -99,7 +90,10 @@ def _fit_from(table: LabelTable, start: Floats, smoothing: float, threads: int |
     descent = loop.descend(confusion_step(sets, table.largest_shares, smoothing), pmf)
     if loop.watch.interrupted:
         raise KeyboardInterrupt
-    return Confusions.of_descent(descent, smoothing)
+    # The last variable is the truth itself.
+    matrices = descent.pmf.stacked[: -table.n_classes].reshape(-1, table.n_classes, table.n_classes)
+    ending = len(descent.objectives), descent.stop_reason, -descent.objective
+    return Confusions(descent.pmf.weights, matrices, smoothing, *ending)
 
 
 def confusion_step(sets: CellSets, largest_shares: Floats, smoothing: float) -> Callable[[Theta], tuple[Theta, float]]:

@@ -52,10 +52,6 @@ class LabelRows(NamedTuple):
         in_all = np.maximum(own[:, 0, 0] - missing_right, _LEAST_SHARE * own[:, 0, 0])
         return cls(share.transpose(0, 2, 1), effective.transpose(0, 2, 1), in_all)
 
-    def interval(self, level: float) -> tuple[Floats, Floats]:
-        """Return the ends of the interval of each probability, of the shape of the matrices."""
-        return beta_interval(self.matrices, self.effective, level)
-
     def accuracy(self, priors: Floats) -> tuple[Floats, Floats]:
         """Return each annotator's probability of a right label, (n_annotators,), and how many labels it rests on."""
         right = np.diagonal(self.matrices, axis1=1, axis2=2)

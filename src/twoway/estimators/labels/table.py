@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from twoway.arrays import Bools, Floats, Ints
 from twoway.data.columns import column_series
@@ -17,9 +18,6 @@ from twoway.errors import DataError, check_known, unknown, warn_caller
 from twoway.estimators.long_tables import code_names, long_table_columns, shown_name
 from twoway.schema import Label, Schema, Variable, plain_label, sort_labels
 from twoway.text import brief, shortlist
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 # Labels with more different values than this are answers of another kind, such as numbers or free text.
 _MOST_CLASSES = 200
@@ -141,8 +139,6 @@ def read_labels(
     missing
         Further labels that mean "no label".
     """
-    import pandas as pd
-
     item_cells, annotator_cells, label_cells = _read_label_columns(source, columns, labels)
     items, item_codes = code_names(item_cells, columns[0], _NEED)
     annotators, annotator_codes = code_names(annotator_cells, columns[1], _NEED)
@@ -263,8 +259,6 @@ def _codes_among(classes: Variable, others: Variable) -> Ints:
 
 def _read_gold(gold: Any, columns: Sequence[str]) -> tuple[Any, Any]:
     """Return the items with a known class, as an array, and their classes."""
-    import pandas as pd
-
     if gold is None:
         return [], []
     if isinstance(gold, Mapping):

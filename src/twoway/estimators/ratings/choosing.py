@@ -17,10 +17,9 @@ from twoway.arrays import Bools, Floats, Ints
 from twoway.estimators.ratings.experts import RatingExpert, expected_ratings
 from twoway.estimators.ratings.kinds import RatingKinds
 from twoway.estimators.ratings.model import RatingFitting, RatingModel, RatingRecipe, vector_average
-from twoway.estimators.ratings.ridge import RidgeRecipe
 from twoway.estimators.ratings.shape import USUAL_EXPONENTS, fit_exponents
 from twoway.estimators.ratings.table import RatingTable
-from twoway.estimators.ratings.vectors import VectorRecipe
+from twoway.estimators.ratings.vectors import RidgeRecipe, VectorRecipe
 from twoway.solvers.heldout import try_in_order
 
 # Numbers of kinds are compared, from the smallest up.
@@ -55,9 +54,6 @@ class _RatingFold:
     def of(cls, table: RatingTable, held: Bools) -> _RatingFold:
         users, items = np.divmod(table.keys[held], len(table.items))
         return cls(table.only(~held), users, items, (table.records.cells[held] % table.n_points).astype(np.int64))
-
-    def expected(self, expert: RatingExpert) -> Floats:
-        return expected_ratings(expert, self.train, self.user_codes, self.item_codes)[0]
 
 
 def choose_rating_recipe(
@@ -118,7 +114,12 @@ class _RatingSearch:
 
     def _predictions(self, experts: Sequence[RatingExpert]) -> Floats:
         """Return the expected ratings by an expert of each fold, (n_held_out,)."""
-        return np.concatenate([fold.expected(expert) for fold, expert in zip(self.folds, experts, strict=True)])
+        return np.concatenate(
+            [
+                expected_ratings(expert, fold.train, fold.user_codes, fold.item_codes)
+                for fold, expert in zip(self.folds, experts, strict=True)
+            ]
+        )
 
     def _best_kinds(self, ranks: Sequence[int]) -> tuple[int, list[RatingKinds], dict[int, float]]:
         """Return the rank of the lowest RMSE, the fit of each fold, and the RMSE of the ranks that were compared."""

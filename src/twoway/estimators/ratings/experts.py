@@ -52,14 +52,21 @@ class RatingAverage:
         return np.hstack(means), np.hstack(squares)
 
 
-def expected_ratings(expert: RatingExpert, table: RatingTable, user_codes: Ints, item_codes: Ints) -> Two:
-    """Return what is expected of each pair of user (-1: unknown) and item: the rating and its square; each (n_pairs,).
+def expected_ratings(expert: RatingExpert, table: RatingTable, user_codes: Ints, item_codes: Ints) -> Floats:
+    """Return the rating that is expected of each pair of user (-1: unknown) and item, (n_pairs,).
 
     Nothing is said of the pairs themselves: a known rating counts as one of the user's.
     """
-    means, squares = expert.of_items
-    two = np.empty(len(user_codes)), np.empty(len(user_codes))
-    for pairs, users, of_pair in table.pairs_by_user(user_codes, means.shape[1] + squares.shape[1]):
-        for answers, of_items, of_users in zip(two, (means, squares), expert.of_users(users), strict=True):
-            answers[pairs] = np.einsum("pn,pn->p", of_users[of_pair], of_items[item_codes[pairs]])
-    return two
+    return expected_powers(expert, table, user_codes, item_codes, 1)[0]
+
+
+def expected_powers(
+    expert: RatingExpert, table: RatingTable, user_codes: Ints, item_codes: Ints, n_powers: int = 2
+) -> list[Floats]:
+    """Return what `expected_ratings` does, and the expected squares of the ratings; each (n_pairs,)."""
+    of_items = expert.of_items[:n_powers]
+    powers = [np.empty(len(user_codes)) for _ in of_items]
+    for pairs, users, of_pair in table.pairs_by_user(user_codes, sum(numbers.shape[1] for numbers in of_items)):
+        for answers, of_item, of_user in zip(powers, of_items, expert.of_users(users), strict=False):
+            answers[pairs] = np.einsum("pn,pn->p", of_user[of_pair], of_item[item_codes[pairs]])
+    return powers

@@ -65,7 +65,7 @@ class RatingKinds:
 
 def predicted_ratings(pmf: JointPMF, table: RatingTable, user_codes: Ints, item_codes: Ints) -> Floats:
     """Return the ratings that a joint PMF expects for pairs of user (-1: unknown) and item, (n_pairs,)."""
-    return expected_ratings(RatingKinds(pmf, table.points), table, user_codes, item_codes)[0]
+    return expected_ratings(RatingKinds(pmf, table.points), table, user_codes, item_codes)
 
 
 def fit_ratings(

@@ -10,12 +10,11 @@ import numpy as np
 
 from twoway.arrays import Floats, Ints
 from twoway.estimators.averaging import Average, first_reason
-from twoway.estimators.ratings.experts import RatingAverage, RatingExpert, expected_ratings
+from twoway.estimators.ratings.experts import RatingAverage, RatingExpert, expected_powers, expected_ratings
 from twoway.estimators.ratings.kinds import RatingKinds, fit_ratings
-from twoway.estimators.ratings.ridge import RidgeRecipe, fit_ridge
 from twoway.estimators.ratings.shape import shares_of_users, tilt_to_means, within_scale
 from twoway.estimators.ratings.table import RatingTable
-from twoway.estimators.ratings.vectors import VectorFit, VectorRecipe, fit_vectors
+from twoway.estimators.ratings.vectors import RidgeRecipe, VectorFit, VectorRecipe, fit_ridge, fit_vectors
 from twoway.report import StopReason
 
 # Distributions are computed in chunks of about this many numbers.
@@ -63,7 +62,7 @@ class RatingModel:
 
     def expected(self, table: RatingTable, user_codes: Ints, item_codes: Ints) -> Floats:
         """Return the expected ratings of pairs of user (-1: unknown) and item, given those in the table, (n_pairs,)."""
-        return within_scale(expected_ratings(self.average, table, user_codes, item_codes)[0], table.points)
+        return within_scale(expected_ratings(self.average, table, user_codes, item_codes), table.points)
 
     def probabilities(self, table: RatingTable, user_codes: Ints, item_codes: Ints) -> Floats:
         """Return the probability of each rating, (n_pairs, n_points), whose means are the expected ratings."""
@@ -77,7 +76,7 @@ class RatingModel:
 
     def parts(self, table: RatingTable, user_codes: Ints, item_codes: Ints) -> tuple[Floats, Floats]:
         """Return the logarithms of the parts of each distribution, (3, n_pairs, n_points), and the expected ratings."""
-        means, squares = expected_ratings(self.average, table, user_codes, item_codes)
+        means, squares = expected_powers(self.average, table, user_codes, item_codes)
         variances = (squares - means**2)[:, np.newaxis]
         means = within_scale(means, table.points)
         parts = np.empty((3, len(means), table.n_points))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -18,9 +19,6 @@ from twoway.estimators.ratings.choosing import choose_rating_recipe
 from twoway.estimators.ratings.model import RatingFitting
 from twoway.estimators.ratings.shape import within_scale
 from twoway.estimators.ratings.table import RatingTable, find_rated_items, read_rated_pairs, read_ratings
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 # Users are answered in chunks of about this many numbers.
 _CHUNK = 2**22
@@ -118,7 +116,7 @@ class RatingPredictor(BaseEstimator):  # type: ignore[misc]
         self.pmf_, self.rank_ = self.model_.kinds.pmf, recipe.rank
         self.pmf_weight_ = float(recipe.weights[-1])
         self.validation_ = [{"rank": rank, "rmse": rmse} for rank, rmse in tried.items()]
-        describe_end(self, n_iter, stop_reason, "a lower rank, or more smoothing, needs fewer")
+        describe_end(self, n_iter, stop_reason)
         return self
 
     def predict(self, X: Any, known: Any = None) -> Floats:
@@ -150,8 +148,6 @@ class RatingPredictor(BaseEstimator):  # type: ignore[misc]
 
         ``known`` is what `predict` takes.
         """
-        import pandas as pd
-
         table = self._known(known)
         average = self.model_.average
         of_items, _ = average.of_items
@@ -161,7 +157,7 @@ class RatingPredictor(BaseEstimator):  # type: ignore[misc]
             users = np.arange(first, min(len(expected), first + step))
             of_users, _ = average.of_users(table.records.take(users))
             expected[users] = within_scale(of_users @ of_items.T, table.points)
-        expected.ravel()[table.keys] = table.points[table.records.cells % table.n_points]
+        expected.ravel()[table.keys] = table.ratings
         return pd.DataFrame(expected, index=table.users, columns=self.items_)
 
     def rmse(self, X: Any, y: Any = None, known: Any = None) -> float:
@@ -194,8 +190,6 @@ class RatingPredictor(BaseEstimator):  # type: ignore[misc]
 
     def _asked(self, X: Any, known: Any) -> tuple[RatingTable, Ints, Ints]:
         """Return the ratings to go by, and the positions of each pair's user and item."""
-        import pandas as pd
-
         table = self._known(known)
         users, items = read_rated_pairs(X, self.columns)
         user_codes: Ints = table.users.get_indexer(pd.Index(users)).astype(np.int64)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from twoway.arrays import Bools, Floats, Ints
@@ -16,10 +17,6 @@ from twoway.errors import DataError, check_known, unknown
 from twoway.estimators.long_tables import code_names, long_table_columns, shown_name
 from twoway.schema import Schema, Variable, label_key, plain_label, sort_labels
 from twoway.text import shortlist
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 # Ratings with more values than this are measurements, not points on a scale.
 _MOST_POINTS = 100
@@ -234,8 +231,6 @@ def _long_ratings(source: Any, columns: Sequence[str], ratings: Any) -> _Triplet
 
 
 def _wide_ratings(source: Any, ratings: Any, items: pd.Index | None) -> _Triplets:
-    import pandas as pd
-
     if ratings is not None:
         raise DataError("a frame of users × items already holds the ratings; only a long table takes them separately")
     if isinstance(source, np.ndarray):
@@ -256,8 +251,6 @@ def _wide_ratings(source: Any, ratings: Any, items: pd.Index | None) -> _Triplet
 
 def _rating_numbers(values: NDArray[Any]) -> Floats:
     """Return ratings as numbers, NaN where there is none."""
-    import pandas as pd
-
     try:
         numbers: Floats = pd.to_numeric(pd.Series(values.ravel())).to_numpy(np.float64, na_value=np.nan)
     except (TypeError, ValueError) as error:
