@@ -183,16 +183,16 @@ class People:
         self._columns = frame_columns(self.frame, pmf.schema.names)
         others = [others] if isinstance(others, str) else list(others)
         if not others:
-            raise DataError("no column is named that segments could be related to")
+            raise DataError("no columns to relate segments to; name at least one")
         check_known("column", self._columns, *others)
         for place, name in enumerate(others):
+            if name in others[:place]:
+                raise DataError(f"duplicate column name {name!r}")
             if name in pmf.schema:
                 raise DataError(
                     f"{name!r} is one of the variables that the segments were found by, so it cannot be related to "
                     "them; find segments without it, or see the profile"
                 )
-            if name in others[:place]:
-                raise DataError(f"{name!r} is named twice")
         self.columns = {name: self._column(name) for name in others}
         self.weights = self._weights(weights)
         self._records = records_for(pmf.schema, self.frame)
@@ -234,7 +234,7 @@ class People:
         for name in names:
             known &= ~np.isnan(self.columns[name][0])
         if not known.any():
-            raise DataError(f"nobody shows {', '.join(map(repr, names))}")
+            raise DataError(f"nobody has a weight and a value of {', '.join(map(repr, names))}")
         return known
 
     def replicates(

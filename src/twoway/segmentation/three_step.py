@@ -148,8 +148,7 @@ def segment_logit(
     centres, spreads = (np.array(part) for part in zip(*moments, strict=True))
     spreads = np.sqrt(np.where(spreads > 0, spreads, 1.0))
     design = np.column_stack([np.ones(len(covariates)), (covariates - centres) / spreads])
-    own = None if correction == "ml" else assigned.unbiased(correction)
-    likelihood = assigned.likelihood() if own is None else None
+    own = assigned.likelihood() if correction == "ml" else assigned.unbiased(correction)
     total = weights.sum()
     ridge = np.full((count - 1, design.shape[1]), _RIDGE)
     ridge[:, 0] = 0.0
@@ -160,15 +159,14 @@ def segment_logit(
         logits -= logits.max(axis=1, keepdims=True)
         logs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
         shares = np.exp(logs)
-        if likelihood is None:
-            assert own is not None
-            value = float((own * logs).sum())
-            gradient = design.T @ (own - own.sum(axis=1, keepdims=True) * shares)
-        else:
-            joint = shares * likelihood
+        if correction == "ml":
+            joint = shares * own
             sums = joint.sum(axis=1, keepdims=True)
             value = float(weights @ np.log(sums).ravel())
             gradient = design.T @ (weights[:, None] * (joint / sums - shares))
+        else:
+            value = float((own * logs).sum())
+            gradient = design.T @ (own - own.sum(axis=1, keepdims=True) * shares)
         penalty = 0.5 * float((ridge * slopes**2).sum())
         slope = -gradient.T[1:] / total + ridge * slopes
         return penalty - value / total, slope.ravel()

@@ -154,8 +154,8 @@ def test_a_covariate_that_separates_segments_is_named_and_stays_finite(study):
     [
         ("a", {}, "'a' is one of the variables that the segments were found by"),
         ("zz", {}, "no column 'zz'"),
-        (["z", "z"], {}, "'z' is named twice"),
-        ([], {}, "no column is named"),
+        (["z", "z"], {}, "duplicate column name 'z'"),
+        ([], {}, "no columns to relate"),
         ("one", {}, "'one' has only one value"),
         (["z", "twice"], {}, "'twice' follows from those before it"),
         ("z", {"weights": "ww"}, "no column 'ww' for the weights"),

@@ -21,7 +21,7 @@ from twoway.estimators.labels.quality import LabelRows, best_questions, beta_int
 from twoway.estimators.labels.table import LabelTable, read_labels, read_new_labels
 from twoway.schema import plain_label
 
-# Below so many annotators, who is right cannot be told from how they agree.
+# With fewer annotators, their agreement does not show who is right.
 _FEWEST_ANNOTATORS = 3
 
 
@@ -122,8 +122,8 @@ class LabelAggregator(BaseEstimator):  # type: ignore[misc]
         n_annotators = len(np.unique(table.annotator_codes))
         if n_annotators < _FEWEST_ANNOTATORS and not (table.gold >= 0).any():
             warn_caller(
-                f"{n_annotators} annotator{'s' * (n_annotators != 1)}, and no gold labels: errors of annotators can be "
-                f"told from their agreement only where there are at least {_FEWEST_ANNOTATORS}"
+                f"{n_annotators} annotator{'s' * (n_annotators != 1)}, and no gold labels: the agreement of annotators "
+                f"shows their errors only if there are at least {_FEWEST_ANNOTATORS}"
             )
         self.validation_: list[dict[str, float]] = []
         if smoothing is None:

@@ -7,7 +7,7 @@ variable, whose factor is the identity.
 Most annotators give too few labels to tell a matrix from them alone. So each row is drawn toward what is usual, that
 is, the rows of all annotators together, tilted by how accurate this annotator is on the whole and by how readily they
 use each label. All three are estimated along with the rest, pass by pass (empirical Bayes). A spammer, who gives any
-label whatever the truth, so has few numbers to tell, and they have all of the spammer's labels to be told by.
+label whatever the truth, so has few numbers to estimate, and all of the spammer's labels to estimate them by.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TOL = 1e-7
 SMOOTHING_PER_CLASS = 4.0
 """Pseudo-labels of each cell of a row of a matrix, on the average, unless others predict held-out labels better.
 
-The more classes there are, the more cells have to be told by the labels of an annotator.
+The more classes there are, the more cells have to be estimated from the labels of an annotator.
 """
 # The amounts compared, downward and upward from the default, and what another must gain, in standard errors.
 _LESS, _MORE = (1 / 4, 1 / 16), (4.0, 16.0)

@@ -198,7 +198,7 @@ def _ordered(table: LabelTable) -> LabelTable:
             f"labels, {' and '.join(map(brief, two))}; keep one of them, for example the latest"
         )
     if n_again := np.count_nonzero(again):
-        warn_caller(f"labels that an annotator repeated for the same item count once; so do {n_again:,} here")
+        warn_caller(f"{n_again:,} labels repeat one by the same annotator for the same item; each counts once")
     return table.only(order[~again])
 
 

@@ -96,8 +96,8 @@ class RatingPredictor(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X
-            A long table with the columns user, item and rating (see ``columns``), a row a rating; or a frame of users ×
-            items, its index the users, with missing cells where a user has not rated an item.
+            A long table with the columns user, item and rating (see ``columns``), one row per rating; or a frame of
+            users × items, its index the users, with missing cells where a user has not rated an item.
         y
             The ratings, where a long table has no column for them.
         """

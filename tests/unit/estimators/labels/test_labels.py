@@ -229,7 +229,7 @@ def test_missing_labels():
 
 def test_repeated_rows_count_once():
     repeated = pd.concat([FRAME, FRAME[:50]], ignore_index=True)
-    with pytest.warns(UserWarning, match="count once; so do 50 here"):
+    with pytest.warns(UserWarning, match="50 labels repeat one by the same annotator"):
         model = tw.LabelAggregator().fit(repeated)
     np.testing.assert_array_equal(model.probabilities_, MODEL.probabilities_)
 
@@ -265,6 +265,7 @@ MISTAKES = {
     "no column": (lambda: tw.LabelAggregator().fit({"item": [1], "anotator": [1], "label": [1]}), "did you mean 'anot"),
     "two arrays": (lambda: tw.LabelAggregator().fit(([1], [1])), "three arrays"),
     "lengths": (lambda: tw.LabelAggregator().fit(([1, 2], [1], [1])), "differ in number: 2, 1 and 1"),
+    "new lengths": (lambda: MODEL.predict(([1, 2], [1], [1])), "differ in number: 2, 1 and 1"),
     "no rows": (lambda: tw.LabelAggregator().fit(([], [], [])), "no label"),
     "only missing": (lambda: tw.LabelAggregator().fit(([1], [1], [None])), "no observed cell"),
     "no item": (lambda: tw.LabelAggregator().fit(([1, None], [1, 1], [1, 1])), "'item' is missing in row 1"),
