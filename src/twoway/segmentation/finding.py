@@ -89,10 +89,8 @@ def segments(
             if replicates and number > 1 and number in candidates:
                 if number - 1 not in climbs:
                     climbs[number - 1] = fit(number - 1)
-                pair, show = (
-                    (climbs[number - 1], climbs[number]),
-                    watch.counting(f"testing {number} segments", replicates),
-                )
+                pair = climbs[number - 1], climbs[number]
+                show = watch.counting(f"testing {number} segments", replicates)
                 p_value, n_simulated = likelihood_ratio_test(search, *pair, number, replicates, seed=seed, show=show)
                 candidates[number] = replace(candidates[number], p_value=p_value, n_simulated=n_simulated)
         climb = climbs[best]
@@ -112,8 +110,10 @@ def segments(
         pmf = reported_model(fitted, warnings, known, began).with_library(frame_library_of(source))
         quality, errors = quality_of(records, pmf), least_errors(pmf, records)
         if replicates:
-            options: Any = {"threads": evidence.threads, "show": watch.counting("drawing replicates", replicates)}
-            quality, drawn_errors = replicated(quality, records, pmf, replicates, seed=seed, **options)
+            show = watch.counting("drawing replicates", replicates)
+            quality, drawn_errors = replicated(
+                quality, records, pmf, replicates, seed=seed, threads=evidence.threads, show=show
+            )
             errors = np.maximum(errors, drawn_errors)
     names = tuple(f"segment {number}" for number in range(1, best + 1))
     return Segments(pmf, names, tuple(candidates.values()), quality, read_only(errors))

@@ -106,7 +106,7 @@ class RatingFitting:
         averages = [vector_average(fits) for fits in vectors]
         model = RatingModel.of(recipe, averages, RatingKinds(kinds.pmf, table.points), table)
         every_fit = [fit for fits in vectors for fit in fits]
-        n_iter = max(kinds.n_iter, *(len(fit.bounds) for fit in every_fit), 0)
+        n_iter = max([kinds.n_iter, *(len(fit.bounds) for fit in every_fit)])
         return model, n_iter, first_reason([kinds.stop_reason, *(fit.stop_reason for fit in every_fit)])
 
     def fit_kinds(self, table: RatingTable, rank: int, n_starts: int) -> Average:
