@@ -84,7 +84,8 @@ class Reader:
         if self.schema is None:
             return self.declared.new_names(columns)
         known = self.schema.columns_among(columns)
-        return known | {column: column for column in columns if column not in known.values()}
+        used = set(known.values())
+        return known | {column: column for column in columns if column not in used}
 
     def knowing(self, files: FileSet) -> Reader:
         """Return how the rows of files are read, which may say themselves what their columns are."""
@@ -135,7 +136,8 @@ class Reader:
 
         ``start`` is the number of the first row.
         """
-        present = [name for name in schema.names if name in columns.names]
+        known = set(columns.names)
+        present = [name for name in schema.names if name in known]
         markers = self.markers(present)
         pointers = [np.zeros(1, dtype=np.int64)]
         cells: list[NDArray[Any]] = [np.empty(0, dtype=np.min_scalar_type(schema.n_categories - 1))]
@@ -187,7 +189,7 @@ def read(
         wanted = reader.wanted(source.columns)
         condition = where if isinstance(where, str) else None
         options = {"missing": reader.missing, "schema": reader.schema or reader.declared.bins, "unseen": reader.unseen}
-        source = FileTable.open(source, wanted, where=condition, **options).read()
+        source = RawColumns.of_table(FileTable.open(source, wanted, where=condition, **options).read())
         where = None if condition is not None else where
     opened = open_columns(source, wanted)
     if wanted is None:

@@ -6,7 +6,7 @@ of a database find the same categories as one table in memory.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from twoway.data.columns import LabelsByKey, RawColumns, check_number_of_column_
 from twoway.data.declarations import Columns
 from twoway.data.missing import Markers, MissingLabels, missing_key
 from twoway.data.weights import WeightTotals
-from twoway.errors import DataError
+from twoway.errors import DataError, warn_caller
 from twoway.schema import Label, Schema, label_key, sort_labels
 
 
@@ -117,6 +117,7 @@ class Scan:
                 variable = replace(bins[name], values=tuple(means), is_found=True, missing=own)
             else:
                 variable = declared[column].variable(name, self._categories(name), name in self.ordered, own)
+                _warn_of_spaces(column, variable.categories)
             variables.append(replace(variable, column=None if column == name else column))
         return Schema(tuple(variables))
 
@@ -129,3 +130,18 @@ class Scan:
             f"column {name!r} has no observed cell in {self.n_records} records; "
             "drop it, or give a schema with its categories"
         )
+
+
+def _warn_of_spaces(column: str, labels: Sequence[Label]) -> None:
+    """Warn where two labels differ in spaces alone, which most often mean one category."""
+    by_words: dict[str, str] = {}
+    for label in labels:
+        if not isinstance(label, str):
+            continue
+        if (same := by_words.setdefault(" ".join(label.split()), label)) is not label:
+            warn_caller(
+                f"labels that differ in spaces alone are different categories, such as {same!r} and {label!r} of "
+                f"column {column!r}; declare them as one (columns) if they are",
+                once=True,
+            )
+            return

@@ -128,13 +128,18 @@ class FileTable:
 
     def _finished(self, table: pa.Table, kinds: Mapping[str, set[str]]) -> pa.Table:
         """Return rows typed, filtered, and with the columns wanted; ``kinds`` says what the cells of columns are."""
-        for place, name in enumerate(table.column_names if self.files.is_text else ()):
-            if name not in self.files.partition_names:
-                variable = self._variable(name)
-                texts = self.missing.texts(name, variable)
-                known = kinds.get(name, text_kinds(variable)) | self._further_kinds
-                column = type_text_column(table.column(name), texts, variable, known, self.unseen)
-                table = table.set_column(place, name, column)
+        import pyarrow as pa
+
+        def typed(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
+            if name in self.files.partition_names:
+                return column
+            variable = self._variable(name)
+            texts = self.missing.texts(name, variable)
+            known = kinds.get(name, text_kinds(variable)) | self._further_kinds
+            return type_text_column(column, texts, variable, known, self.unseen)
+
+        if self.files.is_text:  # as a new table: setting one column at a time takes quadratic time
+            table = pa.table(dict(zip(table.column_names, map(typed, table.column_names, table.columns), strict=True)))
         if self.where is not None:
             # Types and dictionaries stay as they are.
             rows = self._rows_that_meet(self.where, table)

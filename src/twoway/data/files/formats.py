@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import islice, takewhile
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -277,10 +277,13 @@ def _json_format_relation(connection: Any, files: FileSet, columns: Sequence[str
 
 def _json_format_numbers(table: pa.Table, names: Sequence[str]) -> pa.Table:
     """Return a table in which some columns of text are the numbers that they are written as."""
+    import pyarrow as pa
+
+    columns = dict(zip(table.column_names, table.columns, strict=True))
     for name in names:
-        column = type_text_column(table.column(name), frozenset(), None, {"number"})
-        table = table.set_column(table.column_names.index(name), name, column.cast(column.type.value_type))
-    return table
+        column = type_text_column(columns[name], frozenset(), None, {"number"})
+        columns[name] = column.cast(column.type.value_type)
+    return pa.table(columns)
 
 
 def _json_paths(paths: Sequence[str]) -> str:
@@ -319,10 +322,10 @@ def is_format_engine_error(error: Exception) -> bool:
 
 
 def format_error_lines(error: Exception) -> str:
-    """Return the first lines of an error message, without hints and settings."""
-    lines = map(str.strip, str(error).splitlines())
-    kept = takewhile(lambda line: line and not line.startswith(("Possible", "file =", "Candidate")), lines)
-    return "; ".join(line if len(line) <= 120 else line[:119] + "…" for line in islice(kept, 3))
+    """Return the first two lines of an error message and the last, which says why, without hints and settings."""
+    lines = filter(None, map(str.strip, str(error).splitlines()))
+    kept = list(takewhile(lambda line: not line.startswith(("Possible", "file =", "Candidate", "LINE ")), lines))
+    return "; ".join(line if len(line) <= 120 else line[:119] + "…" for line in kept[:2] + kept[2:][-1:])
 
 
 def connect_for_formats() -> Any:

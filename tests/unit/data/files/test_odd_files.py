@@ -1,6 +1,7 @@
-"""Unusual but valid files: names that differ only in case, blank first lines, many columns."""
+"""Unusual files: names that differ only in case, blank first lines, many columns, marks, line ends, spaces."""
 
 import gzip
+import warnings
 
 import pyarrow as pa
 import pytest
@@ -142,3 +143,71 @@ def test_files_of_one_set_may_have_their_columns_in_another_order(tmp_path, endi
     pattern = str(tmp_path / f"*.{ending}")
     assert both(pattern) == [(1, "x", 5), (2, "y", 6), (1, "y", 7), (2, "x", 8)]
     assert both(pattern, columns=["b"], where='a = 1 AND "A" > 5') == [("y",)]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\xef\xbb\xbfage,vote\n1,yes\n2,no\n",
+        b'\xef\xbb\xbf"age","vote"\n1,yes\n2,no\n',
+        b"age,vote\r\n1,yes\r\n2,no\r\n",
+        b"age,vote\n1,yes\n2,no",
+    ],
+)
+def test_marks_quotes_and_line_ends_are_not_part_of_names_or_labels(tmp_path, content):
+    path = tmp_path / "x.csv"
+    path.write_bytes(content)
+    assert tw.Records(path).schema.names == ("age", "vote")
+    assert both(path) == [(1, "yes"), (2, "no")]
+
+
+def test_line_breaks_within_quotes(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text('"first\nname",vote\n"a\nb",yes\n"a,b",no\n')
+    assert tw.Records(path).schema.names == ("first\nname", "vote")
+    assert both(path) == [("a\nb", "yes"), ("a,b", "no")]
+
+
+def test_one_label_of_text_makes_a_column_text(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("a,b,c\n1,1,true\n2.5,1.0,false\nx,2,NA\n")
+    assert both(path) == [("1", 1, True), ("2.5", 1, False), ("x", 2, None)]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "'.*x.csv' is empty; its first line must name the columns"),
+        (b"\xef\xbb\xbf", "is empty; its first line must name the columns"),
+        (b"\n \n", "is empty; its first line must name the columns"),
+        (b"a,b\n", "column 'a' has no observed cell in 0 records"),
+        (b"a,b,a \n1,2,3\n", "has a duplicate column name, 'a'; its first line must name each column once"),
+        (b"a,b\r1,2\r3,4\r", "has lines that end in a carriage return alone; save it again"),
+        (b"a,b\n1,2\n3\n", "Line: 3; .*Expected Number of Columns: 2 Found: 1"),
+        (b'a,b\n1,2\n"3,4\n5,6\n', "Line: 3; .*unterminated quote"),
+        ("a,b\né,2\n".encode("latin-1"), "Line: 2; .*not utf-8"),
+    ],
+)
+def test_files_that_cannot_be_read_say_why(tmp_path, content, message):
+    path = tmp_path / "x.csv"
+    path.write_bytes(content)
+    for read in (tw.Records, lambda path: tw.FileRecords(path).schema):
+        with pytest.raises(tw.TwowayError, match=message):
+            read(path)
+
+
+@pytest.mark.filterwarnings("always:labels that differ in spaces")
+def test_labels_that_differ_in_spaces_alone_are_named(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("town,vote\nNew York,yes\nNew York ,no\nNew  York,no\nParis,yes\n")
+    named = "such as 'New  York' and 'New York' of column 'town'"
+    for read in (tw.Records, lambda path: tw.FileRecords(path).schema):
+        with pytest.warns(UserWarning, match=named) as caught:
+            read(path)
+        assert len(caught) == 1
+    with warnings.catch_warnings(action="ignore"):
+        assert [town for town, _ in both(path)] == ["New York", "New York ", "New  York", "Paris"]
+    one = {"New York ": "New York", "New  York": "New York"}
+    with warnings.catch_warnings(action="error"):
+        records = tw.Records(path, columns=tw.Columns({"town": {"categories": one}}))
+    assert records.schema["town"].categories == ("New York", "Paris")
