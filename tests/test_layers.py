@@ -17,6 +17,7 @@ LAYERS = [
     "notebook",
     "arrays",
     "errors",
+    "labels",
     "schema",
     "report",
     "parallel",

@@ -1,112 +1,27 @@
-"""Variables, their categories, and the order in which both are kept; a quarter of the file is documentation."""
+"""Variables, their categories, and the order in which both are kept."""
 
 from __future__ import annotations
 
 import hashlib
 import math
-import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import date, time, timedelta
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import pairwise, zip_longest
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Ints
 from twoway.errors import DataError, unknown
+from twoway.labels import Label, check_label_text, label_key, plain_label, sort_labels
 from twoway.notebook import Shown
 from twoway.text import aligned, brief, printable
 
-Label: TypeAlias = str | int | float | bool
+__all__ = ["Label", "Schema", "Variable", "first_duplicate", "label_key", "plain_label", "schema_hash", "sort_labels"]
 
 _MOST_SHOWN, _FEW_SHOWN = 20, 5
-_DIGITS = re.compile(r"([0-9]+)")
-
-
-def label_key(label: object) -> tuple[str, object]:
-    """Return what two labels have in common if they are the same category.
-
-    Numbers match by value (``1``, ``1.0`` and numpy's ``1`` are one category), text matches only the
-    same text (``"1"`` is not ``1``), and ``True`` and ``False`` match only truth values. Dates and intervals
-    are their text.
-
-    Examples
-    --------
-    >>> label_key(1) == label_key(1.0), label_key(1) == label_key("1"), label_key(1) == label_key(True)
-    (True, False, False)
-    """
-    if isinstance(label, str):
-        return ("text", str(label))
-    if isinstance(label, bool | np.bool_):
-        return ("truth", bool(label))
-    if isinstance(label, int | np.integer):
-        return ("number", int(label))
-    if isinstance(label, float | np.floating):
-        return ("number", float(label))
-    if isinstance(label, date | time | timedelta):
-        # A day is written as a day, however it is stored.
-        text = label.isoformat() if isinstance(label, date | time) else str(label)
-        return ("text", text.removesuffix("T00:00:00"))
-    if (hasattr(label, "left") and hasattr(label, "closed")) or hasattr(label, "start_time"):
-        return ("text", str(label))  # pandas' Interval and Period
-    raise DataError(
-        f"a category must be text, a number, a truth value, a date or an interval, not {label!r} of type "
-        f"{type(label).__name__}"
-    )
-
-
-def plain_label(label: object) -> Label:
-    """Return a label as plain Python: numpy scalars lose their type, whole floats become integers."""
-    value = label_key(label)[1]
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise DataError(f"a category must be a finite number, not {value!r}")
-        return int(value) if value.is_integer() else value
-    if isinstance(value, int):
-        try:
-            float(value)
-        except OverflowError:  # the number is not shown: its text has hundreds of digits, or Python refuses to write it
-            raise DataError(
-                f"a category must be a number below 1.8e308, not a whole number of {value.bit_length()} bits"
-            ) from None
-    if isinstance(value, str):
-        check_schema_text(value, "a category")
-    return value  # type: ignore[return-value]  # label_key admits labels only
-
-
-def check_schema_text(text: str, what: str) -> None:
-    """Raise where text holds half of a surrogate pair, which no file, terminal or page can show."""
-    try:
-        text.isascii() or text.encode()
-    except UnicodeEncodeError as error:
-        raise DataError(
-            f"{what} must be text that UTF-8 can hold; {text[:40]!r} has half of a surrogate pair at {error.start}"
-        ) from None
-
-
-def sort_labels(labels: Iterable[Label]) -> list[Label]:
-    """Return labels in their natural order: truth values, then numbers by size, then text.
-
-    Numbers within text are compared by size too, so that bands of ages or incomes are in order.
-
-    Examples
-    --------
-    >>> sort_labels(["10-14", "5-9", "none", 3])
-    [3, '5-9', '10-14', 'none']
-    """
-    rank = {"truth": 0, "number": 1, "text": 2}
-
-    def key(label: Label) -> tuple[int, Any, Label]:
-        # Text and digits in turn; of two numbers the one with more digits is larger.
-        parts = _DIGITS.split(label) if isinstance(label, str) else []
-        digits = [part.lstrip("0") for part in parts[1::2]]
-        parts[1::2] = [(len(number), number) for number in digits]
-        return rank[label_key(label)[0]], parts, label
-
-    return sorted(labels, key=key)
 
 
 def first_duplicate(names: Iterable[str]) -> str | None:
@@ -123,11 +38,6 @@ def schema_hash(*parts: str) -> int:
     """Return a 64-bit number for some text, the same in every process."""
     text = "\0".join(parts).encode(errors="surrogatepass")
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
-
-
-def _missing_label(label: Any) -> Any:
-    """Return a label that means "not observed" as plain Python, or a pair of numbers, which is a range."""
-    return (float(label[0]), float(label[1])) if isinstance(label, list | tuple) else plain_label(label)
 
 
 @dataclass(frozen=True)
@@ -194,7 +104,7 @@ class Variable:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str):
             raise DataError(f"a variable's name must be text, not {self.name!r}")
-        check_schema_text(self.name, "a variable's name")
+        check_label_text(self.name, "a variable's name")
         if not isinstance(self.categories, Iterable):
             raise DataError(f"variable {self.name!r} needs categories, such as ('no', 'yes'); got {self.categories!r}")
         categories = tuple(plain_label(label) for label in self.categories)
@@ -210,22 +120,19 @@ class Variable:
             values = categories
         if values is not None:
             values = self._finite("values", values, len(categories))
-        if self.edges is not None:
-            edges = self._finite("edges", self.edges, len(categories) - 1)
+        edges = self.edges
+        if edges is not None:
+            edges = self._finite("edges", edges, len(categories) - 1)
             if kinds != {"text"} or any(low >= high for low, high in pairwise(edges)):
                 raise DataError(f"the edges of variable {self.name!r} must ascend, and its bins have text as labels")
-            object.__setattr__(self, "edges", edges)
-        if self.missing is not None:
-            object.__setattr__(self, "missing", tuple(map(_missing_label, self.missing)))
-        self._add_codes(codes)
-        object.__setattr__(self, "categories", categories)
-        object.__setattr__(self, "values", values)
-        object.__setattr__(self, "_codes", codes)
-
-    def _add_codes(self, codes: dict[tuple[str, object], int]) -> None:
-        """Add what stands for a category in records to the labels that do."""
+        missing = None if self.missing is None else tuple(map(_missing_label, self.missing))
         pairs = tuple((plain_label(code), plain_label(category)) for code, category in self.codes)
-        object.__setattr__(self, "codes", pairs)
+        self._add_codes(codes, pairs)
+        vars(self).update(categories=categories, values=values, edges=edges, missing=missing, codes=pairs, _codes=codes)
+        vars(self).update(ordered=bool(self.ordered), choices=tuple(self.choices))
+
+    def _add_codes(self, codes: dict[tuple[str, object], int], pairs: tuple[tuple[Label, Label], ...]) -> None:
+        """Add what stands for a category in records to the labels that do."""
         labels = dict(codes)
         for code, category in pairs:
             if labels.get(label_key(code), labels[label_key(category)]) != labels[label_key(category)]:
@@ -309,24 +216,14 @@ class Schema(Shown):
     variables: tuple[Variable, ...]
 
     @classmethod
-    def found(
-        cls,
-        categories: Mapping[str, tuple[Label, ...]],
-        missing: Callable[[str], tuple[Label, ...] | None] = lambda name: None,
-        ordered: Collection[str] = (),
-    ) -> Schema:
-        """Return the schema of categories found in data, some of them ordered; ``missing`` gives the missing labels."""
-        return cls(
-            tuple(
-                Variable(name, labels, is_found=True, missing=missing(name), ordered=name in ordered)
-                for name, labels in categories.items()
-            )
-        )
+    def found(cls, categories: Mapping[str, tuple[Label, ...]]) -> Schema:
+        """Return the schema of categories found in data."""
+        return cls(tuple(Variable(name, labels, is_found=True) for name, labels in categories.items()))
 
     def __post_init__(self) -> None:
         if not isinstance(self.variables, Iterable):
             raise DataError(f"a schema is made of Variables, not {self.variables!r}")
-        object.__setattr__(self, "variables", tuple(self.variables))
+        vars(self).update(variables=tuple(self.variables))
         for variable in self.variables:
             if not isinstance(variable, Variable):
                 raise DataError(f"a schema is made of Variables, not {variable!r}")
@@ -446,13 +343,7 @@ class Schema(Shown):
                 "values": None if v.values is None else list(v.values),
                 # Files that do not say so may hold either.
                 **({} if v.is_found else {"declared": True}),
-                **({} if v.missing is None else {"missing": list(v.missing)}),
-                **({} if v.edges is None else {"edges": list(v.edges)}),
-                **({"ordered": True} if v.ordered else {}),
-                **({"label": v.label} if v.label else {}),
-                **({"codes": list(v.codes)} if v.codes else {}),
-                **({"column": v.column} if v.column else {}),
-                **({"choices": list(v.choices)} if v.choices else {}),
+                **{key: _listed(getattr(v, key)) for key, default in _OPTIONAL.items() if getattr(v, key) != default},
             }
             for v in self.variables
         ]
@@ -462,8 +353,22 @@ class Schema(Shown):
         """Return the schema that ``to_dict`` described."""
         variables = []
         for entry in described:
-            optional: dict[str, Any] = {key: entry.get(key) for key in ("missing", "edges")}
-            optional |= {key: entry[key] for key in ("ordered", "label", "codes", "column", "choices") if key in entry}
+            optional = {key: entry[key] for key in _OPTIONAL if key in entry}
             is_found = entry.get("declared") is not True
             variables.append(Variable(entry["name"], tuple(entry["categories"]), entry["values"], is_found, **optional))
         return cls(tuple(variables))
+
+
+_OPTIONAL = {
+    f.name: f.default for f in fields(Variable) if f.init and f.name not in ("name", "categories", "values", "is_found")
+}
+"""What a file says of a variable only where it is not this."""
+
+
+def _listed(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _missing_label(label: Any) -> Any:
+    """Return a label that means "not observed" as plain Python, or a pair of numbers, which is a range."""
+    return (float(label[0]), float(label[1])) if isinstance(label, list | tuple) else plain_label(label)
