@@ -34,6 +34,12 @@ def first_duplicate(names: Iterable[str]) -> str | None:
     return None
 
 
+def check_names_differ(names: Iterable[str]) -> None:
+    """Raise where a name occurs a second time."""
+    if (name := first_duplicate(names)) is not None:
+        raise DataError(f"duplicate column name {name!r}; names must differ")
+
+
 def schema_hash(*parts: str) -> int:
     """Return a 64-bit number for some text, the same in every process."""
     text = "\0".join(parts).encode(errors="surrogatepass")
@@ -229,8 +235,7 @@ class Schema(Shown):
                 raise DataError(f"a schema is made of Variables, not {variable!r}")
         if not self.variables:
             raise DataError("a schema needs at least one variable; got none")
-        if (name := first_duplicate(self.names)) is not None:
-            raise DataError(f"duplicate column name {name!r}; names must differ")
+        check_names_differ(self.names)
 
     def __len__(self) -> int:
         return len(self.variables)

@@ -155,6 +155,6 @@ def write_result(table: Any, out: Path | None, *, as_json: bool = False, like: F
     if sys.stdout is None:
         raise OSError(errno.EBADF, "it is closed", "standard output")
     buffer = io.BytesIO() if is_terminal(sys.stdout) else sys.stdout.buffer
-    writing.write_stream(table, buffer, "json" if as_json else "csv")
+    writing.write_stream([table], buffer, "json" if as_json else "csv")
     if isinstance(buffer, io.BytesIO):
         say(buffer.getvalue().decode().rstrip("\n"))

@@ -129,8 +129,8 @@ def make_bins(
         ideal = np.linspace(least, most, n_bins + 1)[1:-1] if is_even else quantile_bin_cuts(observed, counts, n_bins)
         cuts = _rounded_bin_cuts(ideal, np.unique(observed))
     edges = np.concatenate([[least], cuts, [most]])
-    values = tuple(_bin_means(observed, counts, edges))
-    variable = Variable(name, bin_labels(cuts), values, is_found=True, edges=tuple(cuts))
+    means = bin_means(*bin_sums(cuts, observed, counts), cuts) if len(cuts) else [np.average(observed, weights=counts)]
+    variable = Variable(name, bin_labels(cuts), tuple(means), is_found=True, edges=tuple(cuts))
     return Bins(variable, edges, bool((observed == np.rint(observed)).all()))
 
 
@@ -187,15 +187,6 @@ def _rounded_bin_cuts(cuts: Floats, values: Floats) -> list[float]:
     return rounded
 
 
-def _bin_means(numbers: Floats, counts: Floats, edges: Floats) -> list[float]:
-    """Return the mean of the numbers in each bin; for an empty bin its middle, or its edge where it has only one."""
-    inner = edges[1:-1]
-    if len(inner) == 0:
-        return [float(np.average(numbers, weights=counts))]
-    totals, sums = bin_sums(inner, numbers, counts)
-    return bin_means(totals, sums, inner)
-
-
 def bin_sums(edges: Sequence[float] | Floats, numbers: Floats, counts: Floats) -> Floats:
     """Return how many numbers, none of them missing, are in each of at least two bins, and their sum; (2, n_bins)."""
     codes, n_bins = np.searchsorted(edges, numbers, side="right"), len(edges) + 1
@@ -249,8 +240,8 @@ def numbers_to_bin(column: Any, markers: Markers) -> Floats | None:
         if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
             return None
         numbers = np.asarray(column.cast(kind).cast(pa.float64(), safe=False))
-    missing = [value for kind, value in markers if isinstance(value, int | float) and kind == "number"]
-    for low, high in getattr(markers, "ranges", ()):
+    missing = [value for kind, value in markers if kind == "number"]
+    for low, high in markers.ranges:
         numbers = np.where((numbers >= low) & (numbers <= high), np.nan, numbers)
     return np.where(np.isin(numbers, missing), np.nan, numbers) if missing else numbers
 

@@ -75,8 +75,6 @@ def encode_slice(
     The third is how often each code that means "not observed" stands in each column, but for null and the usual text.
     ``start`` is the number of the first record, for errors.
     """
-    from twoway.kernels.compression import compress
-
     # Column by column, in the smallest type that holds all codes: memory is what this takes.
     code_type = np.min_scalar_type(-1 - max(schema.sizes))
     codes = np.empty((len(next(iter(columns.values()))), len(columns)), dtype=code_type, order="F")
@@ -110,10 +108,17 @@ def encode_slice(
     if rows is not None:
         codes = codes[rows]
     offsets = schema.offsets[[schema.index(name) for name in columns]]
+    return *compressed_codes(codes, offsets, schema), gone
+
+
+def compressed_codes(codes: NDArray[Any], offsets: Ints, schema: Schema) -> tuple[Ints, NDArray[Any]]:
+    """Return pointers and cells of codes, (n_records, n_columns), by the offsets of the columns."""
+    from twoway.kernels.compression import compress
+
     pointers = np.zeros(len(codes) + 1, dtype=np.int64)
     cells = np.empty(int(np.count_nonzero(codes >= 0)), dtype=np.min_scalar_type(schema.n_categories - 1))
     compress(codes, offsets, pointers, cells)
-    return pointers, cells, gone
+    return pointers, cells
 
 
 def _codes_of_missing(

@@ -20,7 +20,7 @@ from twoway.data.frames import table_of_capsule
 from twoway.data.missing import Markers, MissingLabels, clean_label, missing_key
 from twoway.data.weights import weights_as_floats
 from twoway.errors import DataError, check_known
-from twoway.schema import Label, Schema, Variable, first_duplicate, label_key
+from twoway.schema import Label, Schema, Variable, check_names_differ, label_key
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -171,7 +171,7 @@ class RawColumns:
 def open_columns(source: Any, columns: Sequence[str] | None = None) -> RawColumns:
     """Return the columns of a frame, array or mapping, some of them or all."""
     if columns is not None:
-        _check_columns_differ(columns)
+        check_names_differ(columns)
     if isinstance(source, np.ndarray):
         return _open_array_columns(source, columns)
     if isinstance(source, RawColumns):
@@ -193,7 +193,7 @@ def _open_frame_columns(source: Any, columns: Sequence[str] | None) -> RawColumn
         if not isinstance(frame, nw.DataFrame | nw.LazyFrame):
             frame = nw.from_native(table_of_capsule(source))
     except nw.exceptions.DuplicateError:
-        _check_columns_differ([str(name) for name in getattr(source, "column_names", source.columns)])
+        check_names_differ([str(name) for name in getattr(source, "column_names", source.columns)])
         raise
     except (TypeError, pa.ArrowInvalid):  # neither a frame nor Arrow data of columns
         raise DataError(
@@ -202,7 +202,7 @@ def _open_frame_columns(source: Any, columns: Sequence[str] | None) -> RawColumn
         ) from None
     if isinstance(frame, nw.LazyFrame):
         frame = frame.collect()
-    _check_columns_differ(frame.columns)
+    check_names_differ(frame.columns)
 
     def read_slice(name: str, start: int, stop: int) -> Any:
         column = frame[name][start:stop]
@@ -282,11 +282,6 @@ def check_number_of_column_labels(name: str, n_labels: int, most: int | None) ->
             f"column {name!r} has more than {most:,} distinct values: free text, an identifier or measurements? "
             "leave it out, put it into bins, or allow more (max_categories)"
         )
-
-
-def _check_columns_differ(names: Iterable[str]) -> None:
-    if (name := first_duplicate(names)) is not None:
-        raise DataError(f"duplicate column name {name!r}; names must differ")
 
 
 def _declared_by_column(series: Any, name: str) -> tuple[Label, ...]:

@@ -17,7 +17,7 @@ USUAL: tuple[str, ...] = ("", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", 
 """Text that means "not observed" in any column."""
 
 
-class MarkerSet(frozenset[tuple[str, object]]):
+class Markers(frozenset[tuple[str, object]]):
     """Labels that mean "not observed", as they are compared; so do the numbers within the ranges among them."""
 
     @functools.cached_property
@@ -38,7 +38,6 @@ class MarkerSet(frozenset[tuple[str, object]]):
 
 
 _USUAL_KEYS = frozenset(("text", label) for label in USUAL)
-Markers: TypeAlias = MarkerSet
 Unseen: TypeAlias = Literal["error", "missing", "extend"]
 """What a label gets that a schema does not have; only records in memory can extend theirs."""
 _DIGITS = 40
@@ -74,11 +73,10 @@ class MissingLabels:
     """Those of one column that its source declares."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "labels", _plain_missing_labels(self.labels))
         if not isinstance(self.columns, Mapping):
             raise DataError(f"the missing labels of columns are a mapping from a name to labels; got {self.columns!r}")
         columns = {name: _plain_missing_labels(labels) for name, labels in self.columns.items()}
-        object.__setattr__(self, "columns", columns)
+        vars(self).update(labels=_plain_missing_labels(self.labels), columns=columns)
 
     @classmethod
     def of(cls, missing: AnyMissing) -> MissingLabels:

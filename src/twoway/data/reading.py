@@ -45,11 +45,10 @@ class Reader:
 
     def __post_init__(self) -> None:
         missing = check_reading_options(self.schema, self.missing, self.unseen, self.in_memory)
-        object.__setattr__(self, "missing", self.declared.add_to(missing))
+        vars(self).update(missing=self.declared.add_to(missing))
         for what in ("counts", "weights"):
-            if getattr(self, what) is None:
-                object.__setattr__(self, what, getattr(self.declared, what))
-        for what, column in (("counts", self.counts), ("weights", self.weights)):
+            column = getattr(self.declared, what) if getattr(self, what) is None else getattr(self, what)
+            vars(self)[what] = column
             if not self.in_memory and not isinstance(column, str | None):
                 raise DataError(f"{what} must be the name of a column; got {type(column).__name__}")
         if self.max_categories is not None:

@@ -153,8 +153,7 @@ class Records:
     ) -> Records:
         """Return records on arrays that are known to be valid; nothing is copied or checked."""
         made = cls.__new__(cls)
-        made.schema, made.pointers, made.cells, made.weights, made.people = schema, pointers, cells, weights, people
-        made.heads = heads
+        vars(made).update(schema=schema, pointers=pointers, cells=cells, weights=weights, people=people, heads=heads)
         return made
 
     def with_cells(self, schema: Schema, pointers: Ints, cells: NDArray[Any]) -> Records:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from twoway.arrays import Floats
+from twoway.data.coding import compressed_codes
 from twoway.data.records import Records
 from twoway.errors import DataError
 from twoway.model.pmf import JointPMF
@@ -85,8 +86,6 @@ def draw_records(
     >>> draw_records(dirichlet_rows(3, 4, 2), 100, observed=1.0)
     Records(100 records, 3 variables, 300 of 300 cells observed)
     """
-    from twoway.kernels.compression import compress
-
     schema = pmf.schema
     shares = np.asarray(observed, dtype=np.float64)
     if shares.shape not in ((), (len(schema),)) or not ((shares >= 0) & (shares <= 1)).all():
@@ -103,10 +102,7 @@ def draw_records(
             below = np.cumsum(factor, axis=0)[:-1]
             codes[:, index] = (random.uniform(size=n_records) >= below[:, components]).sum(axis=0)
             codes[random.uniform(size=n_records) >= shares[index], index] = -1
-    pointers = np.zeros(n_records + 1, dtype=np.int64)
-    cells = np.empty(int(np.count_nonzero(codes >= 0)), dtype=np.min_scalar_type(schema.n_categories - 1))
-    compress(codes, schema.offsets, pointers, cells)
-    return Records.from_cells(schema, pointers, cells)
+    return Records.from_cells(schema, *compressed_codes(codes, schema.offsets, schema))
 
 
 def hide(frame: pd.DataFrame, share: float, *, seed: int = 0) -> pd.DataFrame:

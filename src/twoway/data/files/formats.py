@@ -108,12 +108,10 @@ def read_whole_format(connection: Any, files: FileSet, path: str, columns: Seque
         import pyarrow.dataset as ds
 
         return ds.dataset(path, format=files.kind).to_table(columns=list(columns))
-    if files.kind == "sheet":
-        return read_sheet(path, files.place).select(list(columns))
-    if files.kind in READERS:
+    if (slices := _format_slices(files, path, columns)) is not None:
         import pyarrow as pa
 
-        return pa.concat_tables(survey_slices(path, files.kind, columns, files.letters), promote_options="permissive")
+        return pa.concat_tables(slices, promote_options="permissive")
     with connection.cursor() as cursor:
         relation, finish = _format_relation(cursor, files, path, columns)
         return finish(relation.to_arrow_table())
@@ -125,19 +123,21 @@ def read_format_pieces(
     """Yield some columns of a file, or of all files of JSON, in parts: the number of the first row, and the rows."""
     if files.kind == "parquet":
         yield from _parquet_format_pieces(path, columns)
-        return
+    elif (slices := _format_slices(files, path, columns)) is not None:
+        yield from _format_pieces(slices)
+    else:
+        with connection.cursor() as cursor:
+            relation, finish = _format_relation(cursor, files, path, columns)
+            yield from _format_pieces(stream_format_slices(relation), finish)
+
+
+def _format_slices(files: FileSet, path: str, columns: Sequence[str]) -> Iterator[pa.Table] | None:
+    """Return the rows of a file that neither DuckDB nor threads of Parquet's read, a slice at a time; else None."""
     if files.kind == "arrow":
-        yield from _format_pieces(_arrow_format_slices(path, columns))
-        return
+        return _arrow_format_slices(path, columns)
     if files.kind == "sheet":
-        yield from _format_pieces(iter([read_sheet(path, files.place).select(list(columns))]))
-        return
-    if files.kind in READERS:
-        yield from _format_pieces(survey_slices(path, files.kind, columns, files.letters))
-        return
-    with connection.cursor() as cursor:
-        relation, finish = _format_relation(cursor, files, path, columns)
-        yield from _format_pieces(stream_format_slices(relation), finish)
+        return iter([read_sheet(path, files.place).select(list(columns))])
+    return survey_slices(path, files.kind, columns, files.letters) if files.kind in READERS else None
 
 
 def _format_pieces(

@@ -59,7 +59,7 @@ def read_text_header(path: str, kind: str) -> Header:
     except UnicodeDecodeError:
         raise FileFormatError(f"{path!r} is not in UTF-8; if a program exported it, save it as CSV (UTF-8)") from None
     except csv.Error as error:
-        if b"\r" in line.rstrip(b"\r\n"):
+        if b"\n" not in head:
             raise FileFormatError(f"{path!r} has lines that end in a carriage return alone; save it again") from None
         raise FileFormatError(f"{path!r} has a first line that cannot be read: {error}") from None
     if len({ending.endswith(b"\r") for ending in [*head.split(b"\n", n_before)[:n_before], line[:-1]]}) > 1:

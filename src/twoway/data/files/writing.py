@@ -55,7 +55,7 @@ def write_parts(parts: Iterable[pa.Table], path: FilePath, like: FileSet | None 
 
             stream.write(_survey_file(pa.concat_tables(parts), os.fspath(path), kind, like))
         else:
-            _write_stream_parts(parts, stream, kind)
+            write_stream(parts, stream, kind)
 
 
 def _survey_file(table: pa.Table, name: str, kind: str, like: FileSet | None) -> bytes:
@@ -82,12 +82,8 @@ def _survey_file(table: pa.Table, name: str, kind: str, like: FileSet | None) ->
         raise FileFormatError(f"cannot write {name!r}: {error}") from None
 
 
-def write_stream(table: pa.Table, stream: BinaryIO, kind: str = "csv") -> None:
-    """Write an Arrow table to a stream; ``kind`` is what `format_of` returns."""
-    _write_stream_parts([table], stream, kind)
-
-
-def _write_stream_parts(parts: Iterable[pa.Table], stream: BinaryIO, kind: str) -> None:
+def write_stream(parts: Iterable[pa.Table], stream: BinaryIO, kind: str) -> None:
+    """Write tables of the same columns to a stream, below one another; ``kind`` is what `format_of` returns."""
     if kind == "parquet":
         import pyarrow.parquet as pq
 

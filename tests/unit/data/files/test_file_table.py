@@ -205,7 +205,7 @@ def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
     def fail(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(writing, "_write_stream_parts", fail)
+    monkeypatch.setattr(writing, "write_stream", fail)
     with pytest.raises(OSError, match=r"No space left.*records.csv") as caught:
         writing.write_table(TABLE, path)
     assert caught.value.filename == str(path)
