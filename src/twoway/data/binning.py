@@ -129,7 +129,10 @@ def make_bins(
         ideal = np.linspace(least, most, n_bins + 1)[1:-1] if is_even else quantile_bin_cuts(observed, counts, n_bins)
         cuts = _rounded_bin_cuts(ideal, np.unique(observed))
     edges = np.concatenate([[least], cuts, [most]])
-    means = bin_means(*bin_sums(cuts, observed, counts), cuts) if len(cuts) else [np.average(observed, weights=counts)]
+    means = [float(np.average(observed, weights=counts))]
+    if len(cuts):
+        totals, sums = bin_sums(cuts, observed, counts)
+        means = bin_means(totals, sums, cuts)
     variable = Variable(name, bin_labels(cuts), tuple(means), is_found=True, edges=tuple(cuts))
     return Bins(variable, edges, bool((observed == np.rint(observed)).all()))
 
@@ -240,7 +243,7 @@ def numbers_to_bin(column: Any, markers: Markers) -> Floats | None:
         if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
             return None
         numbers = np.asarray(column.cast(kind).cast(pa.float64(), safe=False))
-    missing = [value for kind, value in markers if kind == "number"]
+    missing = [value for kind, value in markers if isinstance(value, int | float) and kind == "number"]
     for low, high in markers.ranges:
         numbers = np.where((numbers >= low) & (numbers <= high), np.nan, numbers)
     return np.where(np.isin(numbers, missing), np.nan, numbers) if missing else numbers

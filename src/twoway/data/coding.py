@@ -72,7 +72,7 @@ def encode_slice(
 ) -> tuple[Ints, NDArray[Any], Counter[CodeOf]]:
     """Return pointers and cells of a slice of the columns of some variables, in some rows or (None) in all.
 
-    The third is how often each code that means "not observed" stands in each column, but for null and the usual text.
+    The third is how often each code that means "not observed" occurs in each column, but for null and the usual text.
     ``start`` is the number of the first record, for errors.
     """
     # Column by column, in the smallest type that holds all codes: memory is what this takes.
@@ -124,7 +124,7 @@ def compressed_codes(codes: NDArray[Any], offsets: Ints, schema: Schema) -> tupl
 def _codes_of_missing(
     labels: Sequence[object], positions: NDArray[Any], variable: Variable, markers: Markers, rows: Any
 ) -> Counter[CodeOf]:
-    """Return how often each code stands in a column that means "not observed", but for the usual text."""
+    """Return how often each code that means "not observed" occurs in a column, but for the usual text."""
     plain = [label if isinstance(label, str | int | float) and not is_null(label) else "" for label in labels]
     codes = {
         position: plain_label(label)

@@ -25,7 +25,7 @@ from twoway.text import brief, shortlist
 NOT_CHOSEN, CHOSEN = "no", "yes"
 """The categories of an answer to a multiple-choice question."""
 Letters: TypeAlias = dict[tuple[str, int], Counter[tuple[str, Label]]]
-"""For each slice of a file, by path and first row, how often each letter such as ".a" stands in each column."""
+"""For each slice of a file, by path and first row, how often each letter such as ".a" occurs in each column."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -91,9 +91,8 @@ class Column(Shown):
                 continue
             if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
                 raise DataError(f"{what} must be a list; got {given!r}")
-            items = (tuple(item) if isinstance(item, list) else item for item in given)
-            object.__setattr__(self, what, tuple(items))
-        object.__setattr__(self, "order", tuple(map(plain_label, self.order)))
+            vars(self)[what] = tuple(tuple(item) if isinstance(item, list) else item for item in given)
+        vars(self).update(order=tuple(map(plain_label, self.order)))
         numbers = [cut for cut in self.cuts if isinstance(cut, int | float) and math.isfinite(cut)]
         if len(numbers) < len(self.cuts) or any(low >= high for low, high in pairwise(numbers)):
             raise DataError(f"cuts must be ascending numbers, such as [18, 40, 65]; got {list(self.cuts)!r}")
@@ -165,14 +164,14 @@ class Column(Shown):
             categories = tuple(self.order)
         ordered = bool(self.order) or (is_ordered if self.ordered is None else self.ordered)
         values: tuple[Any, ...] | None = None
-        codes_of = [shown[label_key(category)][1] if label_key(category) in shown else [] for category in categories]
+        codes_of = [shown.get(label_key(category), (category, []))[1] for category in categories]
         if self.values:
             own = {label_key(category): value for category, value in self.values.items()}
             own |= {label_key(str(category)): value for category, value in self.values.items()}
-            lacking = [c for c in categories if label_key(c) not in own and label_key(str(c)) not in own]
-            if lacking:
-                raise DataError(f"the values of {name!r} leave out the category {lacking[0]!r}; each must have one")
             values = tuple(own.get(label_key(c), own.get(label_key(str(c)))) for c in categories)
+            if None in values:
+                lacking_value = categories[values.index(None)]
+                raise DataError(f"the values of {name!r} leave out the category {lacking_value!r}; each must have one")
         elif ordered and listed and all(len(codes) == 1 for codes in codes_of):
             values = tuple(number_to_bin(code) for (code,) in codes_of)
             values = None if None in values else values
@@ -262,9 +261,7 @@ class Columns(Shown):
                 if not own.choices:
                     categories = {settings["chosen"]: CHOSEN}
                     columns[member] = replace(own, label=label, categories=categories, choices=members)
-        object.__setattr__(self, "columns", columns)
-        if isinstance(self.only, str):
-            object.__setattr__(self, "only", (self.only,))
+        vars(self).update(columns=columns, only=(self.only,) if isinstance(self.only, str) else self.only)
 
     @classmethod
     def of(cls, columns: Columns | Sequence[str] | None) -> Columns:

@@ -141,7 +141,7 @@ def _sampled_units(design: Design, n: int) -> SampledUnits:
     n_units = np.bincount(pairs[:, 0])
     if (alone := np.flatnonzero(n_units < 2)).size:
         if design.strata is None:
-            raise DataError("the sample has one unit only; chance can be told from at least two")
+            raise DataError("the sample has one unit only; sampling error needs at least two")
         names = shortlist(labels[alone].tolist(), 6)
         raise DataError(f"strata with one unit only: {names}; join each with another stratum")
     shares = np.zeros(len(n_units))
@@ -182,8 +182,8 @@ def _replicate_weights(design: Design, replicates: Floats, weights: Floats) -> R
     kind, fay, scales = _recognized_replicates(replicates, weights)
     if design.kind is None and kind is None:
         raise DataError(
-            f"what the {n} replicate weights are cannot be told from their numbers, as it can for BRR, Fay's and "
-            "jackknife weights that nobody adjusted: give the kind, which the survey's documentation names: "
+            f"the kind of the {n} replicate weights cannot be recognized from their numbers, as it can for BRR, Fay's "
+            "and jackknife weights that nobody adjusted: give the kind, which the survey's documentation names: "
             f"{shortlist(get_args(ReplicateKind))}"
         )
     how = "recognized by their ratios to the weights" if design.kind is None else "as given"

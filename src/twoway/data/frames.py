@@ -122,15 +122,11 @@ def frame_in_memory(frame: Any) -> Any:
 
 def table_of_capsule(source: Any) -> Any:
     """Return what hands out Arrow data, as a stream or as one batch, as an Arrow table; other things as they are."""
-    if hasattr(source, "__arrow_c_stream__"):
-        import pyarrow as pa
+    if not (hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__")):
+        return source
+    import pyarrow as pa
 
-        return pa.table(source)
-    if hasattr(source, "__arrow_c_array__"):
-        import pyarrow as pa
-
-        return pa.Table.from_batches([pa.record_batch(source)])
-    return source
+    return pa.table(source)
 
 
 def frame_columns(frame: Any, names: Sequence[str]) -> list[str]:

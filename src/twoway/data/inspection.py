@@ -79,7 +79,7 @@ def find_columns(path: FilePath, missing: MissingLabels | None = None) -> tuple[
     columns, notes = {}, {}
     for name, seen in found.items():
         columns[name], notes[name] = _described(name, seen, files.declared[name], letters.get(name, {}))
-    alike = [name for name in columns if _is_weight(name, found[name])]
+    alike = [name for name in columns if _WEIGHT.fullmatch(name) and _are_weights(found[name])]
     replicates = _replicates(found)
     weights = files.weights or next((name for name in alike if name not in replicates), None)
     for name in list(columns):
@@ -129,11 +129,6 @@ def _described(name: str, seen: _Found, declared: Column, letters: Mapping[Label
 
 def _n_cells(n: int) -> str:
     return "1 cell" if n == 1 else f"{n:,} cells"
-
-
-def _is_weight(name: str, seen: _Found) -> bool:
-    """Return whether a column looks like one of weights: by its name, and as positive numbers with fractions."""
-    return _WEIGHT.fullmatch(name) is not None and _are_weights(seen)
 
 
 def _are_weights(seen: _Found) -> bool:

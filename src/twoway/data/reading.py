@@ -193,7 +193,7 @@ def read(
     opened = open_columns(source, wanted)
     if wanted is None:
         reader.declared.check(opened.names)
-        reader.missing.check_columns([*opened.names, *(() if reader.schema is None else reader.schema.names)])
+        reader.missing.check_columns(opened.names, reader.schema)
     rows = None if where is None else np.asarray(where)
     if rows is not None and (rows.dtype != np.bool_ or rows.shape != (opened.n_rows,)):
         shown = f"{rows.dtype} of shape {rows.shape}"

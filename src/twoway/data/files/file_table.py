@@ -78,8 +78,7 @@ class FileTable:
         """Return the table of some columns of files, or of all; the options are the fields of the class."""
         files = find_files(path)
         options["missing"] = MissingLabels.of(options.get("missing", ()))
-        schema = options.get("schema")
-        options["missing"].check_columns([*files.columns, *(() if schema is None else schema.names)])
+        options["missing"].check_columns(files.columns, options.get("schema"))
         return cls(files, files.choose_columns(columns), **options)
 
     @cached_property

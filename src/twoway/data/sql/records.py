@@ -91,7 +91,7 @@ class DatabaseTable:
         if isinstance(self.table, DatabaseTable) or not is_database_table(self.table):
             raise DataError(f"a DatabaseTable needs an ibis table, not {type(self.table).__name__}")
         known, types = self.table.columns, self.table.schema()
-        self.reader.missing.check_columns([*known, *(() if self.schema is None else self.schema.names)])
+        self.reader.missing.check_columns(known, self.schema)
         self.reader.declared.check(known)
         check_columns_to_read(known, self.reader.counts, self.reader.weights)
         if self.reader.declared.columns and self.is_counted_inside:
