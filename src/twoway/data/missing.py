@@ -17,7 +17,7 @@ USUAL: tuple[str, ...] = ("", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", 
 """Text that means "not observed" in any column."""
 
 
-class Markers(frozenset[tuple[str, object]]):
+class MarkerSet(frozenset[tuple[str, object]]):
     """Labels that mean "not observed", as they are compared; so do the numbers within the ranges among them."""
 
     @functools.cached_property
@@ -38,6 +38,7 @@ class Markers(frozenset[tuple[str, object]]):
 
 
 _USUAL_KEYS = frozenset(("text", label) for label in USUAL)
+Markers: TypeAlias = MarkerSet
 Unseen: TypeAlias = Literal["error", "missing", "extend"]
 """What a label gets that a schema does not have; only records in memory can extend theirs."""
 _DIGITS = 40
