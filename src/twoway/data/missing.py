@@ -88,12 +88,8 @@ class MissingLabels:
 
     def check_columns(self, names: Iterable[str], schema: Schema | None = None) -> None:
         """Raise if labels are given for a column that is neither among these nor a variable of a schema."""
-        check_known(
-            "column",
-            [*names, *(schema.names if schema else ())],
-            *self.columns,
-            where=" for the labels that mean missing",
-        )
+        known = [*names, *(schema.names if schema else ())]
+        check_known("column", known, *self.columns, where=" for the labels that mean missing")
 
     def and_also(self, columns: Mapping[str, Iterable[object]]) -> MissingLabels:
         """Return the same with labels that the source of some columns declares."""
