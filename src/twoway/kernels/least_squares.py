@@ -12,7 +12,7 @@ table is read once for each of its variables, and what was read for the last one
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,22 +21,27 @@ from twoway.arrays import Floats, Ints
 from twoway.kernels.jit import jit
 from twoway.kernels.lanes import Prototype, add, load, multiply, spread, store
 
-Sets: TypeAlias = NDArray[np.int32]
-"""The variables of each table, (n_tables, 3)."""
+
+class ThreeWay(NamedTuple):
+    """Three-way tables, and where each variable is in them."""
+
+    shares: Floats
+    """Those of all tables, one table behind the other."""
+    starts: Ints
+    """(n_tables + 1,): where each table begins."""
+    sets: NDArray[np.int32]
+    """(n_tables, 3): the variables of each table."""
+    offsets: Ints
+    """(n_variables + 1,): where the cells of each variable begin."""
+    places: Ints
+    """Variable n is at ``places[firsts[n]:firsts[n + 1]]``."""
+    firsts: Ints
 
 
 @jit
-def contract_table(
-    place: int,
-    shares: Floats,
-    starts: Ints,
-    sets: Sets,
-    offsets: Ints,
-    theta: Floats,
-    sums: Floats,
-    prototype: Prototype,
-) -> None:
+def contract_table(place: int, tables: ThreeWay, theta: Floats, sums: Floats, prototype: Prototype) -> None:
     """Add a table, multiplied along its two other axes by their factors, to ``sums`` (I_n, width)."""
+    shares, starts, sets, offsets, _, _ = tables
     table, axis = place // 3, place % 3
     j, k, l = sets[table]  # noqa: E741  # as in the legend
     row_j, row_k, row_l = offsets[j] + 1, offsets[k] + 1, offsets[l] + 1
@@ -127,9 +132,9 @@ def _invert(q: Floats, rho: float, inverse: Floats) -> None:
     definite, and with ρ the mean of Q's eigenvalues its condition number is at most rank + 1.
     """
     rank = len(q)
-    for f in range(rank):
-        for g in range(rank):
-            inverse[f, g] = q[f, g] + (rho if f == g else 0.0)
+    inverse[:] = q
+    for p in range(rank):
+        inverse[p, p] += rho
     for p in range(rank):
         pivot = inverse[p, p]
         inverse[p, p] = 1.0
@@ -152,22 +157,18 @@ def minimize_on_simplex(block: Floats, q: Floats, v: Floats, by_columns: bool, n
     projected gradient step instead, which cannot rise.
     """
     rows, rank = len(block), len(q)
-    trace = 0.0
-    for f in range(rank):
-        trace += q[f, f]
+    trace = np.trace(q)
     if trace <= 0.0 or n_inner == 0:
         return
     rho = trace / rank
     inverse = np.empty((rank, rank))
     _invert(q, rho, inverse)
-    found, slope, duals = np.empty((rows, rank)), np.empty((rows, rank)), np.empty((rows, rank))
+    found, slope = block[:, :rank].copy(), -v[:, :rank]
     for i in range(rows):
         for f in range(rank):
-            found[i, f] = block[i, f]
-            slope[i, f] = -v[i, f]
             for g in range(rank):
                 slope[i, f] += q[f, g] * block[i, g]
-            duals[i, f] = slope[i, f] / rho
+    duals = slope / rho
     free = np.empty(rank)
     for _ in range(n_inner):
         for i in range(rows):
@@ -182,21 +183,15 @@ def minimize_on_simplex(block: Floats, q: Floats, v: Floats, by_columns: bool, n
                 found[i, f] = free[f] - duals[i, f]
                 duals[i, f] = -found[i, f]
         _project_block(found, by_columns)
-        for i in range(rows):
-            for f in range(rank):
-                duals[i, f] += found[i, f]
+        duals += found
     before = quadratic(block, q, v)
     if not quadratic(found, q, v) <= before:
         # The trace is at least the largest curvature.
-        for i in range(rows):
-            for f in range(rank):
-                found[i, f] = block[i, f] - slope[i, f] / trace
+        found[:] = block[:, :rank] - slope / trace
         _project_block(found, by_columns)
         if not quadratic(found, q, v) <= before:
             return
-    for i in range(rows):
-        for f in range(rank):
-            block[i, f] = found[i, f]
+    block[:, :rank] = found
 
 
 @jit
@@ -210,49 +205,13 @@ def _gram(rows: Floats, gram: Floats) -> None:
 
 
 @jit
-def _add_overlap(rows: Floats, sums: Floats, overlap: Floats) -> None:
-    """Add the column sums of A ∗ (what a table gave for A) to g (1, width)."""
-    for i in range(len(rows)):
-        for f in range(overlap.shape[1]):
-            overlap[0, f] += rows[i, f] * sums[i, f]
-
-
-@jit
-def _gram_of_weights(grams: Floats, sets: Sets) -> Floats:
-    """Return H: the Gram matrix of all tables' components."""
-    h = np.zeros(grams.shape[1:])
-    for table in range(len(sets)):
-        one, two, three = grams[sets[table, 0]], grams[sets[table, 1]], grams[sets[table, 2]]
-        for f in range(len(h)):
-            for g in range(len(h)):
-                h[f, g] += one[f, g] * two[f, g] * three[f, g]
-    return h
-
-
-@jit
-def sweep_tables(
-    theta: Floats,
-    shares: Floats,
-    starts: Ints,
-    sets: Sets,
-    offsets: Ints,
-    places: Ints,
-    firsts: Ints,
-    rank: int,
-    n_inner: int,
-    prototype: Prototype,
-) -> float:
+def sweep_tables(theta: Floats, tables: ThreeWay, rank: int, n_inner: int, prototype: Prototype) -> float:
     """Improve each factor in turn, then the weights, in place; return how far the new θ is from the tables.
 
-    That is ½ Σ_t ‖X_t − [[λ; A_j, A_k, A_l]]‖², less ½ Σ_t ‖X_t‖².
-
-    Parameters
-    ----------
-    places, firsts
-        Variable n is at ``places[firsts[n]:firsts[n + 1]]``.
-    n_inner
-        ADMM steps a block; with none, θ stays as it is, and each table is read once.
+    That is ½ Σ_t ‖X_t − [[λ; A_j, A_k, A_l]]‖², less ½ Σ_t ‖X_t‖². Each block takes ``n_inner`` ADMM steps; with none,
+    θ stays as it is, and each table is read once.
     """
+    _, _, sets, offsets, places, firsts = tables
     width = theta.shape[1]
     n_variables = offsets.size - 1
     grams = np.empty((n_variables, rank, rank))
@@ -269,17 +228,20 @@ def sweep_tables(
             table, axis = place // 3, place % 3
             if n_inner == 0 and axis < 2:
                 continue
-            contract_table(place, shares, starts, sets, offsets, theta, last_sums if axis == 2 else sums, prototype)
+            contract_table(place, tables, theta, last_sums if axis == 2 else sums, prototype)
             one, other = grams[sets[table, (axis + 1) % 3]], grams[sets[table, (axis + 2) % 3]]
             for f in range(rank):
                 for g in range(rank):
                     q[f, g] += one[f, g] * other[f, g] * theta[0, f] * theta[0, g]
-        for i in range(len(rows)):
-            for f in range(rank):
-                sums[i, f] = (sums[i, f] + last_sums[i, f]) * theta[0, f]
+        sums = (sums + last_sums) * theta[0]
         minimize_on_simplex(rows, q, sums, True, n_inner)
         _gram(rows, grams[n])
-        _add_overlap(rows, last_sums, overlap)
-    h = _gram_of_weights(grams, sets)
+        # The column sums of A ∗ (what the tables gave for A).
+        for i in range(len(rows)):
+            overlap[0] += rows[i] * last_sums[i]
+    # H, the Gram matrix of all tables' components.
+    h = np.zeros((rank, rank))
+    for j, k, l in sets:  # noqa: E741  # as in the legend
+        h += grams[j] * grams[k] * grams[l]
     minimize_on_simplex(theta[:1], h, overlap, False, n_inner)
     return quadratic(theta[:1], h, overlap)

@@ -52,7 +52,7 @@ class CTD:
 def fit_ctd(tables: Tables, start: JointPMF, n_inner: int, loop: Loop) -> Descent:
     """Return the end of the descent on half the squared error."""
     from twoway.kernels.lanes import layout
-    from twoway.kernels.least_squares import sweep_tables
+    from twoway.kernels.least_squares import ThreeWay, sweep_tables
 
     schema, rank = tables.schema, start.rank
     _, prototype = layout(rank)
@@ -62,15 +62,15 @@ def fit_ctd(tables: Tables, start: JointPMF, n_inner: int, loop: Loop) -> Descen
     variables = tables.sets.ravel()
     places = np.argsort(variables, kind="stable")
     firsts = np.searchsorted(variables[places], np.arange(len(schema) + 1))
-    arrays = (shares, tables.starts, tables.sets, schema.offsets, places, firsts, rank)
+    arrays = ThreeWay(shares, tables.starts, tables.sets, schema.offsets, places, firsts)
     # A sweep knows the error where it ends; a pass over the tables is needed only for points from elsewhere.
     ended: tuple[Theta | None, float] = (None, np.nan)
 
     def update(theta: Theta) -> tuple[Theta, float]:
         nonlocal ended
-        here = ended[1] if ended[0] is theta else sweep_tables(theta, *arrays, 0, prototype)
+        here = ended[1] if ended[0] is theta else sweep_tables(theta, arrays, rank, 0, prototype)
         following = theta.copy()
-        ended = following, sweep_tables(following, *arrays, n_inner, prototype)
+        ended = following, sweep_tables(following, arrays, rank, n_inner, prototype)
         # Where the fit is exact, the difference may round to less than zero.
         return following, max(constant + here, 0.0)
 

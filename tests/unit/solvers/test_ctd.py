@@ -35,9 +35,10 @@ def shares(tables):
 
 
 def arguments(tables, rank):
-    """Return what the kernels take between θ and the end."""
+    """Return tables as the kernels take them, and the prototype of the lanes."""
     flat = tables.flat / np.repeat(tables.totals, np.diff(tables.starts))
-    return (flat, tables.starts, tables.sets, tables.schema.offsets), layout(rank)[1]
+    arrays = (flat, tables.starts, tables.sets, tables.schema.offsets, *places_of(tables))
+    return least_squares.ThreeWay(*arrays), layout(rank)[1]
 
 
 def places_of(tables):
@@ -61,12 +62,12 @@ def solve(tables, rank, start=None, seed=0, **options):
 def test_contractions_equal_their_twin(rank, sets):
     pmf = random_pmf(SCHEMA, rank)
     tables = as_tables(pmf, sets, noise=1.0)
-    (flat, starts, positions, offsets), prototype = arguments(tables, rank)
+    arrays, prototype = arguments(tables, rank)
     theta = pad_to_lanes(pmf.weights, pmf.stacked)
     for index, (row, x) in enumerate(shares(tables).items()):
         for axis in range(3):
             sums = np.ones((SIZES[row[axis]], theta.shape[1]))
-            least_squares.contract_table(3 * index + axis, flat, starts, positions, offsets, theta, sums, prototype)
+            least_squares.contract_table(3 * index + axis, arrays, theta, sums, prototype)
             expected = 1 + slow.contract(x, pmf.factors, row, axis)
             np.testing.assert_allclose(sums[:, :rank], expected, rtol=1e-12)
             assert (sums[:, rank:] == 1).all()
@@ -75,12 +76,12 @@ def test_contractions_equal_their_twin(rank, sets):
 @pytest.mark.parametrize("rank", [1, 3, 6])
 def test_the_value_is_half_the_squared_error(rank):
     pmf, tables = random_pmf(SCHEMA, rank), as_tables(random_pmf(SCHEMA, 2, seed=5), noise=2.0)
-    before, prototype = arguments(tables, rank)
+    arrays, prototype = arguments(tables, rank)
     theta = pad_to_lanes(pmf.weights, pmf.stacked)
-    value = least_squares.sweep_tables(theta, *before, *places_of(tables), rank, 0, prototype)
+    value = least_squares.sweep_tables(theta, arrays, rank, 0, prototype)
     np.testing.assert_array_equal(theta, pad_to_lanes(pmf.weights, pmf.stacked))
     expected = slow.half_squared_error(shares(tables), pmf.weights, pmf.factors)
-    assert 0.5 * before[0] @ before[0] + value == pytest.approx(expected, rel=1e-10)
+    assert 0.5 * arrays.shares @ arrays.shares + value == pytest.approx(expected, rel=1e-10)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -159,13 +160,12 @@ def test_a_block_ends_at_its_minimum_and_stays_there(by_columns):
 
 def test_a_sweep_improves_and_knows_where_it_ends():
     pmf, tables = random_pmf(SCHEMA, 3), as_tables(random_pmf(SCHEMA, 3, seed=5), noise=1.0)
-    before, prototype = arguments(tables, 3)
+    arrays, prototype = arguments(tables, 3)
     theta = pad_to_lanes(pmf.weights, pmf.stacked)
-    places, firsts = places_of(tables)
-    values = [least_squares.sweep_tables(theta, *before, places, firsts, 3, 0, prototype)]
+    values = [least_squares.sweep_tables(theta, arrays, 3, 0, prototype)]
     for _ in range(5):
-        values.append(least_squares.sweep_tables(theta, *before, places, firsts, 3, 10, prototype))
-        again = least_squares.sweep_tables(theta, *before, places, firsts, 3, 0, prototype)
+        values.append(least_squares.sweep_tables(theta, arrays, 3, 10, prototype))
+        again = least_squares.sweep_tables(theta, arrays, 3, 0, prototype)
         assert values[-1] == pytest.approx(again, rel=1e-12)
     assert all(after < earlier for earlier, after in pairwise(values))
 
