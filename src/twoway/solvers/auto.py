@@ -13,7 +13,7 @@ from twoway.solvers.combine import race
 from twoway.solvers.coupled_nmf import CoupledNMF
 from twoway.solvers.em import EM, fit_cells_by_em
 from twoway.solvers.evidence import Evidence
-from twoway.solvers.heldout import CHOICE_CELLS, N_FOLDS
+from twoway.solvers.heldout import CHOICE_CELLS
 from twoway.solvers.loop import Loop
 from twoway.solvers.mle_ad import MLEAD
 from twoway.solvers.problem import Problem, Smoothing, Solution
@@ -119,7 +119,7 @@ class Auto:
         loop = Loop("choosing the smoothing", 200, 1e-6, watch.quiet())
 
         def refit(train: Records, smoothing: Smoothing) -> JointPMF:
-            training = sets.with_records(train)  # once, as its totals are the same for all starts
+            training = replace(sets, records=train)  # once, as its totals are the same for all starts
             fits = [fit_cells_by_em(training, start, smoothing, loop) for start in starts]
             return min(fits, key=lambda fit: fit.objective).pmf
 
@@ -129,7 +129,6 @@ class Auto:
             # A person is counted in many tables: held-out counts forgive more, and too much smoothing is hard to leave.
             first=1.0 if from_tables else 8.0,
             n_components=1 if from_tables else problem.rank,
-            n_folds=N_FOLDS,
             seed=problem.seed,
             watch=watch,
             copies=float(sets.copies.mean()),

@@ -82,9 +82,9 @@ def race(solver: Solver, problems: Sequence[Problem]) -> Solution:
                 if before is None:
                     solutions[start] = heat.solve(problem)
                 elif before.stop_reason is StopReason.MAX_ITER:
-                    solutions[start] = _continued_race(
-                        before, heat.solve(replace(problem, start=before.pmf, origin=""))
-                    )
+                    now = heat.solve(replace(problem, start=before.pmf, origin=""))
+                    objectives = (*before.objectives, *now.objectives[1:])
+                    solutions[start] = replace(now, objectives=objectives, solver=before.solver)
                 past += passes
         ranked = sorted(solutions, key=lambda start: (solutions[start].objective, start))
         if watch.interrupted:
@@ -102,8 +102,3 @@ def _race_heats(n_starts: int, max_iter: int) -> Iterator[tuple[int, int]]:
         yield n_starts, _HEAT
         n_starts, max_iter = -(-n_starts // _KEPT), max_iter - _HEAT
     yield n_starts, max_iter
-
-
-def _continued_race(before: Solution, now: Solution) -> Solution:
-    """Return a solution with the objectives of its earlier heats in front."""
-    return replace(now, objectives=(*before.objectives, *now.objectives[1:]), solver=before.solver)

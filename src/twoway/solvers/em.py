@@ -46,8 +46,7 @@ class EM:
             raise DataError("solver 'em' needs records, and there are only tables; 'coupled-nmf' fits tables")
         sets, smoothing = problem.evidence.sets, problem.given_smoothing
         descent = fit_cells_by_em(sets, problem.first_point(sets), smoothing, problem.loop(self))
-        penalty = "penalised " if any(smoothing) else ""
-        return problem.solution(self, descent, f"negative {penalty}log-likelihood per record")
+        return problem.solution(self, descent, problem.name_of_likelihood)
 
 
 def fit_cells_by_em(

@@ -237,10 +237,6 @@ class CellSets:
         """Return on how many people each component rests, and each of its factors, as `counts_of_groups`."""
         return counts_of_groups(counts, form) / np.maximum(self.copies_of_groups(form), 1.0)[:, None]
 
-    def with_records(self, records: Records) -> CellSets:
-        """Return other sets of the same kind, such as a fold of these."""
-        return replace(self, records=records)
-
 
 class Evidence:
     """What is known: records, or tables, or records from which tables can be counted."""

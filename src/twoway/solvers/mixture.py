@@ -6,9 +6,8 @@ ones differs from group to group. A tree of hidden variables has one shape for a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -22,6 +21,7 @@ from twoway.solvers.heldout import CHOICE_CELLS, HeldOut, held_out_folds, held_o
 from twoway.solvers.loop import Descent, Loop
 from twoway.solvers.problem import Problem, Smoothing, Solution
 from twoway.solvers.tree_mixture import fit_random_mixture
+from twoway.solvers.tuning import Candidates, SmoothingChoice
 from twoway.solvers.visible_trees import VisibleMixture
 
 # Numbers of trees that are tried, from the first until one is no better; and records that each needs.
@@ -43,15 +43,10 @@ _FINAL_PASSES = 30
 
 
 @dataclass(frozen=True)
-class MixtureChoice:
+class MixtureChoice(SmoothingChoice):
     """How many trees, how smooth, and how well such a mixture predicts held-out records."""
 
     n_trees: int
-    smoothing: Smoothing
-    candidates: tuple[Mapping[str, Any], ...] = ()
-    """All that were compared."""
-    held_out: HeldOut | None = None
-    """None where there is too little to hold out, or the choice ended early."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +76,7 @@ class Mixture:
         if not fits:
             raise KeyboardInterrupt
         fits.sort(key=lambda descent: descent.objective)
-        best, *others = (problem.solution(self, descent, _objective_name(smoothing)) for descent in fits)
+        best, *others = (problem.solution(self, descent, problem.name_of_likelihood) for descent in fits)
         if sample.n_observed < records.n_observed and not problem.watch.interrupted:
             others, best = [best, *others], self._refined(problem, best, sample)
         return replace(best, others=tuple(other.as_start() for other in others))
@@ -119,12 +114,8 @@ def choose_mixture(problem: Problem, n_trees: int | None, rival: HeldOut | None 
                 if problem.smoothing is None:
                     best = search.best_smoothing(best)
                 held_out = search.all_folds(*best)
-    return MixtureChoice(
-        best[0],
-        problem.smoothing or Smoothing(best[1], best[1]),
-        search.candidates,
-        None if watch.interrupted else held_out,
-    )
+    smoothing = problem.smoothing or Smoothing(best[1], best[1])
+    return MixtureChoice(smoothing, search.candidates, None if watch.interrupted else held_out, best[0])
 
 
 def with_more_trees(problem: Problem, choice: MixtureChoice) -> MixtureChoice:
@@ -139,10 +130,6 @@ def with_more_trees(problem: Problem, choice: MixtureChoice) -> MixtureChoice:
     return replace(choice, n_trees=best[0], candidates=(*choice.candidates, *search.candidates))
 
 
-def _objective_name(smoothing: Smoothing) -> str:
-    return f"negative {'penalised ' if any(smoothing) else ''}log-likelihood per record"
-
-
 class _MixtureSearch:
     """Numbers of trees with amounts of smoothing, compared by the first of some folds."""
 
@@ -152,7 +139,7 @@ class _MixtureSearch:
         self._tried: dict[tuple[int, float], HeldOut] = {}
 
     @property
-    def candidates(self) -> tuple[Mapping[str, Any], ...]:
+    def candidates(self) -> Candidates:
         """What was compared."""
         return tuple(
             {"trees": n_trees, "smoothing": amount, "held_out": held_out.mean}

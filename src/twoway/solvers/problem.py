@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
+from twoway.errors import DataError
 from twoway.model.pmf import JointPMF
-from twoway.report import Report, Start
+from twoway.report import Report, Start, StopReason
 from twoway.schema import Schema
 from twoway.solvers.evidence import CellSets, Evidence
 from twoway.solvers.heldout import HeldOut
@@ -71,6 +72,11 @@ class Problem:
         """Return the chain of solvers that ends with the named one."""
         return f"{self.origin}+{name}" if self.origin else name
 
+    @property
+    def name_of_likelihood(self) -> str:
+        """What a fit of records minimises, in words."""
+        return f"negative {'penalised ' if any(self.given_smoothing) else ''}log-likelihood per record"
+
     def first_point(self, sets: CellSets) -> JointPMF:
         """Return the given start, or a random one around the overall shares of what is to be explained."""
         return self.start or random_start(sets.schema, self.rank, sets.shares, self.seeds)
@@ -88,6 +94,19 @@ class Problem:
             smoothing=self.given_smoothing,
             warnings=warnings,
         )
+
+    def direct(self, solver: Solver, pmf: JointPMF, divergence: float) -> Solution:
+        """Return what a solver found in two-way tables at once, without smoothing."""
+        descent = Descent(pmf, (divergence,), StopReason.DIRECT)
+        return replace(self, smoothing=None).solution(solver, descent, "mean Kullback-Leibler divergence per pair")
+
+    def check_categories(self, solver: Solver, most: int) -> None:
+        """Raise where there are more categories than a solver can take."""
+        if (n_categories := self.evidence.schema.n_categories) > most:
+            raise DataError(
+                f"{solver.name!r} takes up to {most} categories in all, and there are {n_categories}; "
+                "use solver='coupled-nmf'"
+            )
 
 
 @dataclass(frozen=True)

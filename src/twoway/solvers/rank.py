@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -185,9 +185,8 @@ def _split_to_rank(pmf: JointPMF, rank: int, seeds: tuple[int, ...]) -> JointPMF
 
 @dataclass(frozen=True)
 class _Trial:
-    """A rank, how well it predicts held-out records, with which smoothing, and whether its fits converged."""
+    """How well a rank predicts held-out records, with which smoothing, and whether its fits converged."""
 
-    rank: int
     held_out: HeldOut
     amount: float
     converged: bool
@@ -199,7 +198,7 @@ def _rank_from_records(evidence: Evidence, search: _Search, seed: int, watch: Wa
     if not folds:
         least = min(search.allowed or {1})
         return RankChoice(least, ({"rank": least, "held_out": None},))
-    ladders = [_Ladder(sets.with_records(train), _MOST_PASSES, seed, watch) for train, _ in folds]
+    ladders = [_Ladder(replace(sets, records=train), _MOST_PASSES, seed, watch) for train, _ in folds]
     tried: dict[int, _Trial] = {}
 
     def try_rank(rank: int) -> bool:
@@ -213,7 +212,7 @@ def _rank_from_records(evidence: Evidence, search: _Search, seed: int, watch: Wa
         if tried and all(is_one_component(fit.pmf) for fit in fits):  # this is rank 1, with more smoothing
             held_out = tried[1].held_out
         gain, error = _peak_trial(tried).held_out.behind(held_out) if tried else (math.inf, 0.0)
-        tried[rank] = _Trial(rank, held_out, amount, all(fit.converged for fit in fits))
+        tried[rank] = _Trial(held_out, amount, all(fit.converged for fit in fits))
         return gain > max(error, _LEAST_GAIN)
 
     search.run(try_rank, lambda: _rank_of_records(search.eligible(tried)), watch)
@@ -234,10 +233,11 @@ def _rank_from_records(evidence: Evidence, search: _Search, seed: int, watch: Wa
                 "converged": trial.converged,
             }
         )
-    chosen = tried[_rank_of_records(search.eligible(tried))]
-    whole = _Ladder(sets.with_records(sample), _MOST_PASSES, seed, watch)
-    pmf = whole.fit(ladders[0].fits[chosen.rank], chosen.amount).pmf
-    return RankChoice(chosen.rank, tuple(candidates), held_out=chosen.held_out, pmf=pmf)
+    rank = _rank_of_records(search.eligible(tried))
+    chosen = tried[rank]
+    whole = _Ladder(replace(sets, records=sample), _MOST_PASSES, seed, watch)
+    pmf = whole.fit(ladders[0].fits[rank], chosen.amount).pmf
+    return RankChoice(rank, tuple(candidates), held_out=chosen.held_out, pmf=pmf)
 
 
 def _scored_in_halves(descents: Sequence[Descent], held: Records) -> tuple[int, tuple[Floats, Floats]]:

@@ -8,7 +8,7 @@ projection finds such columns. H follows by nonnegative least squares, the weigh
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -17,8 +17,6 @@ from twoway.arrays import Bools, Floats
 from twoway.errors import DataError, whole_number
 from twoway.model.parameters import normalized_factors
 from twoway.model.pmf import JointPMF
-from twoway.report import StopReason
-from twoway.solvers.loop import Descent
 from twoway.solvers.pair_matrix import PairMatrix
 from twoway.solvers.problem import Problem, Solution
 
@@ -42,11 +40,7 @@ class SPA:
     def solve(self, problem: Problem) -> Solution:
         """Return the best solution over the splits."""
         schema, rank = problem.evidence.schema, problem.rank
-        if schema.n_categories > MOST_CATEGORIES:
-            raise DataError(
-                f"'spa' takes up to {MOST_CATEGORIES} categories in all, and there are {schema.n_categories}; "
-                "use solver='coupled-nmf'"
-            )
+        problem.check_categories(self, MOST_CATEGORIES)
         pairs = problem.evidence.pairs
         splits = list(self.splits(pairs, rank, problem.seeds))
         if not splits:
@@ -61,8 +55,7 @@ class SPA:
             quick = [pairs.divergence(solve_split(pairs, split, rank, exact=False)) for split in splits]
             splits = [splits[int(np.argmin(quick))]]
         pmf = solve_split(pairs, splits[0], rank)
-        descent = Descent(pmf, (pairs.divergence(pmf),), StopReason.DIRECT)
-        return replace(problem, smoothing=None).solution(self, descent, "mean Kullback-Leibler divergence per pair")
+        return problem.direct(self, pmf, pairs.divergence(pmf))
 
     def splits(self, pairs: PairMatrix, rank: int, seeds: Sequence[int]) -> Iterator[Bools]:
         """Yield splits as masks of the first group, those that can carry the rank only."""

@@ -10,17 +10,15 @@ times the square root of its weight.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from twoway.arrays import Floats
-from twoway.errors import DataError, whole_number
+from twoway.errors import whole_number
 from twoway.model.parameters import normalized_factors
 from twoway.model.pmf import JointPMF
-from twoway.report import StopReason
-from twoway.solvers.loop import Descent
 from twoway.solvers.pair_completion import PairResiduals
 from twoway.solvers.problem import Problem, Solution
 from twoway.solvers.spa import successive_projection
@@ -51,11 +49,7 @@ class SymmetricNMF:
         """Return the best solution over the rotations; the first is from the given start, if there is one."""
         evidence, rank = problem.evidence, problem.rank
         schema = evidence.schema
-        if schema.n_categories > MOST_CATEGORIES:
-            raise DataError(
-                f"'symmetric-nmf' takes up to {MOST_CATEGORIES} categories in all, and there are "
-                f"{schema.n_categories}; use solver='coupled-nmf'"
-            )
+        problem.check_categories(self, MOST_CATEGORIES)
         evidence.connected_tables(2)
         pairs, totals = evidence.pairs, evidence.table_sets("counts").totals
         shares = totals / np.repeat(np.add.reduceat(totals, schema.offsets[:-1]), schema.sizes)
@@ -67,8 +61,7 @@ class SymmetricNMF:
         divergences = np.array([pairs.divergence(pmf) for pmf in pmfs])
         # Rounding does not decide between rotations that end at the same place.
         best = int(np.argmax(divergences <= divergences.min() * (1 + 1e-6) + 1e-12))
-        descent = Descent(pmfs[best], (float(divergences[best]),), StopReason.DIRECT)
-        return replace(problem, smoothing=None).solution(self, descent, "mean Kullback-Leibler divergence per pair")
+        return problem.direct(self, pmfs[best], float(divergences[best]))
 
     def _rotated(self, u: Floats, problem: Problem) -> Iterator[Floats]:
         """Yield the nonnegative matrices (n_categories, rank) nearest to the rotated root, over the best rotations."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,7 +10,6 @@ import numpy as np
 
 from twoway.arrays import Bools, Floats, Ints, times_log
 from twoway.data.records import Records
-from twoway.schema import Schema
 from twoway.solvers.evidence import Theta
 from twoway.tables.published.pairs import Codes
 from twoway.tables.published.table import PublishedMean, PublishedTable
@@ -55,30 +53,6 @@ class GroupRows(NamedTuple):
         return own
 
 
-@dataclass
-class CellRows:
-    """The rows that sets of categories have: those of single categories, and below them those of larger sets."""
-
-    schema: Schema
-    groups: dict[tuple[int, Codes], int] = field(default_factory=dict)
-    """The number of each set of several categories, by the position of its variable and their codes."""
-
-    def row(self, variable: int, codes: Codes) -> int:
-        """Return the row of a set of categories; -1 for all of them, which say nothing."""
-        if len(codes) == self.schema.sizes[variable]:
-            return -1
-        if len(codes) == 1:
-            return int(self.schema.offsets[variable]) + codes[0]
-        return self.schema.n_categories + self.groups.setdefault((variable, codes), len(self.groups))
-
-    def freeze(self) -> GroupRows:
-        """Return the rows of the sets of several categories."""
-        members = [self.schema.offsets[variable] + np.array(codes) for variable, codes in self.groups]
-        variables = np.array([variable for variable, _ in self.groups], dtype=np.int64)
-        flat = np.concatenate([np.zeros(0, dtype=np.int64), *members])
-        return GroupRows(flat, np.cumsum([0, *map(len, members)])[:-1], self.schema.offsets[variables])
-
-
 class Slice(NamedTuple):
     """Cells that share out people of a universe among them; nothing is said of how many are outside of it."""
 
@@ -118,7 +92,8 @@ class TableCells:
     def __init__(self, published: PublishedTables) -> None:
         self.published = published
         self.schema = published.schema
-        self.rows = CellRows(self.schema)
+        # The number of each set of several categories, by the position of its variable and their codes.
+        self._groups: dict[tuple[int, Codes], int] = {}
         self.records: list[list[int]] = []
         self.weights: list[float] = []
         self.slices: list[Slice] = []
@@ -168,13 +143,28 @@ class TableCells:
         cells = flat.astype(np.min_scalar_type(max(self.schema.n_categories + len(groups.starts) - 1, 1)))
         return Records.from_cells(self.schema, pointers, cells, np.array(self.weights))
 
+    def group_rows(self) -> GroupRows:
+        """Return the rows of the sets of several categories."""
+        members = [self.schema.offsets[variable] + np.array(codes) for variable, codes in self._groups]
+        variables = np.array([variable for variable, _ in self._groups], dtype=np.int64)
+        flat = np.concatenate([np.zeros(0, dtype=np.int64), *members])
+        return GroupRows(flat, np.cumsum([0, *map(len, members)])[:-1], self.schema.offsets[variables])
+
     @property
     def negative_entropy(self) -> float:
         """The mean over people of Σ x log x of the tables that they are in."""
         return self.entropy / max(self.total_weight, _LEAST)
 
+    def _row(self, variable: int, codes: Codes) -> int:
+        """Return the row of a set of categories, below all single ones where it has several; -1 for all of them."""
+        if len(codes) == self.schema.sizes[variable]:
+            return -1
+        if len(codes) == 1:
+            return int(self.schema.offsets[variable]) + codes[0]
+        return self.schema.n_categories + self._groups.setdefault((variable, codes), len(self._groups))
+
     def _add(self, sets: Mapping[int, Codes], weight: float) -> int:
-        rows = sorted(self.rows.row(variable, codes) for variable, codes in sets.items())
+        rows = sorted(self._row(variable, codes) for variable, codes in sets.items())
         self.records.append([row for row in rows if row >= 0])
         self.weights.append(weight)
         return len(self.records) - 1

@@ -19,17 +19,11 @@ from twoway.model.pmf import JointPMF
 from twoway.solvers.combine import race
 from twoway.solvers.em import fit_cells_by_em
 from twoway.solvers.evidence import CellSets, Evidence
-from twoway.solvers.heldout import CHOICE_CELLS, FAR_BEHIND, N_FOLDS, HeldOut, held_out_folds, held_out_scores
+from twoway.solvers.heldout import CHOICE_CELLS, FAR_BEHIND, HeldOut, held_out_folds, held_out_scores
 from twoway.solvers.loop import Loop, Watch
 from twoway.solvers.problem import Problem, Smoothing, Solution
 from twoway.solvers.reference import best_power, mean_of_random_models, reference_tables
-from twoway.solvers.tree_starts import (
-    TreeShape,
-    local_spa_start,
-    random_tree_start,
-    spread_start,
-    visible_tree_start,
-)
+from twoway.solvers.tree_starts import TreeShape, local_spa_start, random_tree_start, spread_start, visible_tree_start
 from twoway.solvers.tuning import SmoothingChoice, choose_smoothing
 from twoway.tables.flat_counts import NOMINAL_TOTAL
 from twoway.tables.tables import Tables
@@ -185,13 +179,9 @@ class Tree:
         return len(self._shape(evidence).parents)
 
     def _shape(self, evidence: Evidence) -> TreeShape:
-        if len(evidence.schema) == 1:
-            return TreeShape((-1,), (0,), (0,))
-        return (
-            TreeShape.of_evidence(evidence)
-            if self.edges is None
-            else TreeShape.of_edges(evidence.schema.names, self.edges)
-        )
+        if self.edges is None and len(evidence.schema) > 1:
+            return TreeShape.of_evidence(evidence)
+        return TreeShape.of_edges(evidence.schema.names, self.edges or ())
 
     def _start(self, evidence: Evidence, n_states: int, seeds: tuple[int, int], watch: Watch) -> JointPMF:
         """Return a start, by the second of the seeds: those that lead further come first."""
@@ -243,7 +233,6 @@ class Tree:
             refit,
             first=first.factors,
             n_components=1,
-            n_folds=N_FOLDS,
             seed=problem.seed,
             watch=watch,
             coarse=True,

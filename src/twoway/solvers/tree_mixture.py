@@ -27,6 +27,7 @@ from twoway.solvers.evidence import CellSets
 from twoway.solvers.loop import Descent, Loop
 from twoway.solvers.problem import Smoothing
 from twoway.solvers.starts import random_start
+from twoway.solvers.tree_starts import neighbours_in_tree, seen_from_root
 from twoway.solvers.visible_trees import (
     VisibleMixture,
     VisibleTree,
@@ -280,16 +281,8 @@ def rooted_tree(strengths: Floats) -> tuple[Ints, Ints]:
     """
     n = len(strengths)
     pairs = np.column_stack(np.triu_indices(n, 1))
-    neighbours: list[list[int]] = [[] for _ in range(n)]
-    for one, other in pairs[spanning_tree(n, pairs, strengths[tuple(pairs.T)].astype(np.float64))].tolist():
-        neighbours[one].append(other)
-        neighbours[other].append(one)
+    edges = pairs[spanning_tree(n, pairs, strengths[tuple(pairs.T)].astype(np.float64))]
+    neighbours = neighbours_in_tree(n, edges.tolist())
     root = max(range(n), key=lambda vertex: len(neighbours[vertex]))
-    vertices, parents, place = [root], [-1], {root: 0}
-    for here, vertex in enumerate(vertices):
-        for other in neighbours[vertex]:
-            if other not in place:
-                place[other] = len(vertices)
-                vertices.append(other)
-                parents.append(here)
+    vertices, parents = seen_from_root(root, neighbours)
     return np.array(vertices), np.array(parents)

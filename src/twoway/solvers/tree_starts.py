@@ -52,25 +52,35 @@ class TreeShape:
     @classmethod
     def of_edges(cls, names: Sequence[str], edges: Iterable[tuple[int, int]]) -> TreeShape:
         """Return the hidden variables of a tree of visible ones."""
-        n_variables = len(names)
-        neighbours: list[list[int]] = [[] for _ in range(n_variables)]
-        for one, other in edges:
-            neighbours[one].append(other)
-            neighbours[other].append(one)
+        n_variables, neighbours = len(names), neighbours_in_tree(len(names), edges)
         is_inner = [len(some) > 1 for some in neighbours]
         if not any(is_inner):
             return cls((-1,), (0,) * n_variables, (0,))
         # The root is the vertex with most neighbours, by name where several have: the order of columns must not matter.
         root = max(range(n_variables), key=lambda vertex: (len(neighbours[vertex]), names[vertex]))
-        owners, parents, number = [root], [-1], {root: 0}
-        for here in owners:
-            for other in sorted(neighbours[here]):
-                if is_inner[other] and other not in number:
-                    number[other] = len(owners)
-                    owners.append(other)
-                    parents.append(number[here])
+        owners, parents = seen_from_root(root, [[other for other in some if is_inner[other]] for some in neighbours])
+        number = {owner: place for place, owner in enumerate(owners)}
         homes = [number[v] if is_inner[v] else number[neighbours[v][0]] for v in range(n_variables)]
         return cls(tuple(parents), tuple(homes), tuple(owners))
+
+
+def neighbours_in_tree(n_vertices: int, edges: Iterable[tuple[int, int]]) -> list[list[int]]:
+    """Return the neighbours of each vertex, in ascending order."""
+    neighbours: list[list[int]] = [[] for _ in range(n_vertices)]
+    for one, other in edges:
+        neighbours[one].append(other)
+        neighbours[other].append(one)
+    return [sorted(some) for some in neighbours]
+
+
+def seen_from_root(root: int, neighbours: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
+    """Return the vertices of a tree, parents before children, and the place of each one's parent; -1 for the root."""
+    vertices, parents = [root], [-1]
+    for here, vertex in enumerate(vertices):
+        children = [other for other in neighbours[vertex] if here == 0 or other != vertices[parents[here]]]
+        vertices += children
+        parents += [here] * len(children)
+    return vertices, parents
 
 
 def random_tree_start(

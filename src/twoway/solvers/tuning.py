@@ -18,7 +18,7 @@ from twoway.arrays import Floats
 from twoway.data.records import Records
 from twoway.model.pmf import JointPMF
 from twoway.report import Progress
-from twoway.solvers.heldout import HeldOut, cell_scores, held_out_folds, held_out_scores
+from twoway.solvers.heldout import N_FOLDS, HeldOut, cell_scores, held_out_folds, held_out_scores
 from twoway.solvers.loop import Watch
 from twoway.solvers.problem import Smoothing
 from twoway.solvers.starts import is_one_component
@@ -75,12 +75,12 @@ def choose_smoothing(
     *,
     first: float,
     n_components: int,
-    n_folds: int,
     seed: int,
     watch: Watch,
     coarse: bool = False,
     is_fixed: bool = False,
     copies: float = 1.0,
+    n_folds: int = N_FOLDS,
 ) -> SmoothingChoice:
     """Return the smoothing that predicts held-out records best.
 

@@ -210,13 +210,9 @@ class VisibleMixture:
             rows, _ = column_shape(tree.rows.variables, tree.rows.parents, np.array(schema.sizes))
             parts = []
             for vertex, (old, shares) in enumerate(zip(_tables_of(tree), _vertex_shares(tree), strict=True)):
-                own = places[rows.variables[vertex]]
-                size, above = rows.sizes[vertex], np.zeros(1, dtype=np.int64)
-                n_columns = 1
-                if vertex:
-                    parent = rows.parents[vertex]
-                    above, n_columns = places[rows.variables[parent]], rows.sizes[parent]
-                table = np.zeros((size, n_columns))
+                own, parent = places[rows.variables[vertex]], rows.parents[vertex]
+                above = places[rows.variables[parent]] if vertex else np.zeros(1, dtype=np.int64)
+                table = np.zeros((rows.sizes[vertex], rows.sizes[parent] if vertex else 1))
                 table[own] = shares[:, None]  # what a category that was never seen says of others
                 table[np.ix_(own, above)] = old
                 parts.append(table.ravel())

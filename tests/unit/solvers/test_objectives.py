@@ -200,7 +200,6 @@ def test_smoothing_is_rehearsed_with_as_many_starts_as_matter(n_records, n_start
         assert found.rank == 2
         assert options["first"] == 8.0
         assert options["n_components"] == 2
-        assert options["n_folds"] == 5
         return Smoothing(1.0, 1.0), ()
 
     monkeypatch.setattr(auto, "fit_cells_by_em", look)

@@ -211,7 +211,7 @@ def fake_refit(pmf, seen):
 
 
 def choose(records, refit, **options):
-    usual = {"first": 8.0, "n_components": 3, "n_folds": 5, "seed": 0, "watch": Watch()}
+    usual = {"first": 8.0, "n_components": 3, "seed": 0, "watch": Watch()}
     choice = choose_smoothing(records, refit, **{**usual, **options})
     return choice.smoothing, choice.candidates
 
