@@ -76,7 +76,7 @@ def fit_areas(
         descent = _drawn_toward(whole, TableSums.of(own, threads), strength, loop)
         note = f"drawn toward the model of all {len(by_area)} areas by {strength:g} pseudo-people"
         assert whole.report is not None
-        models[name] = published_report(descent.pmf, own, whole.report, descent, [note])
+        models[name] = published_report(own, whole.report, descent, [note])
     return models
 
 

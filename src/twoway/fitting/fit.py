@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, Never, SupportsFloat
 
 import numpy as np
@@ -130,21 +131,18 @@ def fit(
     if isinstance(source, United):
         source = source.source if isinstance(source.source, PublishedTables) else source
     if isinstance(source, PublishedTables):
-
-        def fit_tables(tables: Tables) -> JointPMF:
-            return fit(
-                tables,
-                rank=rank,
-                solver=solver,
-                seed=seed,
-                starts=starts,
-                smoothing=smoothing,
-                structure=structure,
-                threads=threads,
-                monitor=monitor,
-                seconds=seconds,
-            )
-
+        fit_tables = partial(
+            fit,
+            rank=rank,
+            solver=solver,
+            seed=seed,
+            starts=starts,
+            smoothing=smoothing,
+            structure=structure,
+            threads=threads,
+            monitor=monitor,
+            seconds=seconds,
+        )
         with Watch.showing(monitor, deadline=deadline) as watch:
             return fit_published_tables(source, fit_tables, watch, threads, began)
     seed = whole_number("seed", seed, 0)
@@ -330,9 +328,8 @@ def _fit_report(fitted: Fitted, warnings: list[str]) -> Report:
     if evidence.records is None:
         tables = evidence.tables(evidence.given_order)
         is_said = any(warning.startswith(CONTRADICTION) for warning in warnings)
-        contradictions = [] if is_said else _fit_contradictions(pmf, compared, check)
+        warnings += [] if is_said else _fit_contradictions(pmf, compared, check)
         silent = pairs_without_table(pmf.schema, tables.together)
-        warnings += contradictions
         return replace(report, misfits=_fit_misfits(pmf, tables), silent=silent, warnings=tuple(warnings))
     return _fit_report_of_records(report, pmf, evidence.records, log_likelihood, evidence.threads)
 

@@ -7,9 +7,8 @@ what no table says. Then EM goes on from there with all that was published, draw
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,9 +26,6 @@ from twoway.solvers.tree_starts import with_more_states
 from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
 from twoway.text import crossed, shortlist
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _PASSES = 5000
 # Two-way tables may need fewer states than tables of more variables: each hidden variable gets at least so many, and
@@ -62,23 +58,16 @@ def fit_published_tables(
     start = _only_possible(start, published)
     margins = published.exact_margins
     descent = fit_sums_near(published, start, watch, threads, margins=margins, passes=_PASSES, quiet_cycles=10)
-    return published_report(descent.pmf, published, replace(report, seconds=None), descent, warnings, watch, began)
+    return published_report(published, report, descent, warnings, began)
 
 
 def published_report(
-    pmf: JointPMF,
-    published: PublishedTables,
-    report: Report,
-    descent: Descent,
-    warnings: Sequence[str],
-    watch: Watch | None = None,
-    began: float | None = None,
+    published: PublishedTables, report: Report, descent: Descent, warnings: Sequence[str], began: float | None = None
 ) -> JointPMF:
     """Return a model of published tables with its report and the counts that it keeps."""
-    pmf = pmf.sorted_by_weight()
-    stop_reason = (watch.stopped if watch is not None else None) or descent.stop_reason
+    pmf = descent.pmf.sorted_by_weight()
     unfinished = "the fit did not converge within the passes allowed: read it with care"
-    said = [*warnings, *([unfinished] if stop_reason is StopReason.MAX_ITER else [])]
+    said = [*warnings, *([unfinished] if descent.stop_reason is StopReason.MAX_ITER else [])]
     misfits = published_misfits(pmf, published)
     said += [
         f"the exact table {crossed(misfit.variables)} is met to {misfit.total_variation:.2g} in total variation only; "
@@ -86,15 +75,14 @@ def published_report(
         for misfit in misfits
         if misfit.total_variation > _EXACT_TOLERANCE and set(misfit.variables) in map(set, published.exact)
     ]
-    counts = Counts.of_tables(published.pairs(only_plain=True))
-    counts = replace(counts, published=published)
+    counts = replace(Counts.of_tables(published.pairs(only_plain=True)), published=published)
     report = replace(
         report,
         silent=pairs_without_table(pmf.schema, counts.together),
         rank=pmf.rank,
         n_hidden=pmf.n_hidden,
         n_parameters=pmf.n_parameters,
-        starts=(Start("tree+tables", descent.objectives, stop_reason),),
+        starts=(Start("tree+tables", descent.objectives, descent.stop_reason),),
         best=0,
         objective_name="mean divergence per person of the tables, penalised",
         misfits=misfits,

@@ -154,10 +154,7 @@ def fit_best(problem: Problem, solver: Solver, tree: Tree, mixture: Mixture) -> 
     other = "one hidden variable" if n_hidden == 1 else f"{n_hidden} hidden variables on one tree"
     verdict = "predicts better than" if gain > error else "does not clearly predict better than"
     verdict = "predicts worse than" if gain < -error else verdict
-    reason = (
-        f"a mixture of {choice.n_trees} trees {verdict} {other}: {rival.mean + gain:.3f} against {rival.mean:.3f} nats "
-        f"per held-out record, standard error of the difference {error:.3f}"
-    )
+    reason = _compared(f"a mixture of {choice.n_trees} trees {verdict} {other}", rival, gain, error, "record")
     if gain > error:
         with watch.guard():
             return replace(_fit_chosen_mixture(problem, choice, mixture, chooses_trees=True), reason=reason)
@@ -285,12 +282,16 @@ def _reasoned(chosen: Fitted, several: Fitted, held_out_by_one: HeldOut, gain: f
         verdict = "do not clearly predict better than one"
     else:
         verdict = "predict better than one" if gain > error else "predict as well as one, and assume less"
-    mean = held_out_by_one.mean
-    reason = (
-        f"{several.solution.pmf.n_hidden} hidden variables on a tree {verdict}: {mean + gain:.3f} against {mean:.3f} "
-        f"nats per held-out {unit}, standard error of the difference {error:.3f}"
+    what = f"{several.solution.pmf.n_hidden} hidden variables on a tree {verdict}"
+    return replace(chosen, reason=_compared(what, held_out_by_one, gain, error, unit))
+
+
+def _compared(what: str, rival: HeldOut, gain: float, error: float, unit: str) -> str:
+    """Return a verdict with the numbers behind it: what is gained over a rival, and the standard error of that."""
+    return (
+        f"{what}: {rival.mean + gain:.3f} against {rival.mean:.3f} nats per held-out {unit}, "
+        f"standard error of the difference {error:.3f}"
     )
-    return replace(chosen, reason=reason)
 
 
 def _check(pmf: JointPMF, problem: Problem) -> tuple[Tables, FitCheck | None]:
