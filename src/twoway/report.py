@@ -109,13 +109,9 @@ _TYPES: Mapping[str, type | tuple[type, ...]] = {
     "float": _NUMBER,
     "int | None": (int, type(None)),
     "float | None": (*_NUMBER, type(None)),
+    "Label": (str, *_NUMBER),
+    "Mapping[str, Any]": Mapping,
     "Mapping[str, float]": Mapping,
-}
-_TYPES_OF_ITEMS: Mapping[str, type | tuple[type, ...]] = {
-    "tuple[str, ...]": str,
-    "tuple[float, ...]": _NUMBER,
-    "tuple[Label, ...]": (str, *_NUMBER),
-    "tuple[Mapping[str, Any], ...]": Mapping,
 }
 T = TypeVar("T", bound="DataclassInstance")
 
@@ -126,7 +122,8 @@ def _checked_report(entry: T) -> T:
         value, kind = getattr(entry, each.name), str(each.type)
         if not isinstance(value, _TYPES.get(kind, object)):
             raise DataError(f"the report in this file is invalid: {each.name} is {value!r}")
-        if kind in _TYPES_OF_ITEMS and not all(isinstance(item, _TYPES_OF_ITEMS[kind]) for item in value):
+        of_items = _TYPES.get(kind.removeprefix("tuple[").removesuffix(", ...]"), object)
+        if kind.startswith("tuple[") and not all(isinstance(item, of_items) for item in value):
             raise DataError(f"the report in this file is invalid: {each.name} holds something else than it should")
         is_named = kind == "Mapping[str, float]"
         if is_named and not all(isinstance(item, _NUMBER) and 0 < item < math.inf for item in value.values()):
@@ -247,9 +244,8 @@ class Report(Shown):
         entries["starts"] = tuple(starts)
         entries["edges"] = tuple((str(one), str(other)) for one, other in described.get("edges", ()))
         entries["columns"] = {str(what): str(column) for what, column in described.get("columns", {}).items()}
-        entries["misfits"] = tuple(
-            _checked_report(TableMisfit(**_report_tuples(misfit))) for misfit in described["misfits"]
-        )
+        misfits = (TableMisfit(**_report_tuples(misfit)) for misfit in described["misfits"])
+        entries["misfits"] = tuple(map(_checked_report, misfits))
         if described.get("check") is not None:
             entries["check"] = _checked_report(FitCheck(**_report_tuples(described["check"])))
         report = _checked_report(cls(**entries))
@@ -281,8 +277,7 @@ class Report(Shown):
             lines.append(f"missing     {listed_codes(self.set_to_missing)}")
         if self.log_likelihood is not None:
             lines.append(f"likelihood  log {self.log_likelihood:.2f}, AIC {self.aic:.2f}, BIC {self.bic:.2f}")
-        if self.misfits:
-            worst = self.misfits[0]
+        for worst in self.misfits[:1]:
             names = crossed(worst.variables, None)
             lines.append(f"worst fit   {names}: total variation {worst.total_variation:.3g}")
         if self.check is not None:
@@ -379,10 +374,5 @@ class ProgressBar:
             for task in self._bar.task_ids:
                 self._bar.remove_task(task)
             self._bar.add_task(progress.task, total=progress.at_most, objective="", left="")
-        self._bar.update(
-            self._bar.task_ids[0],
-            completed=progress.done,
-            total=progress.at_most,
-            objective=objective,
-            left=left,
-        )
+        shown = {"completed": progress.done, "total": progress.at_most, "objective": objective, "left": left}
+        self._bar.update(self._bar.task_ids[0], **shown)
