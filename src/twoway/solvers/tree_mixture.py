@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from twoway.arrays import Floats, Ints, times_log
 from twoway.data.records import Records
-from twoway.kernels.visible_trees import VisibleRows
 from twoway.model.pmf import JointPMF
 from twoway.schema import Schema
 from twoway.solvers.em import fit_cells_by_em
@@ -28,14 +27,7 @@ from twoway.solvers.loop import Descent, Loop
 from twoway.solvers.problem import Smoothing
 from twoway.solvers.starts import random_start
 from twoway.solvers.tree_starts import neighbours_in_tree, seen_from_root
-from twoway.solvers.visible_trees import (
-    VisibleMixture,
-    VisibleTree,
-    column_shape,
-    normalized_tables,
-    tree_counts,
-    tree_memberships,
-)
+from twoway.solvers.visible_trees import VisibleMixture, VisibleTree, column_shape, tree_counts, tree_memberships
 from twoway.tables.dependence import spanning_tree
 
 PairCounts: TypeAlias = NDArray[np.float32]
@@ -91,22 +83,8 @@ def strongest_edges(records: Records, weights: Floats) -> list[tuple[int, int]]:
     return [(variables[parent], variable) for parent, variable in zip(parents[1:], variables[1:], strict=True)]
 
 
-class _Shape(NamedTuple):
-    """A tree of the variables, and for each cell of its tables, one table behind the other, where it belongs."""
-
-    rows: VisibleRows
-    cells: Ints
-    """The category of the variable."""
-    parent_cells: Ints
-    """The category of its parent; of the root, its own."""
-    columns: Ints
-    """The column: cells of one column are the categories of a variable, given one of the parent's."""
-
-
 class _Tree(NamedTuple):
-    shape: _Shape
-    tables: Floats
-    """The probability of each category given the parent's."""
+    visible: VisibleTree
     pseudo_counts: Floats
     """What smoothing adds to the counts of the tables' cells."""
     plain_prior: float
@@ -119,7 +97,7 @@ class _Mixture(NamedTuple):
 
     @property
     def visible(self) -> list[VisibleTree]:
-        return [VisibleTree(tree.shape.rows, tree.tables) for tree in self.trees]
+        return [tree.visible for tree in self.trees]
 
 
 class _At(NamedTuple):
@@ -217,18 +195,16 @@ class _TreesOfRecords:
 
     def with_new_shapes(self, shares: Floats) -> _Mixture:
         """Return the Chow-Liu tree of each component, with a record of the share (n_records, M) in each."""
-        trees = []
-        for component, weights in enumerate(shares.T):
-            pairs = self.count_pairs(weights)
-            shape = self._shape(*self.strongest_tree(pairs))
-            tree = self._plain_tree(shape, component)
-            trees.append(self._with_counts(tree, pairs[shape.cells, shape.parent_cells].astype(np.float64)))
+        trees = [self._chow_liu_tree(component, weights) for component, weights in enumerate(shares.T)]
         return _Mixture(self._component_shares(shares), trees)
 
     def step(self, mixture: _Mixture, shares: Floats) -> _Mixture:
         """Return the M-step of trees that keep their shapes, with a record of the share (n_records, M) in each."""
         counts = tree_counts(self.codes, shares.T, mixture.visible)
-        trees = [self._with_counts(tree, own) for tree, own in zip(mixture.trees, counts, strict=True)]
+        trees = [
+            tree._replace(visible=tree.visible.maximized(own + tree.pseudo_counts))
+            for tree, own in zip(mixture.trees, counts, strict=True)
+        ]
         return _Mixture(self._component_shares(shares), trees)
 
     def evaluated(self, mixture: _Mixture) -> _At:
@@ -236,41 +212,39 @@ class _TreesOfRecords:
         log_likelihood, memberships = tree_memberships(self.codes, self.weights, mixture.shares, mixture.visible)
         log_prior = self.smoothing.weights * np.log(mixture.shares * len(mixture.shares)).sum()
         for tree in mixture.trees:
-            log_prior += times_log(tree.pseudo_counts, tree.tables).sum() - tree.plain_prior
+            log_prior += times_log(tree.pseudo_counts, tree.visible.tables).sum() - tree.plain_prior
         return _At(mixture, memberships.T, -float((log_likelihood + log_prior) / self.weights.sum()))
 
     def _component_shares(self, shares: Floats) -> Floats:
         totals = shares.sum(axis=0) + self.smoothing.weights
         return np.asarray(totals / totals.sum())
 
-    def _shape(self, variables: Ints, parents: Ints) -> _Shape:
+    def _chow_liu_tree(self, component: int, weights: Floats) -> _Tree:
+        """Return the Chow-Liu tree of a component, with records of these weights (n_records,) in it."""
+        pairs, amount = self.count_pairs(weights), self.smoothing.factors
+        variables, parents = self.strongest_tree(pairs)
         rows, columns = column_shape(variables, parents, self.sizes)
-        n_columns = np.where(parents >= 0, rows.sizes[parents], 1)
+        # For each cell of the tables, the category of the variable and that of its parent; of the root, its own.
         vertex = np.repeat(np.arange(len(variables)), np.diff(rows.firsts))
-        code, column = np.divmod(np.arange(rows.firsts[-1]) - rows.firsts[vertex], n_columns[vertex])
-        cells = self.offsets[variables[vertex]] + code
-        above = self.offsets[variables[parents[vertex]]] + column
-        return _Shape(rows, cells, np.where(vertex == 0, cells, above), columns)
-
-    def _plain_tree(self, shape: _Shape, component: int) -> _Tree:
-        """Return a tree as smoothing would have it, without any counts."""
-        around = self.starts[shape.cells, component]
-        overall = self._pseudo_pairs[shape.cells, shape.cells].astype(np.float64)
-        of_pairs = self._pseudo_pairs[shape.cells, shape.parent_cells].astype(np.float64)
-        plain = self.smoothing.factors * times_log(around, around).sum()
-        if self.smoothing.factors:
-            plain += times_log(of_pairs, overall / self.smoothing.factors).sum()
-        return _Tree(shape, around, of_pairs + self.smoothing.factors * around, float(plain))
-
-    @staticmethod
-    def _with_counts(tree: _Tree, counts: Floats) -> _Tree:
-        return tree._replace(tables=normalized_tables(counts + tree.pseudo_counts, tree.shape.columns, tree.tables))
+        n_columns = np.where(parents >= 0, rows.sizes[parents], 1)[vertex]
+        code, column = np.divmod(np.arange(rows.firsts[-1]) - rows.firsts[vertex], n_columns)
+        own = self.offsets[variables[vertex]] + code
+        cells = own, np.where(vertex == 0, own, self.offsets[variables[parents[vertex]]] + column)
+        around, overall = self.starts[own, component], self._pseudo_pairs[own, own].astype(np.float64)
+        of_pairs = self._pseudo_pairs[cells].astype(np.float64)
+        plain = amount * times_log(around, around).sum()
+        if amount:
+            plain += times_log(of_pairs, overall / amount).sum()
+        pseudo_counts = of_pairs + amount * around
+        tree = VisibleTree(rows, around, columns).maximized(pairs[cells].astype(np.float64) + pseudo_counts)
+        return _Tree(tree, pseudo_counts, float(plain))
 
     def visible(self, mixture: _Mixture) -> VisibleMixture:
         """Return the mixture with the variables in the order of the schema."""
-        trees = (
-            VisibleTree(rows._replace(variables=self.order[rows.variables]), tables) for rows, tables in mixture.visible
-        )
+        trees = []
+        for tree in mixture.visible:
+            rows = tree.rows._replace(variables=self.order[tree.rows.variables])
+            trees.append(tree._replace(rows=rows))
         return VisibleMixture(self.schema, mixture.shares, tuple(trees))
 
 

@@ -35,6 +35,12 @@ class VisibleTree(NamedTuple):
     rows: VisibleRows
     tables: Floats
     """The probability of each category given the parent's."""
+    columns: Ints
+    """The column that each cell of the tables is in; see `column_shape`."""
+
+    def maximized(self, counts: Floats) -> VisibleTree:
+        """Return the tree of the same shape that best explains expected counts."""
+        return self._replace(tables=normalized_tables(counts, self.columns, self.tables))
 
 
 class MixtureCounts(NamedTuple):
@@ -124,11 +130,8 @@ class VisibleMixture:
 
     def maximized(self, counts: MixtureCounts) -> VisibleMixture:
         """Return the mixture that best explains expected counts."""
-        trees = tuple(
-            tree._replace(tables=normalized_tables(own, self._columns(tree), tree.tables))
-            for tree, own in zip(self.trees, counts.of_trees, strict=True)
-        )
-        return replace(self, shares=counts.totals / counts.totals.sum(), trees=trees)
+        trees = map(VisibleTree.maximized, self.trees, counts.of_trees)
+        return replace(self, shares=counts.totals / counts.totals.sum(), trees=tuple(trees))
 
     def climb(self, records: RecordSource, prior: MixtureCounts, loop: Loop, threads: int | None) -> Descent:
         """Return where EM leads from here with these shapes, with pseudo-counts, and how it got there.
@@ -195,7 +198,7 @@ class VisibleMixture:
 
         totals = draw(prior.totals, np.zeros(len(prior.totals), dtype=np.int64))
         own = zip(prior.of_trees, self.trees, strict=True)
-        return MixtureCounts(totals, [draw(counts, self._columns(tree)) for counts, tree in own])
+        return MixtureCounts(totals, [draw(counts, tree.columns) for counts, tree in own])
 
     def extended(self, schema: Schema) -> VisibleMixture:
         """Return the mixture by a schema with more categories, which it holds to be impossible."""
@@ -207,7 +210,7 @@ class VisibleMixture:
         ]
         trees = []
         for tree in self.trees:
-            rows, _ = column_shape(tree.rows.variables, tree.rows.parents, np.array(schema.sizes))
+            rows, columns = column_shape(tree.rows.variables, tree.rows.parents, np.array(schema.sizes))
             parts = []
             for vertex, (old, shares) in enumerate(zip(_tables_of(tree), _vertex_shares(tree), strict=True)):
                 own, parent = places[rows.variables[vertex]], rows.parents[vertex]
@@ -216,7 +219,7 @@ class VisibleMixture:
                 table[own] = shares[:, None]  # what a category that was never seen says of others
                 table[np.ix_(own, above)] = old
                 parts.append(table.ravel())
-            trees.append(VisibleTree(rows, np.concatenate(parts)))
+            trees.append(VisibleTree(rows, np.concatenate(parts), columns))
         return VisibleMixture(schema, self.shares, tuple(trees))
 
     def softened(self, part: float, shares: Floats) -> VisibleMixture:
@@ -229,9 +232,6 @@ class VisibleMixture:
                 tables.append(((1.0 - part) * table + part * around).ravel())
             trees.append(tree._replace(tables=np.concatenate(tables)))
         return replace(self, trees=tuple(trees))
-
-    def _columns(self, tree: VisibleTree) -> Ints:
-        return column_shape(tree.rows.variables, tree.rows.parents, np.array(self.schema.sizes))[1]
 
 
 def _expect_block(block: Block, *, mixture: VisibleMixture) -> MixtureCounts:
@@ -303,5 +303,6 @@ def _visible_tree(tree: HiddenTree) -> VisibleTree:
             variables.append(variable)
             parents.append(home)
             tables.append(tree.factors[variable])
-    rows, _ = column_shape(np.array(variables), np.array(parents), np.array([len(factor) for factor in tree.factors]))
-    return VisibleTree(rows, np.concatenate([table.ravel() for table in tables]))
+    sizes = np.array([len(factor) for factor in tree.factors])
+    rows, columns = column_shape(np.array(variables), np.array(parents), sizes)
+    return VisibleTree(rows, np.concatenate([table.ravel() for table in tables]), columns)
