@@ -374,5 +374,5 @@ class ProgressBar:
             for task in self._bar.task_ids:
                 self._bar.remove_task(task)
             self._bar.add_task(progress.task, total=progress.at_most, objective="", left="")
-        shown = {"completed": progress.done, "total": progress.at_most, "objective": objective, "left": left}
-        self._bar.update(self._bar.task_ids[0], **shown)
+        (task,) = self._bar.task_ids
+        self._bar.update(task, completed=progress.done, total=progress.at_most, objective=objective, left=left)

@@ -241,7 +241,7 @@ def fit_better(problem: Problem, solver: Solver, tree: Tree) -> Fitted:
         if gain > FAR_BEHIND * error:
             return _reasoned(several, several, choice.held_out, gain, error)
     single = _fit_rank(problem, None, choice, solver)
-    return _better(single, several, single.held_out)
+    return _better(single, several)
 
 
 def _why_one(problem: Problem, pmf: JointPMF, held_out: HeldOut | None, tree: Tree) -> tuple[str, Tree]:
@@ -261,8 +261,8 @@ def _why_one(problem: Problem, pmf: JointPMF, held_out: HeldOut | None, tree: Tr
     return "", tree
 
 
-def _better(single: Fitted, several: Fitted, held_out: HeldOut | None) -> Fitted:
-    evidence, of_several = single.problem.evidence, several.solution.held_out
+def _better(single: Fitted, several: Fitted) -> Fitted:
+    evidence, held_out, of_several = single.problem.evidence, single.held_out, several.solution.held_out
     if held_out is not None and of_several is not None:
         gain, error = held_out.behind(of_several)
         # A person is counted in many tables.

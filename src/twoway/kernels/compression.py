@@ -39,7 +39,7 @@ def expand(
 
 @jit
 def canonical_keys(pointers: Ints, cells: Cells, cell_hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return a number a record (S,): its length in the top 16 bits, a hash of its cells below.
+    """Return a number per record (S,): its length in the top 16 bits, a hash of its cells below.
 
     The hashes of the cells, (I,), are added: their order does not matter.
     """

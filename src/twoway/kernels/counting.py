@@ -1,6 +1,6 @@
 """Counts of co-observed cells, for all pairs and all triples of variables at once.
 
-Legend: record s owns ``cells[pointers[s]:pointers[s + 1]]``, ascending, one cell a variable at most.
+Legend: record s owns ``cells[pointers[s]:pointers[s + 1]]``, ascending, at most one cell per variable.
 Counts lie in *strips*. The strip of a leading cell c (or of a leading pair of cells b < c) has one
 entry for each cell of every variable after that of c, so the innermost loop adds to one short run of
 memory and looks nothing up. ``first[c]`` (or ``first[b, c]``) is where a strip starts, less the number

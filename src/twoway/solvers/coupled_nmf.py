@@ -20,7 +20,7 @@ from twoway.model.pmf import JointPMF
 from twoway.solvers.em import annealed_by_em, fit_cells_by_em
 from twoway.solvers.evidence import PairWeights, Theta
 from twoway.solvers.loop import Descent, Loop
-from twoway.solvers.pair_matrix import PairMatrix
+from twoway.solvers.pair_matrix import PairMatrix, spread_over_cells
 from twoway.solvers.problem import Problem, Solution
 from twoway.solvers.spa import MOST_CATEGORIES, SPA
 from twoway.solvers.starts import softened_start
@@ -97,7 +97,7 @@ def fit_coupled_by_mirror(
     # The matrix holds each table twice.
     of_pair = pairs.weights if pair_weights == "counts" else (pairs.weights > 0).astype(float)
     of_pair = of_pair / (of_pair.sum() / 2.0)
-    weights = np.repeat(np.repeat(of_pair, schema.sizes, axis=0), schema.sizes, axis=1)
+    weights = spread_over_cells(of_pair, schema.sizes)
     everything = _TableLoss(loss, pairs.shares, weights)
     blocks = []
     for index in range(len(schema)):
@@ -141,7 +141,7 @@ def fit_coupled_by_mirror(
 
         def gradient_of_weights(row: Floats) -> Floats:
             slope = everything.slope((stacked * row) @ stacked.T)
-            return (stacked * (slope @ stacked)).sum(axis=0, keepdims=True)
+            return np.asarray((stacked * (slope @ stacked)).sum(axis=0, keepdims=True))
 
         lam[:] = move(len(schema), lam[None].copy(), 1, value_of_weights, gradient_of_weights)[0]
         return following, objective / 2.0

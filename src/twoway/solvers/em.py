@@ -18,7 +18,7 @@ from twoway.solvers.loop import Descent, Loop, Watch
 from twoway.solvers.problem import Problem, Smoothing, Solution
 from twoway.solvers.starts import is_one_component
 
-# Annealing begins where this share of a component is smoothing, and goes down by this factor a stage. More, and all
+# Annealing begins where this share of a component is smoothing, and goes down by this factor per stage. More, and all
 # components become one; less, and each rushes to the nearest peak.
 _FIRST_SHARE = 0.25
 _SHARE_RATIO = 0.8
@@ -124,7 +124,7 @@ def annealed_by_em(sets: CellSets, start: JointPMF, smoothing: Smoothing, max_it
     makes all components one, from which no pass leads back, the start is returned as it was.
     """
     passes = min(_STAGE_PASSES, max_iter // (2 * _STAGES))
-    if passes < 3:  # not one cycle a stage
+    if passes < 3:  # not one cycle per stage
         return start
     of_component = sets.records.total_weight / sets.total_copies / start.rank
     annealed = start

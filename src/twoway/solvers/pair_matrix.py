@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from twoway.arrays import Bools, Floats, Ints
 from twoway.model.pmf import JointPMF
 from twoway.schema import Schema
 from twoway.tables.pair_graph import PairGraph
 from twoway.tables.tables import Tables
+
+T = TypeVar("T", bound=np.generic)
+
+
+def spread_over_cells(of_pairs: NDArray[T], sizes: Sequence[int] | Ints) -> NDArray[T]:
+    """Return what belongs to pairs of variables, for each pair of their categories."""
+    return np.repeat(np.repeat(of_pairs, sizes, axis=0), sizes, axis=1)
 
 
 @dataclass(frozen=True)
@@ -46,7 +56,7 @@ class PairMatrix:
         return (pmf.stacked * pmf.weights) @ pmf.stacked.T
 
     def divergence(self, pmf: JointPMF) -> float:
-        """Return the mean Kullback-Leibler divergence of the model from the tables, in nats a pair."""
+        """Return the mean Kullback-Leibler divergence of the model from the tables, in nats per pair."""
         seen = self.shares > 0
         with np.errstate(divide="ignore"):
             logs = np.log(self.shares[seen]) - np.log(self.model(pmf)[seen])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from twoway.arrays import Bools, Floats, Ints, times_log
+from twoway.arrays import Floats, Ints, times_log
 from twoway.data.records import Records
 from twoway.solvers.evidence import Theta
 from twoway.tables.published.pairs import Codes
@@ -109,7 +109,8 @@ class TableCells:
         positions = self.schema.indices(table.variables)
         codes = [self.published.axis_codes(table, axis) for axis in range(len(positions))]
         universe = self.published.universe(table.within)
-        unit = boost * table.weight / float(table.counts.sum())
+        people = float(table.counts.sum())
+        unit = boost * table.weight / people
         first = len(self.records)
         besides = {variable: own for variable, own in universe.items() if variable not in positions}
         is_known = table.low == table.high
@@ -117,7 +118,9 @@ class TableCells:
             sets = {position: own[place] for position, own, place in zip(positions, codes, index, strict=True)}
             self._add({**sets, **besides}, unit * float(table.counts[index]) * bool(is_known[index]))
         numbers = first + np.arange(table.counts.size).reshape(table.counts.shape)
-        self._add_open(table, numbers, unit)
+        for cells, total in _open_parts(table):
+            bounds = table.low[cells], table.high[cells]
+            self.open_cells.append(OpenCells(numbers[cells], *bounds, people, unit, total))
         self._add_slices(table, numbers, positions, codes, universe)
         self.copies[positions] += 1.0
         self.total_copies += 1.0
@@ -179,14 +182,6 @@ class TableCells:
             inside[variable] = codes
         return np.array(numbers, dtype=np.int64)
 
-    def _add_open(self, table: PublishedTable, numbers: Ints, unit: float) -> None:
-        """Add the cells that are not known: with what a total leaves for them, or with their bounds."""
-        is_open = table.low != table.high
-        people = float(table.counts.sum())
-        for cells, total in _open_parts(table, is_open):
-            places = numbers[cells]
-            self.open_cells.append(OpenCells(places, table.low[cells], table.high[cells], people, unit, total))
-
     def _add_slices(
         self,
         table: PublishedTable,
@@ -207,8 +202,9 @@ class TableCells:
                 self.slices.append(Slice(np.ravel(numbers[tuple(chosen)]), self._add_outside(own)))
 
 
-def _open_parts(table: PublishedTable, is_open: Bools) -> Iterator[tuple[tuple[Ints, ...], float]]:
+def _open_parts(table: PublishedTable) -> Iterator[tuple[tuple[Ints, ...], float]]:
     """Yield the open cells of a table, with what published totals leave for them together, NaN where there are none."""
+    is_open = table.low != table.high
     if not is_open.any():
         return
     totals = max(table.totals, key=len, default=None)

@@ -75,23 +75,16 @@ class TableSums(CellSets):
         """The variables."""
         return self.own_schema
 
-    @property
-    def is_open(self) -> bool:
-        """Whether anything is filled in."""
-        return bool(self.slices or self.open_cells or self.means)
-
     def expected(self, theta: Theta, rank: int, rows: TreeRows | None = None) -> ExpectedCounts:
         """Return the sums of the E-step over all cells; the likelihood is that of what was published."""
         assert isinstance(self.records, Records)
         n_cells = self.schema.n_categories
         extended, rows = self.groups.extended(theta, rows, n_cells)
         block = self.records.as_block()
-        value = None
-        if self.is_open:
+        weights, value = block.weights, None
+        if self.slices or self.open_cells or self.means:
             log_prob = log_probabilities(block, extended, rank, rows)
-            weights, value = self._filled(np.exp(log_prob), log_prob, block.weights)
-        else:
-            weights = block.weights
+            weights, value = self._filled(np.exp(log_prob), log_prob, weights)
         counted = _heavier_than_0(block, weights)
         expected = expected_counts_of_block(counted, theta=extended, rank=rank, rows=rows)
         counts = self.groups.dealt_out(expected.counts, extended, n_cells)

@@ -24,6 +24,7 @@ from twoway.schema import Schema
 from twoway.solvers.em import fit_cells_by_em
 from twoway.solvers.evidence import CellSets
 from twoway.solvers.loop import Descent, Loop
+from twoway.solvers.pair_matrix import spread_over_cells
 from twoway.solvers.problem import Smoothing
 from twoway.solvers.starts import random_start
 from twoway.solvers.tree_starts import neighbours_in_tree, seen_from_root
@@ -183,7 +184,7 @@ class _TreesOfRecords:
         is_shown = (self.codes >= 0).astype(np.float32)
         totals = is_shown.T @ (is_shown * self.weights[:, None].astype(np.float32))
         each = np.divide(self.smoothing.factors, totals, out=np.zeros_like(totals), where=totals > 0)
-        return np.asarray(counts * np.repeat(np.repeat(each, self.sizes, axis=0), self.sizes, axis=1))
+        return np.asarray(counts * spread_over_cells(each, self.sizes))
 
     def strongest_tree(self, pairs: PairCounts) -> tuple[Ints, Ints]:
         """Return the tree of largest mutual information in counts of pairs, as `rooted_tree` does."""
