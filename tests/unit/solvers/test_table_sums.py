@@ -117,7 +117,7 @@ def test_no_step_makes_the_fit_worse(pmf):
     means = (tw.PublishedMean("v0", 1.2, 80), tw.PublishedMean("v3", 0.7, 60, {"v1": (1, 2)}))
     published = PublishedTables(SCHEMA, (*base.tables, bounded, summed), means, base.groups)
     sums = TableSums.of(published, None)
-    assert sums.is_open
+    assert sums.slices or sums.open_cells or sums.means
     descent = fit_cells_by_em(
         sums, pmf, Smoothing(0.1, 0.1), Loop("test", 150, 0.0, Watch()), theta_of(pmf)[:, : pmf.rank]
     )
