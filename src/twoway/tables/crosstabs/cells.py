@@ -124,8 +124,11 @@ def rounded_unit(numbers: Floats, step: float) -> float:
     --------
     >>> rounded_unit(np.array([100.0, 90, 200]), 1.0), rounded_unit(np.array([100.0, 95]), 1.0)
     (10.0, 1.0)
+    >>> rounded_unit(np.array([0.0, 1e-12]), 1.0)
+    1.0
     """
-    while numbers.any() and (np.abs(np.remainder(numbers, 10.0 * step)) < 1e-9).all():
+    largest = float(np.abs(numbers).max(initial=0.0))
+    while largest >= 10.0 * step and (np.abs(np.remainder(numbers, 10.0 * step)) < 1e-9).all():
         step *= 10.0
     return step
 
