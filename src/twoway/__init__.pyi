@@ -110,9 +110,9 @@ from .segmentation.relations import WaldTest as WaldTest
 from .segmentation.segments import Segments as Segments
 from .solvers.heldout import HeldOut as HeldOut
 from .solvers.rank import RankChoice as RankChoice
-from .synthesis.people import Population as Population
-from .synthesis.people import PopulationReport as PopulationReport
-from .synthesis.people import TableDifference as TableDifference
+from .synthesis.population import Population as Population
+from .synthesis.population import PopulationReport as PopulationReport
+from .synthesis.population import TableDifference as TableDifference
 from .synthesis.population import population as population
 from .tables.crosstabs.published_files import find_layout as find_layout
 from .tables.crosstabs.published_files import read_published as read_published

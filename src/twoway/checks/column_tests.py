@@ -7,37 +7,14 @@ design, they come with its `SampledTable`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from twoway.arrays import Floats
-from twoway.checks.chance import LEAST_EXPECTED
 from twoway.checks.sampled_table import SampledTable
-from twoway.schema import Variable
+from twoway.checks.significance import LEAST_EXPECTED
 
 
-def counted_table(variables: Sequence[Variable], sums: Floats) -> SampledTable:
-    """Return the table of records that were drawn one by one, from its sums, (3, n_rows, n_columns).
-
-    Examples
-    --------
-    >>> age, vote = Variable("age", ("young", "old")), Variable("vote", ("no", "yes"))
-    >>> counts = np.array([[30.0, 20.0], [20.0, 40.0]])
-    >>> print(counted_table((age, vote), np.stack([counts] * 3)).independence)
-    age × vote: F 7.751 on 1 and 109 degrees of freedom, p = 0.00633
-    """
-    total, people = float(sums[0].sum()), float(sums[1].sum())
-    shares, squares = sums[0] / total, sums[2] / total**2
-    own, squared = shares.ravel(), squares.ravel()
-    covariance = np.diag(squared) - np.outer(own, squared) - np.outer(squared, own)
-    covariance += np.outer(own, own) * squared.sum()
-    degrees = max(round(people) - 1, 1)
-    covariance = covariance * (people / degrees)
-    return SampledTable(tuple(variables), shares, covariance, degrees, sums[1], squares)
-
-
-def compare_columns(sums: Floats, scores: Floats, sampled: SampledTable | None = None) -> Floats:
+def column_p_values(sums: Floats, scores: Floats, sampled: SampledTable | None = None) -> Floats:
     """Return the p-values of differences between every two columns of a table, (n_scores, n_columns, n_columns).
 
     ``scores`` is (n_scores, n_rows): rows of zeros and ones are shares of some categories, others the numbers of which

@@ -1,18 +1,22 @@
-"""Tables that cannot all be right: no joint has them, or they disagree about the shares of a variable."""
+"""Tables that cannot all be right: no joint has them, or they disagree about shares or numbers of people."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import combinations, islice
 
 import numpy as np
 
 from twoway.arrays import Floats, Ints
-from twoway.checks.table_program import ProgramAxis, TableProgram, shared_by_tables
+from twoway.checks.significance import holm_corrected, homogeneity_p_value
+from twoway.checks.table_program import ProgramAxis, TableProgram, program_tables
 from twoway.model.pmf import JointPMF
 from twoway.notebook import Shown
+from twoway.tables.published.pairs import Codes
+from twoway.tables.published.table import PublishedTable
+from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
 from twoway.text import crossed, printable, shortlist
 
@@ -21,6 +25,9 @@ _LEVEL = 0.99
 # Published shares are rounded: what two decimals hide is not a contradiction.
 _MIN_CHANGE = 0.01
 _SIGNIFICANT = 0.01
+# Published numbers are rounded, and censuses count whole populations: smaller differences are no contradiction.
+_LEAST_CHANGE = 0.005
+_LEAST_RATIO = 1.01
 # Variables that are named; the others are counted.
 _MAX_NAMED = 3
 
@@ -63,7 +70,7 @@ before any joint has these tables
     """
     for group in islice(_suspected_contradictions(tables, suspects), most_groups):
         axes = ProgramAxis.full(tables.schema, group)
-        change = TableProgram(shared_by_tables(tables, axes), axes, _LEVEL).least_change
+        change = TableProgram(program_tables(tables, axes), axes, _LEVEL).least_change
         if change > _MIN_CHANGE:
             return Contradiction(tuple(tables.schema.names[index] for index in group), change)
     return None
@@ -137,21 +144,21 @@ def contradicting_shares(tables: Tables, pmf: JointPMF | None = None) -> list[st
         sides = [(float(shares[end]), crossed(tables.names[table[end]], 40)) for end in ends]
         parts = " and ".join(f"{share:.2%} of {name}" for share, name in sides)
         about = f"{printable(schema.names[variable], 40)}: {printable(label, 40)} is {parts}"
-        followed = "" if pmf is None else "; " + followed_side(pmf.prob({schema.names[variable]: label}), sides)
+        followed = "" if pmf is None else "; " + _contradiction_side(pmf.prob({schema.names[variable]: label}), sides)
         sentences.append(f"tables disagree about {about}; chance and rounding explain less{followed}")
     if len(worst) > _MAX_NAMED:
         sentences.append(f"tables disagree about {len(worst) - _MAX_NAMED} more variables")
     return sentences
 
 
-def followed_side(share: float, sides: Sequence[tuple[float, str]]) -> str:
+def _contradiction_side(share: float, sides: Sequence[tuple[float, str]]) -> str:
     """Return which of two tables a model follows, by its share and theirs.
 
     Examples
     --------
-    >>> followed_side(0.52, [(0.5, "sex × age"), (0.6, "sex × vote")])
+    >>> _contradiction_side(0.52, [(0.5, "sex × age"), (0.6, "sex × vote")])
     'the model has 52.00%, nearer to sex × age'
-    >>> followed_side(0.55, [(0.5, "sex × age"), (0.6, "sex × vote")])
+    >>> _contradiction_side(0.55, [(0.5, "sex × age"), (0.6, "sex × vote")])
     'the model has 55.00%, between the two'
     """
     near, far = sorted((abs(share - own), name) for own, name in sides)
@@ -183,3 +190,79 @@ def _contradiction_by_rounding(tables: Tables) -> Floats:
         steps[np.logical_and.reduceat(scaled == np.rint(scaled), tables.starts[:-1])] = step
     # Counts are rounded to whole numbers, tens or thousands; percentages, at worst, to whole ones.
     return np.asarray(np.where(is_whole, 0.5 * steps / tables.totals, 0.005) * n_added)
+
+
+# Published tables
+
+
+def published_contradictions(published: PublishedTables, pmf: JointPMF | None = None) -> list[str]:
+    """Return sentences on what tables of the same people disagree about, with both numbers, worst first.
+
+    With a model, a sentence on shares also says which of the two it follows.
+
+    Examples
+    --------
+    >>> from twoway.tables.published.table import PublishedTable
+    >>> by_sex = PublishedTable.of(
+    ...     ["age", "sex"], {("0-64", "m"): 40, ("0-64", "f"): 40, ("65+", "m"): 10, ("65+", "f"): 10}
+    ... )
+    >>> doubled = PublishedTable.of("sex", {"m": 100, "f": 100}, name="people by sex")
+    >>> print(*published_contradictions(PublishedTables.of([by_sex, doubled])))
+    tables differ in the number of people: 200 in people by sex, 100 in age × sex
+    """
+    whole = [table for table in published.tables if not published.universe(table.within) and not table.given]
+    return [*_contradicting_totals(whole), *_contradicting_published_shares(published, whole, pmf)]
+
+
+def _contradicting_totals(tables: Sequence[PublishedTable]) -> list[str]:
+    known = [table for table in tables if table.is_known and not table.notes]
+    if len(known) < 2:
+        return []
+    least, most = (pick(known, key=lambda table: float(table.counts.sum())) for pick in (min, max))
+    few, many = float(least.counts.sum()), float(most.counts.sum())
+    if many <= _LEAST_RATIO * few:
+        return []
+    return [f"tables differ in the number of people: {many:,.0f} in {most.name}, {few:,.0f} in {least.name}"]
+
+
+def _contradicting_published_shares(
+    published: PublishedTables, tables: Sequence[PublishedTable], pmf: JointPMF | None
+) -> list[str]:
+    compared: list[tuple[float, float, str]] = []
+    for name in published.schema.names:
+        holding = [table for table in tables if name in table.variables and table.is_known]
+        for first, second in combinations(holding, 2):
+            axes = [published.axis_codes(table, table.variables.index(name)) for table in (first, second)]
+            parts = _contradiction_sets(axes)
+            both = zip((first, second), axes, strict=True)
+            counts = np.array([_contradiction_counts(table, name, codes, parts) for table, codes in both])
+            shares = counts / counts.sum(axis=1, keepdims=True)
+            worst = int(np.argmax(np.abs(shares[0] - shares[1])))
+            change = 0.5 * float(np.abs(shares[0] - shares[1]).sum())
+            own = [published.schema[name].categories[code] for code in parts[worst]]
+            sides = [(float(shares[at, worst]), table.name) for at, table in enumerate((first, second))]
+            text = f"{name!r} {shortlist(own, 3)}: " + ", ".join(f"{share:.2%} in {table}" for share, table in sides)
+            text += "" if pmf is None else "; " + _contradiction_side(pmf.prob({name: own}), sides)
+            compared.append((homogeneity_p_value(counts), change, text))
+    if not compared:
+        return []
+    corrected = holm_corrected([p for p, _, _ in compared])
+    off = [one for one, p in zip(compared, corrected, strict=True) if p < _SIGNIFICANT and one[1] > _LEAST_CHANGE]
+    off.sort(key=lambda one: -one[1])
+    return [f"tables disagree by more than chance about {text}" for _, _, text in off[:_MAX_NAMED]]
+
+
+def _contradiction_sets(sides: Sequence[Sequence[Codes]]) -> list[Codes]:
+    """Return the finest sets of categories of which both tables have sums."""
+    parts: list[set[int]] = []
+    for codes in (set(own) for side in sides for own in side):
+        touching = [part for part in parts if part & codes]
+        parts = [part for part in parts if not part & codes] + [codes.union(*touching)]
+    return [tuple(sorted(part)) for part in parts]
+
+
+def _contradiction_counts(table: PublishedTable, name: str, codes: Sequence[Codes], parts: Sequence[Codes]) -> Floats:
+    """Return the effective numbers of people in sets of categories."""
+    axis = table.variables.index(name)
+    sums = table.shares.sum(axis=tuple(one for one in range(table.counts.ndim) if one != axis)) * table.weight
+    return np.array([sum(s for s, own in zip(sums, codes, strict=True) if set(own) <= set(part)) for part in parts])

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Floats, Ints
-from twoway.checks.chance import LEAST_EXPECTED, SIGNIFICANT, holm, standardized_residuals
-from twoway.checks.sampled_table import SampledRecords, design_effects
+from twoway.checks.sampled_table import SampledRecords
+from twoway.checks.significance import LEAST_EXPECTED, SIGNIFICANT, holm_corrected, standardized_residuals
 from twoway.data.design import Design
 from twoway.errors import DataError
 from twoway.model.pmf import JointPMF, model_of
@@ -169,7 +169,7 @@ def fit_quality(pmf: JointPMF, source: Any, *, design: Design | None = None) -> 
         if design is not None:
             sampled = SampledRecords(records, design)
             note = f"tests allow for the design of the survey: {sampled.description}"
-    columns, worst_cells, worst_first = _compare_fit(pmf, tables, sampled)
+    columns, worst_cells, worst_first = _fit_quality_columns(pmf, tables, sampled)
     pairs = [
         PairFit(
             variables=tables.names[index],
@@ -181,11 +181,11 @@ def fit_quality(pmf: JointPMF, source: Any, *, design: Design | None = None) -> 
     return FitQuality(tuple(pairs), note)
 
 
-def fit_check(pmf: JointPMF, tables: Tables, n_tables: int) -> FitCheck | None:
+def check_fit_quality(pmf: JointPMF, tables: Tables, n_tables: int) -> FitCheck | None:
     """Return in how many of some tables, of ``n_tables`` in all, a model is off; None where there are no tables."""
     if not len(tables):
         return None
-    columns, worst_cells, order = _compare_fit(pmf, tables)
+    columns, worst_cells, order = _fit_quality_columns(pmf, tables)
     worst = order[0]
     n_off = int((columns["corrected_p"] < SIGNIFICANT).sum())
     cell = tuple(tables.labels(worst_cells[worst]).values())
@@ -216,7 +216,7 @@ def modelled_shares(pmf: JointPMF, tables: Tables) -> Floats:
     return shares
 
 
-def _compare_fit(
+def _fit_quality_columns(
     pmf: JointPMF, tables: Tables, sampled: SampledRecords | None = None
 ) -> tuple[dict[str, NDArray[Any]], Ints, Ints]:
     """Return how well a model fits tables, each array of shape (n_tables,).
@@ -238,7 +238,7 @@ def _compare_fit(
     degrees = np.maximum(sums(~is_few).astype(np.int64) + has_few - 1, 1)
     of_design = degrees.astype(np.float64)
     if sampled is not None:
-        totals, of_design = _design_totals(sampled, tables, modelled, is_few)
+        totals, of_design = _fit_totals_by_design(sampled, tables, modelled, is_few)
     terms = np.zeros_like(shares)
     np.divide(np.square(shares - modelled), modelled, out=terms, where=~is_few)
     rest = np.where(few > 0, math.inf, 0.0)
@@ -266,7 +266,7 @@ def _compare_fit(
         "degrees": degrees,
         "standardized": np.where(np.isfinite(root), standardized, math.inf),
         "p_value": p_values,
-        "corrected_p": holm(p_values.tolist()),
+        "corrected_p": holm_corrected(p_values.tolist()),
         "total_variation": 0.5 * sums(np.abs(shares - modelled)),
         "observed": shares[worst],
         "modelled": modelled[worst],
@@ -276,7 +276,7 @@ def _compare_fit(
     return columns, worst, order
 
 
-def _design_totals(
+def _fit_totals_by_design(
     sampled: SampledRecords, tables: Tables, modelled: Floats, is_few: NDArray[np.bool_]
 ) -> tuple[Floats, Floats]:
     """Return of each table how many records, drawn one by one, would tell as much, and degrees of freedom of its χ²."""
@@ -287,8 +287,8 @@ def _design_totals(
         places = np.where(is_few[own], np.count_nonzero(~is_few[own]), np.cumsum(~is_few[own]) - 1)
         expected = np.bincount(places, modelled[own]).astype(np.float64)
         cells = sampled.cells_of(row)
-        covariance = sampled.shares(np.where(cells >= 0, places[cells], -1), len(expected)).covariance
-        effect, degrees[index] = design_effects(covariance, expected)
+        shares = sampled.shares(np.where(cells >= 0, places[cells], -1), len(expected))
+        effect, degrees[index] = shares.design_effects(expected)
         # A design may tell a share exactly, but no model gives it so.
         least = (len(expected) - 1) / (_MOST_GAIN * tables.n_records[index])
         totals[index] = (len(expected) - 1) / max(effect, least) if len(expected) > 1 else tables.weights[index]

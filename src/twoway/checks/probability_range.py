@@ -10,7 +10,7 @@ import numpy as np
 
 from twoway.arrays import Ints
 from twoway.checks.published_program import published_program
-from twoway.checks.table_program import TableProgram, choose_program_axes, shared_by_tables
+from twoway.checks.table_program import TableProgram, choose_program_axes, program_tables
 from twoway.errors import DataError, ImpossibleEvidenceError, whole_number
 from twoway.model.events import Event, describe_event, parse_event
 from twoway.model.intervals import checked_level
@@ -135,7 +135,7 @@ def probability_range(
     schema = tables.schema
     wanted, known = parse_event(schema, event), parse_event(schema, {} if given is None else given)
     question = f"P({describe_event(event)}{f' | {describe_event(given)}' if given else ''})"
-    asked = _range_classes(schema, wanted, known)
+    asked = _probability_range_classes(schema, wanted, known)
     n_asked = int(np.prod([float(classes.max()) + 1.0 for classes in asked.values()]))
     if n_asked > max_cells:
         raise DataError(
@@ -146,7 +146,7 @@ def probability_range(
         return ProbabilityRange(question, 1.0, 1.0, (), (), True, 1, level)
     if isinstance(tables, Tables):
         axes, is_sharp = choose_program_axes(tables, asked, max_cells)
-        program = TableProgram(shared_by_tables(tables, axes), axes, level)
+        program = TableProgram(program_tables(tables, axes), axes, level)
     else:
         program, is_sharp = published_program(tables, asked, max_cells, level)
         axes = program.axes
@@ -163,7 +163,7 @@ def probability_range(
     return ProbabilityRange(question, low, high, names, merged, is_sharp, n_cells, level, contradiction)
 
 
-def quick_range(
+def quick_probability_range(
     tables: Tables | PublishedTables, event: Event, given: Event, level: float | None
 ) -> ProbabilityRange | None:
     """Return a range that takes under a second; None where that cannot be, or the evidence is impossible."""
@@ -173,7 +173,7 @@ def quick_range(
         return None
 
 
-def _range_classes(schema: Schema, event: Mapping[int, Ints], given: Mapping[int, Ints]) -> dict[int, Ints]:
+def _probability_range_classes(schema: Schema, event: Mapping[int, Ints], given: Mapping[int, Ints]) -> dict[int, Ints]:
     """Return the classes of categories of the variables asked about: those that the question treats alike."""
     asked = {}
     for index in sorted({*event, *given}):

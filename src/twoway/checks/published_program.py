@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from twoway.arrays import Bools, Floats, Ints
-from twoway.checks.table_program import ProgramAxis, SharedOut, TableProgram, choose_program_axes
+from twoway.checks.table_program import ProgramAxis, ProgramTable, TableProgram, choose_program_axes
 from twoway.tables.published.pairs import Codes
 from twoway.tables.published.places import table_blocks
 from twoway.tables.published.table import PublishedTable
@@ -23,21 +23,21 @@ def published_program(
 
     ``asked`` has the class of each category of these variables.
     """
-    axes, is_whole = _program_axes(published, asked, max_cells)
+    axes, is_whole = _published_program_axes(published, asked, max_cells)
     shared, is_used = [], True
     for table in published.tables:
-        over = _shared_by_table(published, table, axes)
+        over = _published_program_table(published, table, axes)
         is_used &= over is not None or not {*published.schema.indices(table.variables)} & {a.variable for a in axes}
         shared += [] if over is None else [over]
         if level is not None and len(table.variables) > 1 and not table.given:
             # Sampling error bounds the shares of single variables more closely than their sums over cells.
-            margins = (_shared_by_table(published, table.margin([name]), axes) for name in table.variables)
+            margins = (_published_program_table(published, table.margin([name]), axes) for name in table.variables)
             shared += [margin for margin in margins if margin is not None]
     is_sharp = is_whole and is_used and not published.means
-    return TableProgram(shared, axes, level, _possible_cells(published, axes)), is_sharp
+    return TableProgram(shared, axes, level, _possible_program_cells(published, axes)), is_sharp
 
 
-def _program_axes(
+def _published_program_axes(
     published: PublishedTables, asked: Mapping[int, Ints], max_cells: int
 ) -> tuple[list[ProgramAxis], bool]:
     """Return the variables of the joint: all that tables connect with those asked about, if they fit."""
@@ -54,14 +54,14 @@ def _program_axes(
     return choose_program_axes(published.pairs(), asked, max_cells)[0], False
 
 
-def _shared_by_table(
+def _published_program_table(
     published: PublishedTables, table: PublishedTable, axes: Sequence[ProgramAxis]
-) -> SharedOut | None:
+) -> ProgramTable | None:
     """Return a table over the cells of a joint, as coarse as its classes; None where they leave nothing of it."""
     schema, place_of = published.schema, {axis.variable: place for place, axis in enumerate(axes)}
     universe = published.universe(table.within)
     cells = np.indices([axis.n_classes for axis in axes]).reshape(len(axes), -1)
-    inside = _cells_within(universe, axes, cells)
+    inside = _published_universe_cells(universe, axes, cells)
     if inside is None:
         return None
     cell_of = np.zeros(cells.shape[1], dtype=np.int64)
@@ -70,7 +70,7 @@ def _shared_by_table(
         position, axis = schema.index(name), table.variables.index(name)
         codes = published.axis_codes(table, axis)
         if position in place_of:
-            set_of_class, set_of_category = _common_sets(codes, axes[place_of[position]])
+            set_of_class, set_of_category = _common_published_sets(codes, axes[place_of[position]])
         else:
             set_of_class, set_of_category = np.zeros(0, dtype=np.int64), np.zeros(len(codes), dtype=np.int64)
         n_sets = int(set_of_category.max()) + 1
@@ -91,10 +91,10 @@ def _shared_by_table(
         table, categories=tuple(tuple(range(size)) for size in counts.shape), counts=counts, low=low, high=high
     )
     blocks = table_blocks(coarse, bool(universe))
-    return SharedOut(np.where(inside, cell_of, -1), *_shares_of_table(coarse, blocks), blocks)
+    return ProgramTable(np.where(inside, cell_of, -1), *_published_program_shares(coarse, blocks), blocks)
 
 
-def _common_sets(codes: Sequence[Codes], axis: ProgramAxis) -> tuple[Ints, Ints]:
+def _common_published_sets(codes: Sequence[Codes], axis: ProgramAxis) -> tuple[Ints, Ints]:
     """Return the finest sets of which both some categories of a table and the classes of a joint are parts.
 
     The number of the set of each class and of each of the table's categories; -1 for what the table leaves out.
@@ -114,7 +114,7 @@ def _common_sets(codes: Sequence[Codes], axis: ProgramAxis) -> tuple[Ints, Ints]
     return set_of_code[first], set_of_code[[own[0] for own in codes]]
 
 
-def _cells_within(universe: Mapping[int, Codes], axes: Sequence[ProgramAxis], cells: Ints) -> Bools | None:
+def _published_universe_cells(universe: Mapping[int, Codes], axes: Sequence[ProgramAxis], cells: Ints) -> Bools | None:
     """Return which cells of a joint are within a universe; None where the joint does not tell."""
     by_variable = dict(zip((axis.variable for axis in axes), zip(axes, cells, strict=True), strict=True))
     inside = np.ones(cells.shape[1], dtype=bool)
@@ -131,7 +131,7 @@ def _cells_within(universe: Mapping[int, Codes], axes: Sequence[ProgramAxis], ce
     return inside
 
 
-def _shares_of_table(table: PublishedTable, blocks: Ints | None) -> tuple[Floats, Floats, Floats]:
+def _published_program_shares(table: PublishedTable, blocks: Ints | None) -> tuple[Floats, Floats, Floats]:
     """Return the least and greatest share of each cell within its group, and the effective people of the group."""
     low, high = table.low.ravel(), table.high.ravel()
     groups = np.zeros(low.size, dtype=np.int64) if blocks is None else blocks
@@ -149,7 +149,7 @@ def _shares_of_table(table: PublishedTable, blocks: Ints | None) -> tuple[Floats
     return np.nan_to_num(least), np.nan_to_num(most, nan=1.0), n_records
 
 
-def _possible_cells(published: PublishedTables, axes: Sequence[ProgramAxis]) -> Bools:
+def _possible_program_cells(published: PublishedTables, axes: Sequence[ProgramAxis]) -> Bools:
     """Return which cells of a joint can be; a class of which some categories are impossible can."""
     cells = np.indices([axis.n_classes for axis in axes]).reshape(len(axes), -1)
     is_possible = np.ones(cells.shape[1], dtype=bool)

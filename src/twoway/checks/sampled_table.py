@@ -35,6 +35,22 @@ class SampledShares(NamedTuple):
     covariance: Floats
     """(n_cells, n_cells): how they vary between samples of the design."""
 
+    def design_effects(self, expected: Floats) -> tuple[float, float]:
+        """Return the sum of the design effects of cells per record, and the degrees of freedom that they are worth.
+
+        Times the number of records, the sum is that of the eigenvalues of the covariance of shares relative to that of
+        independent records with the expected shares; were records drawn one by one, it would be the number of cells
+        less one. Cells that are not expected are left out.
+        """
+        inverse = np.divide(1.0, expected, out=np.zeros_like(expected), where=expected > 0)
+        return self.sum_of_effects(inverse[:, None] * self.covariance)
+
+    @staticmethod
+    def sum_of_effects(effects: Floats) -> tuple[float, float]:
+        """Return the sum of the eigenvalues of a matrix, and the degrees of freedom that they are worth."""
+        trace, squares = float(np.trace(effects)), float((effects * effects.T).sum())
+        return trace, trace**2 / squares if squares > 0 else 0.0
+
 
 class SampledRecords:
     """Records and how they were drawn, prepared for many tables."""
@@ -150,23 +166,6 @@ class SampledRecords:
         return SampledTable(variables, shares.reshape(shape), covariance, degrees, counted, squared)
 
 
-def design_effects(covariance: Floats, expected: Floats) -> tuple[float, float]:
-    """Return the sum of the design effects of cells per record, and the degrees of freedom that they are worth.
-
-    Times the number of records, the sum is that of the eigenvalues of the covariance of shares relative to that of
-    independent records with the expected shares; were records drawn one by one, it would be the number of cells less
-    one. Cells that are not expected are left out.
-    """
-    inverse = np.divide(1.0, expected, out=np.zeros_like(expected), where=expected > 0)
-    return _sum_of_effects(inverse[:, None] * covariance)
-
-
-def _sum_of_effects(effects: Floats) -> tuple[float, float]:
-    """Return the sum of the eigenvalues of a matrix, and the degrees of freedom that they are worth."""
-    trace, squares = float(np.trace(effects)), float((effects * effects.T).sum())
-    return trace, trace**2 / squares if squares > 0 else 0.0
-
-
 @dataclass(frozen=True, repr=False)
 class DesignTest(Shown):
     """A test by the design of a survey: whether chance explains that two variables seem to depend on each other."""
@@ -238,13 +237,14 @@ class SampledTable:
         expected = np.outer(shares.sum(axis=1), shares.sum(axis=0))
         pearson = float((np.square(shares - expected) / expected).sum())
         inverse = np.divide(1.0, shares, out=np.zeros_like(shares), where=shares > 0).ravel()
-        # Contrasts of a table that independent rows and columns leave at zero.
-        contrasts = np.kron(np.linalg.qr(_contrasts(n_rows))[0], np.linalg.qr(_contrasts(n_columns))[0])
+        # Contrasts of a table that independent rows and columns leave at zero; those of either side add up to zero.
+        sides = (np.linalg.qr(np.eye(n, n - 1) - np.eye(n, n - 1, -1))[0] for n in (n_rows, n_columns))
+        contrasts = np.kron(*sides)
         scaled = inverse[:, None] * contrasts
         effects = np.linalg.lstsq(
             contrasts.T @ scaled, scaled.T @ self.covariance[np.ix_(kept, kept)] @ scaled, rcond=None
         )[0]
-        trace, degrees = _sum_of_effects(effects)
+        trace, degrees = SampledShares.sum_of_effects(effects)
         if not degrees > 0:
             return DesignTest(names, math.inf if pearson > 0 else 0.0, 0.0, float(self.degrees), float(pearson == 0))
         statistic, other_degrees = pearson / trace, degrees * self.degrees
@@ -287,11 +287,6 @@ class SampledTable:
         return GroupShares(shares, np.sqrt(variances), 2.0 * stdtr(self.degrees, -distances))
 
 
-def _contrasts(n: int) -> Floats:
-    """Return n - 1 columns that add up to zero, (n, n - 1)."""
-    return np.eye(n, n - 1) - np.eye(n, n - 1, -1)
-
-
 def sampled_table(source: Any, names: Names, *, design: Design | None = None) -> SampledTable:
     """Return the shares of one or two variables with standard errors and tests by the design of a survey.
 
@@ -323,3 +318,23 @@ def sampled_table(source: Any, names: Names, *, design: Design | None = None) ->
     """
     records = source if isinstance(source, Records) else Records(source)
     return SampledRecords(records, design).table(names)
+
+
+def sampled_table_of_sums(variables: Sequence[Variable], sums: Floats) -> SampledTable:
+    """Return the table of records that were drawn one by one, from its sums, (3, n_rows, n_columns).
+
+    Examples
+    --------
+    >>> age, vote = Variable("age", ("young", "old")), Variable("vote", ("no", "yes"))
+    >>> counts = np.array([[30.0, 20.0], [20.0, 40.0]])
+    >>> print(sampled_table_of_sums((age, vote), np.stack([counts] * 3)).independence)
+    age × vote: F 7.751 on 1 and 109 degrees of freedom, p = 0.00633
+    """
+    total, people = float(sums[0].sum()), float(sums[1].sum())
+    shares, squares = sums[0] / total, sums[2] / total**2
+    own, squared = shares.ravel(), squares.ravel()
+    covariance = np.diag(squared) - np.outer(own, squared) - np.outer(squared, own)
+    covariance += np.outer(own, own) * squared.sum()
+    degrees = max(round(people) - 1, 1)
+    covariance = covariance * (people / degrees)
+    return SampledTable(tuple(variables), shares, covariance, degrees, sums[1], squares)

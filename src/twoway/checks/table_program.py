@@ -72,7 +72,7 @@ def program_shares(tables: Tables, axes: Sequence[ProgramAxis]) -> tuple[Floats,
     return shares, float(tables.weights[index])
 
 
-def _axis_dependence(tables: Tables, one: ProgramAxis, other: ProgramAxis) -> float:
+def _program_dependence(tables: Tables, one: ProgramAxis, other: ProgramAxis) -> float:
     """Return how far two variables are from independent, in total variation; 0 where no table holds both."""
     if not tables.together[one.variable, other.variable]:
         return 0.0
@@ -120,7 +120,9 @@ def choose_program_axes(tables: Tables, asked: Mapping[int, Ints], max_cells: in
         return relevant, True
     chosen = [ProgramAxis(index, classes) for index, classes in asked.items()]
     candidates = {axis.variable: axis for axis in relevant if axis.variable not in asked}
-    links = {index: [_axis_dependence(tables, axis, other) for other in chosen] for index, axis in candidates.items()}
+    links = {
+        index: [_program_dependence(tables, axis, other) for other in chosen] for index, axis in candidates.items()
+    }
     n_cells = math.prod(axis.n_classes for axis in chosen)
     while candidates:
         # A variable helps by its tables with two others; one with a single table may lead to the next.
@@ -128,13 +130,14 @@ def choose_program_axes(tables: Tables, asked: Mapping[int, Ints], max_cells: in
         if max(links[best]) <= _ROUNDING:
             break
         partner = chosen[int(np.argmax(links[best]))]
-        axis = _merged_axis(tables, candidates.pop(best), partner, max(2, min(_HELPER_CLASSES, max_cells // n_cells)))
+        n_classes = max(2, min(_HELPER_CLASSES, max_cells // n_cells))
+        axis = _merged_program_axis(tables, candidates.pop(best), partner, n_classes)
         if n_cells * axis.n_classes > max_cells:
             break
         n_cells *= axis.n_classes
         chosen.append(axis)
         for index, candidate in candidates.items():
-            links[index].append(_axis_dependence(tables, candidate, axis))
+            links[index].append(_program_dependence(tables, candidate, axis))
     for place, axis in enumerate(chosen):
         finer = n_cells // axis.n_classes * len(axis.classes)
         if axis.is_merged and finer <= max_cells:
@@ -142,7 +145,7 @@ def choose_program_axes(tables: Tables, asked: Mapping[int, Ints], max_cells: in
     return sorted(chosen), False
 
 
-def _merged_axis(tables: Tables, axis: ProgramAxis, partner: ProgramAxis, n_classes: int) -> ProgramAxis:
+def _merged_program_axis(tables: Tables, axis: ProgramAxis, partner: ProgramAxis, n_classes: int) -> ProgramAxis:
     """Return a variable in a few classes of about equal shares, of categories that are alike given another."""
     if axis.n_classes <= n_classes:
         return axis
@@ -157,7 +160,7 @@ def _merged_axis(tables: Tables, axis: ProgramAxis, partner: ProgramAxis, n_clas
     return ProgramAxis(axis.variable, np.unique(classes, return_inverse=True)[1].reshape(-1))
 
 
-class SharedOut(NamedTuple):
+class ProgramTable(NamedTuple):
     """A table over the cells of a joint: which of its cells each of these is in, and what is known of their shares."""
 
     cell_of: Ints
@@ -171,7 +174,7 @@ class SharedOut(NamedTuple):
     """The group of the table's cells within which they are shares; None for shares of all people."""
 
 
-def shared_by_tables(tables: Tables, axes: Sequence[ProgramAxis]) -> list[SharedOut]:
+def program_tables(tables: Tables, axes: Sequence[ProgramAxis]) -> list[ProgramTable]:
     """Return tables, and the shares of single variables, over the cells of a joint."""
     cells = np.indices([axis.n_classes for axis in axes]).reshape(len(axes), -1)
     place_of = {axis.variable: place for place, axis in enumerate(axes)}
@@ -181,7 +184,7 @@ def shared_by_tables(tables: Tables, axes: Sequence[ProgramAxis]) -> list[Shared
         margin, weight = program_shares(tables, [axes[place_of[index]] for index in positions])
         cell_of = np.ravel_multi_index([cells[place_of[index]] for index in positions], margin.shape)
         shares = margin.ravel()
-        shared.append(SharedOut(cell_of, shares, shares, np.full(shares.size, weight)))
+        shared.append(ProgramTable(cell_of, shares, shares, np.full(shares.size, weight)))
     return shared
 
 
@@ -202,7 +205,7 @@ class TableProgram:
 
     def __init__(
         self,
-        shared: Sequence[SharedOut],
+        shared: Sequence[ProgramTable],
         axes: Sequence[ProgramAxis],
         level: float | None,
         is_possible: Bools | None = None,

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Floats
-from twoway.checks.table_program import ProgramAxis, TableProgram, shared_by_tables
+from twoway.checks.table_program import ProgramAxis, TableProgram, program_tables
 from twoway.data.records import Records
 from twoway.model.parameters import normalized_factors
 from twoway.model.pmf import JointPMF
@@ -169,7 +169,7 @@ def far_alternatives(pmf: JointPMF, graph: PairGraph, random: np.random.Generato
     if pmf.trees.n_cells > _MAX_PROGRAM_CELLS:
         return []
     axes = ProgramAxis.full(pmf.schema, range(len(pmf.schema)))
-    program = TableProgram(shared_by_tables(exact_tables(pmf, graph), axes), axes, None)
+    program = TableProgram(program_tables(exact_tables(pmf, graph), axes), axes, None)
     own = pmf.trees.joint()
     joints = []
     for _ in range(_N_SEARCHES):

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from twoway.arrays import Floats, times_log
-from twoway.checks.published_contradiction import published_contradictions
+from twoway.checks.contradiction import published_contradictions
 from twoway.errors import DataError
 from twoway.model.counts import Counts, pairs_without_table
 from twoway.model.hidden_tree import HiddenTree

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from twoway.arrays import Floats
-from twoway.checks.chance import holm, homogeneity
+from twoway.checks.significance import holm_corrected, homogeneity_p_value
 from twoway.data.binning import needs_bins
 from twoway.data.merging import merge_schemas
 from twoway.data.records import Records
@@ -198,7 +198,9 @@ def _source_contradictions(sources: Sequence[_Source], schema: Schema) -> list[s
     shared = {key: several for key, several in samples.items() if len(several) > 1}
     if not shared:
         return []
-    corrected = holm([homogeneity(np.array([counts for _, counts in several])) for several in shared.values()])
+    corrected = holm_corrected(
+        [homogeneity_p_value(np.array([counts for _, counts in several])) for several in shared.values()]
+    )
     off = {key: p for key, p in zip(shared, corrected, strict=True) if p < _SURE}
     if not off:
         return []
@@ -239,9 +241,9 @@ def _furthest_sources(samples: Sequence[tuple[str, Floats]]) -> tuple[str, str, 
     """Return the sample that differs most surely from the rest, another from which it does, and their distance."""
     counts = np.array([sample for _, sample in samples])
     rest = counts.sum(axis=0) - counts
-    odd = min(range(len(samples)), key=lambda place: homogeneity(np.array([counts[place], rest[place]])))
+    odd = min(range(len(samples)), key=lambda place: homogeneity_p_value(np.array([counts[place], rest[place]])))
     apart = [place for place in range(len(samples)) if place != odd]
-    other = min(apart, key=lambda place: homogeneity(counts[[odd, place]]))
+    other = min(apart, key=lambda place: homogeneity_p_value(counts[[odd, place]]))
     shares = counts[[odd, other]] / counts[[odd, other]].sum(axis=1, keepdims=True)
     first, second = sorted((odd, other))
     return samples[first][0], samples[second][0], 0.5 * float(np.abs(shares[0] - shares[1]).sum())

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from twoway.arrays import times_log
-from twoway.checks.fit_quality import fit_check
+from twoway.checks.fit_quality import check_fit_quality
 from twoway.errors import DataError, check_known
 from twoway.model.parameters import normalized_factors
 from twoway.model.pmf import JointPMF
@@ -296,4 +296,4 @@ def _compared(what: str, rival: HeldOut, gain: float, error: float, unit: str) -
 
 def _check(pmf: JointPMF, problem: Problem) -> tuple[Tables, FitCheck | None]:
     tables, n_tables = problem.evidence.compared_tables(_MOST_COMPARED, _MOST_COMPARED_CELLS, seed=problem.seed)
-    return tables, fit_check(pmf, tables, n_tables)
+    return tables, check_fit_quality(pmf, tables, n_tables)

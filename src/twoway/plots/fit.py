@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from twoway.checks.chance import standardized_residuals
+from twoway.checks.significance import standardized_residuals
 from twoway.data.records import Records
 from twoway.errors import DataError
 from twoway.model.pmf import JointPMF, model_of

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from twoway.arrays import Floats
-from twoway.checks.chance import SIGNIFICANT, holm, standardized_residuals
+from twoway.checks.significance import SIGNIFICANT, holm_corrected, standardized_residuals
 from twoway.data.weights import effective_weights
 from twoway.model.pmf import JointPMF, model_of
 from twoway.notebook import Shown
@@ -70,7 +70,7 @@ class Observed(Shown):
         off = self.residuals(modelled)
         p_values = [math.erfc(abs(z) / math.sqrt(2.0)) for z in off.ravel().tolist()]
         worst = int(np.abs(off).argmax())
-        return worst if holm(p_values)[worst] < SIGNIFICANT else None
+        return worst if holm_corrected(p_values)[worst] < SIGNIFICANT else None
 
     def residuals(self, modelled: ArrayLike) -> Floats:
         """Return how far the shares are from a model's, in standard errors; 0 where they are not known."""

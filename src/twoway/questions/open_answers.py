@@ -15,10 +15,10 @@ def open_notes(pmf: JointPMF, asked: Question | Contrast) -> list[str]:
         return notes
     if isinstance(asked, Contrast) or not asked.is_one_probability:
         return notes
-    from twoway.checks.probability_range import quick_range
+    from twoway.checks.probability_range import quick_probability_range
 
     event, given = asked_evidence(pmf.schema, asked.targets), asked_evidence(pmf.schema, asked.given)
-    found = quick_range(pmf.counts.published or pmf.counts.tables, event, given, None)
+    found = quick_probability_range(pmf.counts.published or pmf.counts.tables, event, given, None)
     if found is not None:
         notes.append(
             f"joints with exactly these tables have from {found.low:.4f} to {found.high:.4f}; allowing for sampling "

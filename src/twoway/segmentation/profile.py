@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from twoway.arrays import Floats, Ints
-from twoway.checks.chance import SIGNIFICANT, holm
+from twoway.checks.significance import SIGNIFICANT, holm_corrected
 from twoway.data.records import Records
 from twoway.model.pmf import JointPMF
 from twoway.schema import Label
@@ -63,7 +63,7 @@ class SegmentProfile:
             return np.ones(self.shares.shape)
         differences = np.abs(self.shares - self.average[:, None])
         scores = np.divide(differences, self.errors, out=np.zeros_like(differences), where=self.errors > 0)
-        return holm((2.0 * norm.sf(scores)).ravel().tolist()).reshape(differences.shape)
+        return holm_corrected((2.0 * norm.sf(scores)).ravel().tolist()).reshape(differences.shape)
 
     @cached_property
     def marks(self) -> Ints:

@@ -13,8 +13,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from twoway.arrays import Bools, Floats, Ints
 from twoway.errors import DataError
 from twoway.schema import Schema
-from twoway.synthesis.raking import Cells
-from twoway.synthesis.targets import NEARLY_WHOLE, Target
+from twoway.synthesis.targets import NEARLY_WHOLE, Target, TargetCells
 from twoway.text import counted, shortlist
 
 # Kinds of persons among which a first solution is sought, then all; nodes of the search, a limit that, unlike time,
@@ -23,8 +22,13 @@ _FIRST_KINDS = 4000
 _MOST_NODES = 2000
 
 
-def settle_exact(
-    schema: Schema, targets: Sequence[Target], cells: Cells, weights: Floats, counts: Ints, rng: np.random.Generator
+def settle_exact_margins(
+    schema: Schema,
+    targets: Sequence[Target],
+    cells: TargetCells,
+    weights: Floats,
+    counts: Ints,
+    rng: np.random.Generator,
 ) -> Ints:
     """Return numbers of persons near the given ones for which all exact targets hold; the total does not change.
 
@@ -43,14 +47,14 @@ def settle_exact(
     kinds, kind_of = np.unique(bound.of_person, axis=1, return_inverse=True)
     kind_of = kind_of.ravel()
     people, weight = (np.bincount(kind_of, own).astype(np.float64) for own in (counts, weights))
-    for chosen in _candidates(people, weight, rng):
-        change = _fewest_changes(
+    for chosen in _exact_candidates(people, weight, rng):
+        change = _fewest_exact_changes(
             kinds[:, chosen], people[chosen], weight[chosen], (low - sums)[is_bound], (high - sums)[is_bound], is_bound
         )
         if change is not None:
             changes = np.zeros(kinds.shape[1], dtype=np.int64)
             changes[chosen] = change
-            return _apply(changes, kind_of, weights, counts, rng)
+            return _apply_exact_changes(changes, kind_of, weights, counts, rng)
     names = shortlist(target.name(schema) for target in exact)
     raise DataError(
         f"no population of {counted(counts.sum(), 'person')} was found that has the exact margins {names} together; "
@@ -58,7 +62,7 @@ def settle_exact(
     )
 
 
-def _candidates(people: Floats, weight: Floats, rng: np.random.Generator) -> list[Ints]:
+def _exact_candidates(people: Floats, weight: Floats, rng: np.random.Generator) -> list[Ints]:
     """Return the kinds of persons among which to seek: the heaviest and some at random, then all."""
     n_kinds = len(people)
     if n_kinds <= _FIRST_KINDS:
@@ -68,7 +72,7 @@ def _candidates(people: Floats, weight: Floats, rng: np.random.Generator) -> lis
     return [np.sort(np.concatenate([order[: _FIRST_KINDS // 2], others])), np.arange(n_kinds)]
 
 
-def _fewest_changes(
+def _fewest_exact_changes(
     kinds: NDArray[np.int32], people: Floats, weight: Floats, low: Floats, high: Floats, is_bound: Bools
 ) -> Ints | None:
     """Return how many more persons there must be of each kind, fewer where negative; None where none was found.
@@ -102,7 +106,7 @@ def _fewest_changes(
     return np.asarray(added - removed)
 
 
-def _apply(changes: Ints, kind_of: Ints, weights: Floats, counts: Ints, rng: np.random.Generator) -> Ints:
+def _apply_exact_changes(changes: Ints, kind_of: Ints, weights: Floats, counts: Ints, rng: np.random.Generator) -> Ints:
     """Return numbers of persons after so many of each kind were added or removed, drawn from those of the kind."""
     changed = counts.copy()
     order = np.argsort(kind_of, kind="stable")

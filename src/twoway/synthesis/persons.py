@@ -56,7 +56,7 @@ class Persons:
         return Persons(np.ascontiguousarray(self.codes[:, kept]), self.draws[kept])
 
 
-def parse_rules(schema: Schema, impossible: Iterable[Event]) -> list[Rule]:
+def parse_person_rules(schema: Schema, impossible: Iterable[Event]) -> list[Rule]:
     """Return rules about combinations of categories that no person has."""
     if not isinstance(impossible, Sequence):
         raise DataError(
@@ -69,12 +69,14 @@ def parse_rules(schema: Schema, impossible: Iterable[Event]) -> list[Rule]:
     return rules
 
 
-def published_rules(published: PublishedTables) -> list[Rule]:
+def published_person_rules(published: PublishedTables) -> list[Rule]:
     """Return the combinations that nobody has."""
     return [{position: np.array(sorted(codes)) for position, codes in rule.items()} for rule in published.rules]
 
 
-def check_rules(schema: Schema, rules: Sequence[Rule], events: Sequence[Event], targets: Sequence[Target]) -> None:
+def check_person_rules(
+    schema: Schema, rules: Sequence[Rule], events: Sequence[Event], targets: Sequence[Target]
+) -> None:
     """Raise where a table has persons in a cell that a rule excludes."""
     for rule, event in zip(rules, events, strict=True):
         for target in targets:
@@ -92,7 +94,7 @@ def check_rules(schema: Schema, rules: Sequence[Rule], events: Sequence[Event], 
                 )
 
 
-def is_excluded(codes: Codes, rules: Sequence[Rule]) -> Bools:
+def excluded_persons(codes: Codes, rules: Sequence[Rule]) -> Bools:
     """Return which persons a rule excludes, shape (n_persons,)."""
     excluded = np.zeros(codes.shape[1], dtype=bool)
     for rule in rules:
@@ -111,8 +113,8 @@ def draw_persons(
     dtype = np.min_scalar_type(max(pmf.schema.sizes))
     codes = np.stack([own.astype(dtype) for own in pmf.trees.draw(n_draws, rng)])
     persons = Persons.merged(pmf.schema, codes, np.ones(n_draws))
-    persons = persons.select(~_is_useless(persons.codes, targets, rules))
-    more = _draw_missing(pmf, targets, rules, persons, n, rng).astype(dtype)
+    persons = persons.select(~_useless_persons(persons.codes, targets, rules))
+    more = _draw_missing_persons(pmf, targets, rules, persons, n, rng).astype(dtype)
     if more.shape[1]:
         both = np.concatenate([persons.codes, more], axis=1)
         persons = Persons.merged(pmf.schema, both, np.concatenate([persons.draws, np.ones(more.shape[1])]))
@@ -121,16 +123,16 @@ def draw_persons(
     return persons
 
 
-def _is_useless(codes: Codes, targets: Sequence[Target], rules: Sequence[Rule]) -> Bools:
+def _useless_persons(codes: Codes, targets: Sequence[Target], rules: Sequence[Rule]) -> Bools:
     """Return which persons are excluded, by a rule or because a table has nobody in their cell."""
-    useless = is_excluded(codes, rules)
+    useless = excluded_persons(codes, rules)
     for target in targets:
         empty = np.append(target.high <= 0, False)  # -1, outside of the table, finds the last
         useless |= empty[target.cells(codes)]
     return useless
 
 
-def _draw_missing(
+def _draw_missing_persons(
     pmf: JointPMF, targets: Sequence[Target], rules: Sequence[Rule], persons: Persons, n: int, rng: np.random.Generator
 ) -> Codes:
     """Return more persons for cells that have too few, drawn given that they are in them; (n_variables, n_persons).
@@ -148,11 +150,11 @@ def _draw_missing(
             asked.append(rows)
     if not asked:
         return np.zeros((len(pmf.schema), 0), dtype=np.int64)
-    codes = _fill_holes(pmf, np.concatenate(asked, axis=1), rng)
-    return codes[:, ~_is_useless(codes, targets, rules)]
+    codes = _fill_persons(pmf, np.concatenate(asked, axis=1), rng)
+    return codes[:, ~_useless_persons(codes, targets, rules)]
 
 
-def _fill_holes(pmf: JointPMF, codes: Ints, rng: np.random.Generator) -> Ints:
+def _fill_persons(pmf: JointPMF, codes: Ints, rng: np.random.Generator) -> Ints:
     """Return persons with what is -1 drawn from the model given the rest; codes are (n_variables, n_persons)."""
     seen = codes.T >= 0
     pointers = np.concatenate([[0], np.cumsum(seen.sum(axis=1))]).astype(np.int64)

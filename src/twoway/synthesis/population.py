@@ -1,33 +1,234 @@
-"""``population``: from a model and published tables to whole persons."""
+"""Population: whole persons, from a model and published tables, and how well their tables agree with these."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from twoway.arrays import Floats, Ints
+from twoway.data.distribution import Distribution
+from twoway.data.files.formats import FilePath
+from twoway.data.files.writing import write_parts
+from twoway.data.frames import make_drawn_frame
 from twoway.errors import DataError, whole_number
 from twoway.fitting.fit import fit
 from twoway.model.events import Event, Names
 from twoway.model.pmf import JointPMF
+from twoway.notebook import Shown
 from twoway.report import Monitor, StopReason
-from twoway.schema import Schema
+from twoway.schema import Label, Schema, Variable, label_key
 from twoway.solvers.loop import Watch
-from twoway.synthesis.exact import settle_exact
-from twoway.synthesis.people import Population, PopulationReport, TableDifference
-from twoway.synthesis.persons import Rule, check_rules, draw_persons, parse_rules, published_rules
-from twoway.synthesis.raking import Cells, rake_weights
+from twoway.synthesis.exact import settle_exact_margins
+from twoway.synthesis.persons import Rule, check_person_rules, draw_persons, parse_person_rules, published_person_rules
+from twoway.synthesis.raking import rake_weights
 from twoway.synthesis.rounding import round_weights
-from twoway.synthesis.targets import Target, published_targets, table_targets
+from twoway.synthesis.targets import Target, TargetCells, published_targets, table_targets
 from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
+from twoway.text import aligned, counted, crossed, printable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _MOST_PERSONS = 10**8
 # Tables cannot all hold if a cell is off by more than this share of all persons before anything is rounded.
 _CONTRADICTING = 1e-3
+_ROWS_PER_GROUP = 2**18
+_MOST_LISTED = 5
+
+
+@dataclass(frozen=True)
+class TableDifference:
+    """How far a table of the population is from the published one, in the cell that is most off."""
+
+    variables: tuple[str, ...]
+    cell: tuple[Label, ...]
+    """Its categories; of a coarser group, all of them in words."""
+    published: float
+    """The number of persons that the cell must have, scaled to the population."""
+    persons: int
+    """The number that it has."""
+    share: float
+    """The difference as a share of the population."""
+    is_exact: bool = False
+    """Whether the table was declared exact."""
+
+    @classmethod
+    def _of(
+        cls, schema: Schema, target: Target, cell: int, start: int, cells: TargetCells, sums: Floats, n: int
+    ) -> TableDifference:
+        """Return how far a cell of a target is off, whose first cell is at ``start`` among all."""
+        variables = [schema.variables[position] for position in target.variables]
+        codes = [np.unique(own).tolist() for own in target.combinations(cell).T]
+        labels = tuple(
+            own.categories[some[0]] if len(some) == 1 else " or ".join(str(own.categories[code]) for code in some)
+            for own, some in zip(variables, codes, strict=True)
+        )
+        persons = round(float(sums[start + cell]))
+        published = float(np.clip(persons, cells.low[start + cell], cells.high[start + cell]))
+        names = tuple(variable.name for variable in variables)
+        return cls(names, labels, published, persons, abs(persons - published) / n, target.is_exact)
+
+    @property
+    def off(self) -> float:
+        """The difference in persons."""
+        return abs(self.persons - self.published)
+
+    def __str__(self) -> str:
+        cell = ", ".join(printable(label) for label in self.cell)
+        names = crossed(self.variables, 40)
+        return (
+            f"{names} at ({cell}): {counted(self.persons, 'person')}, goal {self.published:,.1f} ({self.share:.4%} off)"
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class PopulationReport(Shown):
+    """What a population is, and how well its tables agree with the published ones."""
+
+    n_persons: int
+    n_different: int
+    """The number of different persons."""
+    tables: tuple[TableDifference, ...]
+    """Each published table, worst first."""
+    exact: tuple[tuple[str, ...], ...]
+    """The variables of the margins that hold exactly; a number that is not whole is rounded up or down."""
+    warnings: tuple[str, ...] = ()
+    seconds: float = field(default=0.0, compare=False)
+
+    @classmethod
+    def _of(
+        cls, schema: Schema, targets: Sequence[Target], cells: TargetCells, weights: Floats, counts: Ints, began: float
+    ) -> PopulationReport:
+        """Return how well persons, so many of each kind, agree with targets; ``began`` is when the computation did."""
+        n, sums = int(counts.sum()), cells.sums(counts)
+        off, places = cells.worst(sums)
+        tables = [
+            TableDifference._of(schema, target, int(cell), int(start), cells, sums, n)
+            for target, start, cell in zip(targets, cells.starts, places, strict=False)
+        ]
+        # Already before rounding, and still after it: that of few persons may be off by more, and by less.
+        is_off = (cells.worst(cells.sums(weights))[0] > _CONTRADICTING * n) & (off > max(_CONTRADICTING * n, 1.0))
+        warnings = []
+        if is_off.any():
+            worst = tables[int(np.where(is_off, off, 0.0).argmax())]
+            warnings.append(
+                f"the tables contradict each other, or the model lacks persons that they need: "
+                f"{np.count_nonzero(is_off)} of {len(targets)} are off by more than {_CONTRADICTING:.1%} of all persons, "
+                f"the best compromise found; worst {worst}"
+            )
+        exact = (tuple(schema.names[place] for place in target.variables) for target in targets if target.is_exact)
+        ordered = tuple(sorted(tables, key=lambda table: -table.off))
+        n_different = int(np.count_nonzero(counts))
+        return cls(n, n_different, ordered, tuple(exact), tuple(warnings), time.monotonic() - began)
+
+    @property
+    def worst(self) -> TableDifference | None:
+        """The table that is most off; None where there is no table."""
+        return self.tables[0] if self.tables else None
+
+    def __str__(self) -> str:
+        rows = [["persons", f"{self.n_persons:,}, {self.n_different:,} of them different"]]
+        rows.append(["tables", f"{len(self.tables)}, {sum(table.off < 1.0 for table in self.tables)} within a person"])
+        for number, table in enumerate(self.tables[:_MOST_LISTED]):
+            rows.append(["" if number else "worst", str(table)])
+        if self.exact:
+            rows.append(["exact", ", ".join(crossed(names, 40) for names in self.exact)])
+        rows.append(["time", f"{self.seconds:.1f} s"])
+        return aligned([*rows, *(["warning", printable(warning, 400)] for warning in self.warnings)])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Population(Shown):
+    """Whole persons whose tables agree with published ones; `population` makes them.
+
+    Persons are in a random order, which the seed decides, so that any part of them is a sample of all.
+    """
+
+    schema: Schema
+    codes: NDArray[np.integer]
+    """The category of each variable of each different person, shape (n_variables, n_different)."""
+    counts: Ints
+    """How many persons there are of each, shape (n_different,)."""
+    report: PopulationReport
+    seed: int = field(default=0, kw_only=True)
+    library: str = "pandas"
+
+    def __len__(self) -> int:
+        return int(self.counts.sum())
+
+    def __str__(self) -> str:
+        return str(self.report)
+
+    def marginal(self, names: Names) -> Distribution:
+        """Return the shares of one variable or several together; ``total`` is the number of persons."""
+        positions = self.schema.indices(names)
+        shape = [self.schema.sizes[position] for position in positions]
+        cells = np.ravel_multi_index([self.codes[position] for position in positions], shape)
+        table = np.bincount(cells, self.counts, int(np.prod(shape))).reshape(shape)
+        variables = [self.schema.variables[position] for position in positions]
+        return Distribution(variables, table / len(self), total=float(len(self)), library=self.library)
+
+    def to_frame(self, library: str | None = None) -> Any:
+        """Return a frame with a row per person; text with an order of its own is an ordered categorical.
+
+        Parameters
+        ----------
+        library
+            "pandas", "polars" or "pyarrow"; by default that of the frame which the model was fitted to.
+        """
+        rows = self._shuffled()
+        return make_drawn_frame(self.schema.variables, [own[rows] for own in self.codes], library or self.library)
+
+    def save(self, path: FilePath, *, monitor: Monitor | bool | None = None) -> None:
+        """Write a row per person to a CSV, TSV, Parquet, Arrow, JSON lines, SPSS or Stata file, whole or not at all.
+
+        Rows are written in groups, so that the file may be larger than memory (but for SPSS and Stata). The same
+        population gives the same bytes.
+        """
+        with Watch.showing(monitor) as watch:
+            write_parts(self._groups(watch), path)
+
+    def _shuffled(self) -> NDArray[np.int32]:
+        """Return the number of the different person that each person is, in a random order."""
+        rows = np.repeat(np.arange(len(self.counts), dtype=np.int32), self.counts)
+        np.random.default_rng([self.seed, 1]).shuffle(rows)
+        return rows
+
+    def _groups(self, watch: Watch) -> Iterator[pa.Table]:
+        """Yield the persons a group at a time."""
+        import pyarrow as pa
+
+        rows, labels = self._shuffled(), [_population_labels(variable) for variable in self.schema]
+        show = watch.counting("writing", len(rows))
+        for start in range(0, len(rows), _ROWS_PER_GROUP):
+            part = rows[start : start + _ROWS_PER_GROUP]
+            columns = [_population_column(own[part], known) for own, known in zip(self.codes, labels, strict=True)]
+            yield pa.table(columns, names=list(self.schema.names))
+            show(start + len(part))
+
+
+def _population_labels(variable: Variable) -> pa.Array:
+    """Return the labels of a variable in an array: those of several types become text."""
+    import pyarrow as pa
+
+    is_mixed = len({label_key(label)[0] for label in variable.categories}) > 1
+    labels: list[Label] = [repr(label) if is_mixed else label for label in variable.categories]
+    return pa.array(labels)
+
+
+def _population_column(codes: NDArray[np.integer], labels: pa.Array) -> pa.Array:
+    """Return the labels of some persons: text as a dictionary, which takes little memory."""
+    import pyarrow as pa
+
+    if pa.types.is_string(labels.type):
+        return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), labels)
+    return labels.take(pa.array(codes.astype(np.int32)))
 
 
 def population(
@@ -91,25 +292,25 @@ def population(
         source = source.subject_to(impossible=impossible, exact=margins)
         margins, impossible = [], []
     with Watch.showing(monitor) as watch:
-        pmf = _model_to_draw(source, seed, threads, watch)
-        targets, known_rules = _all_to_meet(source, pmf, tables, n, margins)
-        rules = parse_rules(pmf.schema, impossible)
-        check_rules(pmf.schema, rules, impossible, targets)
+        pmf = _population_model(source, seed, threads, watch)
+        targets, known_rules = _population_targets_and_rules(source, pmf, tables, n, margins)
+        rules = parse_person_rules(pmf.schema, impossible)
+        check_person_rules(pmf.schema, rules, impossible, targets)
         rules += known_rules
         rng = np.random.default_rng([seed, 0])
         watch.counting("drawing", 1)(0)
         persons = draw_persons(pmf, targets, rules, n, rng)
-        cells = Cells.of(targets, persons.codes)
+        cells = TargetCells.of(targets, persons.codes)
         weights = rake_weights(cells, persons.draws, targets, n, watch)
         cells = cells.settled(weights)
         counts = round_weights(cells, weights, targets, n, rng, watch)
-        counts = settle_exact(pmf.schema, targets, cells, weights, counts, rng)
-    report = _report(pmf.schema, targets, cells, weights, counts, began)
+        counts = settle_exact_margins(pmf.schema, targets, cells, weights, counts, rng)
+    report = PopulationReport._of(pmf.schema, targets, cells, weights, counts, began)
     kept = counts > 0
     return Population(pmf.schema, persons.codes[:, kept], counts[kept], report, pmf.library, seed=seed)
 
 
-def _model_to_draw(source: Any, seed: int, threads: int | None, watch: Watch) -> JointPMF:
+def _population_model(source: Any, seed: int, threads: int | None, watch: Watch) -> JointPMF:
     """Return the model that was given, or that of the records or tables that were."""
     model = getattr(source, "pmf", source)  # of a Bootstrap
     if isinstance(model, JointPMF):
@@ -120,7 +321,7 @@ def _model_to_draw(source: Any, seed: int, threads: int | None, watch: Watch) ->
     return pmf
 
 
-def _all_to_meet(
+def _population_targets_and_rules(
     source: Any, pmf: JointPMF, tables: Tables | PublishedTables | None, n: int, exact: list[Names]
 ) -> tuple[list[Target], list[Rule]]:
     """Return what the population must agree with, and the combinations that tables say nobody has."""
@@ -131,11 +332,11 @@ def _all_to_meet(
     if isinstance(tables, PublishedTables):
         if difference := pmf.schema.difference(tables.schema):
             raise DataError(f"the tables must have the same variables and categories as the model: {difference}")
-        return published_targets(tables, n, [*tables.exact, *exact]), published_rules(tables)
-    return table_targets(_tables_to_meet(pmf, tables), n, exact), []
+        return published_targets(tables, n, [*tables.exact, *exact]), published_person_rules(tables)
+    return table_targets(_population_tables(pmf, tables), n, exact), []
 
 
-def _tables_to_meet(pmf: JointPMF, tables: Tables | None) -> Tables:
+def _population_tables(pmf: JointPMF, tables: Tables | None) -> Tables:
     """Return the tables that the population must agree with, coded as the model is."""
     if tables is None:
         if pmf.counts is None:
@@ -149,44 +350,3 @@ def _tables_to_meet(pmf: JointPMF, tables: Tables | None) -> Tables:
         for label in variable.categories:
             of_model.code(label)
     return tables.recoded(pmf.schema)
-
-
-def _report(
-    schema: Schema, targets: Sequence[Target], cells: Cells, weights: Floats, counts: Ints, began: float
-) -> PopulationReport:
-    n, sums = int(counts.sum()), cells.sums(counts)
-    off, places = cells.worst(sums)
-    tables = [
-        _difference(schema, target, int(cell), int(start), cells, sums, n)
-        for target, start, cell in zip(targets, cells.starts, places, strict=False)
-    ]
-    # Already before rounding, and still after it: that of few persons may be off by more, and by less.
-    is_off = (cells.worst(cells.sums(weights))[0] > _CONTRADICTING * n) & (off > max(_CONTRADICTING * n, 1.0))
-    warnings = []
-    if is_off.any():
-        worst = tables[int(np.where(is_off, off, 0.0).argmax())]
-        warnings.append(
-            f"the tables contradict each other, or the model lacks persons that they need: {np.count_nonzero(is_off)} "
-            f"of {len(targets)} are off by more than {_CONTRADICTING:.1%} of all persons, the best compromise found; "
-            f"worst {worst}"
-        )
-    exact = (tuple(schema.names[place] for place in target.variables) for target in targets if target.is_exact)
-    ordered = tuple(sorted(tables, key=lambda table: -table.off))
-    n_different = int(np.count_nonzero(counts))
-    return PopulationReport(n, n_different, ordered, tuple(exact), tuple(warnings), time.monotonic() - began)
-
-
-def _difference(
-    schema: Schema, target: Target, cell: int, start: int, cells: Cells, sums: Floats, n: int
-) -> TableDifference:
-    """Return how far a cell of a target is off, whose first cell is at ``start`` among all."""
-    variables = [schema.variables[position] for position in target.variables]
-    codes = [np.unique(own).tolist() for own in target.combinations(cell).T]
-    labels = tuple(
-        own.categories[some[0]] if len(some) == 1 else " or ".join(str(own.categories[code]) for code in some)
-        for own, some in zip(variables, codes, strict=True)
-    )
-    persons = round(float(sums[start + cell]))
-    published = float(np.clip(persons, cells.low[start + cell], cells.high[start + cell]))
-    names = tuple(variable.name for variable in variables)
-    return TableDifference(names, labels, published, persons, abs(persons - published) / n, target.is_exact)

@@ -14,8 +14,7 @@ import numpy as np
 from twoway.arrays import Bools, Floats, Ints
 from twoway.kernels.raking import swap
 from twoway.solvers.loop import Watch
-from twoway.synthesis.raking import Cells
-from twoway.synthesis.targets import Target
+from twoway.synthesis.targets import Target, TargetCells
 
 # Pairs that are tried at once; at most so many times, and as long as this share of the chosen persons is exchanged.
 _PAIRS, _MOST_TIMES, _LEAST_EXCHANGED = 200_000, 60, 2e-4
@@ -24,7 +23,7 @@ _EXACT_IMPORTANCE = 10.0
 
 
 def round_weights(
-    cells: Cells, weights: Floats, targets: Sequence[Target], n: int, rng: np.random.Generator, watch: Watch
+    cells: TargetCells, weights: Floats, targets: Sequence[Target], n: int, rng: np.random.Generator, watch: Watch
 ) -> Ints:
     """Return how many persons there are of each kind, n in all; weights add up to n."""
     whole = np.floor(weights)
@@ -33,13 +32,13 @@ def round_weights(
     if n_chosen < 0 or n_chosen > np.count_nonzero(rest):  # the sum of weights is n but for rounding
         whole, rest = np.maximum(whole - 1.0, 0.0), weights - np.maximum(whole - 1.0, 0.0)
         n_chosen = n - int(whole.sum())
-    chosen = choose_by_share(rest, n_chosen, rng)
+    chosen = round_by_share(rest, n_chosen, rng)
     if targets and 0 < n_chosen < len(weights):
-        _exchange(cells, weights, whole, chosen, targets, rng, watch)
+        _exchange_rounded(cells, weights, whole, chosen, targets, rng, watch)
     return np.asarray(whole + chosen, dtype=np.int64)
 
 
-def choose_by_share(shares: Floats, n: int, rng: np.random.Generator) -> Bools:
+def round_by_share(shares: Floats, n: int, rng: np.random.Generator) -> Bools:
     """Return n of some persons, each chosen with a probability in proportion to its share, which is at most 1.
 
     Systematic sampling of a random order, in which nobody is chosen twice.
@@ -58,8 +57,8 @@ def choose_by_share(shares: Floats, n: int, rng: np.random.Generator) -> Bools:
     return chosen
 
 
-def _exchange(
-    cells: Cells,
+def _exchange_rounded(
+    cells: TargetCells,
     weights: Floats,
     whole: Floats,
     chosen: Bools,

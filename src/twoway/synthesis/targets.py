@@ -72,6 +72,65 @@ class Target:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class TargetCells:
+    """The cells of all targets one after the other, and the one of each that each person is in."""
+
+    of_person: NDArray[np.int32]
+    """The number of the cell, shape (n_targets, n_persons); the number of all cells for none."""
+    low: Floats
+    high: Floats
+    blocks: Ints
+    """The number of the group of each cell whose sum is not known, -1 for none; shape (n_cells,)."""
+    totals: Floats
+    """The sum of each of these groups by which ``low`` and ``high`` are given; shape (n_blocks,)."""
+    starts: Ints
+    """The first cell of each target, and the number of all cells; shape (n_targets + 1,)."""
+
+    @classmethod
+    def of(cls, targets: Sequence[Target], codes: Codes) -> TargetCells:
+        """Return the cells of some targets, and of persons by their codes, (n_variables, n_persons)."""
+        starts = np.cumsum([0, *(len(target.low) for target in targets)])
+        of_person = np.empty((len(targets), codes.shape[1]), dtype=np.int32)
+        for row, start, target in zip(of_person, starts, targets, strict=False):
+            own = target.cells(codes)
+            row[:] = np.where(own < 0, starts[-1], own + start)
+        low, high = (np.concatenate([[], *(getattr(target, end) for target in targets)]) for end in ("low", "high"))
+        blocks, n_blocks = np.full(len(low), -1), 0
+        for start, target in zip(starts, targets, strict=False):
+            if target.blocks is not None:
+                blocks[start : start + len(target.low)] = n_blocks + target.blocks
+                n_blocks += int(target.blocks.max()) + 1
+        totals = np.bincount(blocks[blocks >= 0], ((low + high) / 2)[blocks >= 0], n_blocks)
+        return cls(of_person, low, high, blocks, np.maximum(totals, 1e-300), starts)
+
+    def settled(self, weights: Floats) -> TargetCells:
+        """Return the cells with the sums that groups of unknown sums have by the weights, so that all are known."""
+        is_open = self.blocks >= 0
+        own = self.blocks[is_open]
+        now = np.bincount(own, self.sums(weights)[is_open], len(self.totals))
+        scale = np.ones(len(self.low))
+        scale[is_open] = (now / self.totals)[own]
+        closed = np.full(len(self.low), -1)
+        return TargetCells(self.of_person, self.low * scale, self.high * scale, closed, np.zeros(0), self.starts)
+
+    def sums(self, weights: NDArray[np.number]) -> Floats:
+        """Return the sum of the weights of each cell's persons, shape (n_cells,)."""
+        n_cells = int(self.starts[-1])
+        counted = [np.bincount(row, weights, n_cells + 1)[:-1] for row in self.of_person]
+        return np.asarray(np.sum(counted, axis=0)) if counted else np.zeros(0)
+
+    def off(self, sums: Floats) -> Floats:
+        """Return by how much each cell exceeds what it must be, negative where it falls short; shape (n_cells,)."""
+        return sums - np.clip(sums, self.low, self.high)
+
+    def worst(self, sums: Floats) -> tuple[Floats, Ints]:
+        """Return how far the worst cell of each target is off, and its number in the target; (n_targets,) each."""
+        ends = zip(self.starts[:-1], self.starts[1:], strict=True)
+        parts = [np.abs(self.off(sums)[start:end]) for start, end in ends]
+        return np.array([part.max() for part in parts]), np.array([part.argmax() for part in parts], dtype=np.int64)
+
+
 def complete_target(positions: Sequence[int], counts: Floats, n: int, weight: float, *, is_exact: bool) -> Target:
     """Return the target of a table with a number for every combination, an axis for each variable, scaled to n."""
     goals = counts.ravel() * (n / counts.sum())
@@ -79,7 +138,7 @@ def complete_target(positions: Sequence[int], counts: Floats, n: int, weight: fl
     return Target(tuple(positions), cell_of, goals, goals, weight, is_exact)
 
 
-class CompleteTable(NamedTuple):
+class TargetTable(NamedTuple):
     """A table with a number for every combination of the finest categories, of all people."""
 
     positions: tuple[int, ...]
@@ -97,12 +156,12 @@ class CompleteTable(NamedTuple):
 def table_targets(tables: Tables, n: int, exact: Iterable[Names] = ()) -> list[Target]:
     """Return the targets of a population of n persons: all tables, and the margins that must hold exactly."""
     sets = map(tuple, tables.sets.tolist())
-    complete = [CompleteTable(own, tables.array(i), float(tables.weights[i])) for i, own in enumerate(sets)]
+    complete = [TargetTable(own, tables.array(i), float(tables.weights[i])) for i, own in enumerate(sets)]
     return complete_targets(tables.schema, complete, n, exact)
 
 
 def complete_targets(
-    schema: Schema, tables: Sequence[CompleteTable], n: int, exact: Iterable[Names] = ()
+    schema: Schema, tables: Sequence[TargetTable], n: int, exact: Iterable[Names] = ()
 ) -> list[Target]:
     """Return the targets of complete tables, and of the margins that must hold exactly.
 
@@ -110,9 +169,9 @@ def complete_targets(
     them together; those that contradict each other are an error.
     """
     wanted = list(dict.fromkeys(tuple(sorted(schema.indices(names))) for names in exact))
-    margins = [_exact_margin(schema, tables, positions, n) for positions in wanted]
+    margins = [_exact_target(schema, tables, positions, n) for positions in wanted]
     for pair in combinations(margins, 2):
-        _check_exact_agree(schema, *pair)
+        _check_exact_targets(schema, *pair)
     targets = [
         complete_target(table.positions, table.counts, n, table.weight, is_exact=False)
         for table in tables
@@ -121,7 +180,7 @@ def complete_targets(
     return [*targets, *margins]
 
 
-def _exact_margin(schema: Schema, tables: Sequence[CompleteTable], positions: tuple[int, ...], n: int) -> Target:
+def _exact_target(schema: Schema, tables: Sequence[TargetTable], positions: tuple[int, ...], n: int) -> Target:
     """Return the target of a margin, from the table that has it with the most records."""
     holding = [table for table in tables if set(positions) <= set(table.positions)]
     if not positions or not holding:
@@ -133,11 +192,11 @@ def _exact_margin(schema: Schema, tables: Sequence[CompleteTable], positions: tu
     for table in holding:
         named = [crossed((schema.names[own] for own in one.positions), None) for one in (best, table)]
         places = [f"in the table {name}" for name in named]
-        _check_same(schema, positions, (numbers, table.margin(positions, n)), places)
+        _check_targets_same(schema, positions, (numbers, table.margin(positions, n)), places)
     return complete_target(positions, numbers, n, best.weight, is_exact=True)
 
 
-def _check_exact_agree(schema: Schema, first: Target, second: Target) -> None:
+def _check_exact_targets(schema: Schema, first: Target, second: Target) -> None:
     """Raise where two exact margins have different numbers for the variables that they share."""
     shared = sorted(set(first.variables) & set(second.variables))
     sums = []
@@ -145,10 +204,10 @@ def _check_exact_agree(schema: Schema, first: Target, second: Target) -> None:
         others = tuple(axis for axis, position in enumerate(target.variables) if position not in shared)
         sums.append(np.asarray(target.low.reshape(target.cell_of.shape).sum(axis=others)))
     places = [f"in the exact margin {target.name(schema)}" for target in (first, second)]
-    _check_same(schema, shared, (sums[0], sums[1]), places)
+    _check_targets_same(schema, shared, (sums[0], sums[1]), places)
 
 
-def _check_same(
+def _check_targets_same(
     schema: Schema, positions: Sequence[int], numbers: tuple[Floats, Floats], places: Sequence[str]
 ) -> None:
     """Raise where two tables of the same variables differ by a person or more."""
@@ -171,10 +230,10 @@ def published_targets(published: PublishedTables, n: int, exact: Iterable[Names]
     """Return the targets of a population of n persons; means are left to the model."""
     is_complete = [published.is_plain(table) and table.is_known for table in published.tables]
     pairs = list(zip(published.tables, is_complete, strict=True))
-    complete = [_complete_table(published, table) for table, whole in pairs if whole]
+    complete = [_target_table(published, table) for table, whole in pairs if whole]
     best = max(complete, key=lambda table: table.weight, default=None)
     n_people = 0.0 if best is None else float(best.counts.sum())
-    others = [_any_target(published, table, n, n_people) for table, whole in pairs if not whole]
+    others = [_published_target(published, table, n, n_people) for table, whole in pairs if not whole]
     wanted, coarse = [], []
     for names in exact:
         positions = published.schema.indices(names)
@@ -185,19 +244,19 @@ def published_targets(published: PublishedTables, n: int, exact: Iterable[Names]
             wanted.append(names)
         else:
             finest = max(margins, key=lambda table: table.counts.size)
-            goals = _any_target(published, finest, n, float(finest.counts.sum()))
+            goals = _published_target(published, finest, n, float(finest.counts.sum()))
             coarse.append(replace(goals, is_exact=True))
     # Exact ones come last, so that they hold after each pass.
     return [*others, *coarse, *complete_targets(published.schema, complete, n, wanted)]
 
 
-def _complete_table(published: PublishedTables, table: PublishedTable) -> CompleteTable:
+def _target_table(published: PublishedTables, table: PublishedTable) -> TargetTable:
     positions, counts = published.schema.indices(table.variables), complete_counts(published, table)
     order = np.argsort(positions)
-    return CompleteTable(tuple(positions[axis] for axis in order), counts.transpose(order), table.weight)
+    return TargetTable(tuple(positions[axis] for axis in order), counts.transpose(order), table.weight)
 
 
-def _any_target(published: PublishedTables, table: PublishedTable, n: int, n_people: float) -> Target:
+def _published_target(published: PublishedTables, table: PublishedTable, n: int, n_people: float) -> Target:
     """Return the target of a table of which a cell is any set of combinations.
 
     Of people of a part of all, or of percentages of rows, only shares count: how many they are, others say. Where some

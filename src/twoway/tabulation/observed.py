@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from twoway.arrays import Floats
-from twoway.checks.column_tests import column_intervals, compare_columns, counted_table
-from twoway.checks.sampled_table import DesignTest, SampledRecords, SampledTable
+from twoway.checks.column_tests import column_intervals, column_p_values
+from twoway.checks.sampled_table import DesignTest, SampledRecords, SampledTable, sampled_table_of_sums
 from twoway.errors import DataError
 from twoway.model.counts import Counts
 from twoway.questions.answer import share_in_groups
@@ -44,7 +44,7 @@ class Evidence:
             return None
         sums = found.reshape(shape)
         can_compare = group.variable is not None and bool(sums[0].any())
-        counted = counted_table(variables, sums) if can_compare else None
+        counted = sampled_table_of_sums(variables, sums) if can_compare else None
         return Observed(group, sums, counted, False, not self.counts.lacks_totals)
 
 
@@ -95,4 +95,4 @@ class Observed:
 
     def differences(self, scores: Floats) -> Floats:
         """Return the p-values of differences between columns, (n_scores, n_columns, n_columns)."""
-        return compare_columns(self.sums, scores, self.table if self.has_design else None)
+        return column_p_values(self.sums, scores, self.table if self.has_design else None)

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Floats
-from twoway.checks.chance import LEAST_EXPECTED, SIGNIFICANT, holm
 from twoway.checks.sampled_table import SampledRecords
+from twoway.checks.significance import LEAST_EXPECTED, SIGNIFICANT, holm_corrected
 from twoway.data.design import Design
 from twoway.errors import DataError, check_known
 from twoway.model.events import Names
@@ -251,7 +251,7 @@ class _Sheet:
                 for row in np.flatnonzero(np.isfinite(found[:, first, second])).tolist():
                     places.append((row, own.start + first, own.start + second))
                     p_values.append(float(found[row, first, second]))
-        for (row, first, second), p_value in zip(places, holm(p_values), strict=True):
+        for (row, first, second), p_value in zip(places, holm_corrected(p_values), strict=True):
             if p_value < SIGNIFICANT:
                 high, low = (first, second) if observed[row, first] > observed[row, second] else (second, first)
                 letters[row, high] += (" " if letters[row, high] else "") + heads[low].letter

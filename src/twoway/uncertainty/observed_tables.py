@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from twoway.arrays import Floats
 from twoway.checks.fit_quality import PairFit, fit_quality
-from twoway.checks.probability_range import ProbabilityRange, quick_range
+from twoway.checks.probability_range import ProbabilityRange, quick_probability_range
 from twoway.errors import DataError, ImpossibleEvidenceError
 from twoway.model.events import Event
 from twoway.model.intervals import Intervals, Scale
@@ -130,7 +130,7 @@ class ObservedTables:
 
     def range(self, event: Event, given: Event, level: float | None) -> ProbabilityRange | None:
         """Return the least and greatest probability of an event that the tables allow; None where it is unknown."""
-        return quick_range(self.tables if self.published is None else self.published, event, given, level)
+        return quick_probability_range(self.tables if self.published is None else self.published, event, given, level)
 
     def determined(self, event: Event, given: Event, width: float) -> ProbabilityRange | None:
         """Return the range that published tables leave without sampling error, where it is no wider than this."""

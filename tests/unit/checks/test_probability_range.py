@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import twoway as tw
-from twoway.checks.table_program import TableProgram, choose_program_axes, shared_by_tables
+from twoway.checks.table_program import TableProgram, choose_program_axes, program_tables
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.schema import Schema, Variable
 from twoway.tables.tables import Tables
@@ -132,7 +132,7 @@ def test_the_ends_are_attained_by_joints_with_these_tables():
     sets = list(itertools.combinations(range(4), 2))
     tables = tables_of(joint, sets)
     axes, _ = choose_program_axes(tables, {0: np.arange(2), 1: np.arange(3)}, 1000)
-    program = TableProgram(shared_by_tables(tables, axes), axes, None)
+    program = TableProgram(program_tables(tables, axes), axes, None)
     event, given = program.cells({0: np.array([1]), 1: np.array([2])}), program.cells({2: np.array([1])})
     for sign in (1, -1):
         value, other = program.extreme(event * given, given, sign)

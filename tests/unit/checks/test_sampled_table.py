@@ -11,7 +11,7 @@ from scipy.stats import chi2_contingency, norm
 from scipy.stats import t as student
 
 import twoway as tw
-from twoway.checks.sampled_table import SampledRecords, design_effects
+from twoway.checks.sampled_table import SampledRecords
 from twoway.errors import DataError
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "survey.json").read_text())
@@ -52,20 +52,22 @@ def test_errors_and_tests_are_those_of_r(name):
 @pytest.mark.parametrize("name", ["weights", "strata", "units", "both", "finite"])
 def test_given_shares_are_tested_as_in_r(name):
     sampled = SampledRecords(RECORDS, DESIGNS[name])
-    shares, covariance = sampled.shares(sampled.cells_of([0]), 3)
+    sampled_shares = sampled.shares(sampled.cells_of([0]), 3)
     given = np.array([0.3, 0.45, 0.25])
-    effect, degrees = design_effects(covariance, given)
-    statistic = ((shares - given) ** 2 / given).sum() / effect
+    effect, degrees = sampled_shares.design_effects(given)
+    statistic = ((sampled_shares.shares - given) ** 2 / given).sum() / effect
     # R takes how much deviations vary at the observed shares, not at those given.
     np.testing.assert_allclose([statistic, degrees], GOLDEN[name]["given"], rtol=0.05)
     # A model with these shares, and another variable that says nothing.
     pmf = tw.JointPMF([1.0], [given[:, None], np.ones((2, 1)) / 2], RECORDS.schema)
     quality = tw.fit_quality(pmf, RECORDS, design=DESIGNS[name] or tw.Design())
     own = quality["trust", "vote"]
-    shares, covariance = sampled.shares(sampled.cells_of([0, 1]), 6)
+    sampled_shares = sampled.shares(sampled.cells_of([0, 1]), 6)
     expected = pmf.marginal(["trust", "vote"]).array.ravel()
-    effect, degrees = design_effects(covariance, expected)
-    assert own.chi_square / own.degrees == pytest.approx(((shares - expected) ** 2 / expected).sum() / effect)
+    effect, degrees = sampled_shares.design_effects(expected)
+    assert own.chi_square / own.degrees == pytest.approx(
+        ((sampled_shares.shares - expected) ** 2 / expected).sum() / effect
+    )
     assert own.total == pytest.approx(5 / effect)
     assert "tests allow for the design" in quality.note
     if name == "both":

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from strategies import NUMBERS, TEXTS, examples, frames, schemas
 
 import twoway as tw
-from twoway.checks.chance import homogeneity
+from twoway.checks.significance import homogeneity_p_value
 from twoway.data.merging import merge_variables
 from twoway.data.records import Records
 from twoway.datasets import dirichlet_rows, draw_records, hide
@@ -268,7 +268,9 @@ def test_the_worst_contradiction_is_named_with_its_sources():
 def test_the_test_of_homogeneity_keeps_its_level():
     rng = np.random.default_rng(1)
     shares = [0.4, 0.3, 0.2, 0.098, 0.002]
-    p_values = [homogeneity(np.array([rng.multinomial(n, shares) for n in (200, 900, 60.0)])) for _ in range(800)]
+    p_values = [
+        homogeneity_p_value(np.array([rng.multinomial(n, shares) for n in (200, 900, 60.0)])) for _ in range(800)
+    ]
     assert 0.02 < np.mean(np.array(p_values) < 0.05) < 0.08
 
 

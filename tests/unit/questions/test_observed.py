@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import twoway as tw
-from twoway.checks.chance import standardized_residuals
+from twoway.checks.significance import standardized_residuals
 from twoway.cli.answers import printed_answer
 
 RANDOM = np.random.default_rng(0)

@@ -12,11 +12,11 @@ from twoway.errors import DataError, TwowayError
 from twoway.model.counts import Counts
 from twoway.solvers.loop import Watch
 from twoway.synthesis import people, persons
-from twoway.synthesis.exact import settle_exact
+from twoway.synthesis.exact import settle_exact_margins
 from twoway.synthesis.persons import draw_persons
-from twoway.synthesis.raking import Cells, rake_weights
-from twoway.synthesis.rounding import choose_by_share, round_weights
-from twoway.synthesis.targets import Target, complete_target, table_targets
+from twoway.synthesis.raking import rake_weights
+from twoway.synthesis.rounding import round_by_share, round_weights
+from twoway.synthesis.targets import Target, TargetCells, complete_target, table_targets
 
 SIZES = (4, 3, 3, 2, 3)
 
@@ -77,7 +77,7 @@ def test_raking_all_persons_is_iterative_proportional_fitting():
     margins = {(0, 1): truth.sum(2), (0, 2): truth.sum(1), (1, 2): truth.sum(0)}
     targets = [complete_target(axes, table, 1, 1.0, is_exact=False) for axes, table in margins.items()]
     codes = np.stack(np.unravel_index(np.arange(24), sizes))
-    weights = rake_weights(Cells.of(targets, codes), start.ravel(), targets, 1, Watch())
+    weights = rake_weights(TargetCells.of(targets, codes), start.ravel(), targets, 1, Watch())
     np.testing.assert_allclose(weights, fit_joint(start, margins).ravel(), atol=2e-6)
     assert len(schema) == 3
 
@@ -224,10 +224,10 @@ def test_exact_margins_that_no_persons_can_have():
     targets = [complete_target(axes, table, 2, 1.0, is_exact=True) for axes, table in tables]
     codes = np.stack(np.unravel_index(np.arange(8), (2, 2, 2)))
     with pytest.raises(DataError, match="no population of 2 persons was found"):
-        settle_exact(
+        settle_exact_margins(
             schema,
             targets,
-            Cells.of(targets, codes),
+            TargetCells.of(targets, codes),
             np.ones(8),
             np.array([1, 0, 0, 0, 0, 0, 0, 1]),
             np.random.default_rng(),
@@ -324,9 +324,11 @@ def test_groups_universes_and_ranges():
     sexes = Target((1,), np.arange(2, dtype=np.int32), np.array([0.0, 3000.0]), np.array([900.0, 4000.0]))
     targets, rng = [ages, work, sexes], np.random.default_rng(0)
     drawn = draw_persons(pmf, targets, [], n, rng)
-    cells = Cells.of(targets, drawn.codes)
+    cells = TargetCells.of(targets, drawn.codes)
     weights = rake_weights(cells, drawn.draws, targets, n, Watch())
-    counts = settle_exact(schema, targets, cells, weights, round_weights(cells, weights, targets, n, rng, Watch()), rng)
+    counts = settle_exact_margins(
+        schema, targets, cells, weights, round_weights(cells, weights, targets, n, rng, Watch()), rng
+    )
     assert counts.sum() == n
     age, sex, job = drawn.codes
     groups = np.bincount(np.array([0, 0, 1, 1, 1, 2])[age], counts)
@@ -356,7 +358,7 @@ def test_choices_by_share(seed):
     rng = np.random.default_rng(seed)
     shares = rng.random(50)
     n = int(shares.sum())
-    chosen = np.array([choose_by_share(shares, n, rng) for _ in range(2000)])
+    chosen = np.array([round_by_share(shares, n, rng) for _ in range(2000)])
     assert (chosen.sum(axis=1) == n).all()
     np.testing.assert_allclose(chosen.mean(axis=0), shares * n / shares.sum(), atol=0.06)
 
@@ -364,14 +366,14 @@ def test_choices_by_share(seed):
 @pytest.mark.parametrize("shares", [np.zeros(3), np.ones(3), np.full(3, 1 / 3)])
 def test_choices_of_none_and_all(shares):
     for n in range(4):
-        assert np.count_nonzero(choose_by_share(shares, n, np.random.default_rng(0))) == n
+        assert np.count_nonzero(round_by_share(shares, n, np.random.default_rng(0))) == n
 
 
 def test_each_weight_is_rounded_up_or_down():
     rng = np.random.default_rng(0)
     targets = table_targets(TABLES, 5000)
     drawn = draw_persons(PMF, targets, [], 5000, rng)
-    cells = Cells.of(targets, drawn.codes)
+    cells = TargetCells.of(targets, drawn.codes)
     weights = rake_weights(cells, drawn.draws, targets, 5000, Watch())
     counts = round_weights(cells, weights, targets, 5000, rng, Watch())
     assert (np.abs(counts - weights) < 1).all()

@@ -11,8 +11,9 @@ from golden.survey_sample import survey_sample
 from scipy import stats
 
 import twoway as tw
-from twoway.checks.chance import holm
-from twoway.checks.column_tests import compare_columns, counted_table
+from twoway.checks.column_tests import column_p_values
+from twoway.checks.sampled_table import sampled_table_of_sums
+from twoway.checks.significance import holm_corrected
 
 RANDOM = np.random.default_rng(3)
 N = 500
@@ -104,7 +105,7 @@ def test_letters_are_those_of_tests_between_two_columns():
         t = (one.mean() - other.mean()) / np.sqrt(sum(errors))
         found.append((5, first, second, 2 * stats.t.sf(abs(t), degrees)))
     expected = np.full(table.observed.shape, "", dtype=object)
-    for (row, first, second, _), p_value in zip(found, holm([p for *_, p in found]), strict=True):
+    for (row, first, second, _), p_value in zip(found, holm_corrected([p for *_, p in found]), strict=True):
         if p_value < 0.05:
             high, low = sorted((first, second), key=lambda at, row=row: -table.observed[row, at])
             expected[row, high] = f"{expected[row, high]} {table.columns[low].letter}".strip()
@@ -114,13 +115,15 @@ def test_letters_are_those_of_tests_between_two_columns():
 
 def association(sums):
     sizes = dict(zip("ab", sums.shape[1:], strict=True))
-    return counted_table([tw.Variable(name, tuple(range(size))) for name, size in sizes.items()], sums).independence
+    return sampled_table_of_sums(
+        [tw.Variable(name, tuple(range(size))) for name, size in sizes.items()], sums
+    ).independence
 
 
 def test_too_few_records_get_no_letter():
     sums = np.stack([np.array([[4.0, 0.0], [0.0, 4.0]])] * 3)
-    assert np.isnan(compare_columns(sums, np.eye(2))).all()
-    assert np.isnan(compare_columns(np.zeros((3, 2, 2)), np.eye(2))).all()
+    assert np.isnan(column_p_values(sums, np.eye(2))).all()
+    assert np.isnan(column_p_values(np.zeros((3, 2, 2)), np.eye(2))).all()
 
 
 # Sums of weights, records and squared weights of two pairs of the sample of schools `apistrat` of R's survey package,
@@ -141,8 +144,8 @@ def test_a_constant_weight_changes_no_test():
     assert (scaled.statistic, scaled.p_value) == pytest.approx((once.statistic, once.p_value))
     for scores in (np.eye(2), np.array([[1.0, 4.0]])):
         np.testing.assert_allclose(
-            compare_columns(np.stack([7 * table, table, 49 * table]), scores),
-            compare_columns(np.stack([table] * 3), scores),
+            column_p_values(np.stack([7 * table, table, 49 * table]), scores),
+            column_p_values(np.stack([table] * 3), scores),
         )
 
 

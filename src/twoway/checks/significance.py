@@ -15,7 +15,7 @@ LEAST_EXPECTED = 5.0
 """Cells of which fewer are expected are taken together: χ² would not hold for them."""
 
 
-def holm(p_values: Sequence[float]) -> NDArray[np.float64]:
+def holm_corrected(p_values: Sequence[float]) -> NDArray[np.float64]:
     """Return p-values corrected for their number, whatever depends on what (Holm, 1979)."""
     values = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(values, kind="stable")
@@ -25,14 +25,14 @@ def holm(p_values: Sequence[float]) -> NDArray[np.float64]:
     return corrected
 
 
-def homogeneity(counts: NDArray[np.float64]) -> float:
+def homogeneity_p_value(counts: NDArray[np.float64]) -> float:
     """Return the p-value of Pearson's test that samples, counts (n_samples, n_cells), have the same shares.
 
     Examples
     --------
     >>> (
-    ...     homogeneity(np.array([[50.0, 50.0], [49.0, 51.0]])) > 0.5,
-    ...     homogeneity(np.array([[90.0, 10.0], [40.0, 60.0]])) < 1e-6,
+    ...     homogeneity_p_value(np.array([[50.0, 50.0], [49.0, 51.0]])) > 0.5,
+    ...     homogeneity_p_value(np.array([[90.0, 10.0], [40.0, 60.0]])) < 1e-6,
     ... )
     (True, True)
     """
