@@ -118,9 +118,9 @@ class PopulationReport(Shown):
         if is_off.any():
             worst = tables[int(np.where(is_off, off, 0.0).argmax())]
             warnings.append(
-                f"the tables contradict each other, or the model lacks persons that they need: "
-                f"{np.count_nonzero(is_off)} of {len(targets)} are off by more than {_CONTRADICTING:.1%} of all persons, "
-                f"the best compromise found; worst {worst}"
+                "the tables contradict each other, or the model lacks persons that they need: "
+                f"{np.count_nonzero(is_off)} of {len(targets)} are off by more than {_CONTRADICTING:.1%} of all "
+                f"persons, the best compromise found; worst {worst}"
             )
         exact = (tuple(schema.names[place] for place in target.variables) for target in targets if target.is_exact)
         ordered = tuple(sorted(tables, key=lambda table: -table.off))
